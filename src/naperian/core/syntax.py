@@ -1,0 +1,290 @@
+"""Core: names resolved; every type, size, lift, instance and conversion explicit.
+
+    module ::= definition…                                  in dependency order
+    definition ::= def f {types, sets, sizes} (x : T, …) -> T where facts = expr
+    expr ::= Ref | Const | Number | Lambda | Call | Use
+           | Let | Pack | Part | If | For | Literal | At | Recast
+           | Op | Reduce | Loop | Scan | Check | Checked
+
+Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
+its ordinal, a 64-bit integer; an index of a `Range` is the number itself; an index of a `TupleSet`
+is a tuple of indices, of `BoolSet` a Boolean, of `UnitSet` the empty tuple; an index of
+`Reverse(s)` is an index of `s`. `ordinal(set, index)` in `run.py` says where it is stored.
+A table is a function of such an index. Functions are first class until `normalize`.
+
+Sizes in types and in `Number` are polynomials over size parameters, set parameters (standing for
+their number of elements) and *any integer or index variable in scope* (`Fin(k)` of a run-time k).
+
+After `normalize` there is one definition, without Lambda, Call and Use; types hold no variables;
+operands of Op, If's condition, Reduce's value … are scalars; tables of tuples are tuples of tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.sizes import Size
+from naperian.source import NOWHERE, Span
+from naperian.types import Set, Substitution, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A variable: parameter, let-bound, index or carried."""
+
+    var: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A scalar constant."""
+
+    lit: Lit
+
+
+@dataclass(frozen=True, slots=True)
+class ConstOf:
+    """A numeric literal at a type variable (`1` where `a: Num`): becomes a `Const` when the type
+    is known. `type` is the type variable's type."""
+
+    value: int | float
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A polynomial over integer variables in scope, as an Int or an index."""
+
+    value: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    params: tuple[tuple[Var, Type], ...]
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: Expr
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A top-level definition, at these types, sets and sizes (in its own type variables)."""
+
+    name: str
+    at: Substitution = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    var: Var
+    value: Expr
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A tuple."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component of a tuple, from 0."""
+
+    tuple: Expr
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Of any type; only the taken side is evaluated."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """The table of `body` over `set`; `var` has type `element(set)`."""
+
+    var: Var
+    set: Set
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """The table of these items over `set`, in order of ordinals."""
+
+    set: Set
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """`table[index]`, one axis; the index is an element of `set` and in range."""
+
+    table: Expr
+    index: Expr
+    set: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Recast:
+    """The same data under other axes: `value` has axes `old` (outermost first) of cells `cell`,
+    the result axes `new`; equally many elements, in the same order."""
+
+    value: Expr
+    old: tuple[Set, ...]
+    new: tuple[Set, ...]
+    cell: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A scalar primitive (`prims`), or `cast`/`bitcast` to `type`. `type` is the *operands'* type
+    (of the choices, for `select`; the target, for the casts): a Scalar, or a type variable until
+    the definition is used. `div` of integers does not occur: elaboration casts first."""
+
+    name: str
+    args: tuple[Expr, ...]
+    type: Type
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """init ⊕ value for all elements `var` of `set`, ⊕ a monoid of `prims.MONOIDS` on `type`.
+    For `argmin`/`argmax` the result is an element of `set` and `init` is ignored."""
+
+    monoid: str
+    var: Var
+    set: Set
+    init: Expr
+    value: Expr
+    type: Type
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A carried variable of a loop: its type (without functions) and its first value."""
+
+    var: Var
+    type: Type
+    start: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Sequential: starting from the first values, while elements `time` of `set` are left and
+    `condition` (which sees the carried variables and `time`) holds, all carried variables become
+    the items of `body` (a tuple; the bare value for one variable) at once. The value is their
+    tuple (bare for one). At least one of `time`/`set` and `condition` is there."""
+
+    carried: tuple[Carried, ...]
+    time: Var | None
+    set: Set | None
+    condition: Expr | None
+    body: Expr
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Like a `Loop` over a set, but gives the table of the carried values: after each round, or
+    before it if `exclusive`."""
+
+    carried: tuple[Carried, ...]
+    time: Var
+    set: Set
+    body: Expr
+    exclusive: bool = False
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Stop with `message` unless the condition holds; else the value of `then`."""
+
+    condition: Expr
+    message: str
+    then: Expr
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An integer as an index of `set` (ordinals from 0), checked at run time."""
+
+    value: Expr
+    set: Set
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+Expr: TypeAlias = (
+    "Ref | Const | ConstOf | Number | Lambda | Call | Use | Let | Pack | Part | If | For | Literal"
+    " | At | Recast | Op | Reduce | Loop | Scan | Check | Checked"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeParam:
+    """A type variable of a definition. `interface` is Num, Floating, Ord, Eq or None. `precision`
+    marks the one that `Float` in the signature stands for."""
+
+    var: Var
+    interface: str | None
+    precision: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: the name the caller may use, the variable, its type. `default` is a Use of a
+    parameterless definition or a constant."""
+
+    name: str
+    var: Var
+    type: Type
+    default: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A top-level function (or constant: no `params` and `constant`).
+
+    `implicit` are the set and size variables no parameter's shape fixes, which the caller gives by
+    keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them."""
+
+    name: str
+    types: tuple[TypeParam, ...]
+    sets: tuple[Var, ...]
+    sizes: tuple[Var, ...]
+    params: tuple[Param, ...]
+    result: Type
+    facts: tuple[tuple[Size, str], ...]
+    implicit: tuple[Var, ...]
+    body: Expr
+    doc: str | None = None
+    constant: bool = False
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Definitions by name (imported ones under their qualified names, `module.name`), in
+    dependency order. `public` are those of this module, in the order of the text."""
+
+    name: str
+    definitions: dict[str, Definition]
+    public: tuple[str, ...]
+    enums: dict[str, tuple[str, ...]]

@@ -1,0 +1,185 @@
+"""What is known of sizes, and proofs from it.
+
+A fact is a polynomial that is not negative. `Facts.proves(goal)` shows that `goal >= 0` follows:
+it assumes `goal <= -1` and looks for a contradiction by Fourier-Motzkin elimination over the
+rationals, each monomial taken as an unknown of its own. That is sound, and complete enough for
+fence posts, stencils, concatenations and flattened indices; what it cannot show the user states
+with `assert`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from naperian.names import Var
+from naperian.sizes import ONE, Clamp, Monomial, Quotient, Remainder, Size, size
+
+_LIMIT = 400  # inequalities held at once before the search gives up (an honest "cannot prove")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Polynomials known to be at least 0. Immutable: a scope extends its parent's facts."""
+
+    known: tuple[Size, ...] = ()
+
+    def and_(self, *more: Size) -> Facts:
+        """These facts and some more (each a polynomial that is not negative)."""
+        new = tuple(m for m in more if m.constant is None and m not in self.known)
+        return Facts(self.known + new) if new else self
+
+    def proves(self, goal: Size) -> bool:
+        """Whether `goal >= 0` follows from what is known."""
+        number = goal.constant
+        if number is not None and number >= 0:
+            return True
+        return _contradiction([-goal - 1, *_relevant(goal, self.known)])
+
+    def proves_equal(self, a: Size, b: Size) -> bool:
+        """Whether `a == b` follows from what is known."""
+        return a == b or (self.proves(a - b) and self.proves(b - a))
+
+    @property
+    def absurd(self) -> bool:
+        """Whether the facts contradict each other, so that this place is never reached."""
+        return _contradiction(list(self.known))
+
+
+def _relevant(goal: Size, known: tuple[Size, ...]) -> list[Size]:
+    """The facts connected to the goal through shared atoms, with bounds of derived atoms."""
+    atoms = set(_deep(goal))
+    facts = list(known)
+    picked: list[Size] = []
+    changed = True
+    while changed:
+        changed = False
+        rest = []
+        for f in facts:
+            mine = set(_deep(f))
+            if mine & atoms:
+                picked.append(f)
+                changed = changed or not mine <= atoms
+                atoms |= mine
+            else:
+                rest.append(f)
+        facts = rest
+    for a in list(atoms):
+        picked.extend(_bounds(a, known))
+    return picked
+
+
+def _deep(s: Size) -> list[object]:
+    out: list[object] = []
+    for a in s.atoms():
+        out.append(a)
+        match a:
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                out += _deep(x)
+                out += _deep(y)
+            case _:
+                pass
+    return out
+
+
+def _bounds(a: object, known: tuple[Size, ...]) -> list[Size]:
+    """What holds of a derived atom whatever else is known."""
+    match a:
+        case Quotient(above, below):
+            q = Size((((a,), 1),))
+            return [above - below * q, below * q + below - 1 - above]
+        case Remainder(_, below):
+            r = Size((((a,), 1),))
+            return [r, below - 1 - r]
+        case Clamp(_, extent):
+            c = Size((((a,), 1),))
+            return [c, extent - 1 - c]
+        case _:
+            return []
+
+
+def at_least_zero(v: Var) -> Size:
+    """The fact that a size is not negative."""
+    return size(v)
+
+
+def _contradiction(facts: list[Size]) -> bool:
+    """Whether no rational assignment satisfies all facts: eliminate monomials one by one."""
+    facts = _with_products(facts)
+    rows: dict[tuple[tuple[Monomial, int], ...], int] = {}
+
+    def add(row: dict[Monomial, int]) -> bool:
+        """Keep the tightest row per direction; True on an outright contradiction."""
+        constant = row.pop((), 0)
+        row = {m: c for m, c in row.items() if c}
+        if not row:
+            return constant < 0
+        g = 0
+        for c in row.values():
+            g = gcd(g, c)
+        key = tuple(sorted(((m, c // g) for m, c in row.items()), key=repr))
+        bound = constant // g
+        if key not in rows or bound < rows[key]:
+            rows[key] = bound
+        opposite = tuple((m, -c) for m, c in key)
+        return opposite in rows and rows[opposite] + rows[key] < 0
+
+    for f in facts:
+        if add(dict(f.terms)):
+            return True
+    while rows:
+        ups: dict[Monomial, int] = {}
+        downs: dict[Monomial, int] = {}
+        for key in rows:
+            for m, c in key:
+                side = ups if c > 0 else downs
+                side[m] = side.get(m, 0) + 1
+        # the cheapest monomial to eliminate
+        target = min(
+            ups | downs, key=lambda m: (ups.get(m, 0) * downs.get(m, 0), repr(m))
+        )
+        plus, minus, rest = [], [], {}
+        for key, bound in rows.items():
+            c = dict(key).get(target, 0)
+            if c > 0:
+                plus.append((key, bound, c))
+            elif c < 0:
+                minus.append((key, bound, -c))
+            else:
+                rest[key] = bound
+        rows = rest
+        for key1, bound1, c1 in plus:
+            for key2, bound2, c2 in minus:
+                row: dict[Monomial, int] = {(): bound1 * c2 + bound2 * c1}
+                for m, c in key1:
+                    row[m] = row.get(m, 0) + c * c2
+                for m, c in key2:
+                    row[m] = row.get(m, 0) + c * c1
+                if add(row):
+                    return True
+        if len(rows) > _LIMIT:
+            return False
+    return False
+
+
+def _with_products(facts: list[Size]) -> list[Size]:
+    """When a product of atoms occurs, products of facts about its factors may be needed:
+    `i <= n - 1` times `m >= 0` gives `i * m <= n * m - m`. One round, for pairs."""
+    products = {m for f in facts for m, _ in f.terms if len(m) == 2}
+    if not products:
+        return facts
+    linear = [f for f in facts if all(len(m) <= 1 for m, _ in f.terms) and f.constant is None]
+    factors = {a for m in products for a in m}
+    about = [f for f in linear if any(a in factors for a in f.atoms())]
+    if len(about) > 24:
+        return facts
+    new = []
+    for k, f in enumerate(about):
+        for g in about[k:]:
+            p = f * g
+            if any(m in products for m, _ in p.terms):
+                new.append(p)
+    return facts + new
+
+
+__all__ = ["ONE", "Facts", "at_least_zero"]

@@ -1,0 +1,229 @@
+"""Loops: nests over buffers. Order, parallelism, storage and contractions are written down.
+
+    program ::= (size…, buffer…) -> buffer… : stmt…
+    buffer  ::= b : dtype[size, …]  in | out | temp        stored by rows, contiguous
+    stmt    ::= Loop | While | When | Let | Variable | Assign | Store | Allocate
+              | Fail | Contract
+    expr    ::= Lit | Local | Number | Load | Apply
+
+`Number` is a polynomial over size parameters, loop variables and integer locals. In index
+expressions the atoms are `Var` (all three), `Clamp`, `Quotient`, `Remainder` and `Load` of an
+integer buffer (a gather).
+
+`Let` binds once and is visible to the end of its block. `Variable` is a mutable scalar (an
+accumulator or a carried value), `Assign` sets it. `Local` reads either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from naperian.ainf.syntax import Failure
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.sizes import ONE, Size
+
+
+class Role(Enum):
+    """Who owns a buffer."""
+
+    IN = "in"  # the caller's, read only
+    OUT = "out"  # a result: memory the caller provides, written completely, never read before
+    TEMP = "temp"  # allocated by `Allocate`
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory for an array, row-major and contiguous. A scalar parameter or result has shape ();
+    an IN scalar is passed by value, an OUT scalar through a pointer."""
+
+    var: Var
+    dtype: DType
+    shape: tuple[Size, ...]
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A `Let`, a `Variable` or an IN scalar, by name."""
+
+    var: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An index expression as a 64-bit integer."""
+
+    value: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An element of a buffer; also an atom of index expressions when it is an integer."""
+
+    buffer: Var
+    at: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A scalar operation (`ainf.Op` names, without `checked` and `copy`). `dtype` is the result's;
+    `operand` the operands' (of the choices, for `select`). `exact` forbids nothing and allows
+    nothing more: contraction to fused multiply-add is always allowed, reassociation never."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+    operand: DType
+
+
+Expr: TypeAlias = "Lit | Local | Number | Load | Apply"
+
+
+class Order(Enum):
+    """What may be done with a loop."""
+
+    SERIAL = "serial"  # iterations depend on each other
+    FREE = "free"  # independent iterations: LLVM may vectorise
+    PARALLEL = "parallel"  # independent iterations, worth threads (an outermost loop only)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A variable that a loop accumulates: `var` is combined with a monoid in every iteration.
+    In a FREE or PARALLEL loop it is the only thing that iterations share. For floats `add` and
+    `mul` may be reassociated inside it."""
+
+    var: Var
+    monoid: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for var in low … high-1`. `work` estimates additions per iteration (for grain)."""
+
+    var: Var
+    low: Size
+    high: Size
+    body: tuple[Stmt, ...]
+    order: Order
+    reductions: tuple[Reduction, ...] = ()
+    work: Size = field(default=ONE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Repeat: run `head`, stop unless `condition`, run `body`. What `head` binds is visible in
+    the body. Sequential."""
+
+    head: tuple[Stmt, ...]
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """`then` where the condition holds, else `otherwise`."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    var: Var
+    dtype: DType
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A mutable scalar with its first value."""
+
+    var: Var
+    dtype: DType
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: Var
+    at: tuple[Size, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """buffer[at] = buffer[at] ⊕ value (histograms, array-valued accumulators)."""
+
+    buffer: Var
+    at: tuple[Size, ...]
+    monoid: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """A TEMP buffer, live to the end of the block. `fill` initialises every element. `small`
+    promises that its size is a small constant (a stack slot)."""
+
+    buffer: Buffer
+    fill: Lit | None = None
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Stop the run with failure `code` when the condition holds; `values` fill its message."""
+
+    condition: Expr
+    code: int
+    values: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """out[m…, n…] (+)= Σ_k left[m…, k] · right[k, n…], for every point of the `batch` loops.
+
+    Each operand is a buffer with the index expressions of one element in terms of the loop
+    variables `batch`, `rows`, `columns`, `inner`, affine with coefficients in the sizes, so its
+    address is affine in them. Indices run from 0 to their extents. `accumulate` adds to `out`
+    instead of writing it."""
+
+    out: tuple[Var, tuple[Size, ...]]
+    left: tuple[Var, tuple[Size, ...]]
+    right: tuple[Var, tuple[Size, ...]]
+    batch: tuple[tuple[Var, Size], ...]
+    rows: tuple[tuple[Var, Size], ...]
+    columns: tuple[tuple[Var, Size], ...]
+    inner: tuple[tuple[Var, Size], ...]
+    dtype: DType
+    accumulate: bool = False
+
+
+Stmt: TypeAlias = (
+    "Loop | While | When | Let | Variable | Assign | Store | Update | Allocate | Fail | Contract"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function over buffers. `buffers` are the IN and OUT ones, in call order (results last);
+    `notes` say why each stored array is stored and each loop is or is not parallel."""
+
+    name: str
+    sizes: tuple[Var, ...]
+    buffers: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+    failures: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,309 @@
+"""Sizes and index expressions: polynomials with integer coefficients over atoms.
+
+    size ::= Σ coefficient · atom · … · atom
+    atom ::= Var                       a size, an index, an integer value
+           | Quotient(size, size)      floor division
+           | Remainder(size, size)     with the sign of the divisor, as `wrap` needs
+           | Clamp(size, size)         clamp(e, n) = max(0, min(e, n - 1))
+           | any hashable of a later language (in `ainf`, the read of an integer array)
+
+One normal form serves three ends: two sizes are equal when their polynomials are, an index
+expression is affine when its polynomial is, and what is known (`i < n - 1`) is a polynomial
+that is not negative (`facts.py` proves with these).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from naperian.names import Var
+
+Atom: TypeAlias = Hashable
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A polynomial; `terms` is sorted and has no zero coefficient, so equality is structural."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Size | int) -> Size:
+        other = size(other)
+        if not self.terms:
+            return other
+        if not other.terms:
+            return self
+        sums = dict(self.terms)
+        for m, c in other.terms:
+            sums[m] = sums.get(m, 0) + c
+        return _of(sums)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Size:
+        return Size(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Size | int) -> Size:
+        return self + (-size(other))
+
+    def __rsub__(self, other: int) -> Size:
+        return size(other) - self
+
+    def __mul__(self, other: Size | int) -> Size:
+        if isinstance(other, int):
+            if other == 0:
+                return ZERO
+            return Size(tuple((m, c * other) for m, c in self.terms))
+        sums: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in other.terms:
+                m = _sorted(m1 + m2)
+                sums[m] = sums.get(m, 0) + c1 * c2
+        return _of(sums)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Size | int) -> Size:
+        """Floor division; exact when every coefficient is a multiple of a constant divisor."""
+        by = size(other)
+        k = by.constant
+        if k is not None and k != 0:
+            mine = self.constant
+            if mine is not None:
+                return size(mine // k)
+            if all(c % k == 0 for _, c in self.terms):
+                return Size(tuple((m, c // k) for m, c in self.terms))
+        if self == by:
+            return ONE
+        return atom(Quotient(self, by))
+
+    def __mod__(self, other: Size | int) -> Size:
+        by = size(other)
+        mine, k = self.constant, by.constant
+        if mine is not None and k is not None and k != 0:
+            return size(mine % k)
+        return atom(Remainder(self, by))
+
+    @property
+    def constant(self) -> int | None:
+        """The number this is, if it is one."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return next((c for m, c in self.terms if not m), 0)
+
+    @property
+    def single(self) -> Atom | None:
+        """The atom this is, if it is one atom with coefficient 1."""
+        if len(self.terms) == 1:
+            m, c = self.terms[0]
+            if c == 1 and len(m) == 1:
+                return m[0]
+        return None
+
+    def coefficient(self, a: Atom) -> int:
+        """The coefficient of the monomial that is just `a`."""
+        return next((c for m, c in self.terms if m == (a,)), 0)
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom, as often as it occurs; does not look inside atoms."""
+        for m, _ in self.terms:
+            yield from m
+
+    def __repr__(self) -> str:
+        return show(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """⌊above / below⌋."""
+
+    above: Size
+    below: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """above - below·⌊above / below⌋."""
+
+    above: Size
+    below: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """The nearest of 0 … extent-1."""
+
+    value: Size
+    extent: Size
+
+
+ZERO = Size(())
+ONE = Size((((), 1),))
+
+
+def size(x: Size | Var | int) -> Size:
+    """A number, a variable or a size, as a size."""
+    if isinstance(x, Size):
+        return x
+    if isinstance(x, Var):
+        return Size((((x,), 1),))
+    return Size((((), int(x)),)) if x else ZERO
+
+
+def atom(a: Atom) -> Size:
+    """The size that is one atom."""
+    return Size((((a,), 1),))
+
+
+def _key(a: Atom) -> tuple[int, int, str]:
+    if isinstance(a, Var):
+        return (0, a.id, "")
+    return (1, 0, repr(a))
+
+
+def _sorted(m: Monomial) -> Monomial:
+    return m if len(m) < 2 else tuple(sorted(m, key=_key))
+
+
+def _monomial_key(term: tuple[Monomial, int]) -> tuple[int, list[tuple[int, int, str]]]:
+    return (-len(term[0]), [_key(a) for a in term[0]])
+
+
+def _of(sums: dict[Monomial, int]) -> Size:
+    kept = [(m, c) for m, c in sums.items() if c]
+    if len(kept) > 1:
+        kept.sort(key=_monomial_key)
+    return Size(tuple(kept))
+
+
+def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
+    """`s` with atoms replaced; `replace` answers None to keep one. Looks inside the atoms of this
+    module; atoms of later languages are `replace`'s business."""
+    if not s.terms:
+        return s
+    total = ZERO
+    changed = False
+    for m, c in s.terms:
+        product = size(c)
+        for a in m:
+            new = replace(a)
+            if new is None:
+                new = _inside(a, replace)
+            if new is None:
+                product = product * atom(a)
+            else:
+                changed = True
+                product = product * new
+        total = total + product
+    return total if changed else s
+
+
+def _inside(a: Atom, replace: Callable[[Atom], Size | None]) -> Size | None:
+    match a:
+        case Quotient(above, below):
+            x, y = substitute(above, replace), substitute(below, replace)
+            return None if x is above and y is below else x // y
+        case Remainder(above, below):
+            x, y = substitute(above, replace), substitute(below, replace)
+            return None if x is above and y is below else x % y
+        case Clamp(value, extent):
+            x, y = substitute(value, replace), substitute(extent, replace)
+            return None if x is value and y is extent else clamp(x, y)
+        case _:
+            return None
+
+
+def clamp(value: Size, extent: Size) -> Size:
+    """clamp(value, extent), evaluated when both are numbers."""
+    v, n = value.constant, extent.constant
+    if v is not None and n is not None:
+        return size(max(0, min(v, n - 1)))
+    return atom(Clamp(value, extent))
+
+
+def rename(s: Size, names: Mapping[Var, Size]) -> Size:
+    """Variables replaced by sizes."""
+    if not names:
+        return s
+    return substitute(s, lambda a: names.get(a) if isinstance(a, Var) else None)
+
+
+def variables(s: Size) -> Iterator[Var]:
+    """Every variable, also inside the atoms of this module."""
+    for a in s.atoms():
+        match a:
+            case Var():
+                yield a
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                yield from variables(x)
+                yield from variables(y)
+            case _:
+                pass
+
+
+def evaluate(s: Size, value: Callable[[Atom], int]) -> int:
+    """The number a size is, given its outer atoms; the atoms of this module are computed."""
+    total = 0
+    for m, c in s.terms:
+        for a in m:
+            c *= _value(a, value)
+        total += c
+    return total
+
+
+def _value(a: Atom, value: Callable[[Atom], int]) -> int:
+    match a:
+        case Quotient(x, y):
+            below = evaluate(y, value)
+            return evaluate(x, value) // below if below else 0
+        case Remainder(x, y):
+            below = evaluate(y, value)
+            return evaluate(x, value) % below if below else 0
+        case Clamp(x, y):
+            return max(0, min(evaluate(x, value), evaluate(y, value) - 1))
+        case _:
+            return value(a)
+
+
+def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
+    """As the user would write it: `n + m - 1`, `2 * n`, `clamp(i + 1, n)`."""
+
+    def of(a: Atom) -> str:
+        match a:
+            case Quotient(x, y):
+                return f"{_grouped(show(x, name))} // {_grouped(show(y, name))}"
+            case Remainder(x, y):
+                return f"wrap({show(x, name)}, {show(y, name)})"
+            case Clamp(x, y):
+                return f"clamp({show(x, name)}, {show(y, name)})"
+            case Var() if name is None:
+                return a.name
+            case _:
+                return name(a) if name else repr(a)
+
+    out = ""
+    for m, c in s.terms:
+        body = " * ".join(of(a) for a in m)
+        if m and abs(c) != 1:
+            body = f"{abs(c)} * {body}"
+        elif not m:
+            body = str(abs(c))
+        if not out:
+            out = f"-{body}" if c < 0 else body
+        else:
+            out += f" - {body}" if c < 0 else f" + {body}"
+    return out or "0"
+
+
+def _grouped(text: str) -> str:
+    return f"({text})" if " " in text else text

@@ -1,0 +1,600 @@
+"""Surface: what the user wrote, with spans. The grammar is `docs/grammar.md`.
+
+Types and index sets share the expression grammar, so a type is an `Expr` too, with five nodes of
+its own at the end. Nothing is resolved here: `x[i]` and `f(x)` say only what stands in the text.
+
+    module    ::= docstring? decl…
+    decl      ::= Def | Struct | Enum | Interface | Instance | Import | FromImport | stmt
+    stmt      ::= Def | For | If | Match | With | Loop          (block forms)
+                | Assert | Bind | Set | Add | Return | ExprStmt
+    expr      ::= Name | Number | String | Unary | Binary | Compare | Ternary | Lambda | Tuple
+                | Bracket | Comprehension | Call | Index | Field | Checked | Rank | RangeExpr
+                | As | Section | Block | types
+    pattern   ::= PName | PWild | PNumber | PString | PConstructor | PTuple | PBracket | PAlt | PBoth
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from naperian.source import Span
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """`x`. `_` is a hole."""
+
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """`1`, `0xff`, `1.5e3`; `value` is an int or a float as written."""
+
+    span: Span
+    value: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """`"…"` or `f"…"`: literal parts (str) and, in an f-string, expressions."""
+
+    span: Span
+    parts: tuple[str | Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-e`, `~e`, `not e`."""
+
+    span: Span
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`a + b`, also `and`, `or`, `@`, `|`. `op_span` is the operator's own place."""
+
+    span: Span
+    op: str
+    op_span: Span
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`a < b <= c`: one more operand than operators."""
+
+    span: Span
+    operands: tuple[Expr, ...]
+    ops: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary:
+    """`a if c else b`."""
+
+    span: Span
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """`lambda (a, b), y: e`."""
+
+    span: Span
+    params: tuple[Pattern, ...]
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TupleExpr:
+    """`()`, `(a,)`, `(a, b)`. In a type: unit, a tuple or a parameter list."""
+
+    span: Span
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*e` or `**e`, only as an item of a `Bracket`."""
+
+    span: Span
+    double: bool
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """`[a, b, *c]`: a table literal or a join."""
+
+    span: Span
+    items: tuple[Expr | Star, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Binder:
+    """`i`, `i in S`, `(a, b) in xs`."""
+
+    span: Span
+    pattern: Pattern
+    domain: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """`[e for i, j if p]`."""
+
+    span: Span
+    element: Expr
+    binders: tuple[Binder, ...]
+    condition: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """`e for i, j if p`, only as the single argument of a `Call`."""
+
+    span: Span
+    element: Expr
+    binders: tuple[Binder, ...]
+    condition: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """`name=e` in a call."""
+
+    span: Span
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`f(a, k=b)`, `f(e for i)`. In a type: `Fin(n)`, `Maybe(a)`."""
+
+    span: Span
+    function: Expr
+    args: tuple[Expr | Keyword | Generator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexExpr:
+    """`x[i, j]`."""
+
+    span: Span
+    base: Expr
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`e.name`; `name_span` is the name's own place."""
+
+    span: Span
+    base: Expr
+    name: str
+    name_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`k?`, `x[i]?`."""
+
+    span: Span
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """`f~1`, `f~(1, all)`, `f~(-1, 0)`: each rank a number or None for `all`."""
+
+    span: Span
+    function: Expr
+    ranks: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeExpr:
+    """`a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`."""
+
+    span: Span
+    low: Expr | None
+    high: Expr | None
+    inclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class As:
+    """`e as T`, `e as T?`."""
+
+    span: Span
+    operand: Expr
+    type: Expr
+    checked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`(+)`, `(* 2.0)`."""
+
+    span: Span
+    op: str
+    right: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An indented block, a block form's branch, or a right side that is a block form; its last
+    statement is its value."""
+
+    span: Span
+    statements: tuple[Stmt, ...]
+
+
+# ---------------------------------------------------------------- types
+
+
+@dataclass(frozen=True, slots=True)
+class TableType:
+    """`n=>a`; `binder` names the index in a dependent table `(i: n)=>a`."""
+
+    span: Span
+    binder: str | None
+    set: Expr
+    cell: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType:
+    """`(a, b) -> {State} c`. `params` are as written: one `Expr` for `a -> b`."""
+
+    span: Span
+    params: tuple[Expr, ...]
+    effects: tuple[str, ...] | None
+    result: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """`exists k. T`."""
+
+    span: Span
+    names: tuple[str, ...]
+    body: Expr
+
+
+Expr: TypeAlias = (
+    "Name | Number | String | Unary | Binary | Compare | Ternary | Lambda | TupleExpr | Bracket"
+    " | Comprehension | Call | IndexExpr | Field | Checked | Rank | RangeExpr | As | Section"
+    " | Block | TableType | FunctionType | Exists"
+)
+
+# ---------------------------------------------------------------- patterns
+
+
+@dataclass(frozen=True, slots=True)
+class PName:
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PWild:
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PNumber:
+    span: Span
+    value: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class PString:
+    span: Span
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class PConstructor:
+    """`Found(d)`, `Axis.X`, with `args` None when there are no parentheses."""
+
+    span: Span
+    name: str
+    args: tuple[Pattern, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PTuple:
+    span: Span
+    items: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PStar:
+    """`*name`, `**name`, `*name: k` in a bracket pattern."""
+
+    span: Span
+    double: bool
+    name: str
+    at: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class PBracket:
+    span: Span
+    items: tuple[Pattern | PStar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PAlt:
+    span: Span
+    left: Pattern
+    right: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class PBoth:
+    span: Span
+    left: Pattern
+    right: Pattern
+
+
+Pattern: TypeAlias = (
+    "PName | PWild | PNumber | PString | PConstructor | PTuple | PBracket | PAlt | PBoth"
+)
+
+# ---------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for i, j in S if p: body`."""
+
+    span: Span
+    binders: tuple[Binder, ...]
+    condition: Expr | None
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`if c: … elif d: … else: …`, the arms in order; `otherwise` None without `else`."""
+
+    span: Span
+    arms: tuple[tuple[Expr, Block], ...]
+    otherwise: Block | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    span: Span
+    pattern: Pattern
+    guard: Expr | None
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    span: Span
+    subject: Expr
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """`accum() as h`, `state(x) as s`; `effect` None for the bare word `except`."""
+
+    span: Span
+    effect: Expr | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class With:
+    span: Span
+    handlers: tuple[Handler, ...]
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """`x: T = x0` of a `loop`."""
+
+    span: Span
+    pattern: Pattern
+    type: Expr | None
+    start: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`loop x = x0, y = y0 for t in S while p: body`."""
+
+    span: Span
+    carries: tuple[Carry, ...]
+    binder: Binder | None
+    condition: Expr | None
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Assert:
+    span: Span
+    condition: Expr
+    message: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """`pattern = rhs`, `x: T = rhs`."""
+
+    span: Span
+    pattern: Pattern
+    type: Expr | None
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """`target := rhs`."""
+
+    span: Span
+    target: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """`target += rhs`."""
+
+    span: Span
+    target: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    span: Span
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ExprStmt:
+    span: Span
+    value: Expr
+
+
+# ---------------------------------------------------------------- declarations
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """`x: T = default`."""
+
+    span: Span
+    name: str
+    type: Expr | None
+    default: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """`a: Num` (`interface` set) or a size fact `n >= 1`."""
+
+    span: Span
+    subject: Expr
+    interface: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Def:
+    """A function; `body` None in an interface's signature. `doc` is the docstring or the comment
+    lines directly above."""
+
+    span: Span
+    name: str
+    name_span: Span
+    params: tuple[Param, ...]
+    effects: tuple[str, ...] | None
+    result: Expr | None
+    facts: tuple[Fact, ...]
+    body: Block | None
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    span: Span
+    name: str
+    params: tuple[str, ...]
+    fields: tuple[Param, ...]
+    methods: tuple[Def, ...]
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    span: Span
+    name: str
+    fields: tuple[Param, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    span: Span
+    name: str
+    name_span: Span
+    params: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    span: Span
+    name: str
+    params: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    members: tuple[Stmt, ...]
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    span: Span
+    name: str
+    types: tuple[Expr, ...]
+    facts: tuple[Fact, ...]
+    members: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """`name as other` of an import."""
+
+    span: Span
+    name: str
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """`import a.b as c: f, g as h`."""
+
+    span: Span
+    path: tuple[str, ...]
+    alias: str | None
+    names: tuple[Alias, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FromImport:
+    """`from a.b import f, g as h`."""
+
+    span: Span
+    path: tuple[str, ...]
+    names: tuple[Alias, ...]
+
+
+Stmt: TypeAlias = (
+    "Def | For | If | Match | With | Loop | Assert | Bind | Set | Add | Return | ExprStmt"
+)
+Decl: TypeAlias = "Struct | Enum | Interface | Instance | Import | FromImport | Stmt"
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    span: Span
+    doc: str | None
+    decls: tuple[Decl, ...]

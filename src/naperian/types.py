@@ -1,0 +1,292 @@
+"""Types and index sets.
+
+    type ::= Scalar(dtype) | TypeVar(var) | Index(set) | Table(set, type)
+           | Tuple(type, …) | Function((type, …), type) | Text
+    set  ::= Fin(size) | SetVar(var) | BoolSet | UnitSet | EnumSet(name, members)
+           | TupleSet(set, …) | Range(low, high) | Reverse(set)
+
+`Index(set)` is the type of an element of a set. Elements of `TupleSet` are tuples, of `BoolSet`
+Booleans, of `UnitSet` the empty tuple: `element(set)` gives the type. A `Range` holds the integers
+low … high-1 (its elements are numbers counted from the range's own base, not from 0); the ordinal
+of an element is its distance from `low`. `Reverse` has the elements of its set, last one first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from naperian.dtypes import DType
+from naperian.names import Var
+from naperian.sizes import ONE, ZERO, Size, rename, show, size
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number or a Boolean."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVar:
+    """A type chosen by the caller (or, during inference, not known yet)."""
+
+    var: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An element of an index set; at run time its ordinal (for a `Range`, the number itself)."""
+
+    set: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An array: a function from a finite index set, tabulated."""
+
+    set: Set
+    cell: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """A tuple; the empty one is the unit type."""
+
+    items: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of several arguments."""
+
+    params: tuple[Type, ...]
+    result: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A message; not data."""
+
+
+Type: TypeAlias = "Scalar | TypeVar | Index | Table | Tuple | Function | Text"
+
+
+@dataclass(frozen=True, slots=True)
+class Fin:
+    """0 … size-1."""
+
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class SetVar:
+    """An index set chosen by the caller (or not known yet)."""
+
+    var: Var
+
+
+@dataclass(frozen=True, slots=True)
+class BoolSet:
+    """False, True."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSet:
+    """One element, the empty tuple."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumSet:
+    """The members of an `enum` without fields, in order. Equal only to itself (`var`)."""
+
+    var: Var
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TupleSet:
+    """Pairs, triples, …; the last component runs fastest."""
+
+    sets: tuple[Set, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The integers low … high-1; empty if high <= low."""
+
+    low: Size
+    high: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse:
+    """The elements of a set, last one first."""
+
+    set: Set
+
+
+Set: TypeAlias = "Fin | SetVar | BoolSet | UnitSet | EnumSet | TupleSet | Range | Reverse"
+
+UNIT = Tuple(())
+BOOL = Scalar(DType.BOOL)
+INT = Scalar(DType.I64)
+F64 = Scalar(DType.F64)
+F32 = Scalar(DType.F32)
+
+
+def element(s: Set) -> Type:
+    """The type of an element of an index set."""
+    match s:
+        case BoolSet():
+            return BOOL
+        case UnitSet():
+            return UNIT
+        case TupleSet(sets):
+            return Tuple(tuple(element(x) for x in sets))
+        case Reverse(inner):
+            return element(inner)
+        case Fin() | SetVar() | EnumSet() | Range():
+            return Index(s)
+
+
+def cardinality(s: Set) -> Size:
+    """How many elements a set has. The size of a set variable is the variable itself, used as a
+    number (`n` of `n=>a`)."""
+    match s:
+        case Fin(n):
+            return n
+        case SetVar(var):
+            return size(var)
+        case BoolSet():
+            return size(2)
+        case UnitSet():
+            return ONE
+        case EnumSet(_, members):
+            return size(len(members))
+        case TupleSet(sets):
+            product = ONE
+            for x in sets:
+                product = product * cardinality(x)
+            return product
+        case Range(low, high):
+            return high - low
+        case Reverse(inner):
+            return cardinality(inner)
+
+
+def axes(t: Type) -> tuple[list[Set], Type]:
+    """The axes of a table, outermost first, and the type of its innermost cells."""
+    sets = []
+    while isinstance(t, Table):
+        sets.append(t.set)
+        t = t.cell
+    return sets, t
+
+
+def table(sets: list[Set] | tuple[Set, ...], cell: Type) -> Type:
+    """The table with these axes, outermost first."""
+    for s in reversed(sets):
+        cell = Table(s, cell)
+    return cell
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """Types, sets and sizes for variables."""
+
+    types: Mapping[Var, Type]
+    sets: Mapping[Var, Set]
+    sizes: Mapping[Var, Size]
+
+    def size(self, s: Size) -> Size:
+        if not self.sizes and not self.sets:
+            return s
+        both = {v: cardinality(x) for v, x in self.sets.items()} | dict(self.sizes)
+        return rename(s, both)
+
+    def set(self, s: Set) -> Set:
+        match s:
+            case Fin(n):
+                return Fin(self.size(n))
+            case SetVar(var):
+                return self.sets.get(var, s)
+            case TupleSet(sets):
+                return TupleSet(tuple(self.set(x) for x in sets))
+            case Range(low, high):
+                return Range(self.size(low), self.size(high))
+            case Reverse(inner):
+                return Reverse(self.set(inner))
+            case BoolSet() | UnitSet() | EnumSet():
+                return s
+
+    def type(self, t: Type) -> Type:
+        match t:
+            case TypeVar(var):
+                return self.types.get(var, t)
+            case Index(s):
+                return element(self.set(s))
+            case Table(s, cell):
+                return Table(self.set(s), self.type(cell))
+            case Tuple(items):
+                return Tuple(tuple(self.type(x) for x in items))
+            case Function(params, result):
+                return Function(tuple(self.type(p) for p in params), self.type(result))
+            case Scalar() | Text():
+                return t
+
+
+def show_set(s: Set) -> str:
+    match s:
+        case Fin(n):
+            return f"Fin({show(n)})"
+        case SetVar(var):
+            return var.name
+        case BoolSet():
+            return "Bool"
+        case UnitSet():
+            return "()"
+        case EnumSet(var, _):
+            return var.name
+        case TupleSet(sets):
+            return "(" + ", ".join(show_set(x) for x in sets) + ")"
+        case Range(low, high):
+            start = "" if low == ZERO else _end(low)
+            return f"{start}..{_end(high)}"
+        case Reverse(inner):
+            return f"reverse({show_set(inner)})"
+
+
+def _end(s: Size) -> str:
+    text = show(s)
+    return text if " " not in text else f"({text})"
+
+
+def show_type(t: Type) -> str:
+    """As the user writes it."""
+    match t:
+        case Scalar(dtype):
+            return dtype.surface_name
+        case TypeVar(var):
+            return var.name
+        case Index(s):
+            return show_set(s)
+        case Table(s, cell):
+            return f"{show_set(s)}=>{_cell(cell)}"
+        case Tuple(items):
+            inner = ", ".join(show_type(x) for x in items)
+            return f"({inner},)" if len(items) == 1 else f"({inner})"
+        case Function(params, result):
+            if len(params) == 1 and not isinstance(params[0], Tuple | Function):
+                left = show_type(params[0])
+            else:
+                left = "(" + ", ".join(show_type(p) for p in params) + ")"
+            return f"{left} -> {show_type(result)}"
+        case Text():
+            return "Str"
+
+
+def _cell(t: Type) -> str:
+    return f"({show_type(t)})" if isinstance(t, Function) else show_type(t)
