@@ -30,7 +30,7 @@ class Size:
 
     terms: tuple[tuple[Monomial, int], ...]
 
-    def __add__(self, other: Size | int) -> Size:
+    def __add__(self, other: Size | Var | int) -> Size:
         other = size(other)
         if not self.terms:
             return other
@@ -46,13 +46,15 @@ class Size:
     def __neg__(self) -> Size:
         return Size(tuple((m, -c) for m, c in self.terms))
 
-    def __sub__(self, other: Size | int) -> Size:
+    def __sub__(self, other: Size | Var | int) -> Size:
         return self + (-size(other))
 
     def __rsub__(self, other: int) -> Size:
         return size(other) - self
 
-    def __mul__(self, other: Size | int) -> Size:
+    def __mul__(self, other: Size | Var | int) -> Size:
+        if isinstance(other, Var):
+            other = size(other)
         if isinstance(other, int):
             if other == 0:
                 return ZERO
