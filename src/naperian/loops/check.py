@@ -1,0 +1,215 @@
+"""What must hold of loops: scopes, dtypes, arity, and who may read or write which buffer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from naperian.broken import Broken
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Assign,
+    Buffer,
+    Contract,
+    Expr,
+    Fail,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Program,
+    Role,
+    Stmt,
+    Store,
+    Update,
+    Variable,
+    When,
+    While,
+)
+from naperian.loops.walk import atoms
+from naperian.names import Lit, Var
+from naperian.prims import MONOIDS, PRIMITIVES
+from naperian.sizes import Size
+
+_Scalar = tuple[Literal["let", "var", "index"], DType]
+
+
+def check(program: Program) -> Program:
+    """The program itself, if it is well formed; `Broken` says what is wrong."""
+    scalars: dict[Var, _Scalar] = {v: ("index", DType.I64) for v in program.sizes}
+    buffers: dict[Var, Buffer] = {}
+    for b in program.buffers:
+        if b.role is Role.TEMP:
+            raise Broken(f"{b.var}: a temporary among the parameters")
+        if b.role is Role.IN and not b.shape:
+            scalars[b.var] = ("let", b.dtype)
+        else:
+            buffers[b.var] = b
+    _Scope(scalars, buffers, len(program.failures), False).block(program.body)
+    return program
+
+
+class _Scope:
+    """What is visible in a block; inner blocks see copies."""
+
+    def __init__(
+        self, scalars: dict[Var, _Scalar], buffers: dict[Var, Buffer], failures: int, nested: bool
+    ) -> None:
+        self.scalars = scalars
+        self.buffers = buffers
+        self.failures = failures
+        self.nested = nested  # inside a loop: no more PARALLEL
+
+    def inner(self, nested: bool | None = None) -> _Scope:
+        now = self.nested if nested is None else nested
+        return _Scope(dict(self.scalars), dict(self.buffers), self.failures, now)
+
+    def block(self, body: tuple[Stmt, ...]) -> None:
+        for s in body:
+            self.stmt(s)
+
+    def bind(self, v: Var, what: _Scalar) -> None:
+        if v in self.scalars or v in self.buffers:
+            raise Broken(f"{v} is bound twice")
+        self.scalars[v] = what
+
+    def stmt(self, s: Stmt) -> None:
+        match s:
+            case Loop(var, low, high, body, order, reductions, work):
+                for bound in (low, high, work):
+                    self.size(bound)
+                if order is Order.PARALLEL and self.nested:
+                    raise Broken(f"a parallel loop over {var} inside another loop")
+                for r in reductions:
+                    self.variable(r.var, r.dtype)
+                    if r.monoid not in MONOIDS or r.monoid.startswith("arg"):
+                        raise Broken(f"{r.monoid} is not a reduction of loops")
+                inside = self.inner(nested=True)
+                inside.bind(var, ("index", DType.I64))
+                inside.block(body)
+            case While(head, condition, body):
+                inside = self.inner(nested=True)
+                inside.block(head)
+                inside.expect(condition, DType.BOOL)
+                inside.block(body)
+            case When(condition, then, otherwise):
+                self.expect(condition, DType.BOOL)
+                self.inner().block(then)
+                self.inner().block(otherwise)
+            case Let(var, dtype, value):
+                self.expect(value, dtype)
+                self.bind(var, ("let", dtype))
+            case Variable(var, dtype, value):
+                self.expect(value, dtype)
+                self.bind(var, ("var", dtype))
+            case Assign(var, value):
+                self.expect(value, self.variable(var))
+            case Store(buffer, at, value):
+                self.expect(value, self.place(buffer, at, written=True))
+            case Update(buffer, at, monoid, value):
+                if monoid not in MONOIDS or monoid.startswith("arg"):
+                    raise Broken(f"{monoid} cannot update {buffer}")
+                self.expect(value, self.place(buffer, at, written=True))
+            case Allocate(buffer, fill):
+                if buffer.role is not Role.TEMP:
+                    raise Broken(f"{buffer.var} is allocated but not a temporary")
+                for n in buffer.shape:
+                    self.size(n)
+                if fill is not None and fill.dtype is not buffer.dtype:
+                    raise Broken(f"{buffer.var} is filled with {fill.dtype}")
+                if buffer.var in self.scalars or buffer.var in self.buffers:
+                    raise Broken(f"{buffer.var} is bound twice")
+                self.buffers[buffer.var] = buffer
+            case Fail(condition, code, values):
+                self.expect(condition, DType.BOOL)
+                if not 1 <= code <= self.failures:
+                    raise Broken(f"failure {code} of {self.failures}")
+                for v in values:
+                    self.expr(v)
+            case Contract():
+                self.contract(s)
+
+    def contract(self, s: Contract) -> None:
+        inside = self.inner()
+        for group in (s.batch, s.rows, s.columns, s.inner):
+            for v, n in group:
+                inside.size(n)
+                inside.bind(v, ("index", DType.I64))
+        if not s.dtype.is_float:
+            raise Broken(f"a contraction of {s.dtype}")
+        for place, written in ((s.left, False), (s.right, False), (s.out, True)):
+            if inside.place(*place, written=written) is not s.dtype:
+                raise Broken(f"a contraction of {s.dtype} with {place[0]}")
+
+    def variable(self, v: Var, dtype: DType | None = None) -> DType:
+        what = self.scalars.get(v)
+        if what is None or what[0] != "var":
+            raise Broken(f"{v} is not a variable in scope")
+        if dtype is not None and what[1] is not dtype:
+            raise Broken(f"{v} is {what[1]}, not {dtype}")
+        return what[1]
+
+    def place(self, buffer: Var, at: tuple[Size, ...], written: bool = False) -> DType:
+        b = self.buffers.get(buffer)
+        if b is None:
+            raise Broken(f"{buffer} is not a buffer in scope")
+        if len(at) != len(b.shape):
+            raise Broken(f"{buffer} has {len(b.shape)} axes, not {len(at)}")
+        if written and b.role is Role.IN:
+            raise Broken(f"a store to the caller's {buffer}")
+        for i in at:
+            self.size(i)
+        return b.dtype
+
+    def size(self, s: Size) -> None:
+        for a in atoms(s):
+            if isinstance(a, Load):
+                if not self.place(a.buffer, a.at).is_integer:
+                    raise Broken(f"an index from {a.buffer}, which holds no integers")
+            else:
+                what = self.scalars.get(a)
+                if what is None or not (what[1].is_integer):
+                    raise Broken(f"{a} is not an integer in scope")
+
+    def expect(self, e: Expr, dtype: DType) -> None:
+        found = self.expr(e)
+        if found is not dtype:
+            raise Broken(f"{found} where {dtype} is expected: {e!r}")
+
+    def expr(self, e: Expr) -> DType:
+        match e:
+            case Lit(_, dtype):
+                return dtype
+            case Local(var):
+                what = self.scalars.get(var)
+                if what is None or what[0] == "index":
+                    raise Broken(f"{var} is not a local in scope")
+                return what[1]
+            case Number(value):
+                self.size(value)
+                return DType.I64
+            case Load(buffer, at):
+                return self.place(buffer, at)
+            case Apply():
+                return self.apply(e)
+
+    def apply(self, e: Apply) -> DType:
+        found = [self.expr(x) for x in e.args]
+        if e.name in ("cast", "bitcast"):
+            if len(found) != 1 or found[0] is not e.operand:
+                raise Broken(f"{e.name} of {found}, not {e.operand}")
+            return e.dtype
+        p = PRIMITIVES.get(e.name)
+        if p is None:
+            raise Broken(f"{e.name} is no primitive")
+        wanted = [e.operand] * p.arity
+        if e.name == "select":
+            wanted[0] = DType.BOOL
+        if found != wanted:
+            raise Broken(f"{e.name} of {found}, not {wanted}")
+        if p.result(e.operand) is not e.dtype:
+            raise Broken(f"{e.name} gives {p.result(e.operand)}, not {e.dtype}")
+        return e.dtype
