@@ -1,0 +1,146 @@
+"""`python benchmarks/run.py`: Naperian beside C, NumPy, Numba and JAX, as a table and as JSON.
+
+All peers of a case run interleaved in one process on the same data, and their results are compared;
+every number of threads gets a process of its own. Writes `results.json` and `results.md` (and
+`results.png` with Matplotlib) into `--out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PEERS = ("gcc", "numpy", "numba", "jax")
+
+
+def measure(threads: int, seconds: float, only: str) -> list[dict[str, Any]]:
+    """The cases at this number of threads."""
+    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    environment = os.environ | {
+        "NAPERIAN_THREADS": str(threads),
+        "OMP_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "NUMBA_NUM_THREADS": str(threads),
+        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
+        f" intra_op_parallelism_threads={threads}",
+        "JAX_PLATFORMS": "cpu",
+    }
+    done = subprocess.Popen(
+        [sys.executable, str(HERE / "worker.py"), "--seconds", str(seconds), "--only", only],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+    )
+    assert done.stdout is not None
+    rows = []
+    for line in done.stdout:
+        rows.append(json.loads(line) | {"threads": threads})
+        print(table_row(rows[-1]), flush=True)
+    if done.wait():
+        sys.exit(f"the worker with {threads} threads failed")
+    return rows
+
+
+def machine() -> dict[str, str]:
+    """What the numbers depend on."""
+    model = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = info.read_text().splitlines()
+        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
+    return {
+        "cpu": model,
+        "cpus": str(len(os.sched_getaffinity(0))),
+        "python": platform.python_version(),
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+HEAD = (
+    "| case | threads | naperian | first call | "
+    + " | ".join(f"{p} (ours/{p})" for p in PEERS)
+    + " |\n|---|--:|--:|--:|"
+    + "--:|" * len(PEERS)
+)
+
+
+def table_row(row: dict[str, Any]) -> str:
+    ours = row["seconds"]["naperian"]
+    cells = []
+    for peer in PEERS:
+        if peer in row["absent"]:
+            cells.append("missing" if "Error" in row["absent"][peer] else "–")
+        else:
+            theirs = row["seconds"][peer]
+            wrong = " **wrong**" if peer in row["wrong"] else ""
+            cells.append(f"{unit(theirs)} ({ours / theirs:.2f}×){wrong}")
+    name = row["case"] + (" **wrong**" if "naperian" in row["wrong"] else "")
+    first = unit(row["first_call"]["naperian"])
+    return f"| {name} | {row['threads']} | {unit(ours)} | {first} | " + " | ".join(cells) + " |"
+
+
+def unit(seconds: float) -> str:
+    for name, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {name}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 0.35 * len(rows) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for peer in PEERS:
+        at = [(r["seconds"][peer] / r["seconds"]["naperian"], k) for k, r in enumerate(rows)
+              if peer in r["seconds"]]  # fmt: skip
+        axes.plot([x for x, _ in at], [y for _, y in at], "o", label=peer, alpha=0.8)
+    axes.axvline(1.0, color="black", lw=0.8)
+    axes.set_yticks(range(len(rows)), [f"{r['case']}, {r['threads']} thr." for r in rows])
+    axes.set(xscale="log", xlabel="time of the peer / time of Naperian")
+    axes.invert_yaxis()
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--quick", action="store_true", help="a fraction of a second per case")
+    options.add_argument("--only", default="", help="cases whose name contains this")
+    options.add_argument("--threads", default="1,2", help="numbers of threads, with commas")
+    options.add_argument("--out", default="out", help="the directory for the results")
+    options.add_argument("--plot", action="store_true", help="also draw the ratios")
+    chosen = options.parse_args()
+    out = Path(chosen.out)
+    out.mkdir(parents=True, exist_ok=True)
+    print(HEAD)
+    rows = []
+    for threads in map(int, chosen.threads.split(",")):
+        rows += measure(threads, 0.1 if chosen.quick else 1.5, chosen.only)
+    about = machine()
+    (out / "results.json").write_text(
+        json.dumps({"machine": about, "rows": rows}, indent=1, ensure_ascii=False)
+    )
+    text = "\n".join([HEAD, *map(table_row, rows)])
+    (out / "results.md").write_text(f"{about['cpu']}, {about['date']}\n\n{text}\n")
+    if chosen.plot:
+        if find_spec("matplotlib") is None:
+            print("no plot: Matplotlib is missing", file=sys.stderr)
+        else:
+            plot(rows, out / "results.png")
+    return 1 if any(r["wrong"] for r in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

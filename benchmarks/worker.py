@@ -1,0 +1,155 @@
+"""Measures cases at one number of threads, in a process of its own; prints JSON lines.
+
+The number of threads is set by the caller through the environment (`run.py`), before any library
+starts its pool.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cases import CASES, Case
+
+import naperian as nap
+
+HERE = Path(__file__).parent
+PEERS = ("naperian", "gcc", "numpy", "numba", "jax")
+_GCC = ["gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
+
+
+def gcc(case: Case, args: tuple[Any, ...]) -> Callable[[], Any]:
+    """The C peer, compiled now; its result arrays are allocated in every call, as ours are."""
+    with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as library:
+        source = HERE / "peers" / f"{case.c}.c"
+        subprocess.run([*_GCC, str(source), "-o", library.name, "-lm"], check=True)
+    function = ctypes.CDLL(library.name)[case.c]
+    Path(library.name).unlink()
+    sizes = [ctypes.c_long(n) for n in case.c_sizes(*args)]
+    inputs = [
+        ctypes.c_double(a) if isinstance(a, float) else ctypes.c_void_p(a.ctypes.data) for a in args
+    ]
+    shapes, dtype = case.c_shapes(*args), args[0].dtype
+
+    def call() -> Any:
+        outs = [np.empty(s, dtype) for s in shapes]
+        function(*sizes, *inputs, *(ctypes.c_void_p(o.ctypes.data) for o in outs))
+        return tuple(outs) if len(outs) > 1 else outs[0]
+
+    return call
+
+
+def naperian(case: Case, args: tuple[Any, ...]) -> Callable[[], Any]:
+    function = nap.load(str(HERE / "programs" / f"{case.program}.nap"))[case.definition]
+    return lambda: function(*args)
+
+
+def numpy(case: Case, args: tuple[Any, ...]) -> Callable[[], Any]:
+    return lambda: case.numpy(*args)
+
+
+def numba(case: Case, args: tuple[Any, ...]) -> Callable[[], Any] | None:
+    import numba_peers
+
+    function = getattr(numba_peers, case.numba) if case.numba else None
+    return function and (lambda: function(*args))
+
+
+def jax(case: Case, args: tuple[Any, ...]) -> Callable[[], Any] | None:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    if case.jax is None:
+        return None
+    function = case.jax(jax, jnp)
+    there = tuple(jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in args)
+    return lambda: jax.block_until_ready(function(*there))
+
+
+def prepared(case: Case, args: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """For every peer its thunk and the time to the end of its first call; why others are absent."""
+    found: dict[str, Any] = {}
+    absent: dict[str, Any] = {}
+    for make in (naperian, gcc, numpy, numba, jax):
+        name = make.__name__
+        start = time.perf_counter()
+        try:
+            thunk = make(case, args)
+            if thunk is None:
+                absent[name] = "has none"
+                continue
+            result = thunk()
+        except (ImportError, OSError, subprocess.CalledProcessError) as e:
+            absent[name] = f"{type(e).__name__}: {e}"
+            continue
+        found[name] = (thunk, time.perf_counter() - start, result)
+    return found, absent
+
+
+def agree(a: Any, b: Any, tolerance: float) -> bool:
+    if isinstance(a, tuple | list):
+        return all(agree(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    a, b = np.asarray(a), np.asarray(b)
+    scale = max(1.0, float(np.abs(a).max())) if a.size else 1.0
+    return a.shape == b.shape and bool(np.abs(a - b).max() <= tolerance * scale)
+
+
+def medians(thunks: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """The median time of a call of each, all called in turn so that each meets the same machine."""
+    once = {}
+    for name, thunk in thunks.items():
+        start = time.perf_counter()
+        thunk()
+        once[name] = time.perf_counter() - start
+    # short calls are timed in bundles that take longer than the clock's own noise
+    bundle = {name: max(1, int(2e-4 / max(t, 1e-7))) for name, t in once.items()}
+    times: dict[str, list[float]] = {name: [] for name in thunks}
+    start = time.perf_counter()
+    while (spent := time.perf_counter() - start) < seconds or len(times["naperian"]) < 5:
+        if spent > 20 * seconds:
+            break
+        for name, thunk in thunks.items():
+            begin = time.perf_counter()
+            for _ in range(bundle[name]):
+                thunk()
+            times[name].append((time.perf_counter() - begin) / bundle[name])
+    return {name: float(np.median(t)) for name, t in times.items()}
+
+
+def measure(case: Case, seconds: float) -> dict[str, Any]:
+    args = case.data()
+    found, absent = prepared(case, args)
+    reference = found["numpy"][2]
+    wrong = [n for n, (_, _, r) in found.items() if not agree(reference, r, case.tolerance)]
+    return {
+        "case": case.name,
+        "seconds": medians({n: f[0] for n, f in found.items()}, seconds),
+        "first_call": {n: f[1] for n, f in found.items()},
+        "absent": absent,
+        "wrong": wrong,
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--seconds", type=float, default=1.0)
+    options.add_argument("--only", default="")
+    chosen = options.parse_args()
+    for case in CASES:
+        if chosen.only in case.name:
+            print(json.dumps(measure(case, chosen.seconds)))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

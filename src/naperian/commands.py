@@ -1,0 +1,203 @@
+"""What the short commands do: run, check, show, explain, test. Each gives the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import naperian as nap
+from naperian import cli, pages, values
+from naperian.session import RESULT, Session
+from naperian.source import CompileError
+from naperian.surface.parse import read_source
+
+
+def run(options: argparse.Namespace) -> int:
+    """`nap run file [name] [args…]`"""
+    started = time.perf_counter()
+    module = nap.load(options.file)
+    function = _chosen(module, options.name, options.file)
+    given = [_argument(text, options.file) for text in options.args]
+    args = [value for key, value in given if key is None]
+    named = {key: value for key, value in given if key is not None}
+    ready = time.perf_counter()
+    try:
+        result = function(*args, **named)
+    except (nap.Error, TypeError, ValueError) as e:
+        if not isinstance(e, nap.Error) and not nap.at_border(e):
+            raise
+        cli.say(f"{type(e).__name__}: {e}")
+        return cli.WRONG
+    done = time.perf_counter()
+    if options.save:
+        _save(options.save, result)
+    if options.json:
+        cli.emit({"ok": True, "value": values.as_data(result), "seconds": done - ready})
+    elif not options.save:
+        print(values.show(result))
+    if options.time:
+        cli.say(f"loaded in {ready - started:.3f} s, compiled and run in {done - ready:.3f} s")
+    return cli.OK
+
+
+def _chosen(module: nap.Module, name: str | None, file: str) -> nap.Function:
+    """The definition of this name; without one, `main` or the only definition."""
+    names = module.names
+    if name is None:
+        name = "main" if "main" in names else names[0] if len(names) == 1 else None
+    if name in names:
+        return module[name]
+    if not names:
+        raise cli.UsageError(f"{file} defines nothing that could be run")
+    listed = "\n".join(f"  {n} : {module[n].type}" for n in names)
+    if name is None:
+        raise cli.UsageError(f"which definition of {file}?\n{listed}")
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean `{close[0]}`?" if close else f". There are\n{listed}"
+    raise cli.UsageError(f"{file} has no definition `{name}`{hint}")
+
+
+def _argument(text: str, file: str) -> tuple[str | None, Any]:
+    """`x.npy`, a literal, or an expression in the program's own terms; maybe with `name=`."""
+    name, equals, rest = text.partition("=")
+    if equals and name.isidentifier() and not rest.startswith(("=", ">")):
+        return name, _argument(rest, file)[1]
+    if text.endswith(".npy"):
+        try:
+            return None, np.load(text, allow_pickle=False)
+        except (OSError, ValueError) as e:
+            raise cli.UsageError(f"cannot read the array {text}: {e}") from None
+    try:
+        return None, values.literal(text)
+    except ValueError:
+        draft = Session.of(read_source(file)).draft(text, "<argument>")
+        try:
+            return None, nap.compile(draft.source.text, draft.source.name)[RESULT]()
+        except CompileError as e:
+            raise draft.explained(e) from None
+
+
+def _save(path: str, result: Any) -> None:
+    try:
+        if path.endswith(".npz"):
+            np.savez(path, *(result if isinstance(result, tuple) else (result,)))
+        elif isinstance(result, tuple):
+            raise cli.UsageError("the result is a tuple: save it to a .npz file")
+        else:
+            np.save(path, result)
+    except OSError as e:
+        raise cli.UsageError(f"cannot write {path}: {e.strerror}") from None
+
+
+def check(options: argparse.Namespace) -> int:
+    """`nap check file…`"""
+    reports: list[dict[str, Any]] = []
+    for file in options.files:
+        entry: dict[str, Any] = {"file": file, "ok": True, "diagnostics": [], "types": {}}
+        reports.append(entry)
+        try:
+            module = nap.load(file)
+        except CompileError as e:
+            entry |= {"ok": False, "diagnostics": [cli.as_data(d) for d in e.diagnostics]}
+            if not options.json:
+                cli.report(e.diagnostics)
+            continue
+        entry["types"] = {name: module[name].type for name in module.names}
+        if not options.json:
+            for name, signature in entry["types"].items():
+                print(f"{name} : {signature}")
+    if options.json:
+        cli.emit(reports)
+    return cli.OK if all(r["ok"] for r in reports) else cli.WRONG
+
+
+def _definition(place: str) -> nap.Function:
+    file, colon, name = place.rpartition(":")
+    if not colon or not file.endswith(".nap"):
+        raise cli.UsageError(f"`{place}` should be file.nap:name")
+    return _chosen(nap.load(file), name or None, file)
+
+
+def show(options: argparse.Namespace) -> int:
+    """`nap show file:name --stage …`"""
+    function = _definition(options.place)
+    if options.stage != "all" and options.stage not in nap.STAGES:
+        raise cli.UsageError(
+            f"no stage `{options.stage}`; there are {', '.join(nap.STAGES)} and all"
+        )
+    stages = nap.STAGES if options.stage == "all" else [options.stage]
+    texts = {stage: function.show(stage) for stage in stages}
+    if options.json:
+        cli.emit({"definition": options.place, "stages": texts})
+    elif len(texts) == 1:
+        print(*texts.values())
+    else:
+        print("\n\n".join(f"# {stage}\n{text}" for stage, text in texts.items()))
+    return cli.OK
+
+
+def explain(options: argparse.Namespace) -> int:
+    """`nap explain file:name`"""
+    function = _definition(options.place)
+    text = function.explain()
+    notes = list(function.notes) if options.loops else []
+    if options.json:
+        cli.emit({"definition": options.place, "text": text, "notes": notes})
+    else:
+        print(text)
+        for note in notes:
+            print(f"# {note}")
+    return cli.OK
+
+
+def test(options: argparse.Namespace) -> int:
+    """`nap test [paths…]`"""
+    wrong: list[pages.Difference] = []
+    files = _testable([Path(p) for p in options.paths or ["."]])
+    for file in files:
+        text = read_source(str(file)).text
+        try:
+            if file.suffix == ".nap":
+                wrong += pages.check_docstrings(str(file), text)
+                continue
+            if options.accept and (true := pages.accept(text)) != text:
+                file.write_text(true, encoding="utf-8")
+                text = true
+            wrong += pages.check(str(file), text)
+        except pages.PageError as e:
+            wrong.append(pages.Difference(str(file), 1, "page", "", str(e)))
+    if options.json:
+        cli.emit(
+            {
+                "files": [str(f) for f in files],
+                "failures": [
+                    {"file": d.path, "line": d.line, "said": d.said, "true": d.true} for d in wrong
+                ],
+            }
+        )
+    else:
+        print("\n\n".join([*map(str, wrong), f"{len(files)} files, {len(wrong)} failures"]))
+    return cli.WRONG if wrong else cli.OK
+
+
+def _testable(paths: list[Path]) -> list[Path]:
+    """The .nap and .md files among and below the paths."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(
+                f
+                for f in path.rglob("*")
+                if f.suffix in (".nap", ".md")
+                and not any(part.startswith(".") for part in f.relative_to(path).parts)
+            )
+        elif path.exists():
+            found.append(path)
+        else:
+            raise cli.UsageError(f"no such file or directory: {path}")
+    return found

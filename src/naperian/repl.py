@@ -1,0 +1,241 @@
+"""`nap repl`: the language, line by line.
+
+An entry is a definition, which stays, or an expression, whose value is printed. It goes on while
+brackets or blocks are open; an empty line ends a block. Lines that start with a colon are commands
+(`:help` lists them). Without a terminal it reads its input silently, which is how it is tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import naperian as nap
+from naperian import __version__, cli
+from naperian.session import RESULT, Draft, Session
+from naperian.source import CompileError, Source
+from naperian.surface.lex import KEYWORDS
+from naperian.surface.parse import parse_entry, read_source
+from naperian.values import duration, show
+
+try:
+    import readline
+except ImportError:  # a Python built without it, or Windows: no history, no completion
+    readline = None  # type: ignore[assignment]
+
+HISTORY = Path("~/.naperian_history").expanduser()
+PROMPT, MORE = "nap> ", "...> "
+_LONGEST_HISTORY = 2000
+
+
+class Repl:
+    """The loop's state: the session and where lines come from."""
+
+    def __init__(self, read: Callable[[str], str]) -> None:
+        self.read = read
+        self.session = Session()
+        self.count = 0
+
+    # -------------------------------------------------------- reading
+
+    def run(self) -> None:
+        """Until the end of the input or `:quit`. Nothing the user enters ends it otherwise."""
+        while True:
+            try:
+                entry = self.entry()
+                if entry is None:
+                    return
+                if entry.strip():
+                    self.obey(entry)
+            except KeyboardInterrupt:
+                cli.say("interrupted")
+            except CompileError as e:
+                cli.report(e.diagnostics)
+            except (nap.Error, cli.UsageError) as e:
+                cli.say(f"{type(e).__name__}: {e}" if isinstance(e, nap.Error) else str(e))
+            except _Quit:
+                return
+            except Exception as e:
+                cli.say(cli.our_bug(e))
+
+    def entry(self) -> str | None:
+        """The lines of the next entry; None at the end of the input."""
+        try:
+            lines = [self.read(PROMPT)]
+        except EOFError:
+            return None
+        while not lines[0].lstrip().startswith(":") and goes_on(lines):
+            try:
+                lines.append(self.read(MORE))
+            except EOFError:
+                break
+        return "\n".join(lines)
+
+    # -------------------------------------------------------- obeying
+
+    def obey(self, entry: str) -> None:
+        """Carry out a command, take in a definition or print a value."""
+        if not entry.startswith(":"):
+            self.evaluate(entry)
+            return
+        word, _, rest = entry[1:].partition(" ")
+        candidates = [c for c in COMMANDS if c.startswith(word)] if word else []
+        if word not in COMMANDS and len(candidates) != 1:
+            raise cli.UsageError(f"`:{word}` is no command; `:help` lists them")
+        COMMANDS[word if word in COMMANDS else candidates[0]][2](self, rest.strip())
+
+    def compiled(self, entry: str) -> tuple[nap.Module, Draft]:
+        """The program with this entry at its end, compiled."""
+        self.count += 1
+        draft = self.session.draft(entry, f"<repl {self.count}>")
+        try:
+            return nap.compile(draft.source.text, draft.source.name), draft
+        except CompileError as e:
+            raise draft.explained(e) from None
+
+    def evaluate(self, entry: str) -> None:
+        module, draft = self.compiled(entry)
+        if draft.names:
+            self.session = self.session.after(draft)
+            for name in sorted(draft.names & set(module.names)):
+                print(f"{name} : {module[name].type}")
+            return
+        value = module[RESULT]()
+        if value != () or not isinstance(value, tuple):
+            print(show(value))
+
+    # -------------------------------------------------------- commands
+
+    def type(self, expression: str) -> None:
+        module, draft = self.compiled(_given(expression))
+        for name in draft.names or {RESULT}:
+            print(module[name].type if draft.names else module[name].result_type)
+
+    def show(self, words: str) -> None:
+        stage, _, expression = words.partition(" ")
+        module, draft = self.compiled(_given(expression))
+        names = [expression.strip()] if expression.strip() in module.names else [RESULT]
+        print(module[next(iter(draft.names), names[0])].show(stage))
+
+    def time(self, expression: str) -> None:
+        start = time.perf_counter()
+        module, _ = self.compiled(_given(expression))
+        function = module[RESULT]
+        value = function()
+        first = time.perf_counter() - start
+        runs, spent = 0, 0.0
+        while runs < 3 or (spent < 0.2 and runs < 10_000):
+            begin = time.perf_counter()
+            function()
+            spent += time.perf_counter() - begin
+            runs += 1
+        print(show(value))
+        print(f"compiled and run once in {duration(first)}, then {duration(spent / runs)} a run")
+
+    def load(self, path: str) -> None:
+        source = read_source(_given(path))
+        module = nap.compile(source.text, source.name)
+        self.session = Session.of(source)
+        for name in module.names:
+            print(f"{name} : {module[name].type}")
+
+    def quit(self, _: str) -> None:
+        raise _Quit
+
+    def help(self, _: str) -> None:
+        for name, (argument, what, _action) in COMMANDS.items():
+            print(f"  :{name} {argument}".ljust(24) + what)
+        print("  anything else: a definition, which stays, or an expression, which is printed")
+
+    # -------------------------------------------------------- completion
+
+    def words(self) -> list[str]:
+        """What the Tab key offers."""
+        own = {n for p in self.session.pieces for n in p.names}
+        texts = " ".join(p.text for p in self.session.pieces if not p.names)
+        own |= set(re.findall(r"^(?:def|enum)\s+(\w+)", texts, re.MULTILINE))
+        return sorted(own | set(nap.library_names()) | set(KEYWORDS) | {f":{c}" for c in COMMANDS})
+
+    def complete(self, prefix: str, number: int) -> str | None:
+        matching = [w for w in self.words() if w.startswith(prefix)]
+        return matching[number] if number < len(matching) else None
+
+
+class _Quit(Exception):
+    """`:quit`."""
+
+
+COMMANDS: dict[str, tuple[str, str, Callable[[Repl, str], None]]] = {
+    "t": ("e", "the type of an expression", Repl.type),
+    "show": ("STAGE e", "an expression at a stage: core, ainf, loops, llvm", Repl.show),
+    "time": ("e", "how long it takes", Repl.time),
+    "load": ("FILE", "start again from a file's definitions", Repl.load),
+    "help": ("", "this list", Repl.help),
+    "quit": ("", "leave (so does the end of the input)", Repl.quit),
+}
+
+
+def _given(text: str) -> str:
+    if not text.strip():
+        raise cli.UsageError("what of? (see `:help`)")
+    return text.strip()
+
+
+def goes_on(lines: list[str]) -> bool:
+    """Whether an entry wants another line: an open bracket or string, a header without its block,
+    or a block that no empty line has ended."""
+    if len(lines) > 1 and not lines[-1].strip():
+        return False
+    text = "\n".join(lines) + "\n"
+    in_block = len(lines) > 1 and lines[-1].startswith((" ", "\t"))
+    return parse_entry(Source("<entry>", text)) is None or (in_block and _opens_block(text))
+
+
+def _opens_block(text: str) -> bool:
+    return re.search(r":\s*(?:#.*)?$", text, re.MULTILINE) is not None
+
+
+@contextlib.contextmanager
+def _terminal(repl: Repl) -> Iterator[None]:
+    """History and completion, where there are any."""
+    if readline is None or not sys.stdin.isatty():
+        yield
+        return
+    with contextlib.suppress(OSError):
+        readline.read_history_file(HISTORY)
+    readline.set_completer(repl.complete)
+    readline.set_completer_delims(" \t\n()[]{},+-*/%@=<>|&^~.")
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        readline.set_history_length(_LONGEST_HISTORY)
+        with contextlib.suppress(OSError):
+            readline.write_history_file(HISTORY)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command `nap repl`."""
+    on_terminal = sys.stdin.isatty()
+    repl = Repl(input if on_terminal else lambda _: _line())
+    if options.file:
+        repl.load(options.file)
+    if on_terminal:
+        print(f"Naperian {__version__}  (:help, :quit)")
+    with _terminal(repl):
+        repl.run()
+    if on_terminal:
+        print()
+    return cli.OK
+
+
+def _line() -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")

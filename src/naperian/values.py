@@ -1,0 +1,105 @@
+"""Values as text and text as values: the command line, the REPL and the pages use these.
+
+>>> show((1.0 / 3, np.arange(3)))
+'(0.333333, [0 1 2])'
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+
+PRECISION = 6
+
+
+def show(value: Any) -> str:
+    """A value as NumPy prints it, six digits after the point, tiny numbers suppressed."""
+    match value:
+        case tuple():
+            inner = ", ".join(show(v) for v in value)
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        case np.ndarray() if value.ndim:
+            text = np.array2string(
+                value, precision=PRECISION, suppress_small=True, max_line_width=96
+            )
+            return text if value.size else f"{text}  # {shape_of(value)}"
+        case np.ndarray() | np.generic():
+            return show(value.item())
+        case float():
+            return _number(value)
+        case _:
+            return str(value)
+
+
+def shape_of(array: np.ndarray[Any, Any]) -> str:
+    """`3x0 float64`: what an empty array does not show by itself."""
+    return "x".join(str(n) for n in array.shape) + f" {array.dtype}"
+
+
+def _number(x: float) -> str:
+    if x == 0 or 1e-4 <= abs(x) < 1e16:
+        return repr(round(x, PRECISION))
+    if x != x or x in (np.inf, -np.inf):
+        return str(x)
+    return np.format_float_scientific(x, precision=PRECISION, trim="0")
+
+
+def duration(seconds: float) -> str:
+    """`12.3 ms`: three digits and a unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def as_data(value: Any) -> Any:
+    """A value for JSON: numbers, Booleans and nested lists."""
+    match value:
+        case tuple():
+            return [as_data(v) for v in value]
+        case np.ndarray() | np.generic():
+            return value.tolist()
+        case _:
+            return value
+
+
+def literal(text: str) -> Any:
+    """The value of a Python literal, lists as arrays; ValueError if `text` is none."""
+    try:
+        value = ast.literal_eval(text.strip())
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as e:
+        raise ValueError(f"`{text}` is not a literal") from e
+    return _arrays(value)
+
+
+def _arrays(value: Any) -> Any:
+    match value:
+        case list():
+            return np.array(value)
+        case tuple():
+            return tuple(_arrays(v) for v in value)
+        case bool() | int() | float():
+            return value
+        case _:
+            raise ValueError(f"`{value!r}` is neither a number nor a Boolean")
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are equal: type and shape exactly, integers and Booleans exactly, floats
+    up to what another order of additions changes (NaN equals NaN)."""
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return (
+            isinstance(a, tuple)
+            and isinstance(b, tuple)
+            and len(a) == len(b)
+            and all(same(x, y) for x, y in zip(a, b, strict=True))
+        )
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    digits = 1e-4 if a.dtype == np.float32 else 1e-9
+    return bool(np.allclose(a, b, rtol=digits, atol=digits, equal_nan=True))

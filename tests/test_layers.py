@@ -1,0 +1,94 @@
+"""Imports point down, and all of them stand at the top of their file.
+
+    names dtypes source sizes facts types prims broken       nouns
+    surface core ainf loops                                  languages: know no other language
+    frontend passes backends                                 verbs: know languages, not each other
+    pipeline
+    api
+    values session oracle → repl pages commands demo doctor → cli
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src" / "naperian"
+FILES = sorted(SRC.rglob("*.py"))
+
+_NOUNS = {"names", "dtypes", "source", "sizes", "facts", "types", "prims", "broken"}
+_LANGUAGES = {"surface", "core", "ainf", "loops"}
+_VERBS = {"frontend", "passes", "backends"}
+_BELOW_PIPELINE = _NOUNS | _LANGUAGES | _VERBS
+_ABOVE = {"values", "session", "oracle"}
+
+# What a part may import beside itself; "" is the package's own `__init__`.
+MAY: dict[str, set[str]] = (
+    {part: _NOUNS for part in _NOUNS}
+    | {part: _NOUNS for part in _LANGUAGES}
+    | {part: _NOUNS | _LANGUAGES for part in _VERBS}
+    | {
+        "loops": _NOUNS | {"ainf"},  # `Failure`, which it hands on
+        "pipeline": _BELOW_PIPELINE,
+        "api": _BELOW_PIPELINE | {"pipeline"},
+        "": {"api"},
+        "values": set(),
+        "session": {"source", "surface"},
+        "oracle": _BELOW_PIPELINE | {"", "pipeline", "api", "values"},
+        "cli": {"", "source"},
+        "__main__": {"cli"},
+    }
+    | {
+        part: _BELOW_PIPELINE | _ABOVE | {"", "pipeline", "api", "cli", "pages", "repl"}
+        for part in ("pages", "repl", "commands", "demo", "doctor")
+    }
+)
+
+
+def part_of(path: Path) -> str:
+    inside = path.relative_to(SRC).with_suffix("").parts
+    return "" if inside == ("__init__",) else inside[0]
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The parts of naperian that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            module = node.module or ""
+            modules = [module]
+            if module == "naperian":
+                modules = [f"naperian.{a.name}" for a in node.names]
+        else:
+            continue
+        for module in modules:
+            if module == "naperian" or module.startswith("naperian."):
+                part = module.removeprefix("naperian").removeprefix(".").split(".")[0]
+                yield part if part in MAY else ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
+def test_imports_point_down(path: Path) -> None:
+    part = part_of(path)
+    assert part in MAY, f"say in MAY what `{part}` may import"
+    above = set(imported(ast.parse(path.read_text()))) - MAY[part] - {part}
+    assert not above, f"{path.relative_to(SRC)} imports {above}, which is not below it"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
+def test_no_import_inside_a_function(path: Path) -> None:
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = [n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
+            assert not inside, f"{path.relative_to(SRC)}:{inside[0].lineno}"
+
+
+def test_every_file_says_what_it_is() -> None:
+    for path in FILES:
+        text = path.read_text()
+        assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
