@@ -1,0 +1,321 @@
+"""What an AiNF program means: an interpreter, demand driven, one value per binding and point.
+
+A value is computed when a result, a check or another value needs it, so guards need no
+attention of their own: `select` asks for one side only. Computations are generators that yield
+the value they need next to a loop in `_Machine.force`, so a chain of ten thousand steps of a
+delay is a long list and not a deep recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Check,
+    Delay,
+    Entry,
+    Guard,
+    Number,
+    Op,
+    Operand,
+    Program,
+    Read,
+    Trips,
+)
+from naperian.ainf.walk import atoms_of, free, stops, variables
+from naperian.broken import Broken
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.prims import PRIMITIVES, convert, scalar
+from naperian.sizes import Atom, Size, evaluate, size
+
+Env: TypeAlias = Mapping[Var, int]
+Key: TypeAlias = tuple[Var, tuple[int, ...]]  # a binding at a point; a while index at a point
+Needs: TypeAlias = Generator[Key, Any, Any]
+
+
+class RunError(Exception):
+    """The run stopped: the failure's code, and the value and size of a failed `checked`."""
+
+    def __init__(self, code: int, value: int = 0, size: int = 0) -> None:
+        super().__init__(code, value, size)
+        self.code = code
+        self.value = value
+        self.size = size
+
+
+def run(program: Program, sizes: Sequence[int], args: Sequence[Any]) -> list[Any]:
+    """The results (NumPy scalars and arrays) for these sizes and arguments, which are NumPy
+    scalars and arrays of the parameters' dtypes. Every check is made first, in order."""
+    return _Machine(program, sizes, args).results()
+
+
+class _Machine:
+    def __init__(self, program: Program, sizes: Sequence[int], args: Sequence[Any]) -> None:
+        self.program = program
+        self.sizes = dict(zip(program.sizes, (int(n) for n in sizes), strict=True))
+        self.args = {p.var: a for p, a in zip(program.params, args, strict=True)}
+        self.bindings = {b.var: b for b in program.bindings}
+        self.memo: dict[Key, Any] = {}
+        self.scattered: dict[Key, dict[tuple[int, ...], Any]] = {}
+        self.rank = {i: k for k, i in enumerate(program.indices)}
+
+    def results(self) -> list[Any]:
+        for b in self.program.bindings:
+            if stops(b.prim):
+                self.force(self.test(b))
+        out = []
+        for r in self.program.results:
+            env: dict[Var, int] = {}
+            shape = []
+            for i in r.indices:
+                extent = self.program.indices[i].extent
+                assert extent is not None
+                shape.append(max(0, self.force(self.number(extent, env))))
+            array = np.empty(shape, r.dtype.value)
+            for point in product(*(range(n) for n in shape)):
+                env = dict(zip(r.indices, point, strict=True))
+                array[point] = self.force(self.value(r.value, env))
+            out.append(array if shape else array[()])
+        return out
+
+    def force(self, needs: Needs) -> Any:
+        """Run a computation, and whatever it turns out to need before it."""
+        stack: list[tuple[Key | None, Needs]] = [(None, needs)]
+        busy: set[Key] = set()
+        value: Any = None
+        while stack:
+            key, top = stack[-1]
+            try:
+                wanted = top.send(value)
+            except StopIteration as done:
+                stack.pop()
+                value = done.value
+                if key is not None:
+                    busy.discard(key)
+                    self.memo[key] = value
+                continue
+            if wanted in busy:
+                raise Broken(f"{wanted[0]!r} at {wanted[1]} needs itself")
+            busy.add(wanted)
+            stack.append((wanted, self.compute(wanted)))
+            value = None
+        return value
+
+    # operands
+
+    def value(self, o: Operand, env: Env) -> Needs:
+        match o:
+            case Lit(value, dtype):
+                return scalar(value, dtype)
+            case Number(s):
+                return scalar((yield from self.number(s, env)), DType.I64)
+            case Read(var, at):
+                point = []
+                for e in at:
+                    point.append((yield from self.number(e, env)))
+                return (yield from self.at(var, tuple(point)))
+
+    def at(self, var: Var, point: tuple[int, ...]) -> Needs:
+        if var in self.args:
+            array = self.args[var]
+            if not point:
+                return array[()] if isinstance(array, np.ndarray) else array
+            if any(not 0 <= k < n for k, n in zip(point, array.shape, strict=True)):
+                raise Broken(f"read of {var!r} at {point} outside its shape {array.shape}")
+            return array[point]
+        key = (var, point)
+        if key in self.memo:
+            return self.memo[key]
+        return (yield key)
+
+    def number(self, s: Size, env: Env) -> Needs:
+        known: dict[Atom, int] = {}
+        for a in reversed(list(atoms_of(s))):  # inner reads first
+            match a:
+                case Read():
+                    known[a] = int((yield from self.value(a, env)))
+                case Trips(time, at):
+                    given = dict(env)
+                    for i, e in at:
+                        given[i] = yield from self.number(e, env)
+                    known[a] = yield from self.rounds(time, given)
+
+        def of(a: Atom) -> int:
+            if isinstance(a, Var):
+                return env[a] if a in env else self.sizes[a]
+            return known[a]
+
+        return evaluate(s, of)
+
+    def rounds(self, time: Var, env: Env) -> Needs:
+        """How many rounds a sequential index with a condition makes."""
+        key = (time, tuple(env[i] for i in self.given(time)))
+        return self.memo[key] if key in self.memo else (yield key)
+
+    def given(self, time: Var) -> tuple[Var, ...]:
+        """The indices that the number of rounds of a while index depends on."""
+        found: set[Var] = set()
+        todo = [time]
+        while todo:
+            index = self.program.indices[todo.pop()]
+            mentioned = list(variables(index.extent)) if index.extent is not None else []
+            if index.condition is not None:
+                mentioned += free(index.condition)
+            for v in mentioned:
+                if v in self.rank and v not in found and v != time:
+                    found.add(v)
+                    todo.append(v)
+        return tuple(sorted(found, key=self.rank.__getitem__))
+
+    # bindings
+
+    def compute(self, key: Key) -> Needs:
+        var, point = key
+        if var in self.rank:
+            return self.count(var, dict(zip(self.given(var), point, strict=True)))
+        if var not in self.bindings:
+            raise Broken(f"{var!r} is read but never bound")
+        b = self.bindings[var]
+        env = dict(zip(b.context, point, strict=True))
+        match b.prim:
+            case Op(name, args, code):
+                return self.op(b, name, args, code, env)
+            case Accumulate():
+                return self.accumulate(b, b.prim, env)
+            case Delay(time, index, init, next):
+                step = env.pop(index)
+                if step == 0:
+                    return self.value(init, env)
+                return self.value(next, {**env, time: step - 1})
+            case Check():
+                raise Broken(f"{var!r} is a check and has no value")
+
+    def count(self, time: Var, env: dict[Var, int]) -> Needs:
+        index = self.program.indices[time]
+        limit = None
+        if index.extent is not None:
+            limit = yield from self.number(index.extent, env)
+        rounds = 0
+        while limit is None or rounds < limit:
+            if index.condition is not None:
+                if not (yield from self.value(index.condition, {**env, time: rounds})):
+                    break
+            rounds += 1
+        return rounds
+
+    def op(self, b: Binding, name: str, args: tuple[Operand, ...], code: int, env: Env) -> Needs:
+        if name == "select":
+            chosen = yield from self.value(args[0], env)
+            return (yield from self.value(args[1] if chosen else args[2], env))
+        values = []
+        for a in args:
+            values.append((yield from self.value(a, env)))
+        match name:
+            case "copy":
+                return values[0]
+            case "cast":
+                return convert(values[0], b.dtype)
+            case "bitcast":
+                return values[0].view(b.dtype.value)
+            case "checked":
+                k, n = (int(v) for v in values)
+                if not 0 <= k < n:
+                    raise RunError(code, k, n)
+                return values[0]
+            case _:
+                out = PRIMITIVES[name].meaning(*values)
+                return np.dtype(b.dtype.value).type(out)
+
+    def accumulate(self, b: Binding, prim: Accumulate, env: Env) -> Needs:
+        if prim.monoid in ("argmin", "argmax"):
+            return (yield from self.best(prim, env))
+        combine = PRIMITIVES[prim.monoid].meaning
+        total = yield from self.value(prim.init, env)
+        for entry in prim.entries:
+            fixed = {i: env[i] for i, e in zip(b.context, entry.at, strict=True) if e == size(i)}
+            if len(fixed) == len(b.context):
+                for here in (yield from self.domain(entry.over, env)):
+                    if (yield from self.holds(entry.guards, here)):
+                        total = combine(total, (yield from self.value(entry.value, here)))
+            else:
+                key = (b.var, (prim.entries.index(entry), *fixed.values()))
+                if key not in self.scattered:
+                    self.scattered[key] = yield from self.scatter(b, entry, fixed, combine)
+                point = tuple(env[i] for i in b.context)
+                if point in self.scattered[key]:
+                    total = combine(total, self.scattered[key][point])
+        return total
+
+    def scatter(self, b: Binding, entry: Entry, fixed: Env, combine: Any) -> Needs:
+        """All contributions of an entry whose target is computed, by point."""
+        mentioned = {*free(entry.value)}
+        for e in entry.at:
+            mentioned |= {*variables(e)}
+        for g in entry.guards:
+            mentioned |= {*free(g.operand)}
+        loops = tuple(i for i in b.context if i in mentioned and i not in fixed) + entry.over
+        sums: dict[tuple[int, ...], Any] = {}
+        for here in (yield from self.domain(loops, fixed)):
+            if not (yield from self.holds(entry.guards, here)):
+                continue
+            value = yield from self.value(entry.value, here)
+            point = []
+            for e in entry.at:
+                point.append((yield from self.number(e, here)))
+            to = tuple(point)
+            sums[to] = combine(sums[to], value) if to in sums else value
+        return sums
+
+    def best(self, prim: Accumulate, env: Env) -> Needs:
+        (entry,) = prim.entries
+        (index,) = entry.over
+        better = np.less if prim.monoid == "argmin" else np.greater
+        chosen, best = 0, None
+        for here in (yield from self.domain(entry.over, env)):
+            if not (yield from self.holds(entry.guards, here)):
+                continue
+            value = yield from self.value(entry.value, here)
+            if best is None or better(value, best) or (value != value and best == best):
+                chosen, best = here[index], value
+        return np.int64(chosen)
+
+    def test(self, b: Binding) -> Needs:
+        """Make a check wherever its guards hold."""
+        for env in (yield from self.domain(b.context, {})):
+            if (yield from self.holds(b.guards, env)):
+                if isinstance(b.prim, Check):
+                    if not (yield from self.value(b.prim.condition, env)):
+                        raise RunError(b.prim.code)
+                else:
+                    yield from self.at(b.var, tuple(env[i] for i in b.context))
+        return None
+
+    def holds(self, guards: tuple[Guard, ...], env: Env) -> Needs:
+        for g in guards:
+            if bool((yield from self.value(g.operand, env))) != g.holds:
+                return False
+        return True
+
+    def domain(self, indices: tuple[Var, ...], env: Env) -> Needs:
+        """All points of these indices around `env`, the last index fastest."""
+        points = [dict(env)]
+        for i in indices:
+            it = self.program.indices[i]
+            more = []
+            for p in points:
+                if it.condition is not None:
+                    n = yield from self.rounds(i, p)
+                elif it.extent is not None:
+                    n = yield from self.number(it.extent, p)
+                else:
+                    raise Broken(f"the index {i!r} has no end")
+                more += [{**p, i: k} for k in range(n)]
+            points = more
+        return points

@@ -1,0 +1,264 @@
+"""Walking over AiNF: what an operand mentions, and operands rewritten.
+
+Every pass is a fold over the list of bindings; what it needs beside `match` is here: the free
+indices of an operand, its reads (also those inside index expressions), and substitution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from naperian import sizes
+from naperian.ainf.syntax import (
+    Accumulate,
+    Check,
+    Delay,
+    Entry,
+    Guard,
+    Number,
+    Op,
+    Operand,
+    Prim,
+    Read,
+    Trips,
+)
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.prims import PRIMITIVES
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, size
+
+Reader = Callable[[Read], Operand]
+Names = Mapping[Var, Size]
+HERE: Names = {}
+
+
+def size_of(operand: Operand) -> Size:
+    """An integer operand (or a Boolean one, as 0 or 1) as an index expression."""
+    match operand:
+        case Number(value):
+            return value
+        case Lit(value):
+            return size(int(value))
+        case Read():
+            return sizes.atom(operand)
+
+
+def variables(s: Size) -> Iterator[Var]:
+    """The indices and size parameters an index expression mentions, also inside its reads."""
+    for m, _ in s.terms:
+        for a in m:
+            match a:
+                case Var():
+                    yield a
+                case Read(_, at):
+                    for e in at:
+                        yield from variables(e)
+                case Trips(_, pairs):
+                    for _, e in pairs:
+                        yield from variables(e)
+                case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                    yield from variables(x)
+                    yield from variables(y)
+                case _:
+                    pass
+
+
+def free(operand: Operand) -> Iterator[Var]:
+    """The indices and size parameters an operand mentions."""
+    match operand:
+        case Read(_, at):
+            for e in at:
+                yield from variables(e)
+        case Number(value):
+            yield from variables(value)
+        case Lit():
+            pass
+
+
+def atoms_of(s: Size) -> Iterator[Read | Trips]:
+    """The reads and trip counts in an index expression, outer ones first."""
+    for m, _ in s.terms:
+        for a in m:
+            match a:
+                case Read(_, at):
+                    yield a
+                    for e in at:
+                        yield from atoms_of(e)
+                case Trips(_, pairs):
+                    yield a
+                    for _, e in pairs:
+                        yield from atoms_of(e)
+                case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                    yield from atoms_of(x)
+                    yield from atoms_of(y)
+                case _:
+                    pass
+
+
+def atoms(operand: Operand) -> Iterator[Read | Trips]:
+    """The reads (the operand itself, too) and trip counts in an operand."""
+    match operand:
+        case Read(_, at):
+            yield operand
+            for e in at:
+                yield from atoms_of(e)
+        case Number(value):
+            yield from atoms_of(value)
+        case Lit():
+            pass
+
+
+def operands(prim: Prim) -> Iterator[Operand]:
+    """The operands, an accumulation's targets (as numbers) and entries' guards among them."""
+    match prim:
+        case Op(_, args):
+            yield from args
+        case Accumulate(_, init, entries):
+            yield init
+            for entry in entries:
+                yield from (Number(e) for e in entry.at)
+                yield entry.value
+                yield from (g.operand for g in entry.guards)
+        case Delay(_, _, init, next):
+            yield init
+            yield next
+        case Check(condition):
+            yield condition
+
+
+def free_in(prim: Prim) -> Iterator[Var]:
+    """The indices a binding of this primitive must have in its context (before closing): the
+    free ones, without those it binds; an accumulation's plain targets count only by their use."""
+    match prim:
+        case Accumulate(_, init, entries):
+            yield from free(init)
+            for over, at, value, guards in ((e.over, e.at, e.value, e.guards) for e in entries):
+                inner = [v for e in at if not isinstance(e.single, Var) for v in variables(e)]
+                inner += free(value)
+                for g in guards:
+                    inner += free(g.operand)
+                yield from (v for v in inner if v not in over)
+        case Delay(time, index, init, next):
+            yield index
+            yield from free(init)
+            yield from (v for v in free(next) if v != time)
+        case _:
+            for o in operands(prim):
+                yield from free(o)
+
+
+def stops(prim: Prim) -> bool:
+    """Whether the primitive may stop the run. It is made wherever its guards hold, wanted or
+    not."""
+    return isinstance(prim, Check) or (isinstance(prim, Op) and prim.name == "checked")
+
+
+def is_reduction(context: tuple[Var, ...], prim: Accumulate) -> bool:
+    """Whether every entry's target is the context itself."""
+    here = tuple(size(i) for i in context)
+    return all(e.at == here for e in prim.entries)
+
+
+def rewrite_size(s: Size, names: Names, read: Reader | None = None) -> Size:
+    """An index expression with indices replaced by `names` and then reads by `read`."""
+    if not s.terms:
+        return s
+
+    def replace(a: Atom) -> Size | None:
+        match a:
+            case Var():
+                return names.get(a)
+            case Read():
+                new = rewrite(a, names, read)
+                return None if new == a else size_of(new)
+            case Trips(time, at):
+                return sizes.atom(
+                    Trips(time, tuple((i, rewrite_size(e, names, read)) for i, e in at))
+                )
+            case _:
+                return None
+
+    return sizes.substitute(s, replace)
+
+
+def rewrite(operand: Operand, names: Names, read: Reader | None = None) -> Operand:
+    """An operand with indices replaced by `names` and then reads by `read`."""
+    match operand:
+        case Read(var, at):
+            there = tuple(rewrite_size(e, names, read) for e in at)
+            new = operand if there == at else Read(var, there)
+            return read(new) if read else new
+        case Number(value):
+            changed = rewrite_size(value, names, read)
+            return operand if changed is value else number(changed)
+        case Lit():
+            return operand
+
+
+def number(s: Size) -> Operand:
+    """An index expression as an operand; a constant becomes a literal."""
+    k = s.constant
+    return Number(s) if k is None else Lit(k, DType.I64)
+
+
+def rewrite_guards(
+    guards: tuple[Guard, ...], names: Names, read: Reader | None
+) -> tuple[Guard, ...]:
+    return tuple(
+        Guard(
+            rewrite(g.operand, names, read),
+            g.holds,
+            None if g.fact is None else rewrite_size(g.fact, names, read),
+        )
+        for g in guards
+    )
+
+
+def rewrite_prim(prim: Prim, names: Names, read: Reader | None = None) -> Prim:
+    """A primitive with its operands rewritten; what it binds stays."""
+    match prim:
+        case Op(name, args, code):
+            return Op(name, tuple(rewrite(a, names, read) for a in args), code)
+        case Accumulate(monoid, init, entries):
+            return Accumulate(
+                monoid,
+                rewrite(init, names, read),
+                tuple(
+                    Entry(
+                        e.over,
+                        tuple(rewrite_size(x, names, read) for x in e.at),
+                        rewrite(e.value, names, read),
+                        rewrite_guards(e.guards, names, read),
+                    )
+                    for e in entries
+                ),
+            )
+        case Delay(time, index, init, next):
+            return Delay(time, index, rewrite(init, names, read), rewrite(next, names, read))
+        case Check(condition, code):
+            return Check(rewrite(condition, names, read), code)
+
+
+def dtype_of(operand: Operand, dtypes: Mapping[Var, DType]) -> DType:
+    """The dtype of an operand, given those of bindings and parameters."""
+    match operand:
+        case Read(var):
+            return dtypes[var]
+        case Lit(_, dtype):
+            return dtype
+        case Number():
+            return DType.I64
+
+
+def result_dtype(name: str, args: tuple[Operand, ...], dtypes: Mapping[Var, DType]) -> DType | None:
+    """The dtype an `Op` gives; None for the casts, which choose it."""
+    match name:
+        case "cast" | "bitcast":
+            return None
+        case "copy":
+            return dtype_of(args[0], dtypes)
+        case "checked":
+            return DType.I64
+        case _:
+            first = 1 if name == "select" else 0
+            return PRIMITIVES[name].result(dtype_of(args[first], dtypes))
