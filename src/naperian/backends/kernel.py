@@ -1,0 +1,97 @@
+"""Object code in memory, ready to be called.
+
+    i64 @kernel(ptr sizes, ptr buffers, ptr scalars, ptr error)
+
+A `Library` is object code linked into this process with the symbols it imports; it keeps its
+memory until it is collected. A `Kernel` is a library with the function above. Every library has
+its own linker session (0.4 ms): sessions that share one keep a few kilobytes for every library
+they ever had.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+
+import llvmlite.binding as llvm
+
+from naperian.backends.cache import key, shared
+from naperian.backends.llvm import VERSION, compile_ir
+from naperian.backends.target import Target, host
+
+ABI = "1"  # of kernels and of what they import; part of every key
+
+_linking = threading.Lock()
+_numbers = count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """Linked object code: the addresses of its exported symbols. The tracker holds the memory.
+    `needs` are libraries whose code it calls; they live as long as it does."""
+
+    symbols: Mapping[str, int]
+    tracker: llvm.ResourceTracker = field(repr=False)
+    needs: tuple[Library, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Kernel:
+    """A compiled function: its address, and the library that keeps it there."""
+
+    address: int
+    library: Library
+
+
+def object_code(ir: str, target: Target | None = None) -> bytes:
+    """The object file of a module, from the cache or compiled now."""
+    machine = target or host()
+    name = key("object", ABI, VERSION, machine.triple, machine.cpu, machine.features,
+               str(machine.vector_bytes), ir)  # fmt: skip
+    return shared().fetch(name, "o", lambda: compile_ir(ir, machine))
+
+
+def link(
+    image: bytes,
+    exports: Iterable[str],
+    imports: Mapping[str, int],
+    needs: tuple[Library, ...] = (),
+) -> Library:
+    """Load an object file. Its undefined symbols are the exports of `needs`, `imports`, and what
+    the process itself defines (the C library's `memset`, `memcpy`, …)."""
+    names = tuple(exports)
+    builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+    for name in names:
+        builder.export_symbol(name)
+    bound = dict(imports)
+    for library in needs:
+        bound.update(library.symbols)
+    for name, address in bound.items():
+        builder.import_symbol(name, address)
+    with _linking:
+        session = llvm.create_lljit_compiler(_machine(), suppress_errors=True)
+        tracker = builder.link(session, f"naperian{next(_numbers)}")
+    return Library({name: tracker[name] for name in names}, tracker, needs)
+
+
+def load(
+    image: bytes, imports: Mapping[str, int], needs: tuple[Library, ...] = ()
+) -> Kernel:
+    """A kernel from its object file, with the run time's symbols and the libraries it calls."""
+    library = link(image, ("kernel",), imports, needs)
+    return Kernel(library.symbols["kernel"], library)
+
+
+@cache
+def _initialised() -> llvm.Target:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(llvm.get_process_triple())
+
+
+def _machine() -> llvm.TargetMachine:
+    """For linking only: nothing is generated. Each session takes its own."""
+    return _initialised().create_target_machine(opt=0, jit=True)

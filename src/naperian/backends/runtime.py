@@ -1,0 +1,139 @@
+"""The run time of this process: the services kernels call, and the number of threads.
+
+`runtime()` compiles or loads it once and keeps it to the end of the process, because threads
+may be inside it at any moment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from naperian.backends import entry
+from naperian.backends.entry_ir import entry_ir
+from naperian.backends.kernel import Kernel, Library, link, object_code
+from naperian.backends.pool import has_threads, pool_ir
+
+_SERVICES = ("nap_parallel", "nap_chunks", "nap_poll", "nap_alloc", "nap_free")
+_CONTROLS = ("nap_set_threads", "nap_forked", "nap_workers")
+_PYTHON = (
+    "PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals",
+    "PyEval_SaveThread", "PyEval_RestoreThread",
+)  # fmt: skip
+_POINTER = ctypes.c_void_p
+_CALL = ctypes.PYFUNCTYPE(
+    ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, ctypes.c_int64
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runtime:
+    """`services` are the symbols a kernel imports."""
+
+    services: dict[str, int]
+    pool: Library
+    entries: Library | None  # where the native entry point works
+
+    def set_threads(self, n: int) -> None:
+        """How many threads a region may use, the caller's among them."""
+        _control(self.pool, "nap_set_threads", ctypes.c_int, ctypes.c_uint64)(n, _main_thread())
+
+    def workers(self) -> int:
+        """How many threads the pool has started."""
+        function = ctypes.CFUNCTYPE(ctypes.c_int)(self.pool.symbols["nap_workers"])
+        return function()
+
+    def forked(self) -> None:
+        """In the child of a fork: the pool's threads are gone; start anew when needed."""
+        _control(self.pool, "nap_forked", ctypes.c_uint64)(_main_thread())
+
+
+def _control(library: Library, name: str, *types: Any) -> Any:
+    return ctypes.CFUNCTYPE(None, *types)(library.symbols[name])
+
+
+def _main_thread() -> int:
+    return threading.main_thread().ident or 0
+
+
+_starting = threading.Lock()
+_threads: int | None = None  # what `threads` was told
+
+
+def runtime() -> Runtime:
+    """The run time, started now if it is not there yet."""
+    with _starting:
+        return _runtime()
+
+
+@cache
+def _runtime() -> Runtime:
+    python = {name: entry.address_of(name) for name in _PYTHON}
+    process = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
+    imports = python | {name: _function(process, name) for name in ("malloc", "free")}
+    pool = link(object_code(pool_ir()), (*_SERVICES, *_CONTROLS), imports)
+    entries = None
+    if entry.layout_holds():
+        image = object_code(entry_ir())
+        entries = link(image, ("nap_entry", "nap_call"), entry.imports())
+    made = Runtime({name: pool.symbols[name] for name in _SERVICES}, pool, entries)
+    # never unloaded, not even while the interpreter ends
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    made.set_threads(_threads or default_threads())
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=made.forked)
+    return made
+
+
+def _function(library: ctypes.CDLL, name: str) -> int:
+    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+def default_threads() -> int:
+    """`NAPERIAN_THREADS`, else the processors this process may use."""
+    chosen = os.environ.get("NAPERIAN_THREADS", "")
+    if chosen:
+        if not chosen.isdecimal() or int(chosen) < 1:
+            raise ValueError(f"NAPERIAN_THREADS is a number of threads from 1, not {chosen!r}")
+        return int(chosen)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads(n: int | None = None) -> int:
+    """Use at most `n` threads from now on; answers how many are used now."""
+    global _threads
+    if n is not None:
+        if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 1024:
+            raise ValueError(f"the number of threads is from 1 to 1024, not {n!r}")
+        with _starting:
+            _threads = n
+            if _runtime.cache_info().currsize:
+                _runtime().set_threads(n)
+    if not has_threads():
+        return 1
+    return _threads or default_threads()
+
+
+def run(
+    kernel: Kernel, sizes: Any, buffers: Any, scalars: Any, error: Any, *, release: bool
+) -> int:
+    """Call a kernel through ctypes; the arguments are ctypes arrays. Raises what a signal handler
+    raised (`KeyboardInterrupt`) if that stopped the run."""
+    entries = runtime().entries
+    if entries is not None:
+        code: int = _CALL(entries.symbols["nap_call"])(
+            kernel.address, sizes, buffers, scalars, error, release
+        )
+        return code
+    direct = ctypes.PYFUNCTYPE(ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POINTER)
+    code = direct(kernel.address)(sizes, buffers, scalars, error)
+    return code

@@ -1,0 +1,421 @@
+"""What a definition looks like from Python, as data that can be kept on disk.
+
+    signature ::= (parameter…) -> form, leaves, slots, plan
+    form      ::= leaf number | (form, …)             a buffer, or a tuple of forms
+    leaf      ::= dtype[size, …], bounds              one buffer: an array or a scalar
+    plan      ::= Bind | Search | Equal               how shapes give the size variables
+
+A *slot* is a size variable by number; sizes here are polynomials whose atoms are slots. A
+parameter that is a tuple, or a table of tuples, is several leaves: a table of tuples is a tuple
+of tables. A leaf's dtype is known, or it is a *type slot* that each call fills.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from naperian.core import syntax as core
+from naperian.dtypes import DType
+from naperian.loops import syntax as loops
+from naperian.names import Var
+from naperian.sizes import ONE, ZERO, Clamp, Quotient, Remainder, Size, atom, size, substitute
+from naperian.types import (
+    F64,
+    BoolSet,
+    EnumSet,
+    Fin,
+    Function,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Substitution,
+    Table,
+    Text,
+    Tuple,
+    TupleSet,
+    Type,
+    TypeVar,
+    UnitSet,
+    cardinality,
+    element,
+    show_type,
+)
+
+Form: TypeAlias = "int | tuple[Form, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One buffer. Elements of an index type lie in low … high-1. `labels` names the axes that are
+    an enum or `Bool`, `members` the enum an element is of."""
+
+    dtype: DType | int
+    shape: tuple[Size, ...]
+    labels: tuple[str, ...]
+    low: Size | None = None
+    high: Size | None = None
+    members: tuple[str, ...] = ()
+    enum: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A default that is written out."""
+
+    value: bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A default that is the value of a parameterless definition."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    form: Form
+    default: Constant | Named | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSlot:
+    """A scalar type that each call chooses. `precision` is what `Float` stands for."""
+
+    name: str
+    interface: str | None
+    precision: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """slot = (axis - rest) / factor, which must be a whole number >= 0."""
+
+    leaf: int
+    axis: int
+    slot: int
+    factor: Size
+    rest: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The smallest slot >= 0 for which `size`, which grows with it, is the axis."""
+
+    leaf: int
+    axis: int
+    slot: int
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The axis is `size` (0 if that is negative: an empty range)."""
+
+    leaf: int
+    axis: int
+    size: Size
+
+
+Step: TypeAlias = Bind | Search | Equal
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`implicit` are the slots that no shape fixes: given by keyword. `facts` are sizes that must
+    not be negative, with their text. `refusal` says why Python cannot call this, if it cannot."""
+
+    name: str
+    type: str
+    doc: str | None
+    constant: bool
+    params: tuple[Parameter, ...]
+    inputs: tuple[Leaf, ...]
+    result: Form
+    outputs: tuple[Leaf, ...]
+    types: tuple[TypeSlot, ...]
+    slots: tuple[str, ...]
+    implicit: tuple[int, ...]
+    plan: tuple[Step, ...]
+    facts: tuple[tuple[Size, str], ...]
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A way in which a run can fail: a message with `{value}` and `{size}`, and its place."""
+
+    message: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A signature at dtypes for its type slots, compiled: `order` are the slots the kernel takes,
+    `faults` what its failure codes, from 1, mean."""
+
+    signature: Signature
+    dtypes: tuple[DType, ...]
+    order: tuple[int, ...]
+    faults: tuple[Fault, ...]
+
+    def dtype(self, leaf: Leaf) -> DType:
+        return self.dtypes[leaf.dtype] if isinstance(leaf.dtype, int) else leaf.dtype
+
+
+def size_variables(definition: core.Definition) -> tuple[Var, ...]:
+    """The variables that slots stand for, in order."""
+    return (*definition.sets, *definition.sizes)
+
+
+def signature(definition: core.Definition) -> Signature:
+    """The signature of a definition."""
+    names = size_variables(definition)
+    numbers = {v: k for k, v in enumerate(names)}
+    type_numbers = {p.var: k for k, p in enumerate(definition.types)}
+    reader = _Reader(numbers, type_numbers, [])
+    refusal = ""
+    params: list[Parameter] = []
+    result: Form = ()
+    inputs: tuple[Leaf, ...] = ()
+    outputs: tuple[Leaf, ...] = ()
+    try:
+        for p in definition.params:
+            try:
+                params.append(Parameter(p.name, reader.form(p.type, ()), _default(p.default)))
+            except _NoDataError as error:
+                raise _NoDataError(f"parameter {p.name} is {error}") from None
+        inputs = tuple(reader.leaves)
+        reader = _Reader(numbers, type_numbers, [])
+        result = reader.form(definition.result, ())
+        outputs = tuple(reader.leaves)
+    except _NoDataError as error:
+        refusal = str(error) if definition.params else f"its value is {error}"
+        params = [Parameter(p.name, (), None) for p in definition.params]
+        inputs = outputs = ()
+    given = [numbers[v] for v in definition.implicit]
+    plan, missing = _plan(inputs, len(names), given)
+    return Signature(
+        name=definition.name,
+        type=_type_text(definition),
+        doc=definition.doc,
+        constant=definition.constant,
+        params=tuple(params),
+        inputs=inputs,
+        result=result,
+        outputs=outputs,
+        types=tuple(TypeSlot(p.var.name, p.interface, p.precision) for p in definition.types),
+        slots=tuple(v.name for v in names),
+        implicit=(*given, *missing) if not refusal else tuple(given),
+        plan=plan,
+        facts=tuple((reader.size(s), text) for s, text in definition.facts),
+        refusal=refusal,
+    )
+
+
+def instance(
+    sig: Signature, dtypes: tuple[DType, ...], program: loops.Program, variables: tuple[Var, ...]
+) -> Instance:
+    """The signature together with its compiled program; `variables` as `size_variables` gives."""
+    numbers = {v: k for k, v in enumerate(variables)}
+    made = Instance(
+        sig,
+        dtypes,
+        tuple(numbers[v] for v in program.sizes),
+        tuple(Fault(f.message, f.origin.place) for f in program.failures),
+    )
+    expected = [(made.dtype(leaf), len(leaf.shape)) for leaf in (*sig.inputs, *sig.outputs)]
+    actual = [(b.dtype, len(b.shape)) for b in program.buffers]
+    assert expected == actual, f"{sig.name}: the border is {expected}, the program {actual}"
+    return made
+
+
+def at(definition: core.Definition, dtypes: tuple[DType, ...]) -> Substitution:
+    """The substitution of an instance."""
+    chosen = zip(definition.types, dtypes, strict=True)
+    return Substitution({p.var: Scalar(d) for p, d in chosen}, {}, {})
+
+
+class _NoDataError(Exception):
+    """A type whose values are not data."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Turns types into forms, collecting leaves."""
+
+    numbers: dict[Var, int]
+    types: dict[Var, int]
+    leaves: list[Leaf]
+
+    def size(self, s: Size) -> Size:
+        def slot(a: object) -> Size | None:
+            return atom(self.numbers[a]) if isinstance(a, Var) else None
+
+        return substitute(s, slot)
+
+    def form(self, t: Type, sets: tuple[Set, ...]) -> Form:
+        match t:
+            case Tuple(items):
+                return tuple(self.form(x, sets) for x in items)
+            case Table(s, cell):
+                return self.form(cell, (*sets, s))
+            case Function():
+                raise _NoDataError("a function")
+            case Text():
+                raise _NoDataError("a text")
+            case Scalar(dtype):
+                return self.leaf(dtype, sets)
+            case TypeVar(var):
+                return self.leaf(self.types[var], sets)
+            case Index(s):
+                return self.index(s, sets)
+
+    def index(self, s: Set, sets: tuple[Set, ...]) -> Form:
+        match s:
+            case Fin(n):
+                return self.leaf(DType.I64, sets, ZERO, self.size(n))
+            case SetVar(var):
+                return self.leaf(DType.I64, sets, ZERO, atom(self.numbers[var]))
+            case Range(low, high):
+                return self.leaf(DType.I64, sets, self.size(low), self.size(high))
+            case EnumSet(var, members):
+                return self.leaf(DType.I64, sets, ZERO, size(len(members)), members, var.name)
+            case Reverse(inner):
+                return self.index(inner, sets)
+            case BoolSet() | UnitSet() | TupleSet():
+                return self.form(element(s), sets)
+
+    def leaf(
+        self,
+        dtype: DType | int,
+        sets: tuple[Set, ...],
+        low: Size | None = None,
+        high: Size | None = None,
+        members: tuple[str, ...] = (),
+        enum: str = "",
+    ) -> int:
+        shape = tuple(self.size(cardinality(s)) for s in sets)
+        labels = tuple(_label(s) for s in sets)
+        self.leaves.append(Leaf(dtype, shape, labels, low, high, members, enum))
+        return len(self.leaves) - 1
+
+
+def _label(s: Set) -> str:
+    match s:
+        case EnumSet(var, _):
+            return var.name
+        case BoolSet():
+            return "Bool"
+        case Reverse(inner):
+            return _label(inner)
+        case Fin() | SetVar() | UnitSet() | TupleSet() | Range():
+            return ""
+
+
+def _default(default: core.Expr | None) -> Constant | Named | None:
+    match default:
+        case None:
+            return None
+        case core.Const(lit):
+            return Constant(lit.value)
+        case core.ConstOf(value, _):
+            return Constant(value)
+        case core.Number(value) if (number := value.constant) is not None:
+            return Constant(number)
+        case core.Use(name, _):
+            return Named(name)
+        case _:
+            raise AssertionError(f"a default that is {type(default).__name__}")
+
+
+def _type_text(definition: core.Definition) -> str:
+    precise = Substitution({p.var: F64 for p in definition.types if p.precision}, {}, {})
+    if definition.params:
+        whole: Type = Function(tuple(p.type for p in definition.params), definition.result)
+    else:
+        whole = definition.result
+    text = show_type(precise.type(whole))
+    bounds = [f"{p.var.name}: {p.interface}" for p in definition.types
+              if p.interface and not p.precision]  # fmt: skip
+    return f"{text} where {', '.join(bounds)}" if bounds else text
+
+
+def _plan(
+    leaves: tuple[Leaf, ...], count: int, given: list[int]
+) -> tuple[tuple[Step, ...], list[int]]:
+    """How the shapes give the slots, in order, and the slots they do not give.
+
+    Plain axes bind first, in the order of the arguments, then axes that are linear in one slot,
+    then any with one unknown slot; what is left must agree."""
+    known = set(given)
+    pending = [(k, a, s) for k, leaf in enumerate(leaves) for a, s in enumerate(leaf.shape)]
+    binding: list[Step] = []
+
+    def next_step() -> Bind | Search | None:
+        tries = (solve(*item, known) for solve in (_plain, _linear, _single) for item in pending)
+        return next((step for step in tries if step is not None), None)
+
+    while (step := next_step()) is not None:
+        binding.append(step)
+        known.add(step.slot)
+        pending = [item for item in pending if item[:2] != (step.leaf, step.axis)]
+    equal = (Equal(*item) for item in pending)
+    return (*binding, *equal), [k for k in range(count) if k not in known]
+
+
+def _plain(leaf: int, axis: int, s: Size, known: set[int]) -> Bind | None:
+    slot = s.single
+    if isinstance(slot, int) and slot not in known:
+        return Bind(leaf, axis, slot, ONE, ZERO)
+    return None
+
+
+def _linear(leaf: int, axis: int, s: Size, known: set[int]) -> Bind | None:
+    unknown = _unknown(s, known)
+    if len(unknown) != 1:
+        return None
+    (slot,) = unknown
+    factor, rest = ZERO, ZERO
+    for monomial, c in s.terms:
+        term = Size(((monomial, c),))
+        if slot not in monomial:
+            if _unknown(term, known):
+                return None
+            rest = rest + term
+            continue
+        others = list(monomial)
+        others.remove(slot)
+        left = Size(((tuple(others), c),))
+        if _unknown(left, known):
+            return None
+        factor = factor + left
+    return Bind(leaf, axis, slot, factor, rest)
+
+
+def _single(leaf: int, axis: int, s: Size, known: set[int]) -> Search | None:
+    unknown = _unknown(s, known)
+    return Search(leaf, axis, unknown.pop(), s) if len(unknown) == 1 else None
+
+
+def _unknown(s: Size, known: set[int]) -> set[int]:
+    return {a for a in slots_of(s) if a not in known}
+
+
+def slots_of(s: Size) -> set[int]:
+    """Every slot of a size, also inside quotients and the like."""
+    found: set[int] = set()
+    for a in s.atoms():
+        match a:
+            case int():
+                found.add(a)
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                found |= slots_of(x) | slots_of(y)
+            case _:
+                raise AssertionError(f"the size of an argument mentions {a!r}")
+    return found
