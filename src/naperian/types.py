@@ -13,13 +13,13 @@ of an element is its distance from `low`. `Reverse` has the elements of its set,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from naperian.dtypes import DType
 from naperian.names import Var
-from naperian.sizes import ONE, ZERO, Size, rename, show, size
+from naperian.sizes import ONE, ZERO, Size, rename, show, size, variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +236,43 @@ class Substitution:
                 return Function(tuple(self.type(p) for p in params), self.type(result))
             case Scalar() | Text():
                 return t
+
+
+def sets_in(t: Type) -> Iterator[Set]:
+    """Every index set in a type."""
+    match t:
+        case Table(own, cell):
+            yield own
+            yield from sets_in(cell)
+        case Index(own):
+            yield own
+        case Tuple(items):
+            for x in items:
+                yield from sets_in(x)
+        case Function(params, result):
+            for x in (*params, result):
+                yield from sets_in(x)
+        case Scalar() | TypeVar() | Text():
+            pass
+
+
+def set_variables(own: Set) -> Iterator[Var]:
+    """The variables of a set, those of its sizes too."""
+    match own:
+        case SetVar(v):
+            yield v
+        case Fin(n):
+            yield from variables(n)
+        case TupleSet(parts):
+            for x in parts:
+                yield from set_variables(x)
+        case Range(low, high):
+            yield from variables(low)
+            yield from variables(high)
+        case Reverse(inner):
+            yield from set_variables(inner)
+        case EnumSet() | BoolSet() | UnitSet():
+            pass
 
 
 def show_set(s: Set) -> str:

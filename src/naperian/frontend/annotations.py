@@ -1,0 +1,244 @@
+"""Types, index sets and sizes written in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from naperian.dtypes import DType
+from naperian.frontend import errors
+from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
+from naperian.frontend.solve import make_range
+from naperian.frontend.walk import Walk
+from naperian.sizes import ONE, ZERO, Size, size
+from naperian.surface import syntax as s
+from naperian.types import (
+    BOOL,
+    BoolSet,
+    Fin,
+    Function,
+    Index,
+    Reverse,
+    Scalar,
+    Set,
+    Table,
+    Tuple,
+    TupleSet,
+    Type,
+    UnitSet,
+    cardinality,
+    element,
+)
+
+SCALARS: Mapping[str, Type] = {d.surface_name: Scalar(d) for d in DType if d is not DType.F64} | {
+    "F64": Scalar(DType.F64),
+    "I64": Scalar(DType.I64),
+    "Bool": BOOL,
+}
+
+
+def as_type(w: Walk, e: s.Expr) -> Type:
+    """A type expression as a type."""
+    match e:
+        case s.Name(span, name):
+            if name == "Float":
+                return w.float
+            if name in SCALARS:
+                return SCALARS[name]
+            entry = w.scope.find(name)
+            match entry:
+                case TypeName(t, _):
+                    return t
+                case SetName(own, _):
+                    return element(own)
+                case SizeName():
+                    raise errors.not_a_set(name, "a number", span)
+                case Variable():
+                    raise errors.not_a_set(name, "a value", span)
+                case None:
+                    pass
+            if name in w.globals.enums:
+                return Index(w.globals.enums[name].set)
+            raise errors.unknown_name(
+                name, span, [*SCALARS, "Float", *w.scope.all_names(), *w.globals.enums]
+            )
+        case s.TableType(_, None, own, cell):
+            return Table(set_of(w, own), as_type(w, cell))
+        case s.TableType(span, _, _, _):
+            raise errors.not_yet("a dependent table", span)
+        case s.TupleExpr(_, items):
+            return Tuple(tuple(as_type(w, x) for x in items))
+        case s.FunctionType(span, params, effects, result):
+            if effects:
+                raise errors.not_yet("an effect row", span)
+            return Function(tuple(as_type(w, p) for p in params), as_type(w, result))
+        case s.Exists(span, _, _):
+            raise errors.not_yet("an existential size", span)
+        case _:
+            found = as_set(w, e)
+            if found is None:
+                raise errors.not_a_set(e.span.text, "no type", e.span)
+            return element(found)
+
+
+def set_of(w: Walk, e: s.Expr) -> Set:
+    """A type expression in index position as a set, or an error."""
+    own = as_set(w, e)
+    if own is None:
+        kind = "a number" if isinstance(e, s.Number) or _is_number(w, e) else "no index set"
+        raise errors.not_a_set(e.span.text, kind, e.span)
+    return own
+
+
+def _is_number(w: Walk, e: s.Expr) -> bool:
+    return isinstance(e, s.Name) and isinstance(w.scope.find(e.name), SizeName | Variable)
+
+
+def as_set(w: Walk, e: s.Expr) -> Set | None:
+    """An index set, or None if the expression is something else (a table, a number)."""
+    match e:
+        case s.Name(_, "Bool"):
+            return BoolSet()
+        case s.Name(_, name):
+            entry = w.scope.find(name)
+            if isinstance(entry, SetName):
+                return entry.set
+            if entry is None and name in w.globals.enums:
+                return w.globals.enums[name].set
+            return None
+        case s.Field(_, s.Name(_, module), name, _) if module in w.globals.modules:
+            info = w.globals.modules[module].enums.get(name)
+            return info.set if info is not None else None
+        case s.Call(_, s.Name(_, "Fin"), (arg,)) if not isinstance(arg, s.Keyword | s.Generator):
+            return Fin(as_size(w, arg))
+        case s.Call(_, s.Name(_, "reverse"), (arg,)) if not isinstance(
+            arg, s.Keyword | s.Generator
+        ):
+            inner = as_set(w, arg)
+            return Reverse(inner) if inner is not None else None
+        case s.TupleExpr(_, items):
+            if not items:
+                return UnitSet()
+            parts = [as_set(w, x) for x in items]
+            known = [p for p in parts if p is not None]
+            return TupleSet(tuple(known)) if len(known) == len(parts) else None
+        case s.RangeExpr(span, low, high, inclusive):
+            if high is None:
+                raise errors.not_yet("a range without an end as a type", span)
+            a = as_size(w, low) if low is not None else ZERO
+            b = as_size(w, high) + (ONE if inclusive else ZERO)
+            return make_range(a, b)
+        case s.Binary(span, "|", _, left, right):
+            if as_set(w, left) is not None and as_set(w, right) is not None:
+                raise errors.not_yet("a sum of index sets", span)
+            return None
+        case _:
+            return None
+
+
+def as_size(w: Walk, e: s.Expr) -> Size:
+    """A size expression as a polynomial: numbers, sizes, sets (their size), integer names."""
+    match e:
+        case s.Number(_, int() as value):
+            return size(value)
+        case s.Name(_, name):
+            entry = w.scope.find(name)
+            match entry:
+                case SizeName(v, _):
+                    return size(v)
+                case SetName(own, _):
+                    return cardinality(own)
+                case None if name in w.globals.enums:
+                    return cardinality(w.globals.enums[name].set)
+                case _:
+                    pass
+        case s.Binary(_, "+", _, a, b):
+            return as_size(w, a) + as_size(w, b)
+        case s.Binary(_, "-", _, a, b):
+            return as_size(w, a) - as_size(w, b)
+        case s.Binary(_, "*", _, a, b):
+            return as_size(w, a) * as_size(w, b)
+        case s.Binary(_, "//", _, a, b):
+            return as_size(w, a) // as_size(w, b)
+        case _:
+            pass
+    typed = w.infer(e)
+    if typed.poly is None or typed.lets:
+        raise errors.not_a_set(e.span.text, "not a size", e.span)
+    return typed.poly
+
+
+def declared_names(types: list[s.Expr]) -> tuple[list[str], list[str], list[str]]:
+    """The lower-case names of a signature: index sets, sizes and types, in order of appearance.
+
+    A name is a set if it stands in index position anywhere (or in a range or a tuple there), a
+    size if it stands only in arithmetic and `Fin(…)`, a type otherwise.
+    """
+    roles: dict[str, str] = {}
+    rank = {"type": 0, "size": 1, "set": 2}
+
+    def note(name: str, role: str) -> None:
+        if not name[0].islower() or name in ("Float",):
+            return
+        if rank[role] >= rank.get(roles.get(name, "type"), 0) or name not in roles:
+            roles[name] = role
+
+    def visit(e: s.Expr, role: str) -> None:
+        match e:
+            case s.Name(_, name):
+                note(name, role)
+            case s.TableType(_, _, own, cell):
+                visit(own, "set")
+                visit(cell, "type")
+            case s.TupleExpr(_, items):
+                for x in items:
+                    visit(x, role)
+            case s.FunctionType(_, params, _, result):
+                for x in params:
+                    visit(x, "type")
+                visit(result, "type")
+            case s.Call(_, s.Name(_, "reverse"), args):
+                for a in args:
+                    if not isinstance(a, s.Keyword | s.Generator):
+                        visit(a, "set")
+            case s.Call(_, _, args):
+                for a in args:
+                    if not isinstance(a, s.Keyword | s.Generator):
+                        visit(a, "size")
+            case s.Binary(_, _, _, left, right):
+                visit(left, "size")
+                visit(right, "size")
+            case s.RangeExpr(_, low, high, _):
+                for end in (low, high):
+                    if end is not None:
+                        visit(end, "size")
+            case s.IndexExpr() | s.Exists():
+                pass
+            case _:
+                pass
+
+    for t in types:
+        visit(t, "type")
+    return (
+        [n for n, r in roles.items() if r == "set"],
+        [n for n, r in roles.items() if r == "size"],
+        [n for n, r in roles.items() if r == "type"],
+    )
+
+
+def mentions_float(e: s.Expr) -> bool:
+    """Whether `Float` stands in a type."""
+    match e:
+        case s.Name(_, name):
+            return name == "Float"
+        case s.TableType(_, _, own, cell):
+            return mentions_float(cell) or mentions_float(own)
+        case s.TupleExpr(_, items):
+            return any(mentions_float(x) for x in items)
+        case s.FunctionType(_, params, _, result):
+            return any(mentions_float(p) for p in params) or mentions_float(result)
+        case s.Exists(_, _, body):
+            return mentions_float(body)
+        case _:
+            return False
+
+

@@ -1,0 +1,201 @@
+"""Binders: `i`, `i in S`, `x in xs`, `(i, j) in (n, m)`, and patterns of `=` and lambdas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from naperian.core import syntax as core
+from naperian.frontend import errors
+from naperian.frontend.annotations import as_set
+from naperian.frontend.cells import show
+from naperian.frontend.indexing import range_set
+from naperian.frontend.scope import Variable
+from naperian.frontend.typed import Build, Typed, Wrap, let_all
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.sizes import Size, size
+from naperian.surface import syntax as s
+from naperian.types import INT, Index, Set, SetVar, Table, Tuple, Type, element
+
+
+@dataclass(slots=True)
+class Bound:
+    """A binder opened in the current scope: the index variable and its set; `inside` wraps a body
+    with what the pattern binds; `outside` are values named for the set's ends."""
+
+    var: Var
+    set: Set
+    outside: tuple[tuple[Var, Build], ...] = ()
+    inside: list[Wrap] = field(default_factory=list)
+
+    def body(self, build: Build) -> Build:
+        """The body with what the pattern binds around it."""
+        if not self.inside:
+            return build
+
+        def wrapped() -> core.Expr:
+            expr = build()
+            for f in reversed(self.inside):
+                expr = f(expr)
+            return expr
+
+        return wrapped
+
+
+def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
+    """Bind the pattern of a binder in the current scope."""
+    solver = w.solver
+    if b.domain is None:
+        own: Set = solver.set(b.pattern.name if isinstance(b.pattern, s.PName) else "n")
+        if expected is not None:
+            solver.unify_set(own, expected)
+        bound = Bound(Var(_name(b.pattern)), own)
+        if isinstance(b.pattern, s.PTuple):
+            parts = tuple(solver.set() for _ in b.pattern.items)
+            solver.unify(Index(own), Tuple(tuple(Index(p) for p in parts)))
+        _bind_index(w, b, bound)
+        _require_range(w, b, own)
+        return bound
+    if isinstance(b.domain, s.RangeExpr):
+        own, lets = range_set(w, b.domain)
+        bound = Bound(Var(_name(b.pattern)), own, lets)
+        _bind_index(w, b, bound)
+        return bound
+    found = as_set(w, b.domain)
+    if found is not None:
+        bound = Bound(Var(_name(b.pattern)), found)
+        _bind_index(w, b, bound)
+        return bound
+    table = w.infer(b.domain)
+    t = solver.head(table.type)
+    if solver.is_open(t):
+        t = Table(solver.set(), solver.type("a"))
+        solver.unify(table.type, t)
+    if not isinstance(t, Table):
+        kind = "a number" if table.poly is not None else f"`{show(w, t)}`"
+        raise errors.not_a_set(b.domain.span.text, kind, b.domain.span)
+    i, whole = Var("i"), Var("xs")
+    own = t.set
+    bound = Bound(i, own, ((whole, table.build),))
+    value = Typed(
+        t.cell,
+        lambda: core.At(core.Ref(whole), core.Ref(i), solver.zonk_set(own)),
+        b.span,
+    )
+    w.scope.assume_index(i, own)
+    bound.inside.append(bind_pattern(w, b.pattern, value, "element"))
+    return bound
+
+
+def _name(p: s.Pattern) -> str:
+    return p.name if isinstance(p, s.PName) else "i"
+
+
+def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
+    """At the end the range must be known."""
+    name = _name(b.pattern)
+
+    def goal() -> None:
+        found = w.solver.zonk_set(own)
+        if isinstance(found, SetVar) and found.var in w.solver.unknown_sets:
+            raise errors.unknown_range(name, b.span)
+
+    w.solver.goals.insert(0, goal)
+
+
+def _bind_index(w: Walk, b: s.Binder, bound: Bound) -> None:
+    kind = w.solver.head(element(bound.set))
+    p = b.pattern
+    if isinstance(p, s.PName):
+        if not isinstance(kind, Tuple):
+            w.scope.assume_index(bound.var, bound.set)
+        w.scope.names[p.name] = Variable(
+            bound.var, kind, p.span,
+            size(bound.var) if isinstance(kind, Index) else None, "index",
+        )
+        return
+    if isinstance(p, s.PWild):
+        return
+    value = Typed(kind, lambda: core.Ref(bound.var), b.span)
+    bound.inside.append(bind_pattern(w, p, value, "index"))
+
+
+def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wrap:
+    """Bind the names of an irrefutable pattern to a value; gives what wraps the body in core."""
+    solver = w.solver
+    match p:
+        case s.PWild():
+            return lambda expr: expr
+        case s.PName(span, name):
+            v = Var(name)
+            kind = solver.head(value.type)
+            poly = value.poly
+            if poly is None and (kind == INT or isinstance(kind, Index)):
+                poly = size(v)
+            elif poly is not None and not _stable(poly):
+                w.scope.assume(size(v) - poly, poly - size(v))
+                poly = size(v)
+            if isinstance(kind, Index) and poly == size(v):
+                w.scope.assume_index(v, kind.set)
+            w.scope.names[name] = Variable(v, value.type, span, poly, what)
+            build = value.build
+            lets = value.lets
+
+            def named(expr: core.Expr) -> core.Expr:
+                return let_all(lets, core.Let(v, build(), expr))
+
+            return named
+        case s.PTuple(span, items):
+            kind = solver.head(value.type)
+            if solver.is_open(kind):
+                kind = Tuple(tuple(solver.type("a") for _ in items))
+                solver.unify(value.type, kind)
+            if not isinstance(kind, Tuple) or len(kind.items) != len(items):
+                raise errors.pattern_shape(len(items), show(w, kind), span)
+            whole = Var("t")
+            wraps = []
+            for k, (item, part) in enumerate(zip(items, kind.items, strict=True)):
+                piece = Typed(part, _part(whole, k), item.span)
+                wraps.append(bind_pattern(w, item, piece, what))
+            build = value.build
+
+            def unpack(expr: core.Expr) -> core.Expr:
+                for f in reversed(wraps):
+                    expr = f(expr)
+                return core.Let(whole, build(), expr)
+
+            return unpack
+        case _:
+            raise errors.refutable(p.span)
+
+
+def _part(whole: Var, k: int) -> Build:
+    return lambda: core.Part(core.Ref(whole), k)
+
+
+def _stable(poly: Size) -> bool:
+    """Short enough to write in place of its name."""
+    return len(poly.terms) <= 4
+
+
+def pattern_type(w: Walk, p: s.Pattern) -> Type:
+    """A fresh type of a pattern's shape, for a lambda's parameter."""
+    if isinstance(p, s.PTuple):
+        return Tuple(tuple(pattern_type(w, x) for x in p.items))
+    return w.solver.type(_name(p))
+
+
+def check_new(w: Walk, p: s.Pattern, kind: str) -> None:
+    """Binding a name of an enclosing block would change nothing there: an error."""
+    match p:
+        case s.PName(span, name):
+            outer = w.scope.enclosing(name)
+            if isinstance(outer, Variable):
+                raise errors.hides_enclosing(name, span, outer.span, kind)
+        case s.PTuple(_, items):
+            for x in items:
+                check_new(w, x, kind)
+        case _:
+            pass
+
+

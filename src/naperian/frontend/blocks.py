@@ -1,0 +1,333 @@
+"""The walk over statements and block forms."""
+
+from __future__ import annotations
+
+from naperian.core import syntax as core
+from naperian.frontend import errors
+from naperian.frontend.annotations import as_type
+from naperian.frontend.binders import bind_pattern, check_new, open_binder
+from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.expressions import nest, open_all
+from naperian.frontend.matching import match
+from naperian.frontend.operators import apply_primitive, choose, is_bool
+from naperian.frontend.scope import Variable
+from naperian.frontend.typed import Build, Typed, Wrap
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.sizes import size
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import INT, Function, Index, Tuple, Type, table
+
+
+def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
+    """The statements of a block in order; the value is the last line's."""
+    wraps: list[Wrap] = []
+    before = w.scope
+    value: Typed | None = None
+    for k, statement in enumerate(b.statements):
+        last = k == len(b.statements) - 1
+        if last:
+            value = _value(w, statement, expected, wraps)
+        else:
+            wraps.append(_statement(w, statement))
+    w.enter(before)
+    if value is None:
+        raise errors.no_value(b.span)
+    if not wraps:
+        return value
+    inner = value
+
+    def build() -> core.Expr:
+        expr = inner.build()
+        for f in reversed(wraps):
+            expr = f(expr)
+        return expr
+
+    return Typed(inner.type, build, b.span)
+
+
+def _value(w: Walk, st: s.Stmt, expected: Type | None, wraps: list[Wrap]) -> Typed:
+    """The last line of a block."""
+    match st:
+        case s.ExprStmt(_, e) | s.Return(_, e):
+            return w.infer(e, expected)
+        case s.For():
+            return for_block(w, st, expected)
+        case s.If():
+            return if_block(w, st, expected)
+        case s.Match():
+            return match(w, st, expected)
+        case s.Loop():
+            return loop(w, st)
+        case s.With(span, _, _):
+            raise errors.not_yet("`with`", span)
+        case s.Set(span, _, _):
+            raise errors.not_yet("`:=`", span)
+        case s.Assert() | s.Bind() | s.Add() | s.Def():
+            raise errors.no_value(st.span)
+
+
+def _statement(w: Walk, st: s.Stmt) -> Wrap:
+    """A line before the last: what it puts around the rest."""
+    match st:
+        case s.Bind():
+            return bind(w, st)
+        case s.Assert():
+            return assertion(w, st)
+        case s.Add(span, s.Name(name_span, name) as target, value):
+            if w.scope.enclosing(name) is not None:
+                outer = w.scope.enclosing(name)
+                assert outer is not None
+                raise errors.hides_enclosing(name, name_span, outer.span, "this block")
+            left = w.infer(target)
+            right = w.infer(value)
+            total = apply_primitive(w, "add", [left, right], span, "+")
+            return bind_pattern(w, s.PName(name_span, name), total)
+        case s.Add(span, _, _):
+            raise errors.not_yet("`+=` on anything but a name", span)
+        case s.Loop():
+            return loop_statement(w, st)
+        case s.Def():
+            return local_function(w, st)
+        case s.Set(span, _, _):
+            raise errors.not_yet("`:=`", span)
+        case s.With(span, _, _):
+            raise errors.not_yet("`with`", span)
+        case s.ExprStmt(span, e):
+            typed = w.infer(e)
+            raise errors.unused_value(span, show(w, typed.type))
+        case s.For(span, _, _, _):
+            typed = for_block(w, st, None)
+            raise errors.unused_value(span, show(w, typed.type))
+        case s.If(span, _, _) | s.Match(span, _, _):
+            raise errors.unused_value(span, "value")
+        case s.Return(span, _):
+            raise errors.unused_value(span, "value")
+
+
+def rhs(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
+    """A right side: an expression or a block form."""
+    if isinstance(e, s.Block):
+        with w.inside(w.scope.inner()):
+            return w.block(e, expected)
+    return w.infer(e, expected)
+
+
+def bind(w: Walk, st: s.Bind) -> Wrap:
+    check_new(w, st.pattern, "this block")
+    wanted = as_type(w, st.type) if st.type is not None else None
+    value = rhs(w, st.value, wanted)
+    if wanted is not None:
+        value = expect(w, value, wanted, f"`{st.pattern.span.text}`", st.type)
+    return bind_pattern(w, st.pattern, value)
+
+
+def expect(
+    w: Walk, value: Typed, wanted: Type, what: str, declared: s.Expr | None = None
+) -> Typed:
+    """The value converted to a declared type."""
+    converts(w, what, wanted, value.type, value, value.span,
+             declared.span if declared is not None else None)
+    return Typed(
+        wanted, lambda: convert(w, value.build(), value.type, wanted), value.span,
+        value.poly, value.lets,
+    )
+
+
+def assertion(w: Walk, st: s.Assert) -> Wrap:
+    """`assert c, "why"`: stops the run, and is a fact for the lines after it."""
+    condition = w.infer(st.condition)
+    is_bool(w, condition)
+    message = f"`{st.condition.span.text}` is false"
+    if isinstance(st.message, s.String):
+        message = "".join(p for p in st.message.parts if isinstance(p, str))
+    after = w.scope.inner()
+    w.enter(after)
+    if condition.condition is not None:
+        after.assume(*condition.condition.then)
+    span = st.condition.span
+
+    def check(expr: core.Expr) -> core.Expr:
+        return core.Check(condition.build(), message, expr, span)
+
+    return check
+
+
+def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
+    """`for i, j: …` as a value: the table of its bodies' values."""
+    if st.condition is not None:
+        raise errors.existential(st.condition.span)
+    with w.inside(w.scope.inner(block=True)):
+        bounds, left = open_all(w, st.binders, expected)
+        body = w.block(st.body, left)
+    return Typed(table([b.set for b in bounds], body.type), nest(w, bounds, body.build), st.span)
+
+
+def if_block(w: Walk, st: s.If, expected: Type | None) -> Typed:
+    """`if`/`elif`/`else` as a value."""
+    return _arms(w, list(st.arms), st.otherwise, st.span, expected)
+
+
+def _arms(
+    w: Walk, arms: list[tuple[s.Expr, s.Block]], otherwise: s.Block | None, span: Span,
+    expected: Type | None,
+) -> Typed:
+    (test, body), rest = arms[0], arms[1:]
+    condition = w.infer(test)
+    is_bool(w, condition)
+    with w.inside(w.scope.inner(block=True)) as scope:
+        if condition.condition is not None:
+            scope.assume(*condition.condition.then)
+        then = w.block(body, expected)
+    if not rest and otherwise is None:
+        raise errors.needs_else(span, show(w, then.type))
+    with w.inside(w.scope.inner(block=True)) as scope:
+        if condition.condition is not None:
+            scope.assume(*condition.condition.otherwise)
+        if rest:
+            other = _arms(w, rest, otherwise, span, expected)
+        else:
+            assert otherwise is not None
+            other = w.block(otherwise, expected)
+    then.span = body.statements[-1].span
+    if otherwise is not None and not rest:
+        other.span = otherwise.statements[-1].span
+    return choose(w, condition, then, other, span)
+
+
+# ---------------------------------------------------------------- loops
+
+
+def loop(w: Walk, st: s.Loop) -> Typed:
+    """`loop x = x0, y = y0 for t in S while p: …`: the value is the tuple of the carried."""
+    solver = w.solver
+    starts: list[Typed] = []
+    for c in st.carries:
+        wanted = as_type(w, c.type) if c.type is not None else None
+        start = w.infer(c.start, wanted)
+        starts.append(start if wanted is None else expect(w, start, wanted, "the start", c.type))
+    carried: list[Var] = []
+    wraps: list[Wrap] = []
+    outer = w.scope
+    with w.inside(w.scope.inner(block=True)) as scope:
+        bound = open_binder(w, st.binder) if st.binder is not None else None
+        for c, start in zip(st.carries, starts, strict=True):
+            if isinstance(c.pattern, s.PName):
+                v = Var(c.pattern.name)
+                kind = solver.head(start.type)
+                poly = size(v) if kind == INT or isinstance(kind, Index) else None
+                scope.names[c.pattern.name] = Variable(
+                    v, start.type, c.pattern.span, poly, "carried"
+                )
+                if isinstance(kind, Index):
+                    scope.assume_index(v, kind.set)
+            else:
+                v = Var("c")
+                piece = Typed(start.type, _ref(v), c.pattern.span)
+                wraps.append(bind_pattern(w, c.pattern, piece, "carried"))
+            carried.append(v)
+        condition = None
+        if st.condition is not None:
+            condition = w.infer(st.condition)
+            is_bool(w, condition)
+        with w.inside(w.scope.inner()) as inner:
+            if condition is not None and condition.condition is not None:
+                inner.assume(*condition.condition.then)
+            hint: Type = (
+                starts[0].type if len(starts) == 1 else Tuple(tuple(x.type for x in starts))
+            )
+            body = w.block(st.body, hint)
+    w.enter(outer)
+    whole = starts[0].type if len(starts) == 1 else Tuple(tuple(x.type for x in starts))
+    _next_agrees(w, st, starts, body, whole)
+
+    def around(expr: core.Expr) -> core.Expr:
+        for f in reversed(wraps):
+            expr = f(expr)
+        return expr
+
+    def build() -> core.Expr:
+        items = tuple(
+            core.Carried(v, solver.zonk(x.type), x.build())
+            for v, x in zip(carried, starts, strict=True)
+        )
+        own = solver.zonk_set(bound.set) if bound is not None else None
+        time = bound.var if bound is not None else None
+        test = None
+        if condition is not None:
+            test = around(condition.build())
+            if bound is not None:
+                for f in reversed(bound.inside):
+                    test = f(test)
+        expr = around(convert(w, body.build(), body.type, whole))
+        if bound is not None:
+            for f in reversed(bound.inside):
+                expr = f(expr)
+        made: core.Expr = core.Loop(items, time, own, test, expr, st.span)
+        if bound is not None:
+            for var, value in reversed(bound.outside):
+                made = core.Let(var, value(), made)
+        return made
+
+    return Typed(whole, build, st.span)
+
+
+def _next_agrees(
+    w: Walk, st: s.Loop, starts: list[Typed], body: Typed, whole: Type
+) -> None:
+    last = st.body.statements[-1].span
+    at = Typed(body.type, body.build, last)
+    what = "the next value of the loop" if len(starts) == 1 else "the next values of the loop"
+    kind, found = w.solver.head(whole), w.solver.head(body.type)
+    if isinstance(kind, Tuple) and isinstance(found, Tuple) and len(kind.items) != len(found.items):
+        raise errors.pattern_shape(len(kind.items), show(w, found), last)
+    converts(w, what, whole, body.type, at, last)
+
+
+def loop_statement(w: Walk, st: s.Loop) -> Wrap:
+    """A loop before the last line rebinds its names."""
+    value = loop(w, st)
+    patterns = [c.pattern for c in st.carries]
+    for p in patterns:
+        check_new(w, p, "this block")
+    if len(patterns) == 1:
+        return bind_pattern(w, patterns[0], value)
+    return bind_pattern(w, s.PTuple(st.span, tuple(patterns)), value)
+
+
+def _ref(v: Var) -> Build:
+    return lambda: core.Ref(v)
+
+
+# ---------------------------------------------------------------- local functions
+
+
+def local_function(w: Walk, st: s.Def) -> Wrap:
+    """A `def` inside a block: a function value that closes over the block's names."""
+    solver = w.solver
+    if st.facts:
+        raise errors.not_yet("`where` on a local function", st.facts[0].span)
+    variables: list[tuple[Var, Type]] = []
+    with w.inside(w.scope.inner(block=True, function=True)) as scope:
+        for p in st.params:
+            t = as_type(w, p.type) if p.type is not None else solver.type(p.name)
+            v = Var(p.name)
+            kind = solver.head(t)
+            poly = size(v) if kind == INT or isinstance(kind, Index) else None
+            scope.names[p.name] = Variable(v, t, p.span, poly, "parameter")
+            if isinstance(kind, Index):
+                scope.assume_index(v, kind.set)
+            variables.append((v, t))
+        wanted = as_type(w, st.result) if st.result is not None else None
+        assert st.body is not None
+        body = w.block(st.body, wanted)
+        if wanted is not None:
+            body = expect(w, body, wanted, f"the result of `{st.name}`", st.result)
+
+    def build() -> core.Expr:
+        return core.Lambda(tuple((v, solver.zonk(t)) for v, t in variables), body.build())
+
+    kind = Function(tuple(t for _, t in variables), body.type)
+    return bind_pattern(w, s.PName(st.name_span, st.name), Typed(kind, build, st.span))
+

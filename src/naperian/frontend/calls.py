@@ -1,0 +1,307 @@
+"""Calling definitions and function values, and functions used as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from naperian.core import syntax as core
+from naperian.frontend import errors
+from naperian.frontend.annotations import as_set
+from naperian.frontend.cells import clash, show
+from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.scope import Scope
+from naperian.frontend.solve import INTERFACES, Because, Mismatch
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.sizes import Size, size, variables
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import (
+    INT,
+    Function,
+    Index,
+    Set,
+    Substitution,
+    Type,
+    set_variables,
+    sets_in,
+    show_type,
+)
+
+
+def signature(d: core.Definition) -> str:
+    """The type of a definition as the user reads it, with what is implicit or required."""
+    if d.constant:
+        text = show_type(d.result)
+    else:
+        text = show_type(Function(tuple(p.type for p in d.params), d.result))
+    wanted = [
+        f"{t.var.name}: {t.interface}" for t in d.types if t.interface and not t.precision
+    ]
+    wanted += [f"{fact!r} >= 0" for fact, _ in d.facts]
+    return f"{text} where {', '.join(wanted)}" if wanted else text
+
+
+def instantiate(
+    w: Walk, d: core.Definition, span: Span
+) -> tuple[Substitution, Callable[[], Substitution]]:
+    """Fresh unknowns for what the definition leaves to its caller."""
+    solver = w.solver
+    types: dict[Var, Type] = {}
+    for p in d.types:
+        t = solver.type(p.var.name, INTERFACES[p.interface] if p.interface else None)
+        if p.precision:
+            solver.unknown[t.var].floats = True
+        types[p.var] = t
+    sets: dict[Var, Set] = {v: solver.set(v.name) for v in d.sets}
+    sizes: dict[Var, Size] = {v: size(solver.size(v.name)) for v in d.sizes}
+    at = Substitution(types, sets, sizes)
+
+    def solved() -> Substitution:
+        return Substitution(
+            {v: solver.zonk(t) for v, t in types.items()},
+            {v: solver.zonk_set(x) for v, x in sets.items()},
+            {v: solver.zonk_size(x) for v, x in sizes.items()},
+        )
+
+    return at, solved
+
+
+def _dependent(d: core.Definition) -> set[Var]:
+    """The integer parameters that sizes of the signature mention: `k: Int` and `Fin(k)`."""
+    mentioned = {
+        v
+        for t in (*(p.type for p in d.params), d.result)
+        for own in sets_in(t)
+        for v in set_variables(own)
+    } | {v for f, _ in d.facts for v in variables(f)}
+    return {p.var for p in d.params if p.type == INT and p.var in mentioned}
+
+
+def use_definition(
+    w: Walk, d: core.Definition, name: str, span: Span, expected: Type | None,
+    args: Sequence[s.Expr | Typed] | None = None, keywords: dict[str, s.Keyword] | None = None,
+    ranks: tuple[int | None, ...] | None = None,
+) -> Typed:
+    """A definition called (`args` given) or used as a value."""
+    if args is None and not d.constant:
+        return function_value(
+            w, len([p for p in d.params if p.default is None]),
+            lambda given: use_definition(w, d, name, span, None, given, {}), span, expected,
+        )
+    at, solved = instantiate(w, d, span)
+    _implicit(w, d, name, at, keywords or {}, span)
+    if d.constant:
+        return Typed(at.type(d.result), lambda: core.Use(d.name, solved()), span)
+    given = _arrange(w, d, name, args or (), keywords or {}, span)
+    typed: list[Typed] = []
+    dependent = _dependent(d)
+    for k, a in enumerate(given):
+        param = at.type(d.params[k].type)
+        if a is None:
+            default = d.params[k].default
+            assert default is not None
+            typed.append(Typed(param, _constantly(default), span))
+        elif isinstance(a, Typed):
+            typed.append(a)
+        else:
+            hint = param if _guides(a) else None
+            typed.append(w.infer(a, hint))
+        if d.params[k].var in dependent:
+            poly = typed[-1].poly
+            if poly is None:
+                raise errors.local_size(f"the result of `{name}`", typed[-1].span.text, span)
+            sizes = dict(at.sizes)
+            sizes[d.params[k].var] = poly
+            at = Substitution(at.types, at.sets, sizes)
+    params = [at.type(p.type) for p in d.params]
+    result = at.type(d.result)
+    _facts(w, d, name, at, span)
+
+    def call(cells: list[core.Expr]) -> core.Expr:
+        return core.Call(core.Use(d.name, solved()), tuple(cells))
+
+    def text(texts: list[str]) -> str:
+        return f"{name}({', '.join(texts)})"
+
+    callee = Callee(
+        f"`{name}`", tuple(params), result, call, None,
+        tuple(p.name for p in d.params), (d.origin,) * len(params), signature(d), ranks, text,
+    )
+    return apply(w, callee, typed, span)
+
+
+def _constantly(e: core.Expr) -> Callable[[], core.Expr]:
+    return lambda: e
+
+
+def _guides(e: s.Expr) -> bool:
+    """Whether an expression is typed better when its expected type is known."""
+    return isinstance(
+        e, s.Lambda | s.Comprehension | s.Bracket | s.Name | s.Section | s.TupleExpr | s.Checked
+    )
+
+
+def _arrange(
+    w: Walk, d: core.Definition, name: str, args: Sequence[s.Expr | Typed],
+    keywords: dict[str, s.Keyword], span: Span,
+) -> list[s.Expr | Typed | None]:
+    """Arguments in the order of the parameters; None where the default is taken."""
+    names = [p.name for p in d.params]
+    if len(args) > len(names):
+        raise errors.arity(name, len(names), len(args), span, signature(d))
+    out: list[s.Expr | Typed | None] = [*args, *([None] * (len(names) - len(args)))]
+    implicit = [v.name for v in d.implicit]
+    for key, a in keywords.items():
+        if key in names:
+            k = names.index(key)
+            if out[k] is not None:
+                raise errors.argument_twice(name, key, a.span)
+            out[k] = a.value
+        elif key not in [v.name for v in (*d.sets, *d.sizes)]:
+            raise errors.unknown_keyword(name, key, a.span, names + implicit)
+    for k, value in enumerate(out):
+        if value is None and d.params[k].default is None:
+            if not keywords and len(args) < len(names):
+                raise errors.arity(name, len(names), len(args), span, signature(d))
+            raise errors.missing_argument(name, names[k], span, signature(d))
+    return out
+
+
+def _implicit(
+    w: Walk, d: core.Definition, name: str, at: Substitution, keywords: dict[str, s.Keyword],
+    span: Span,
+) -> None:
+    """`bins=Fin(256)`; what neither an argument nor a keyword fixes is an error at the end."""
+    solver = w.solver
+    for v in d.sets:
+        if v.name in keywords and v.name not in [p.name for p in d.params]:
+            given = keywords[v.name].value
+            own = as_set(w, given)
+            if own is None:
+                kind = "a number" if w.infer(given).poly is not None else "no index set"
+                raise errors.not_a_set(given.span.text, kind, given.span)
+            solver.unify_set(at.sets[v], own, Because(given.span, "given here"))
+    for v in d.sizes:
+        if v.name in keywords and v.name not in [p.name for p in d.params]:
+            typed = w.infer(keywords[v.name].value)
+            if typed.poly is None:
+                raise errors.not_a_set(typed.span.text, "not a size", typed.span)
+            solver.unify_size(at.sizes[v], typed.poly)
+    if not d.implicit:
+        return
+
+    def goal() -> None:
+        for v in d.implicit:
+            is_open = (
+                solver.set_is_open(at.sets[v]) if v in at.sets else solver.size_is_open(at.sizes[v])
+            )
+            if is_open:
+                raise errors.implicit_missing(name, v.name, span)
+
+    solver.goals.append(goal)
+
+
+def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span) -> None:
+    """What the definition requires of its sizes must be known where it is called."""
+    scope: Scope = w.scope
+    for fact, why in d.facts:
+        needed = at.size(fact)
+
+        def goal(needed: Size = needed, why: str = why) -> None:
+            with w.inside(scope):
+                found = w.solver.zonk_size(needed)
+                if not scope.facts().proves(found):
+                    raise errors.fact_fails(name, f"{found!r} >= 0", span, d.origin)
+
+        w.solver.goals.append(goal)
+
+
+def apply_value(
+    w: Walk, function: Typed, e: s.Call, ranks: tuple[int | None, ...] | None = None
+) -> Typed:
+    """A call of a function value: a parameter, a lambda, an element of a table of functions."""
+    solver = w.solver
+    kind = solver.head(function.type)
+    axes, cell = solver.axes(kind)
+    title = f"`{function.span.text}`" if len(function.span.text) < 30 else "this function"
+    args_e = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
+    for a in e.args:
+        if isinstance(a, s.Keyword):
+            raise errors.unknown_keyword(function.span.text, a.name, a.span, [])
+    if solver.is_open(cell):
+        typed = [w.infer(a) for a in args_e]
+        fresh = Function(tuple(t.type for t in typed), solver.type("r"))
+        solver.unify(cell, fresh)
+        return Typed(
+            fresh.result,
+            lambda: core.Call(function.build(), tuple(t.build() for t in typed)),
+            e.span,
+        )
+    if not isinstance(cell, Function):
+        raise errors.not_a_function(function.span.text, show(w, kind), function.span)
+    if len(args_e) != len(cell.params):
+        raise errors.arity(
+            function.span.text, len(cell.params), len(args_e), e.span, show(w, cell)
+        )
+    typed = [
+        w.infer(a, p if _guides(a) else None) for a, p in zip(args_e, cell.params, strict=True)
+    ]
+
+    def text(texts: list[str]) -> str:
+        return f"{function.span.text}({', '.join(texts)})"
+
+    if not axes:
+
+        def call(cells: list[core.Expr]) -> core.Expr:
+            return core.Call(function.build(), tuple(cells))
+
+        callee = Callee(title, cell.params, cell.result, call, ranks=ranks, text=text)
+        return apply(w, callee, typed, e.span)
+
+    # a table of functions has a frame like any argument: apply it as one more argument
+    def each(cells: list[core.Expr]) -> core.Expr:
+        return core.Call(cells[0], tuple(cells[1:]))
+
+    callee = Callee(title, (cell, *cell.params), cell.result, each, text=text, lifts_functions=True)
+    return apply(w, callee, [function, *typed], e.span)
+
+
+def function_value(
+    w: Walk, arity: int, make: Callable[[list[Typed]], Typed], span: Span, expected: Type | None
+) -> Typed:
+    """A named function or operator as a value: eta-expanded at the types its place expects."""
+    solver = w.solver
+    kind = solver.head(expected) if expected is not None else None
+    if isinstance(kind, Function) and len(kind.params) == arity:
+        types = list(kind.params)
+    else:
+        types = [solver.type("a") for _ in range(arity)]
+    variables = [Var("x") for _ in types]
+    args = []
+    for v, t in zip(variables, types, strict=True):
+        poly = size(v) if isinstance(solver.head(t), Index) else None
+        args.append(Typed(t, _ref(v), span, poly))
+    with w.inside(w.scope.inner()):
+        body = make(args)
+    if isinstance(kind, Function) and len(kind.params) == arity:
+        _agree(w, kind.result, body.type, span)
+
+    def build() -> core.Expr:
+        params = tuple((v, solver.zonk(t)) for v, t in zip(variables, types, strict=True))
+        return core.Lambda(params, body.build())
+
+    return Typed(Function(tuple(types), body.type), build, span)
+
+
+def _agree(w: Walk, wanted: Type, found: Type, span: Span) -> None:
+    try:
+        w.solver.unify(wanted, found)
+    except Mismatch as m:
+        raise clash(w, f"the result of `{span.text}`", wanted, found, span, m) from None
+
+
+def _ref(v: Var) -> Callable[[], core.Expr]:
+    return lambda: core.Ref(v)
+

@@ -1,0 +1,297 @@
+"""Scalars and whole types that meet: which type they are converted to, what to say if none fits.
+
+Operands of different types are joined: to the smallest type that holds every value of both, from
+integers to `Float` where only floats will do, from an index to its ordinal. Literals take the type
+of what they meet.
+"""
+
+from __future__ import annotations
+
+from naperian.core import syntax as core
+from naperian.dtypes import FLOATS, DType, join
+from naperian.frontend import errors
+from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.sizes import Size
+from naperian.source import Span
+from naperian.types import (
+    Function,
+    Index,
+    Scalar,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+    show_set,
+    show_type,
+    table,
+)
+
+
+def show(w: Walk, t: Type) -> str:
+    """A type in the user's words; parts that are not known print as `_`."""
+    return show_type(_hide(w, w.solver.zonk(t)))
+
+
+def _hide(w: Walk, t: Type) -> Type:
+    """Unknowns never reach the user: a literal's is its default, others print as `_`."""
+    match t:
+        case TypeVar(v) if v in w.solver.unknown:
+            u = w.solver.unknown[v]
+            if u.default is not None:
+                return Scalar(u.default)
+            return TypeVar(Var("_")) if u.dtypes is None else TypeVar(Var("number"))
+        case Table(s, cell):
+            return Table(s, _hide(w, cell))
+        case Tuple(items):
+            return Tuple(tuple(_hide(w, x) for x in items))
+        case Function(params, result):
+            return Function(tuple(_hide(w, p) for p in params), _hide(w, result))
+        case _:
+            return t
+
+
+def converts(
+    w: Walk, what: str, wanted: Type, found: Type, arg: Typed, span: Span,
+    declared: Span | None = None,
+) -> None:
+    """`found` must become `wanted` by equality or by widening of its scalars."""
+    solver = w.solver
+    a_axes, a_cell = solver.axes(wanted)
+    f_axes, f_cell = solver.axes(found)
+    if (
+        isinstance(f_cell, Tuple)
+        and isinstance(a_cell, Tuple)
+        and not a_axes and not f_axes
+        and len(f_cell.items) == len(a_cell.items)
+    ):
+        for x, y in zip(a_cell.items, f_cell.items, strict=True):
+            converts(w, what, x, y, arg, span, declared)
+        return
+    if len(a_axes) == len(f_axes) and widens(w, f_cell, a_cell):
+        found = table(f_axes, a_cell)
+    because = Because(arg.span, f"`{_short(arg.span.text)}` is `{show(w, arg.type)}`")
+    try:
+        solver.unify(wanted, found, because)
+    except Mismatch as m:
+        raise clash(w, what, wanted, found, arg.span, m, declared) from None
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def widens(w: Walk, found: Type, wanted: Type) -> bool:
+    """Whether a scalar becomes another by itself (and is not the same already)."""
+    found, wanted = w.solver.head(found), w.solver.head(wanted)
+    if w.solver.is_unknown(found) or w.solver.is_unknown(wanted):
+        return False
+    match found, wanted:
+        case Scalar(a), Scalar(b):
+            return a is not b and join(a, b) is b
+        case Index(), Scalar(b):
+            return b is DType.I64 or b.is_float
+        case Scalar(a), TypeVar(v):
+            return w.solver.rigid.get(v) == FLOATS and (a.is_integer or a is DType.F32)
+        case Index(), TypeVar(v):
+            return w.solver.rigid.get(v) == FLOATS
+        case TypeVar(v), Scalar(DType.F64):
+            return w.solver.rigid.get(v) == FLOATS
+        case _:
+            return False
+
+
+def join_cells(
+    w: Walk, title: str, cells: list[Typed], dtypes: Dtypes, span: Span
+) -> Type:
+    """The one scalar type the operands are converted to, among `dtypes` (an integer becomes
+    `Float` when only floats will do)."""
+    solver = w.solver
+    known: DType | None = None
+    rigid: TypeVar | None = None
+    first: Typed | None = None
+    open_cells: list[TypeVar] = []
+    for c in cells:
+        t = solver.head(c.type)
+        match t:
+            case Scalar(d):
+                if known is not None:
+                    wider = join(known, d)
+                    if wider is None:
+                        assert first is not None
+                        raise errors.no_common_type(
+                            title.strip("`"), known.surface_name, d.surface_name, span,
+                            first.span, c.span,
+                        )
+                    known = wider
+                else:
+                    known, first = d, c
+            case Index():
+                if known is None or (known.is_integer and known is not DType.U64):
+                    known, first = DType.I64, c
+            case TypeVar(v) if v in solver.unknown:
+                open_cells.append(t)
+            case TypeVar(v):
+                if v in solver.generic and v not in solver.rigid:
+                    solver.rigid[v] = dtypes
+                if v not in solver.rigid:
+                    raise errors.operand(title.strip("`"), _needs(dtypes), show(w, t), c.span,
+                        (f"say that it is a number: `where {v.name}: Num`",))
+                if rigid is not None and rigid != t:
+                    raise errors.no_common_type(
+                        title.strip("`"), show(w, rigid), show(w, t), span, cells[0].span, c.span
+                    )
+                rigid = t
+            case _:
+                raise errors.operand(title.strip("`"), _needs(dtypes), show(w, t), c.span)
+    answer: Type
+    if rigid is not None:
+        answer = rigid
+        is_float = solver.rigid[rigid.var] == FLOATS
+        if known is DType.F64 and is_float:
+            answer = Scalar(DType.F64)
+        elif known is not None and not is_float:
+            raise errors.no_common_type(
+                title.strip("`"), show(w, rigid), known.surface_name, span, cells[0].span,
+                cells[-1].span,
+            )
+        elif dtypes == FLOATS and not is_float:
+            raise errors.operand(title.strip("`"), _needs(dtypes), show(w, rigid), cells[0].span)
+    elif known is not None:
+        if known not in dtypes and known.is_integer and dtypes == FLOATS:
+            answer = w.float
+        elif known not in dtypes:
+            raise errors.operand(title.strip("`"), _needs(dtypes), known.surface_name,
+                                 first.span if first else span)
+        else:
+            answer = Scalar(known)
+            if known.is_integer and any(_floats_only(w, c) for c in open_cells):
+                answer = w.float
+    else:
+        for t in open_cells[1:]:
+            solver.unify(open_cells[0], t)
+        for t in open_cells:
+            _restrict(w, title, t, dtypes, cells[0])
+        return open_cells[0]
+    for t in open_cells:
+        try:
+            solver.unify(t, answer)
+        except Mismatch:
+            raise errors.operand(title.strip("`"), _needs(dtypes), show(w, answer), span) from None
+    return answer
+
+
+def _restrict(w: Walk, title: str, t: Type, dtypes: Dtypes, at: Typed) -> None:
+    """An unknown scalar is one of these; an integer literal may become a float for it."""
+    try:
+        w.solver.restrict(t, dtypes)
+    except Mismatch:
+        raise errors.operand(title.strip("`"), _needs(dtypes), show(w, t), at.span) from None
+
+
+def _floats_only(w: Walk, t: TypeVar) -> bool:
+    return w.solver.dtypes_of(t) == FLOATS
+
+
+def _needs(dtypes: Dtypes) -> str:
+    if dtypes == NUMBERS:
+        return "numbers"
+    if dtypes == FLOATS:
+        return "floating-point numbers"
+    if dtypes == frozenset({DType.BOOL}):
+        return "Booleans"
+    if dtypes == ANY_SCALAR:
+        return "scalars"
+    if DType.BOOL not in dtypes and FLOATS & dtypes:
+        return "numbers"
+    return "integers"
+
+
+def clash(
+    w: Walk, what: str, wanted: Type, found: Type, span: Span, m: Mismatch,
+    declared: Span | None = None,
+) -> errors.Reported:
+    """The message for two types that should have been equal."""
+    solver = w.solver
+    reasons = m.reasons
+    if declared is not None and declared.source.name != "<builtin>":
+        reasons = (*reasons, Because(declared, "declared here"))
+    left, right = m.left, m.right
+    if isinstance(left, Size) and isinstance(right, Size):
+        a, b = solver.zonk_size(left), solver.zonk_size(right)
+        return errors.size_clash(
+            f"a size of {what}" if what.startswith("argument") or what.startswith("the") else what,
+            repr(a), repr(b), span, f"this is `{show(w, found)}`", reasons,
+            notes=_rigid_note(w, a, b),
+        )
+    if not isinstance(left, Size) and not isinstance(right, Size):
+        if _is_set(left) and _is_set(right):
+            return errors.set_clash(
+                what, show_set(solver.zonk_set(left)), show_set(solver.zonk_set(right)),  # type: ignore[arg-type]
+                span, f"this is `{show(w, found)}`", reasons,
+                notes=_set_note(left, right),
+            )
+    x, y = solver.head(wanted), solver.head(found)
+    if isinstance(left, TypeVar) and isinstance(right, Table | Function | Tuple) and (
+        left.var in solver.unknown and solver._occurs(left.var, right)
+    ):
+        return errors.occurs(_short(span.text), span, show(w, right))
+    _, a_cell = solver.axes(x)
+    _, b_cell = solver.axes(y)
+    if isinstance(a_cell, Scalar) and isinstance(b_cell, Scalar) and (
+        a_cell.dtype is not DType.BOOL and b_cell.dtype is not DType.BOOL
+        and len(solver.axes(x)[0]) == len(solver.axes(y)[0])
+    ):
+        return errors.narrowing(what, show(w, a_cell), show(w, b_cell), span)
+    from_ = tuple(r.label for r in reasons if r.span != span)
+    return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_)
+
+
+def _is_set(x: object) -> bool:
+    return not isinstance(x, Scalar | TypeVar | Index | Table | Tuple | Function | Size)
+
+
+def _rigid_note(w: Walk, a: Size, b: Size) -> tuple[str, ...]:
+    names = [v.name for s in (a, b) for v in (x for x in s.atoms()) if isinstance(v, Var)]
+    if len(dict.fromkeys(names)) == 2 and a.single is not None and b.single is not None:
+        return (f"`{names[0]}` and `{names[1]}` are chosen by the caller and may differ",)
+    return ()
+
+
+def _set_note(a: object, b: object) -> tuple[str, ...]:
+    if type(a).__name__ == type(b).__name__ == "SetVar":
+        return (
+            f"`{show_set(a)}` and `{show_set(b)}` are chosen by the caller and may differ",  # type: ignore[arg-type]
+        )
+    return ()
+
+
+# ---------------------------------------------------------------- in core
+
+
+def convert(w: Walk, expr: core.Expr, found: Type, wanted: Type) -> core.Expr:
+    """`expr` of type `found` as `wanted`: the widening the solver allowed, under all axes."""
+    found, wanted = w.solver.zonk(found), w.solver.zonk(wanted)
+    if found == wanted:
+        return expr
+    match found, wanted:
+        case (Scalar() | TypeVar() | Index()), (Scalar() | TypeVar()):
+            if isinstance(found, Index) or found != wanted:
+                return core.Op("cast", (expr,), wanted)
+            return expr
+        case Table(s, cell), Table(_, target) if w.solver.zonk(cell) != target:
+            v, i = Var("x"), Var("i")
+            inner = convert(w, core.At(core.Ref(v), core.Ref(i), s), cell, target)
+            return core.Let(v, expr, core.For(i, s, inner))
+        case Tuple(items), Tuple(targets) if items != targets:
+            v = Var("t")
+            parts = tuple(
+                convert(w, core.Part(core.Ref(v), k), x, y)
+                for k, (x, y) in enumerate(zip(items, targets, strict=True))
+            )
+            return core.Let(v, expr, core.Pack(parts))
+        case _:
+            return expr

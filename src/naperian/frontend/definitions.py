@@ -1,0 +1,333 @@
+"""One definition: its signature, its body walked and solved, its core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from naperian.core import syntax as core
+from naperian.dtypes import FLOATS, DType
+from naperian.frontend import errors
+from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
+from naperian.frontend.blocks import block, expect
+from naperian.frontend.cells import clash
+from naperian.frontend.expressions import infer
+from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
+from naperian.frontend.solve import INTERFACES, Mismatch, Solver, interface_name
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Globals, Walk
+from naperian.names import Var
+from naperian.sizes import Size, size, variables
+from naperian.source import Diagnostic, Span
+from naperian.surface import syntax as s
+from naperian.types import (
+    INT,
+    UNIT,
+    Fin,
+    Function,
+    Index,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+    set_variables,
+    sets_in,
+)
+
+
+def define(
+    d: s.Def, name: str, globals: Globals, library: Globals
+) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
+    """A function as core; None and what is wrong if it has a mistake."""
+    w = start(globals, library)
+    try:
+        return _define(w, d, name), ()
+    except errors.Reported as r:
+        return None, (r.diagnostic,)
+    except errors.Silent:
+        return None, ()
+
+
+def constant(
+    b: s.Bind, name: str, globals: Globals, library: Globals
+) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
+    """`pi = 3.14159` at the top of a module."""
+    w = start(globals, library)
+    try:
+        with w.inside(w.scope.inner()):
+            wanted = as_type(w, b.type) if b.type is not None else None
+            value = w.infer(b.value, wanted)
+            if wanted is not None:
+                value = expect(w, value, wanted, f"`{b.pattern.span.text}`", b.type)
+        finish(w, value.span, [])
+        result = w.solver.zonk(value.type)
+        return core.Definition(
+            name, (), (), (), (), result, (), (), value.build(), None, True, b.pattern.span
+        ), ()
+    except errors.Reported as r:
+        return None, (r.diagnostic,)
+    except errors.Silent:
+        return None, ()
+
+
+def start(globals: Globals, library: Globals) -> Walk:
+    solver = Solver()
+    scope = Scope(solver, None, block=True, function=True)
+    solver.facts = scope.facts
+    return Walk(globals, library, solver, scope, infer, block)
+
+
+def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
+    solver, scope = w.solver, w.scope
+    written = [p.type for p in d.params if p.type is not None]
+    if d.result is not None:
+        written.append(d.result)
+    if d.effects:
+        raise errors.not_yet("an effect row", d.span)
+    sets, sizes, types = _signature_names(w, d, written)
+    if any(mentions_float(t) for t in written):
+        w.precision = TypeVar(Var("Float"))
+        solver.rigid[w.precision.var] = FLOATS
+    params: list[tuple[s.Param, Var, Type]] = []
+    seen: dict[str, Span] = {}
+    for p in d.params:
+        if p.name in seen:
+            raise errors.duplicate(p.name, p.span, seen[p.name])
+        seen[p.name] = p.span
+        v = Var(p.name)
+        # a parameter may stand in the types after it: `k: Int` and `Fin(k)`
+        t: Type = as_type(w, p.type) if p.type is not None else solver.type(p.name)
+        params.append((p, v, t))
+        kind = solver.head(t)
+        poly = size(v) if kind == INT or isinstance(kind, Index) else None
+        scope.names[p.name] = Variable(v, t, p.span, poly, "parameter")
+        if isinstance(kind, Index):
+            scope.assume_index(v, kind.set)
+    result = as_type(w, d.result) if d.result is not None else None
+    facts = _facts(w, d, [t for _, _, t in params], result)
+    scope.assume(*(f for f, _ in facts))
+    assert d.body is not None
+    with w.inside(scope.inner()):
+        body = w.block(d.body, result)
+        if result is not None:
+            body = expect(w, body, result, f"the result of `{d.name}`", d.result)
+    _recheck_defaults(w, params)
+    defaults = _defaults(w, params)
+    finish(w, d.span, [t for _, _, t in params])
+    return _definition(w, d, name, params, defaults, body, facts, sets, sizes, types)
+
+
+def _signature_names(
+    w: Walk, d: s.Def, written: list[s.Expr]
+) -> tuple[dict[str, Var], dict[str, Var], dict[str, Var]]:
+    """Bind the lower-case names of the signature."""
+    params = {p.name for p in d.params}
+    set_names, size_names, type_names = declared_names(written)
+    enums = set(w.globals.enums)
+    sets = {n: Var(n) for n in set_names if n not in params and n not in enums}
+    sizes = {n: Var(n) for n in size_names if n not in params and n not in sets}
+    types = {n: Var(n) for n in type_names if n not in params and n not in enums}
+    span = d.name_span
+    for n, v in sets.items():
+        w.scope.names[n] = SetName(SetVar(v), span)
+    for n, v in sizes.items():
+        w.scope.names[n] = SizeName(v, span)
+    for n, v in types.items():
+        w.scope.names[n] = TypeName(TypeVar(v), span)
+        w.solver.generic.add(v)
+    for f in d.facts:
+        if f.interface is not None:
+            if not isinstance(f.subject, s.Name) or f.subject.name not in types:
+                raise errors.unknown_name(f.subject.span.text, f.subject.span, list(types))
+            if f.interface not in INTERFACES:
+                raise errors.unknown_name(f.interface, f.span, list(INTERFACES))
+            w.solver.rigid[types[f.subject.name]] = INTERFACES[f.interface]
+    return sets, sizes, types
+
+
+def _facts(
+    w: Walk, d: s.Def, params: list[Type], result: Type | None
+) -> tuple[tuple[Size, str], ...]:
+    """What callers must satisfy: `where n >= 1`, and sizes with a minus are not negative."""
+    facts: list[tuple[Size, str]] = []
+    for t in [*params, *([result] if result is not None else [])]:
+        for own in sets_in(t):
+            if isinstance(own, Fin) and any(c < 0 for _, c in own.size.terms):
+                facts.append((own.size, f"{own.size!r} >= 0"))
+            elif isinstance(own, Fin):
+                # a run-time size: `Fin(k)` of a parameter `k: Int`
+                names = {e.var for e in w.scope.names.values() if isinstance(e, Variable)}
+                if any(v in names for v in variables(own.size)):
+                    facts.append((own.size, f"{own.size!r} >= 0"))
+    for f in d.facts:
+        if f.interface is None:
+            facts += [(p, f.span.text) for p in _comparison(w, f.subject)]
+    return tuple(dict.fromkeys(facts))
+
+
+def _comparison(w: Walk, e: s.Expr) -> Iterator[Size]:
+    """A size fact as polynomials that are not negative."""
+    if not isinstance(e, s.Compare):
+        raise errors.not_yet("a fact that is no comparison", e.span)
+    for a, op, b in zip(e.operands, e.ops, e.operands[1:], strict=False):
+        x, y = as_size(w, a), as_size(w, b)
+        match op:
+            case "<":
+                yield y - x - 1
+            case "<=":
+                yield y - x
+            case ">":
+                yield x - y - 1
+            case ">=":
+                yield x - y
+            case "==":
+                yield x - y
+                yield y - x
+            case _:
+                raise errors.not_yet(f"`{op}` in a fact", e.span)
+
+
+def _recheck_defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> None:
+    for p, _, _ in params:
+        if p.default is not None and not isinstance(p.default, s.Number | s.Unary | s.Name):
+            raise errors.not_yet("a default that is no constant", p.default.span)
+
+
+def _defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> list[Typed | None]:
+    out: list[Typed | None] = []
+    for p, _, t in params:
+        if p.default is None:
+            out.append(None)
+        else:
+            value = w.infer(p.default, t)
+            out.append(expect(w, value, t, f"the default of `{p.name}`", p.type))
+    return out
+
+
+def finish(w: Walk, span: Span, params: list[Type]) -> None:
+    """Decide everything that is still open: first what the tasks say, then defaults; then check
+    what had to wait."""
+    solver = w.solver
+    try:
+        solver.run()
+        kept = {v for t in params for v in _unknowns(w, t)}
+        for v, u in list(solver.unknown.items()):
+            if v in solver.types or v in kept or u.dtypes is None:
+                continue
+            if u.floats and solver.head(w.float) != TypeVar(v):
+                solver.types[v] = w.float
+            elif u.default is not None and u.default in u.dtypes:
+                solver.types[v] = Scalar(u.default)
+            elif DType.F64 in u.dtypes:
+                solver.types[v] = w.float if u.dtypes == FLOATS else Scalar(DType.F64)
+            else:
+                solver.types[v] = Scalar(DType.I64)
+        solver.run()
+        while solver.goals or solver.tasks:
+            solver.settle()
+            solver.run()
+    except Mismatch as m:
+        raise clash(w, "a value", _as_type(m.left), _as_type(m.right), span, m) from None
+
+
+def _as_type(x: object) -> Type:
+    return x if isinstance(x, Scalar | TypeVar | Index | Table | Tuple | Function) else UNIT
+
+
+def _unknowns(w: Walk, t: Type) -> Iterator[Var]:
+    t = w.solver.zonk(t)
+    match t:
+        case TypeVar(v):
+            if v in w.solver.unknown:
+                yield v
+        case Table(_, cell):
+            yield from _unknowns(w, cell)
+        case Tuple(items):
+            for x in items:
+                yield from _unknowns(w, x)
+        case Function(params, result):
+            for x in (*params, result):
+                yield from _unknowns(w, x)
+        case _:
+            pass
+
+
+def _definition(
+    w: Walk, d: s.Def, name: str, params: list[tuple[s.Param, Var, Type]],
+    defaults: list[Typed | None], body: Typed, facts: tuple[tuple[Size, str], ...],
+    sets: dict[str, Var], sizes: dict[str, Var], types: dict[str, Var],
+) -> core.Definition:
+    solver = w.solver
+    out_params: list[core.Param] = []
+    for (p, v, t), default in zip(params, defaults, strict=True):
+        value = default.build() if default is not None else None
+        out_params.append(core.Param(p.name, v, solver.zonk(t), value))
+    expr = body.build()
+    result = solver.zonk(body.type)
+    type_params = [
+        core.TypeParam(v, interface_name(solver.rigid[v]) if v in solver.rigid else None)
+        for v in types.values()
+    ]
+    if w.precision is not None:
+        type_params.append(core.TypeParam(w.precision.var, "Floating", True))
+    generalised = dict.fromkeys(
+        v for p in out_params for v in _unknowns(w, p.type)
+    )
+    for v in generalised:
+        u = solver.unknown[v]
+        type_params.append(
+            core.TypeParam(v, interface_name(u.dtypes) if u.dtypes is not None else None)
+        )
+    set_vars, size_vars = list(sets.values()), list(sizes.values())
+    for made in out_params:
+        for own in sets_in(made.type):
+            for v in _open_vars(solver, own):
+                target = set_vars if v in solver.unknown_sets else size_vars
+                if v not in target:
+                    target.append(v)
+    known = {p.var for p in out_params} | set(set_vars) | set(size_vars)
+    for own in sets_in(result):
+        for v in set_variables(own):
+            if v not in known:
+                raise errors.local_size(f"the result of `{d.name}`", v.name, body.span)
+    implicit = _implicit(out_params, set_vars, size_vars)
+    final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
+    return core.Definition(
+        name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
+        final_facts, implicit, expr, d.doc, False, d.name_span,
+    )
+
+
+def _open_vars(solver: Solver, own: Set) -> Iterator[Var]:
+    for v in set_variables(own):
+        if v in solver.unknown_sets or v in solver.unknown_sizes:
+            yield v
+
+
+def _implicit(
+    params: list[core.Param], sets: list[Var], sizes: list[Var]
+) -> tuple[Var, ...]:
+    """The variables that no parameter's shape fixes."""
+    fixed: set[Var] = set()
+    for p in params:
+        fixed |= set(_axes_variables(p.type))
+    return tuple(v for v in (*sets, *sizes) if v not in fixed)
+
+
+def _axes_variables(t: Type) -> Iterator[Var]:
+    match t:
+        case Table(own, cell):
+            yield from set_variables(own)
+            yield from _axes_variables(cell)
+        case Tuple(items):
+            for x in items:
+                yield from _axes_variables(x)
+        case Function(params, result):
+            for x in (*params, result):
+                yield from _axes_variables(x)
+        case _:
+            pass
+
+

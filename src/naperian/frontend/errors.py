@@ -1,0 +1,668 @@
+"""One function per thing the front end has to tell the user; the syntax errors are in `surface`.
+
+Codes: N02 names and modules, N03 types, N04 sizes and index sets, N05 lifting. Each has a page
+`docs/errors/<code>.md`. A message is one sentence that stands alone, in the user's names.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from naperian.frontend.solve import Because
+from naperian.source import Diagnostic, Label, Span
+
+
+class Reported(Exception):
+    """Raised with the diagnostic at the place of a mistake; caught once per definition."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic)
+        self.diagnostic = diagnostic
+
+
+class Silent(Exception):
+    """Raised where a mistake was reported already, at the definition that is used."""
+
+
+def _fail(
+    code: str,
+    message: str,
+    span: Span,
+    label: str = "",
+    *,
+    others: tuple[Label, ...] = (),
+    notes: tuple[str, ...] = (),
+    helps: tuple[str, ...] = (),
+) -> Reported:
+    return Reported(Diagnostic(code, message, (Label(span, label), *others), notes, helps))
+
+
+def _labels(reasons: tuple[Because, ...], primary: Span) -> tuple[Label, ...]:
+    return tuple(
+        r.label for r in reasons if r.span != primary and r.span.source.name != "<builtin>"
+    )
+
+
+def plural(n: int, one: str) -> str:
+    return f"{n} {one}" if n == 1 else f"{n} {one}s"
+
+
+# ---------------------------------------------------------------- names and modules
+
+
+def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
+    """N0201"""
+    close = get_close_matches(name, known, 3, 0.7)
+    helps = (f"did you mean {_or([f'`{c}`' for c in close])}?",) if close else ()
+    return _fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
+
+
+def unknown_member(module: str, name: str, span: Span, known: list[str]) -> Reported:
+    """N0202"""
+    close = get_close_matches(name, known, 3, 0.6)
+    helps = (f"did you mean {_or([f'`{c}`' for c in close])}?",) if close else ()
+    return _fail(
+        "N0202", f"module `{module}` has no `{name}`", span, "not in that module", helps=helps
+    )
+
+
+def module_not_found(path: str, span: Span) -> Reported:
+    """N0203"""
+    return _fail(
+        "N0203",
+        f"there is no module `{path}`",
+        span,
+        f"looked for `{path.replace('.', '/')}.nap`",
+        notes=("modules are found beside the file that imports them",),
+    )
+
+
+def import_cycle(path: list[str], span: Span) -> Reported:
+    """N0204"""
+    return _fail(
+        "N0204",
+        f"module `{path[-1]}` imports itself: {' -> '.join(path)}",
+        span,
+        "this import closes the cycle",
+        helps=("move what both need into a third module",),
+    )
+
+
+def duplicate(name: str, span: Span, first: Span) -> Reported:
+    """N0205"""
+    return _fail(
+        "N0205",
+        f"`{name}` is defined twice in this module",
+        span,
+        "the second definition",
+        others=(Label(first, "the first one"),),
+    )
+
+
+def hides_enclosing(name: str, span: Span, outer: Span, kind: str) -> Reported:
+    """N0206"""
+    return _fail(
+        "N0206",
+        f"`{name}` of the enclosing block cannot be changed inside `{kind}`",
+        span,
+        "this would make a new name that ends with the block",
+        others=(Label(outer, f"`{name}` is bound here"),),
+        helps=(
+            f"to add up: `{name} = sum(… for i)`; to carry a value: `loop {name} = … for i in …:`; "
+            "for a new value, choose another name",
+        ),
+    )
+
+
+def recursion(names: list[str], span: Span) -> Reported:
+    """N0207"""
+    if len(names) == 1:
+        message = f"`{names[0]}` calls itself"
+    else:
+        message = f"{_and([f'`{n}`' for n in names])} call each other"
+    return _fail(
+        "N0207",
+        f"{message}, and nothing shows that this ends",
+        span,
+        "recursive",
+        helps=("write a `loop`, a `scan` or a `fold`",),
+    )
+
+
+def not_yet(what: str, span: Span) -> Reported:
+    """N0208"""
+    return _fail(
+        "N0208", f"{what} cannot be compiled by this version", span, "parsed, but not supported yet"
+    )
+
+
+def bare_member(name: str, choices: list[str], span: Span) -> Reported:
+    """N0209"""
+    return _fail(
+        "N0209",
+        f"`{name}` is a member of {_and([f'`{c}`' for c in choices])}, and nothing here says which",
+        span,
+        "which enum?",
+        helps=(f"write {_or([f'`{c}.{name}`' for c in choices])}",),
+    )
+
+
+def misplaced_top(span: Span) -> Reported:
+    """N0210"""
+    return _fail(
+        "N0210",
+        "only definitions stand at the top of a module",
+        span,
+        "this would run nowhere",
+        helps=("name it (`result = …`), or put it into a `def`",),
+    )
+
+
+_HABITS = {
+    "enumerate": "bind the index and read the element: `for i: … x[i] …`",
+    "zip": "read both at one index: `[f(x[i], y[i]) for i]`",
+    "range": "an index set is `Fin(n)`, a range `a..b`: `for i in a..b`",
+    "len": "`size(x)` is the size of the first axis",
+    "print": "the value of a program is what it returns; look at it from Python or the REPL",
+}
+
+
+def python_habit(name: str, span: Span) -> Reported:
+    """N0211"""
+    return _fail(
+        "N0211", f"Python's `{name}` is not part of this language", span, "not defined",
+        helps=(_HABITS[name],),
+    )
+
+
+def no_field(text: str, found: str, field: str, span: Span, hint: str) -> Reported:
+    """N0212"""
+    return _fail(
+        "N0212", f"`{text}` has no field `{field}`", span, f"`{text}` is `{found}`",
+        helps=(hint,) if hint else (),
+    )
+
+
+# ---------------------------------------------------------------- types
+
+
+def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[Label, ...] = (),
+               helps: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> Reported:
+    """N0301"""
+    return _fail(
+        "N0301",
+        f"{context} should be `{wanted}`, but it is `{found}`",
+        span,
+        f"this is `{found}`",
+        others=others,
+        helps=helps,
+        notes=notes,
+    )
+
+
+def arity(name: str, wanted: int, found: int, span: Span, signature: str) -> Reported:
+    """N0302"""
+    return _fail(
+        "N0302",
+        f"`{name}` takes {plural(wanted, 'argument')}, but {found} "
+        f"{'was' if found == 1 else 'were'} given",
+        span,
+        "called here",
+        notes=(f"`{name} : {signature}`",),
+    )
+
+
+def unknown_keyword(function: str, name: str, span: Span, known: list[str]) -> Reported:
+    """N0303"""
+    close = get_close_matches(name, known, 1, 0.5)
+    helps = (f"did you mean `{close[0]}`?",) if close else ()
+    notes = (f"its parameters are {_and([f'`{k}`' for k in known])}",) if known else ()
+    return _fail(
+        "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter",
+        notes=notes, helps=helps,
+    )
+
+
+def no_keyword(function: str, name: str, span: Span, helps: tuple[str, ...]) -> Reported:
+    """N0303"""
+    return _fail(
+        "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter", helps=helps
+    )
+
+
+def not_a_table_argument(function: str, text: str, found: str, span: Span) -> Reported:
+    """N0307"""
+    return _fail(
+        "N0307", f"`{function}` needs an array, but `{text}` is `{found}`", span,
+        f"this is `{found}`",
+    )
+
+
+def missing_argument(function: str, name: str, span: Span, signature: str) -> Reported:
+    """N0304"""
+    return _fail(
+        "N0304", f"`{function}` is called without its argument `{name}`", span, "called here",
+        notes=(f"`{function} : {signature}`",),
+    )
+
+
+def argument_twice(function: str, name: str, span: Span) -> Reported:
+    """N0305"""
+    return _fail("N0305", f"`{function}` gets its argument `{name}` twice", span, "again here")
+
+
+def not_a_function(text: str, found: str, span: Span) -> Reported:
+    """N0306"""
+    helps: tuple[str, ...] = ()
+    if "=>" in found:
+        helps = (f"an array is indexed with brackets: `{text}[…]`",)
+    return _fail(
+        "N0306", f"`{text}` is not a function, so it cannot be called", span,
+        f"this is `{found}`", helps=helps,
+    )
+
+
+def not_a_table(text: str, found: str, span: Span) -> Reported:
+    """N0307"""
+    helps: tuple[str, ...] = ()
+    if "->" in found:
+        helps = (f"a function is called with parentheses: `{text}(…)`",)
+    return _fail(
+        "N0307", f"`{text}` is not an array, so it cannot be indexed", span,
+        f"this is `{found}`", helps=helps,
+    )
+
+
+def too_many_indices(text: str, found: str, wanted: int, given: int, span: Span) -> Reported:
+    """N0308"""
+    return _fail(
+        "N0308",
+        f"`{text}` has {plural(wanted, 'axis').replace('axiss', 'axes')}, "
+        f"but {given} indices were given",
+        span, f"`{text}` is `{found}`",
+    )
+
+
+def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] = ()) -> Reported:
+    """N0309"""
+    return _fail(
+        "N0309", f"`{op}` works on {needs}, not on `{found}`", span, f"this is `{found}`",
+        helps=helps,
+    )
+
+
+def no_common_type(op: str, left: str, right: str, span: Span, a: Span, b: Span) -> Reported:
+    """N0310"""
+    return _fail(
+        "N0310",
+        f"`{op}` of `{left}` and `{right}`: no type holds the values of both",
+        span, "which one should be converted?",
+        others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
+        helps=(f"convert one side, for example `{_converter(left, right)}(…)`",),
+    )
+
+
+def _converter(left: str, right: str) -> str:
+    return "Float" if "F" in left + right else "Int" if left == "U64" else right
+
+
+def occurs(text: str, span: Span, found: str) -> Reported:
+    """N0311"""
+    return _fail(
+        "N0311", f"the type of `{text}` would contain itself", span, f"needs to be both itself and `{found}`",
+        notes=("a function cannot be its own argument, and an array cannot be its own element",),
+    )
+
+
+def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
+    """N0312"""
+    how = {
+        "Int": "`Int(x)` truncates; `floor(x)` and `round(x)` stay Float",
+        "F32": "`F32(x)` rounds",
+        "Float": "`Float(x)` converts",
+    }.get(wanted, f"`{wanted}(x)` converts and checks that the value fits")
+    return _fail(
+        "N0312", f"{context} should be `{wanted}`, and `{found}` does not become that by itself",
+        span, f"this is `{found}`", helps=(how,),
+    )
+
+
+def undetermined(text: str, span: Span) -> Reported:
+    """N0313"""
+    return _fail(
+        "N0313", f"nothing says what type {text} has", span, "type not determined",
+        helps=("give it a type: `name: type = …` or an annotated parameter",),
+    )
+
+
+def condition_type(found: str, span: Span) -> Reported:
+    """N0314"""
+    helps: tuple[str, ...] = ()
+    if found in ("Int", "Float") or "Fin" in found:
+        helps = ("compare it: `… != 0`",)
+    return _fail(
+        "N0314", f"a condition is `Bool`, but this is `{found}`", span, f"`{found}`", helps=helps
+    )
+
+
+def branches(then: str, other: str, a: Span, b: Span) -> Reported:
+    """N0315"""
+    return _fail(
+        "N0315", f"the two sides of this `if` have different types, `{then}` and `{other}`",
+        b, f"`{other}`", others=(Label(a, f"`{then}`"),),
+    )
+
+
+def elements(first: str, other: str, a: Span, b: Span) -> Reported:
+    """N0316"""
+    return _fail(
+        "N0316", f"all items of a table have one type, but here are `{first}` and `{other}`",
+        b, f"`{other}`", others=(Label(a, f"`{first}`"),),
+    )
+
+
+def needs_else(span: Span, found: str) -> Reported:
+    """N0317"""
+    return _fail(
+        "N0317", "this `if` has a value but no `else`", span, f"`{found}` if true, nothing if false",
+        helps=("add `else:`",),
+    )
+
+
+def literal_range(value: int, dtype: str, span: Span) -> Reported:
+    """N0318"""
+    return _fail("N0318", f"{value} is not a value of `{dtype}`", span, f"used as `{dtype}` here")
+
+
+def pattern_shape(count: int, found: str, span: Span) -> Reported:
+    """N0319"""
+    return _fail(
+        "N0319", f"this pattern takes {plural(count, 'item')} apart, but the value is `{found}`",
+        span, f"does not fit `{found}`",
+    )
+
+
+def refutable(span: Span) -> Reported:
+    """N0320"""
+    return _fail(
+        "N0320", "the left side of `=` must be a name or a tuple of names", span, "may not match",
+        helps=("choose with `if` or `match`",),
+    )
+
+
+def non_exhaustive(missing: list[str], span: Span) -> Reported:
+    """N0321"""
+    return _fail(
+        "N0321", f"this `match` does not say what happens for {_and([f'`{m}`' for m in missing])}",
+        span, "not all cases are covered", helps=("add the missing cases, or `case _:`",),
+    )
+
+
+def unreachable_case(span: Span) -> Reported:
+    """N0322"""
+    return _fail("N0322", "this case is never reached", span, "the cases above cover everything")
+
+
+def no_value(span: Span) -> Reported:
+    """N0323"""
+    return _fail(
+        "N0323", "this block ends without a value", span, "the last line should be an expression",
+        helps=("end with the value itself",),
+    )
+
+
+def unused_value(span: Span, found: str) -> Reported:
+    """N0324"""
+    return _fail(
+        "N0324", "the value of this line is used nowhere", span, f"a `{found}` that is thrown away",
+        helps=("bind it to a name, or remove the line",),
+    )
+
+
+def text_as_data(span: Span) -> Reported:
+    """N0325"""
+    return _fail(
+        "N0325", "a string is a message, not data", span, "strings stand only in `assert`",
+    )
+
+
+# ---------------------------------------------------------------- sizes and index sets
+
+
+def wrong_index_set(
+    table: str, wanted: str, index: str, found: str, span: Span, reasons: tuple[Because, ...],
+    helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+) -> Reported:
+    """N0401"""
+    return _fail(
+        "N0401", f"`{table}` is indexed by `{wanted}`, but `{index}` ranges over `{found}`",
+        span, f"an index into `{found}`", others=_labels(reasons, span), notes=notes, helps=helps,
+    )
+
+
+def size_clash(
+    what: str, left: str, right: str, span: Span, label: str, reasons: tuple[Because, ...],
+    helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+) -> Reported:
+    """N0402"""
+    return _fail(
+        "N0402", f"{what} would have to be both {left} and {right}", span, label,
+        others=_labels(reasons, span), notes=notes, helps=helps,
+    )
+
+
+def set_clash(
+    what: str, left: str, right: str, span: Span, label: str, reasons: tuple[Because, ...],
+    helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+) -> Reported:
+    """N0403"""
+    return _fail(
+        "N0403", f"{what} should be indexed by `{left}`, but it is indexed by `{right}`", span,
+        label, others=_labels(reasons, span), notes=notes, helps=helps,
+    )
+
+
+def out_of_range(
+    table: str, index: str, axis: str, example: str, span: Span, reasons: tuple[Because, ...],
+    helps: tuple[str, ...],
+) -> Reported:
+    """N0404"""
+    return _fail(
+        "N0404", f"`{index}` can fall outside `{axis}`, the axis of `{table}`: {example}", span,
+        "not proved to be in range", others=_labels(reasons, span), helps=helps,
+    )
+
+
+def not_an_index(text: str, found: str, axis: str, span: Span) -> Reported:
+    """N0405"""
+    helps = (
+        f"`{text}?` checks it at run time; `clamp({text})` and `wrap({text})` bring it into range; "
+        f"`.get({text}, default)` gives a default outside",
+    )
+    if "Float" in found or found in ("F32", "F64"):
+        helps = (f"`Int({text})` truncates to an integer, which can then be checked: `Int({text})?`",)
+    return _fail(
+        "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span,
+        f"`{found}`, which could be any number", helps=helps,
+    )
+
+
+def unknown_range(name: str, span: Span) -> Reported:
+    """N0406"""
+    return _fail(
+        "N0406", f"nothing says what `{name}` ranges over", span, "no range",
+        notes=("a range is taken from bare uses such as `x[i]` and from the expected type, never "
+               "from arithmetic",),
+        helps=(f"give it: `{name} in Fin(…)`, or `{name} in xs` for the elements of an array",),
+    )
+
+
+def not_a_set(text: str, found: str, span: Span) -> Reported:
+    """N0407"""
+    helps = (f"`Fin({text})` is the set 0 … {text}-1",) if found in ("Int", "a number") else ()
+    return _fail("N0407", f"`{text}` is {found}, not an index set or an array", span,
+                 "cannot be ranged over", helps=helps)
+
+
+def tuple_axis(table: str, indices: str, axis: str, span: Span) -> Reported:
+    """N0408"""
+    return _fail(
+        "N0408", f"`{table}` has one axis that is indexed by tuples", span, f"the axis is `{axis}`",
+        helps=(f"write `{table}[({indices})]`",),
+    )
+
+
+def recast_sizes(old: str, new: str, left: str, right: str, span: Span) -> Reported:
+    """N0409"""
+    return _fail(
+        "N0409", f"`{old} as {new}` needs equally many elements, but {left} is not {right}", span,
+        "the same data must fit",
+        helps=("`as T?` checks it at run time", "`assert` states what you know of the sizes"),
+    )
+
+
+def fact_fails(function: str, fact: str, span: Span, declared: Span) -> Reported:
+    """N0410"""
+    others = () if declared.source.name == "<builtin>" else (Label(declared, "required here"),)
+    return _fail(
+        "N0410", f"`{function}` needs {fact}, which is not known here", span, "called here",
+        others=others, helps=("`assert` it, or call under an `if` that says so",),
+    )
+
+
+def local_size(what: str, size: str, span: Span) -> Reported:
+    """N0411"""
+    return _fail(
+        "N0411", f"the size of {what} is `{size}`, which is only known inside", span,
+        "its type would mention a name that ends here",
+        helps=("make the size a parameter (`k: Int` and `-> Fin(k)=>…`)",),
+    )
+
+
+def implicit_missing(function: str, name: str, span: Span) -> Reported:
+    """N0412"""
+    return _fail(
+        "N0412", f"no argument of `{function}` says what `{name}` is", span, "called here",
+        helps=(f"give it by keyword: `{name}=Fin(…)`",),
+    )
+
+
+def negative_index(table: str, text: str, span: Span) -> Reported:
+    """N0413"""
+    return _fail(
+        "N0413", f"`{text}` is a negative index, and indices count from 0", span,
+        "before the first element",
+        helps=(f"from the end: `{table}[size({table}) - {text.lstrip('-')}]`",),
+    )
+
+
+def slice_range(text: str, axis: str, why: str, span: Span) -> Reported:
+    """N0414"""
+    return _fail(
+        "N0414", f"the slice `{text}` is not proved to lie in `{axis}`: {why}", span,
+        "not proved to be in range",
+        helps=("state what you know with `assert`, or `clamp` its ends",),
+    )
+
+
+def unequal_ranges(name: str, first: str, second: str, span: Span, before: Span) -> Reported:
+    """N0415"""
+    return _fail(
+        "N0415", f"`{name}` ranges over `{first}`, so it is no index of `{second}`", span,
+        f"this axis is `{second}`", others=(Label(before, f"`{first}` comes from here"),),
+    )
+
+
+def existential(span: Span) -> Reported:
+    """N0416"""
+    return _fail(
+        "N0416", "the size of a filtered table is known only at run time", span,
+        "such tables are not supported by this version",
+        helps=("inside a reduction a filter is fine: `sum(x[i] for i if x[i] > 0)`",),
+    )
+
+
+def set_arithmetic(op: str, span: Span) -> Reported:
+    """N0417"""
+    return _fail(
+        "N0417", f"`{op}` cannot divide an index: the result is in no index set", span,
+        "not an index",
+        helps=("a number is fine: `Int(i) // 2`, and `k?` makes an index of it again",),
+    )
+
+
+# ---------------------------------------------------------------- lifting
+
+
+def frames(
+    name: str, items: tuple[tuple[Span, str, str], ...], span: Span, why: str,
+    helps: tuple[str, ...] = (),
+) -> Reported:
+    """N0501"""
+    return _fail(
+        "N0501", f"the arguments of {name} do not line up: {why}", span,
+        "applied to each element, so the frames must line up",
+        others=tuple(Label(s, f"`{t}`, frame {f}") for s, t, f in items), helps=helps,
+    )
+
+
+def ambiguous(
+    name: str, span: Span, axis: str, argument: tuple[Span, str], candidates: tuple[str, ...]
+) -> Reported:
+    """N0502"""
+    return _fail(
+        "N0502",
+        f"{name} can line up `{axis}` in {len(candidates)} ways, because two axes have the same "
+        "index set",
+        span, "which axis?", others=(Label(argument[0], f"`{argument[1]}`"),),
+        helps=tuple(f"write `{c}`" for c in candidates),
+    )
+
+
+def bad_rank(name: str, rank: str, found: str, span: Span) -> Reported:
+    """N0503"""
+    return _fail(
+        "N0503", f"rank {rank} does not fit an argument of type `{found}`", span,
+        f"`{found}` has not that many axes",
+    )
+
+
+def rank_count(name: str, wanted: int, found: int, span: Span) -> Reported:
+    """N0504"""
+    return _fail(
+        "N0504", f"`{name}~` fixes {plural(found, 'rank')}, but it is called with "
+        f"{plural(wanted, 'argument')}", span, "one rank for each argument, or one for all",
+    )
+
+
+def contraction(left: str, right: str, span: Span, a: Span, b: Span, helps: tuple[str, ...],
+                why: str) -> Reported:
+    """N0505"""
+    return _fail(
+        "N0505", f"`@` joins the last axis on the left with the first on the right: {why}", span,
+        "these two axes must be the same", others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
+        helps=helps,
+    )
+
+
+def prefix(name: str, items: tuple[tuple[Span, str, str], ...], span: Span) -> Reported:
+    """N0506"""
+    return _fail(
+        "N0506", f"with ranks fixed, the frames of {name} must start alike", span,
+        "the shorter frame must be a prefix of the longer",
+        others=tuple(Label(s, f"`{t}`, frame {f}") for s, t, f in items),
+    )
+
+
+def _and(items: list[str]) -> str:
+    return _joined(items, "and")
+
+
+def _or(items: list[str]) -> str:
+    return _joined(items, "or")
+
+
+def _joined(items: list[str], word: str) -> str:
+    if len(items) < 2:
+        return "".join(items)
+    return ", ".join(items[:-1]) + f" {word} {items[-1]}"

@@ -1,0 +1,587 @@
+"""Index expressions: in range by type, or proved, or checked where the user says so.
+
+A bare index of the axis's own set needs nothing. Index arithmetic is a polynomial that must be
+proved to lie in 0 … size-1 from what is known at the place. Everything else is an error that
+offers `k?`, `clamp`, `wrap` and `get`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from naperian.core import syntax as core
+from naperian.dtypes import DType
+from naperian.facts import Facts
+from naperian.frontend import errors
+from naperian.frontend.cells import convert, show
+from naperian.frontend.scope import Scope, SetName
+from naperian.frontend.solve import Because, Mismatch, make_range
+from naperian.frontend.typed import Build, Typed, wrap
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.sizes import ONE, ZERO, Size, size, substitute, variables
+from naperian.sizes import clamp as clamped
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import (
+    INT,
+    BoolSet,
+    EnumSet,
+    Fin,
+    Index,
+    Range,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Tuple,
+    TupleSet,
+    Type,
+    UnitSet,
+    cardinality,
+    element,
+    show_set,
+)
+
+Step = Callable[[core.Expr, Callable[[core.Expr], core.Expr]], core.Expr]
+"""One axis taken: from the table and what is done with the cell, the core expression."""
+
+
+def index(w: Walk, e: s.IndexExpr, checked: bool = False) -> Typed:
+    """`x[i, j]`; with `checked`, every index that is not proved is checked at run time."""
+    base = w.infer(e.base)
+    solver = w.solver
+    steps: list[Step] = []
+    sliced: list[Set] = []
+    t = solver.head(base.type)
+    for k, ix in enumerate(e.indices):
+        if solver.is_open(t):
+            fresh = Table(solver.set(), solver.type("a"))
+            solver.unify(t, fresh)
+            t = fresh
+        if not isinstance(t, Table):
+            text = e.base.span.text
+            if k == 0:
+                raise errors.not_a_table(text, show(w, base.type), e.base.span)
+            raise errors.too_many_indices(
+                text, show(w, base.type), k, len(e.indices), e.span
+            )
+        axis = t.set
+        _check_tuple_axis(w, e, axis)
+        if isinstance(ix, s.RangeExpr):
+            new, step = _slice(w, e, ix, axis)
+            sliced.append(new)
+            steps.append(step)
+        else:
+            build = at_axis(w, ix, axis, e.base.span.text, checked)
+            steps.append(_point(w, build, axis))
+        t = solver.head(t.cell)
+    result: Type = t
+    for axis in reversed(sliced):
+        result = Table(axis, result)
+    return Typed(result, lambda: _take(base.build(), steps), e.span)
+
+
+def _check_tuple_axis(w: Walk, e: s.IndexExpr, axis: Set) -> None:
+    axis = w.solver.head_set(axis)
+    if isinstance(axis, TupleSet) and len(e.indices) == len(axis.sets) > 1 and not any(
+        isinstance(ix, s.TupleExpr) for ix in e.indices
+    ):
+        inner = ", ".join(ix.span.text for ix in e.indices)
+        raise errors.tuple_axis(
+            e.base.span.text, inner, show_set(w.solver.zonk_set(axis)), e.span
+        )
+
+
+def _take(table: core.Expr, steps: list[Step]) -> core.Expr:
+    if not steps:
+        return table
+    return steps[0](table, lambda cell: _take(cell, steps[1:]))
+
+
+def _point(w: Walk, build: Build, axis: Set) -> Step:
+    def step(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
+        return rest(core.At(table, build(), w.solver.zonk_set(axis)))
+
+    return step
+
+
+# ---------------------------------------------------------------- one index
+
+
+def at_axis(w: Walk, e: s.Expr, axis: Set, table: str, checked: bool = False) -> Build:
+    """The core of `e` as an index of `axis`."""
+    match e:
+        case s.Checked(_, inner):
+            return _checked(w, w.infer(inner), axis, e.span)
+        case s.Call(_, s.Name(_, ("clamp" | "wrap") as how), (arg,)) if not isinstance(
+            arg, s.Keyword | s.Generator
+        ):
+            return _into(w, how, w.infer(arg), axis)
+        case s.TupleExpr(_, items) if len(items) > 1:
+            parts_of = w.solver.head_set(axis)
+            if isinstance(parts_of, TupleSet) and len(parts_of.sets) == len(items):
+                builds = [
+                    at_axis(w, x, part, table, checked)
+                    for x, part in zip(items, parts_of.sets, strict=True)
+                ]
+                return lambda: core.Pack(tuple(b() for b in builds))
+    typed = w.infer(e, element(w.solver.head_set(axis)) if _is_enum(w, axis) else None)
+    return use(w, typed, axis, table, checked)
+
+
+def _is_enum(w: Walk, axis: Set) -> bool:
+    return isinstance(w.solver.head_set(axis), EnumSet | BoolSet)
+
+
+def use(w: Walk, t: Typed, axis: Set, table: str, checked: bool = False) -> Build:
+    """A typed expression as an index of `axis`: equal sets, an embedding, or a proof."""
+    chosen: list[Build] = []
+    scope = w.scope
+
+    def attempt(force: bool) -> bool:
+        build = _decide(w, scope, t, axis, table, checked, force)
+        if build is None:
+            return False
+        chosen.append(build)
+        return True
+
+    w.solver.later(attempt)
+    return lambda: chosen[0]()
+
+
+def _decide(
+    w: Walk, scope: Scope, t: Typed, axis: Set, table: str, checked: bool, force: bool
+) -> Build | None:
+    solver = w.solver
+    kind = solver.head(t.type)
+    target = solver.head_set(axis)
+    because = Because(t.span, f"`{t.span.text}` indexes `{table}` here")
+    if solver.is_unknown(kind) and t.poly is None:
+        if not force and solver.set_is_open(target):
+            return None
+        solver.unify(kind, element(target), because)
+        return t.build
+    match kind:
+        case Index(own):
+            own = solver.head_set(own)
+            if isinstance(own, SetVar) and own.var in solver.unknown_sets:
+                if solver.set_is_open(target) and not force:
+                    return None
+                _unify_index(w, t, own, axis, table, because)
+                return t.build
+            if isinstance(own, Range | Fin) and solver.set_is_open(own):
+                _close_range(w, own, target, because)
+            if solver.set_is_open(target):
+                if isinstance(target, SetVar):
+                    if isinstance(own, Range) and not force:
+                        return None
+                    solver.unify_set(target, own, because)
+                    return t.build
+                if not force:
+                    return None
+            same = solver.same_set(own, target)
+            if same or (same is None and _try_unify(w, own, target, because)):
+                return t.build
+            if isinstance(own, EnumSet | BoolSet) or isinstance(target, EnumSet | BoolSet):
+                raise _wrong_set(w, t, own, axis, table)
+            if isinstance(own, SetVar) and t.poly is not None and t.poly.single is not None:
+                raise _wrong_set(w, t, own, axis, table)
+            return _prove_index(w, scope, t, own, axis, table, checked)
+        case Scalar(DType.BOOL) if isinstance(target, BoolSet):
+            return t.build
+        case Scalar(DType.BOOL):
+            raise errors.not_an_index(t.span.text, "Bool", show_set(solver.zonk_set(axis)), t.span)
+        case Tuple(items):
+            if isinstance(target, SetVar) and target.var in solver.unknown_sets:
+                solver.unify(Index(target), kind, because)
+                return t.build
+            if isinstance(target, TupleSet) and len(target.sets) == len(items):
+                solver.unify(kind, element(target), because)
+                return t.build
+            if isinstance(target, UnitSet) and not items:
+                return t.build
+            raise errors.not_an_index(
+                t.span.text, show(w, kind), show_set(solver.zonk_set(axis)), t.span
+            )
+        case _ if t.poly is not None:
+            if solver.is_unknown(kind):
+                solver.unify(kind, INT)
+            if isinstance(target, EnumSet | TupleSet | BoolSet | UnitSet):
+                raise errors.not_an_index(
+                    t.span.text, show(w, kind), show_set(solver.zonk_set(axis)), t.span
+                )
+            return _prove_poly(w, scope, t, axis, table, checked)
+        case _:
+            if checked:
+                return _checked(w, t, axis, t.span)
+            raise errors.not_an_index(
+                t.span.text, show(w, kind), show_set(solver.zonk_set(axis)), t.span
+            )
+
+
+def _try_unify(w: Walk, a: Set, b: Set, because: Because) -> bool:
+    try:
+        w.solver.unify_set(a, b, because)
+    except Mismatch:
+        return False
+    return True
+
+
+def _unify_index(
+    w: Walk, t: Typed, own: SetVar, axis: Set, table: str, because: Because
+) -> None:
+    place = Because(t.span, f"`{t.span.text}` got its range here: it indexes `{table}`")
+    w.solver.unify_set(own, axis, place)
+
+
+def _close_range(w: Walk, own: Range | Fin, target: Set, because: Because) -> None:
+    """`for i in 1..:` ends where the axis it indexes ends."""
+    high = own.high if isinstance(own, Range) else own.size
+    v = w.solver.zonk_size(high).single
+    if isinstance(v, Var) and v in w.solver.unknown_sizes and not w.solver.set_is_open(target):
+        w.solver.sizes[v] = cardinality(target)
+        w.solver.why[v] = because
+
+
+def _wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Reported:
+    solver = w.solver
+    wanted, found = show_set(solver.zonk_set(axis)), show_set(solver.zonk_set(own))
+    reasons = solver.reasons_set(
+        t.type.set if isinstance(t.type, Index) else own, axis
+    )
+    notes: tuple[str, ...] = ()
+    helps: tuple[str, ...] = ()
+    a, b = solver.head_set(axis), solver.head_set(own)
+    if isinstance(a, SetVar) and isinstance(b, SetVar):
+        notes = (f"`{wanted}` and `{found}` are chosen by the caller and may differ",)
+        helps = (f"write `{table}: {found}=>…` if they are meant to be the same",)
+    return errors.wrong_index_set(
+        table, wanted, t.span.text, found, t.span, reasons, helps, notes
+    )
+
+
+# ---------------------------------------------------------------- proofs
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`poly` must lie in 0 … extent-1 under the facts of a scope."""
+
+    scope: Scope
+    poly: Size
+    axis: Set
+
+
+def _prove_index(
+    w: Walk, scope: Scope, t: Typed, own: Set, axis: Set, table: str, checked: bool
+) -> Build:
+    """An index of one set used on another axis: a `Fin` that provably contains it."""
+    if t.poly is not None:
+        return _prove_poly(w, scope, t, axis, table, checked)
+    v = Var("k")
+    inner = scope.inner()
+    inner.assume_index(v, own)
+    named = Typed(t.type, lambda: core.Ref(v), t.span, size(v), ((v, t.build),))
+    return _prove_poly(w, inner, named, axis, table, checked)
+
+
+def _prove_poly(
+    w: Walk, scope: Scope, t: Typed, axis: Set, table: str, checked: bool
+) -> Build:
+    assert t.poly is not None
+    poly = t.poly
+    fallback: list[Build] = []
+
+    def goal() -> None:
+        with w.inside(scope):
+            found = w.solver.zonk_size(poly)
+            extent = cardinality(w.solver.zonk_set(axis))
+            base = _base(w.solver.zonk_set(axis))
+            facts = scope.facts()
+            if facts.proves(found - base) and facts.proves(extent - 1 - (found - base)):
+                return
+            if facts.absurd:
+                return
+            if checked:
+                fallback.append(_checked(w, t, axis, t.span))
+                return
+            raise _falls_out(w, facts, scope, found, extent, t, axis, table)
+
+    w.solver.goals.append(goal)
+
+    def build() -> core.Expr:
+        if fallback:
+            return fallback[0]()
+        return core.Number(w.solver.zonk_size(poly))
+
+    return wrap(t.lets, build)
+
+
+def _base(axis: Set) -> Size:
+    return axis.low if isinstance(axis, Range) else ZERO
+
+
+def _falls_out(
+    w: Walk, facts: Facts, scope: Scope, poly: Size, extent: Size, t: Typed, axis: Set, table: str
+) -> errors.Reported:
+    text = t.span.text
+    shown = show_set(w.solver.zonk_set(axis))
+    if poly.constant is not None and poly.constant < 0 and text.lstrip().startswith("-"):
+        return errors.negative_index(table, text, t.span)
+    low_ok = facts.proves(poly)
+    example = _example(w, scope, poly, extent, low_ok)
+    helps = (
+        f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
+        f"outside; `{text}?` checks at run time; a range such as `for … in 1..n-1` or an `if` "
+        "keeps it inside",
+    )
+    reasons = _ranges_of(w, scope, poly)
+    return errors.out_of_range(table, text, shown, example, t.span, reasons, helps)
+
+
+def _ranges_of(w: Walk, scope: Scope, poly: Size) -> tuple[Because, ...]:
+    out = []
+    for v in dict.fromkeys(variables(poly)):
+        at: Scope | None = scope
+        while at is not None:
+            for entry in at.names.values():
+                if getattr(entry, "var", None) == v and getattr(entry, "what", "") == "index":
+                    assert not isinstance(entry, SetName)
+                    for var, own in at.indices:
+                        if var == v:
+                            ranges = show_set(w.solver.zonk_set(own))
+                            out.append(Because(entry.span, f"`{v.name}` ranges over `{ranges}`"))
+            at = at.parent
+    return tuple(out)
+
+
+def _example(w: Walk, scope: Scope, poly: Size, extent: Size, low_ok: bool) -> str:
+    """The extreme index values and what they give."""
+    bounds = _all_bounds(w, scope)
+    value = poly
+    where = []
+    for v in dict.fromkeys(variables(poly)):
+        if v not in bounds:
+            continue
+        low, high = bounds[v]
+        up = (poly.coefficient(v) > 0) == low_ok
+        end = high - 1 if up else low
+        where.append(f"{v.name} = {end!r}")
+        value = substitute(value, lambda a, v=v, end=end: end if a == v else None)  # type: ignore[misc]
+    value = w.solver.zonk_size(value)
+    if not where:
+        return f"it is {value!r}" if value.constant is not None else f"`{value!r}` could be anything"
+    return f"at {', '.join(where)} it is {value!r}"
+
+
+def _all_bounds(w: Walk, scope: Scope) -> dict[Var, tuple[Size, Size]]:
+    out: dict[Var, tuple[Size, Size]] = {}
+    at: Scope | None = scope
+    while at is not None:
+        for var, own in at.indices:
+            match w.solver.zonk_set(own):
+                case Range(low, high):
+                    out.setdefault(var, (low, high))
+                case Fin() | SetVar() as plain:
+                    out.setdefault(var, (ZERO, cardinality(plain)))
+                case _:
+                    pass
+        at = at.parent
+    return out
+
+
+# ---------------------------------------------------------------- clamp, wrap, get, `?`
+
+
+def number(w: Walk, t: Typed) -> Build:
+    """The expression as an Int, whatever integer or index it is."""
+    solver = w.solver
+    kind = solver.head(t.type)
+    if solver.is_unknown(kind):
+        solver.unify(kind, INT)
+    elif not isinstance(kind, Index) and not (
+        isinstance(kind, Scalar) and kind.dtype.is_integer
+    ):
+        raise errors.not_an_index(t.span.text, show(w, kind), "an index set", t.span)
+    return lambda: convert(w, t.build(), t.type, INT)
+
+
+def as_poly(w: Walk, t: Typed, name: str = "k") -> Typed:
+    """The same integer with a polynomial: its own, or that of a name made for it."""
+    if t.poly is not None:
+        if w.solver.is_unknown(t.type):
+            w.solver.unify(t.type, INT)
+        return t
+    build = number(w, t)
+    v = Var(name)
+    return Typed(INT, lambda: core.Ref(v), t.span, size(v), ((v, build),))
+
+
+def _checked(w: Walk, t: Typed, axis: Set, span: Span) -> Build:
+    build = number(w, t)
+    return lambda: core.Checked(build(), w.solver.zonk_set(axis), span)
+
+
+def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
+    """`clamp(k)` and `wrap(k)` on an axis."""
+    named = as_poly(w, t)
+    assert named.poly is not None
+    poly = named.poly
+
+    def build() -> core.Expr:
+        target = w.solver.zonk_set(axis)
+        extent = cardinality(target)
+        value = w.solver.zonk_size(poly) - _base(target)
+        inside = clamped(value, extent) if how == "clamp" else value % extent
+        return core.Number(inside + _base(target))
+
+    return wrap(named.lets, build)
+
+
+def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
+    """`clamp(k, n)` and `wrap(k, n)` away from an axis: an index of the set."""
+    named = as_poly(w, t)
+    assert named.poly is not None
+    extent = cardinality(w.solver.zonk_set(target))
+    base = _base(w.solver.zonk_set(target))
+    value = named.poly - base
+    poly = (clamped(value, extent) if how == "clamp" else value % extent) + base
+    build = wrap(named.lets, lambda: core.Number(w.solver.zonk_size(poly)))
+    return Typed(element(target), build, span, poly if not named.lets else None)
+
+
+def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span) -> Typed:
+    """`x.get(i + 1, default)`: the element, or the default where an index is outside."""
+    solver = w.solver
+    t = solver.head(base.type)
+    tests: list[Callable[[], list[core.Expr]]] = []
+    steps: list[Step] = []
+    lets: list[tuple[Var, Build]] = []
+    for e in indices:
+        if not isinstance(t, Table):
+            raise errors.not_a_table(base.span.text, show(w, base.type), base.span)
+        named = as_poly(w, w.infer(e))
+        lets += named.lets
+        assert named.poly is not None
+        tests.append(_range_tests(w, named.poly, t.set, w.scope))
+        steps.append(_point(w, _number_at(w, named.poly), t.set))
+        t = solver.head(t.cell)
+    value = w.infer(default, t)
+    kind = t
+
+    def build() -> core.Expr:
+        inner = _take(base.build(), steps)
+        other = convert(w, value.build(), value.type, kind)
+        for test in reversed([c for make in tests for c in make()]):
+            inner = core.If(test, inner, other)
+        return inner
+
+    from_default = solver.head(value.type)
+    if from_default != kind:
+        if solver.is_unknown(from_default):
+            solver.unify(from_default, kind)
+    return Typed(kind, wrap(tuple(lets), build), span)
+
+
+def _number_at(w: Walk, poly: Size) -> Build:
+    return lambda: core.Number(w.solver.zonk_size(poly))
+
+
+def _range_tests(
+    w: Walk, poly: Size, axis: Set, scope: Scope
+) -> Callable[[], list[core.Expr]]:
+    def tests() -> list[core.Expr]:
+        target = w.solver.zonk_set(axis)
+        value, extent = w.solver.zonk_size(poly), cardinality(target)
+        facts = scope.facts()
+        out: list[core.Expr] = []
+        if not facts.proves(value):
+            out.append(core.Op("ge", (core.Number(value), core.Number(ZERO)), INT))
+        if not facts.proves(extent - 1 - value):
+            out.append(core.Op("lt", (core.Number(value), core.Number(extent)), INT))
+        return out
+
+    return tests
+
+
+# ---------------------------------------------------------------- slices
+
+
+def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Step]:
+    """`x[a..b]`: the elements a … b-1, counted from 0; a view."""
+    solver = w.solver
+    if r.low is None and r.high is None:
+        v = Var("i")
+
+        def whole(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
+            own = solver.zonk_set(axis)
+            return core.For(v, own, rest(core.At(table, core.Ref(v), own)))
+
+        return axis, whole
+    extent = cardinality(axis)
+    low = as_poly(w, w.infer(r.low)) if r.low is not None else None
+    high = as_poly(w, w.infer(r.high)) if r.high is not None else None
+    start = low.poly if low is not None and low.poly is not None else ZERO
+    stop = high.poly if high is not None and high.poly is not None else extent
+    if r.inclusive:
+        stop = stop + ONE
+    lets = (low.lets if low else ()) + (high.lets if high else ())
+    scope = w.scope
+
+    def goal() -> None:
+        with w.inside(scope):
+            facts = scope.facts()
+            a, b, n = (solver.zonk_size(x) for x in (start, stop, extent))
+            text, shown = r.span.text, show_set(solver.zonk_set(axis))
+            if not facts.proves(a):
+                raise errors.slice_range(text, shown, f"{a!r} may be negative", r.span)
+            if not facts.proves(n - b):
+                raise errors.slice_range(text, shown, f"{b!r} may be more than {n!r}", r.span)
+            if not facts.proves(b - a):
+                raise errors.slice_range(text, shown, f"{a!r} may be more than {b!r}", r.span)
+
+    solver.goals.append(goal)
+    v = Var("i")
+
+    def step(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
+        own = solver.zonk_set(axis)
+        a = solver.zonk_size(start)
+        at = core.At(table, core.Number(size(v) + a + _base(own)), own)
+        new = Fin(solver.zonk_size(stop) - a)
+        return wrap(lets, lambda: core.For(v, new, rest(at)))()
+
+    return Fin(stop - start), step
+
+
+# ---------------------------------------------------------------- ranges as sets
+
+
+def range_set(w: Walk, r: s.RangeExpr) -> tuple[Set, tuple[tuple[Var, Build], ...]]:
+    """`a..b` as an index set, with the values that had to be named."""
+    solver = w.solver
+    lets: tuple[tuple[Var, Build], ...] = ()
+
+    def end(e: s.Expr) -> Size:
+        nonlocal lets
+        typed = w.infer(e)
+        kind = solver.head(typed.type)
+        if typed.poly is None and isinstance(kind, Index):
+            v = Var("post")
+            w.scope.assume_index(v, kind.set)
+            lets += ((v, typed.build),)
+            return size(v)
+        named = as_poly(w, typed)
+        lets += named.lets
+        assert named.poly is not None
+        return named.poly
+
+    low = end(r.low) if r.low is not None else ZERO
+    if r.high is not None:
+        high = end(r.high) + (ONE if r.inclusive else ZERO)
+    else:
+        high = size(solver.size("end"))
+    return make_range(low, high), lets
+
+

@@ -1,0 +1,444 @@
+"""Applying a function to arguments with more axes than its parameters.
+
+The extra axes of each argument are its frame. Frames are lined up by index set: the common frame
+is the frame of one argument, and every other one must embed in it, in order, in exactly one way.
+With fixed ranks (`f~(1, 1)`) the shorter frame must be a prefix of the longer (Remora). The frame
+of a tuple result goes inside the tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from naperian.core import syntax as core
+from naperian.frontend import errors
+from naperian.frontend.cells import clash, convert, converts, join_cells, show
+from naperian.frontend.solve import NUMBERS, Because, Mismatch
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.source import Span
+from naperian.types import (
+    INT,
+    Function,
+    Set,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+    show_set,
+    table,
+)
+
+MakeCall = Callable[[list[core.Expr]], core.Expr]
+
+
+@dataclass(slots=True)
+class Callee:
+    """Something to apply: parameter types, result type and the core of a call on cells.
+
+    `scalars` is set for primitives: from the cells' types it decides what each operand is
+    converted to and the result's type. `title` is how messages call it.
+    """
+
+    title: str
+    params: tuple[Type, ...]
+    result: Type
+    call: MakeCall
+    scalars: Callable[[Walk, list[Typed], Span], tuple[list[Type], Type]] | None = None
+    names: tuple[str, ...] = ()
+    spans: tuple[Span | None, ...] = ()
+    signature: str = ""
+    ranks: tuple[int | None, ...] | None = None
+    text: Callable[[list[str]], str] | None = None
+    lifts_functions: bool = False  # the first argument is a table of functions
+
+
+@dataclass(slots=True)
+class Plan:
+    """How one application is lifted: the common frame, and for each argument where its frame axes
+    stand in it; the types its cells are converted to."""
+
+    frame: list[Set] = field(default_factory=list)
+    places: list[tuple[int, ...]] = field(default_factory=list)
+    cells: list[Type] = field(default_factory=list)
+    result: Type = INT
+
+
+def apply(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed:
+    """The application, lifted as far as the arguments need."""
+    solver = w.solver
+    plan: Plan | None = None
+    answer: Type | None = None
+    scope = w.scope
+
+    def attempt(force: bool) -> bool:
+        nonlocal plan
+        with w.inside(scope):
+            made = _plan(w, callee, args, span, force)
+            if made is None:
+                return False
+            plan = made
+            if answer is not None:
+                kind = frame_type(w, made.frame, made.result)
+                try:
+                    solver.unify(answer, kind)
+                except Mismatch as m:
+                    raise clash(w, f"the result of {callee.title}", answer, kind, span, m) from None
+        return True
+
+    if not attempt(False):
+        answer = solver.type("t")
+        solver.tasks.append(attempt)
+        result: Type = answer
+    else:
+        assert plan is not None
+        result = frame_type(w, plan.frame, plan.result)
+
+    def build() -> core.Expr:
+        assert plan is not None
+        return _build(w, callee, args, plan)
+
+    return Typed(result, build, span)
+
+
+def frame_type(w: Walk, frame: list[Set], result: Type) -> Type:
+    """The result's type under a frame, which goes inside tuples."""
+    if not frame:
+        return result
+    result = w.solver.head(result)
+    if isinstance(result, Tuple) and result.items:
+        return Tuple(tuple(frame_type(w, frame, x) for x in result.items))
+    return table(frame, result)
+
+
+# ---------------------------------------------------------------- planning
+
+
+def _plan(w: Walk, callee: Callee, args: list[Typed], span: Span, force: bool) -> Plan | None:
+    frames: list[list[Set]] = []
+    rests: list[tuple[list[Set], Type]] = []
+    for k, (param, arg) in enumerate(zip(callee.params, args, strict=True)):
+        split = _split(w, callee, k, param, arg, force)
+        if split is None:
+            return None
+        frame, rest, cell = split
+        frames.append(frame)
+        rests.append((rest, cell))
+    aligned = (
+        _align(w, callee, args, frames, span, force)
+        if callee.ranks is None
+        else _prefix(w, callee, args, frames, span)
+    )
+    if aligned is None:
+        return None
+    common, places = aligned
+    cells: list[Type] = []
+    if callee.scalars is not None:
+        typed = [
+            Typed(cell, a.build, a.span, a.poly) for (_, cell), a in zip(rests, args, strict=True)
+        ]
+        cells, result = callee.scalars(w, typed, span)
+    else:
+        cells = _match_cells(w, callee, args, rests, span)
+        result = callee.result
+    return Plan(common, places, cells, result)
+
+
+def _split(
+    w: Walk, callee: Callee, k: int, param: Type, arg: Typed, force: bool
+) -> tuple[list[Set], list[Set], Type] | None:
+    """The argument's frame, its cell's axes and its innermost cell."""
+    solver = w.solver
+    wanted, pcell = solver.axes(param)
+    axes, cell = solver.axes(arg.type)
+    if callee.ranks is not None:
+        fixed = callee.ranks[k if len(callee.ranks) > 1 else 0]
+        if solver.is_open(cell) and not force:
+            return None
+        if fixed is None:
+            return [], axes, cell
+        n = fixed if fixed >= 0 else len(axes) + fixed
+        if not 0 <= n <= len(axes):
+            raise errors.bad_rank(callee.title, str(fixed), show(w, arg.type), arg.span)
+        return axes[: len(axes) - n], axes[len(axes) - n :], cell
+    if isinstance(pcell, Function):
+        return (axes, [], cell) if callee.lifts_functions and k == 0 else ([], axes, cell)
+    takes_all = callee.scalars is None and isinstance(pcell, TypeVar) and (
+        solver.dtypes_of(pcell) is None
+    )
+    if takes_all and (len(axes) <= len(wanted) or solver.is_unknown(pcell)):
+        return [], axes, cell
+    if solver.is_open(cell):
+        if not force:
+            return None
+        if len(axes) < len(wanted):
+            solver.unify(cell, table(wanted[len(axes) :], pcell))
+            axes, cell = solver.axes(arg.type)
+    n = max(0, len(axes) - len(wanted))
+    return axes[:n], axes[n:], cell
+
+
+def _align(
+    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], span: Span, force: bool
+) -> tuple[list[Set], list[tuple[int, ...]]] | None:
+    """The common frame and every frame's places in it; None if that hangs on unknowns."""
+    solver = w.solver
+    common = max(frames, key=len, default=[])
+    places: list[tuple[int, ...]] = []
+    for k, frame in enumerate(frames):
+        if len(frame) == len(common):
+            for a, b in zip(frame, common, strict=True):
+                same = solver.same_set(a, b)
+                if same is None:
+                    solver.unify_set(a, b, _because(w, args[k], a))
+                elif not same:
+                    raise _no_frame(w, callee, args, frames, span, k)
+            places.append(tuple(range(len(common))))
+            continue
+        ways, open_ways = [], False
+        for chosen in combinations(range(len(common)), len(frame)):
+            verdicts = [solver.same_set(a, common[c]) for a, c in zip(frame, chosen, strict=True)]
+            if all(v is not False for v in verdicts):
+                ways.append(chosen)
+                open_ways = open_ways or None in verdicts
+        if not ways:
+            raise _no_frame(w, callee, args, frames, span, k)
+        if open_ways and not force and len(ways) > 1:
+            return None
+        if len(ways) > 1:
+            raise _ambiguous(w, callee, args, frames, common, ways, span, k)
+        for a, c in zip(frame, ways[0], strict=True):
+            solver.unify_set(a, common[c], _because(w, args[k], a))
+        places.append(ways[0])
+    return common, places
+
+
+def _prefix(
+    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], span: Span
+) -> tuple[list[Set], list[tuple[int, ...]]]:
+    """Remora's rule: the shorter frame is a prefix of the longer."""
+    common = max(frames, key=len, default=[])
+    for k, frame in enumerate(frames):
+        for a, b in zip(frame, common, strict=False):
+            try:
+                w.solver.unify_set(a, b, _because(w, args[k], a))
+            except Mismatch:
+                raise errors.prefix(callee.title, _frame_labels(w, args, frames), span) from None
+    return common, [tuple(range(len(f))) for f in frames]
+
+
+def _because(w: Walk, arg: Typed, axis: Set) -> Because:
+    return Because(arg.span, f"`{arg.span.text}` has an axis `{show_set(w.solver.zonk_set(axis))}`")
+
+
+def _frame_labels(
+    w: Walk, args: list[Typed], frames: list[list[Set]]
+) -> tuple[tuple[Span, str, str], ...]:
+    return tuple(
+        (a.span, show(w, a.type), show_frame(w, f)) for a, f in zip(args, frames, strict=True) if f
+    )
+
+
+def show_frame(w: Walk, frame: list[Set]) -> str:
+    return "[" + ", ".join(show_set(w.solver.zonk_set(x)) for x in frame) + "]"
+
+
+def _no_frame(
+    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], span: Span, k: int
+) -> errors.Reported:
+    common = max(frames, key=len)
+    frame = frames[k]
+    solver = w.solver
+    missing = [
+        show_set(solver.zonk_set(a))
+        for a in frame
+        if all(solver.same_set(a, b) is False for b in common)
+    ]
+    name = args[k].span.text
+    if missing:
+        which = missing[0]
+        why = f"the axis `{which}` of `{name}` meets no axis of {show_frame(w, common)}"
+    else:
+        why = (
+            f"the axes {show_frame(w, frame)} of `{name}` stand in another order than in "
+            f"{show_frame(w, common)}"
+        )
+    helps: tuple[str, ...] = ()
+    if len(args) == 2 and callee.text is not None and all(len(a.span.text) < 30 for a in args):
+        helps = (_outer(callee, args, frames),)
+    return errors.frames(callee.title, _frame_labels(w, args, frames), span, why, helps)
+
+
+_LETTERS = "ijklpqrstuvwxyz"
+
+
+def _outer(callee: Callee, args: list[Typed], frames: list[list[Set]]) -> str:
+    assert callee.text is not None
+    names = iter(_LETTERS)
+    binders: list[str] = []
+    texts = []
+    for a, frame in zip(args, frames, strict=True):
+        mine = [next(names) for _ in frame]
+        binders += mine
+        texts.append(f"{_base(a)}[{', '.join(mine)}]" if mine else a.span.text)
+    return f"for every combination: `[{callee.text(texts)} for {', '.join(binders)}]`"
+
+
+def _base(a: Typed) -> str:
+    text = a.span.text
+    return text if text.replace("_", "a").isalnum() else f"({text})"
+
+
+def _ambiguous(
+    w: Walk,
+    callee: Callee,
+    args: list[Typed],
+    frames: list[list[Set]],
+    common: list[Set],
+    ways: list[tuple[int, ...]],
+    span: Span,
+    k: int,
+) -> errors.Reported:
+    letters = _LETTERS[: len(common)]
+    candidates = []
+    for way in ways:
+        texts = []
+        for j, a in enumerate(args):
+            frame = frames[j]
+            if not frame:
+                texts.append(a.span.text)
+            elif len(frame) == len(common):
+                texts.append(f"{_base(a)}[{', '.join(letters)}]")
+            else:
+                texts.append(f"{_base(a)}[{', '.join(letters[c] for c in way)}]")
+        body = callee.text(texts) if callee.text else f"…({', '.join(texts)})"
+        candidates.append(f"[{body} for {', '.join(letters)}]")
+    axis = ", ".join(show_set(w.solver.zonk_set(a)) for a in frames[k])
+    return errors.ambiguous(
+        callee.title, span, axis, (args[k].span, show(w, args[k].type)), tuple(candidates)
+    )
+
+
+# ---------------------------------------------------------------- cells
+
+
+def _match_cells(
+    w: Walk,
+    callee: Callee,
+    args: list[Typed],
+    rests: list[tuple[list[Set], Type]],
+    span: Span,
+) -> list[Type]:
+    """Equate each parameter with its argument's cell; scalars of one type variable are joined."""
+    solver = w.solver
+    groups: dict[Var, list[int]] = {}
+    for k, param in enumerate(callee.params):
+        wanted, pcell = solver.axes(param)
+        if (
+            isinstance(pcell, TypeVar)
+            and solver.is_unknown(pcell)
+            and solver.dtypes_of(pcell) is not None
+            and len(rests[k][0]) == len(wanted)
+        ):
+            groups.setdefault(pcell.var, []).append(k)
+    for v, members in groups.items():
+        cells = [Typed(rests[k][1], args[k].build, args[k].span, args[k].poly) for k in members]
+        dtypes = solver.dtypes_of(TypeVar(v)) or NUMBERS
+        joined = join_cells(w, callee.title, cells, dtypes, span)
+        try:
+            solver.unify(TypeVar(v), joined)
+        except Mismatch as m:
+            raise clash(
+                w, f"the argument of {callee.title}", TypeVar(v), joined, cells[0].span, m
+            ) from None
+    out: list[Type] = []
+    for k, (param, arg) in enumerate(zip(callee.params, args, strict=True)):
+        rest, cell = rests[k]
+        name = callee.names[k] if k < len(callee.names) else ""
+        what = f"argument `{name}` of {callee.title}" if name else f"the argument of {callee.title}"
+        out.append(param)
+        converts(w, what, param, table(rest, cell), arg, span,
+                 callee.spans[k] if k < len(callee.spans) else None)
+    return out
+
+
+# ---------------------------------------------------------------- building
+
+
+def _build(w: Walk, callee: Callee, args: list[Typed], plan: Plan) -> core.Expr:
+    solver = w.solver
+    exprs = [a.build() for a in args]
+    frame = [solver.zonk_set(s) for s in plan.frame]
+    if not frame:
+        return callee.call(
+            [
+                convert(w, e, a.type, cell)
+                for e, a, cell in zip(exprs, args, plan.cells, strict=True)
+            ]
+        )
+    lets: list[tuple[Var, core.Expr]] = []
+    indices = [Var(_LETTERS[k % len(_LETTERS)]) for k in range(len(frame))]
+    cells = []
+    for e, a, places, cell in zip(exprs, args, plan.places, plan.cells, strict=True):
+        if places:
+            e = named(e, lets)
+            found: Type = solver.zonk(a.type)
+            for p in places:
+                assert isinstance(found, Table)
+                e = core.At(e, core.Ref(indices[p]), found.set)
+                found = found.cell
+        else:
+            found = a.type
+            # kept out of the loop: evaluated once, and its name is not captured
+            e = named(e, lets)
+        cells.append(convert(w, e, found, cell))
+    body = over_frame(w, callee.call(cells), plan.result, indices, frame)
+    for v, value in reversed(lets):
+        body = core.Let(v, value, body)
+    return body
+
+
+def named(e: core.Expr, lets: list[tuple[Var, core.Expr]]) -> core.Expr:
+    """`e`, or a name for it if it is more than a name."""
+    if isinstance(e, core.Ref | core.Const | core.ConstOf | core.Use | core.Lambda | core.Number):
+        return e
+    v = Var("x")
+    lets.append((v, e))
+    return core.Ref(v)
+
+
+def over_frame(
+    w: Walk, body: core.Expr, result: Type, indices: list[Var], frame: list[Set]
+) -> core.Expr:
+    """The table of `body` over the frame; a tuple of tables when the body is a tuple."""
+
+    def nest(inner: core.Expr) -> core.Expr:
+        for v, s in zip(reversed(indices), reversed(frame), strict=True):
+            inner = core.For(v, s, inner)
+        return inner
+
+    result = w.solver.zonk(result)
+    if not (isinstance(result, Tuple) and result.items):
+        return nest(body)
+    whole = Var("t")
+    return core.Let(whole, nest(body), unzip(core.Ref(whole), result, frame))
+
+
+def unzip(value: core.Expr, cell: Type, frame: list[Set]) -> core.Expr:
+    """A table of tuples as a tuple of tables."""
+    if not (isinstance(cell, Tuple) and cell.items):
+        return value
+    parts = []
+    for k, item in enumerate(cell.items):
+        fresh = [Var("i") for _ in frame]
+        inner: core.Expr = value
+        for v, s in zip(fresh, frame, strict=True):
+            inner = core.At(inner, core.Ref(v), s)
+        inner = core.Part(inner, k)
+        for v, s in zip(reversed(fresh), reversed(frame), strict=True):
+            inner = core.For(v, s, inner)
+        parts.append(unzip(inner, item, frame))
+    return core.Pack(tuple(parts))

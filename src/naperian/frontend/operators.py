@@ -1,0 +1,362 @@
+"""Operators and the scalar functions of the library: primitives lifted over any axes."""
+
+from __future__ import annotations
+
+from naperian.core import syntax as core
+from naperian.dtypes import FLOATS, DType
+from naperian.frontend import errors
+from naperian.frontend.cells import convert, join_cells, show
+from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.solve import (
+    ANY_SCALAR,
+    INTEGERS,
+    INTERFACES,
+    NUMBERS,
+    Dtypes,
+    Mismatch,
+)
+from naperian.frontend.typed import Condition, Typed
+from naperian.frontend.walk import Walk
+from naperian.names import Lit, Var
+from naperian.prims import OPERATORS, PRIMITIVES, Kind
+from naperian.sizes import Size
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import BOOL, INT, EnumSet, Index, Scalar, Tuple, Type, TypeVar, table
+
+_ALLOWED: dict[Kind, Dtypes] = {
+    Kind.ARITH: NUMBERS,
+    Kind.FLOAT: FLOATS,
+    Kind.INTEGER: INTEGERS,
+    Kind.LOGIC: frozenset({DType.BOOL}),
+    Kind.COMPARE: INTERFACES["Ord"],
+    Kind.EQUAL: ANY_SCALAR,
+    Kind.CLASSIFY: FLOATS,
+}
+
+_SCALAR = TypeVar(Var("scalar"))
+
+
+def primitive(name: str, title: str, symbol: str | None = None) -> Callee:
+    """A primitive as something to apply; `symbol` is its infix or prefix operator."""
+    prim = PRIMITIVES[name]
+
+    def scalars(w: Walk, cells: list[Typed], span: Span) -> tuple[list[Type], Type]:
+        allowed = _ALLOWED[prim.kind]
+        if prim.kind in (Kind.EQUAL, Kind.COMPARE) and _all_indices(w, cells):
+            operand: Type = INT
+            _same_enum(w, title, cells, span)
+        elif prim.kind is Kind.EQUAL and _all_bools(w, cells):
+            operand = BOOL
+            for c in cells:
+                w.solver.unify(c.type, BOOL)
+        else:
+            operand = join_cells(w, title, cells, allowed, span)
+        result = BOOL if prim.result(DType.F64) is DType.BOOL else operand
+        plan.append(operand)
+        return [operand] * len(cells), result
+
+    plan: list[Type] = []
+
+    def call(args: list[core.Expr]) -> core.Expr:
+        return core.Op(name, tuple(args), plan[-1])
+
+    def text(args: list[str]) -> str:
+        if symbol is not None and len(args) == 2:
+            return f"{args[0]} {symbol} {args[1]}"
+        return f"{name}({', '.join(args)})"
+
+    return Callee(title, (_SCALAR,) * prim.arity, INT, call, scalars, text=text)
+
+
+def _all_indices(w: Walk, cells: list[Typed]) -> bool:
+    return all(isinstance(w.solver.head(c.type), Index) for c in cells)
+
+
+def _all_bools(w: Walk, cells: list[Typed]) -> bool:
+    return any(w.solver.head(c.type) == BOOL for c in cells)
+
+
+def _same_enum(w: Walk, title: str, cells: list[Typed], span: Span) -> None:
+    """Enums compare only with themselves; other indices compare as numbers."""
+    a, b = (w.solver.head(c.type) for c in cells)
+    assert isinstance(a, Index) and isinstance(b, Index)
+    x, y = w.solver.head_set(a.set), w.solver.head_set(b.set)
+    if x != y and (isinstance(x, EnumSet) or isinstance(y, EnumSet)):
+        raise errors.no_common_type(
+            title.strip("`"), show(w, a), show(w, b), span, cells[0].span, cells[1].span
+        )
+
+
+def apply_primitive(
+    w: Walk, name: str, args: list[Typed], span: Span, symbol: str | None = None,
+    ranks: tuple[int | None, ...] | None = None,
+) -> Typed:
+    """The primitive on the arguments; keeps index arithmetic as a polynomial beside it."""
+    callee = primitive(name, f"`{symbol or name}`", symbol)
+    callee.ranks = ranks
+    result = apply(w, callee, args, span)
+    result.poly = _poly(name, args)
+    result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()
+    result.condition = _condition(name, args)
+    return result
+
+
+def _poly(name: str, args: list[Typed]) -> Size | None:
+    polys = [a.poly for a in args]
+    if any(p is None for p in polys):
+        return None
+    match name, polys:
+        case "add", [Size() as a, Size() as b]:
+            return a + b
+        case "sub", [Size() as a, Size() as b]:
+            return a - b
+        case "mul", [Size() as a, Size() as b]:
+            return a * b
+        case "floordiv", [Size() as a, Size() as b] if b.terms:
+            return a // b
+        case "mod", [Size() as a, Size() as b] if b.terms:
+            return a % b
+        case "neg", [Size() as a]:
+            return -a
+        case _:
+            return None
+
+
+def _condition(name: str, args: list[Typed]) -> Condition | None:
+    """What a comparison of index arithmetic, or a combination of such, says of sizes."""
+    if name in ("and", "or"):
+        a, b = args[0].condition, args[1].condition
+        if a is None and b is None:
+            return None
+        both = (a or Condition((), ())), (b or Condition((), ()))
+        if name == "and":
+            return Condition(both[0].then + both[1].then, ())
+        return Condition((), both[0].otherwise + both[1].otherwise)
+    if name == "not":
+        a = args[0].condition
+        return None if a is None else Condition(a.otherwise, a.then)
+    if len(args) != 2 or args[0].poly is None or args[1].poly is None:
+        return None
+    x, y = args[0].poly, args[1].poly
+    match name:
+        case "lt":
+            return Condition((y - x - 1,), (x - y,))
+        case "le":
+            return Condition((y - x,), (x - y - 1,))
+        case "gt":
+            return Condition((x - y - 1,), (y - x,))
+        case "ge":
+            return Condition((x - y,), (y - x - 1,))
+        case "eq":
+            return Condition((x - y, y - x), ())
+        case "ne":
+            return Condition((), (x - y, y - x))
+        case _:
+            return None
+
+
+def binary(w: Walk, e: s.Binary) -> Typed:
+    """`a + b` and its like; `and` and `or` see in their right side what the left side says."""
+    left = w.infer(e.left)
+    if e.op in ("and", "or"):
+        with w.inside(w.scope.inner()) as scope:
+            if left.condition is not None:
+                scope.assume(
+                    *(left.condition.then if e.op == "and" else left.condition.otherwise)
+                )
+            right = w.infer(e.right)
+        return short_circuit(w, e.op, left, right, e.span)
+    right = w.infer(e.right)
+    name = OPERATORS[e.op]
+    if e.op in ("&", "|", "^") and _all_bools(w, [left, right]):
+        name = {"&": "and", "|": "or", "^": "xor"}[e.op]
+    return apply_primitive(w, name, [left, right], e.span, e.op)
+
+
+def short_circuit(w: Walk, op: str, left: Typed, right: Typed, span: Span) -> Typed:
+    """`and` and `or`: on two scalars the right side is evaluated only if it matters."""
+    result = apply_primitive(w, op, [left, right], span, op)
+    plain = result.build
+
+    def build() -> core.Expr:
+        if w.solver.axes(result.type)[0]:
+            return plain()
+        a, b = left.build(), right.build()
+        if op == "and":
+            return core.If(a, b, FALSE)
+        return core.If(a, TRUE, b)
+
+    result.build = build
+    return result
+
+
+TRUE = core.Const(Lit(True, DType.BOOL))
+FALSE = core.Const(Lit(False, DType.BOOL))
+
+
+_COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+
+def compare(w: Walk, e: s.Compare) -> Typed:
+    """A chain of comparisons: `and` of the pairs, each operand evaluated once."""
+    operands: list[Typed] = []
+    for x in e.operands:
+        expected = operands[-1].type if operands and isinstance(x, s.Name) else None
+        operands.append(w.infer(x, expected))
+    shared: list[tuple[Var, Typed]] = []
+    if len(operands) > 2:
+        for k in range(1, len(operands) - 1):
+            operands[k] = _share(operands[k], shared)
+    result: Typed | None = None
+    for k, op in enumerate(e.ops):
+        span = e.operands[k].span.to(e.operands[k + 1].span)
+        pair = apply_primitive(w, _COMPARE[op], [operands[k], operands[k + 1]], span, op)
+        result = pair if result is None else apply_primitive(w, "and", [result, pair], e.span, "and")
+    assert result is not None
+    if shared:
+        plain = result.build
+
+        def build() -> core.Expr:
+            body = plain()
+            for v, t in reversed(shared):
+                body = core.Let(v, t.build(), body)
+            return body
+
+        return Typed(result.type, build, e.span, None, (), result.condition)
+    return Typed(result.type, result.build, e.span, None, (), result.condition)
+
+
+def _share(t: Typed, shared: list[tuple[Var, Typed]]) -> Typed:
+    v = Var("c")
+    shared.append((v, t))
+    return Typed(t.type, lambda: core.Ref(v), t.span, t.poly, t.lets)
+
+
+def ternary(w: Walk, e: s.Ternary, expected: Type | None) -> Typed:
+    """`a if c else b`. A table as condition lifts it: element by element, only the taken side."""
+    condition = w.infer(e.condition)
+    with w.inside(w.scope.inner()) as scope:
+        if condition.condition is not None:
+            scope.assume(*condition.condition.then)
+        then = w.infer(e.then, expected)
+    with w.inside(w.scope.inner()) as scope:
+        if condition.condition is not None:
+            scope.assume(*condition.condition.otherwise)
+        other = w.infer(e.otherwise, expected)
+    return choose(w, condition, then, other, e.span)
+
+
+def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> Typed:
+    """The value of one side; both sides have one type after widening."""
+    axes, cell = w.solver.axes(condition.type)
+    if not axes:
+        is_bool(w, condition)
+        result = join_types(w, [then, other], span)
+        return Typed(
+            result,
+            lambda: core.If(
+                condition.build(),
+                convert(w, then.build(), then.type, result),
+                convert(w, other.build(), other.type, result),
+            ),
+            span,
+        )
+    plan: list[Type] = []
+
+    def scalars(w: Walk, cells: list[Typed], span: Span) -> tuple[list[Type], Type]:
+        is_bool(w, cells[0])
+        kind = join_types(w, cells[1:], span)
+        plan.append(kind)
+        return [BOOL, kind, kind], kind
+
+    def call(args: list[core.Expr]) -> core.Expr:
+        return core.If(args[0], args[1], args[2])
+
+    def text(args: list[str]) -> str:
+        return f"{args[1]} if {args[0]} else {args[2]}"
+
+    callee = Callee("`if`", (_SCALAR,) * 3, INT, call, scalars, text=text)
+    return apply(w, callee, [condition, then, other], span)
+
+
+def is_bool(w: Walk, condition: Typed) -> None:
+    """The condition is a Boolean, or an error."""
+    t = w.solver.head(condition.type)
+    if w.solver.is_open(t):
+        w.solver.unify(t, BOOL)
+    elif t != BOOL:
+        raise errors.condition_type(show(w, t), condition.span)
+
+
+def join_types(w: Walk, sides: list[Typed], span: Span) -> Type:
+    """The one type of branches or items: equal, or scalars of one wider type."""
+    solver = w.solver
+    first = sides[0]
+    heads = [solver.axes(t.type) for t in sides]
+    depth = len(heads[0][0])
+    scalar = all(
+        len(a) == depth and (isinstance(c, Scalar) or solver.dtypes_of(c) is not None)
+        for a, c in heads
+    )
+    if not scalar:
+        if depth == 0 and any(isinstance(c, Index) for _, c in heads) and any(
+            isinstance(c, Scalar) or solver.dtypes_of(c) is not None for _, c in heads
+        ):
+            return join_cells(w, "if", sides, NUMBERS, span)
+        if all(isinstance(c, Tuple) and not a for a, c in heads):
+            widths = {len(c.items) for _, c in heads if isinstance(c, Tuple)}
+            if len(widths) == 1:
+                items = []
+                for k in range(widths.pop()):
+                    parts = [
+                        Typed(c.items[k], t.build, t.span)
+                        for (_, c), t in zip(heads, sides, strict=True)
+                        if isinstance(c, Tuple)
+                    ]
+                    items.append(join_types(w, parts, span))
+                return Tuple(tuple(items))
+        for other in sides[1:]:
+            _unify_sides(w, first, other)
+        return first.type
+    if all(c == BOOL for _, c in heads) or (depth > 0 and len({repr(c) for _, c in heads}) == 1):
+        cell = heads[0][1]
+    else:
+        allowed = NUMBERS if not any(c == BOOL for _, c in heads) else frozenset({DType.BOOL})
+        cells = [Typed(c, t.build, t.span) for (_, c), t in zip(heads, sides, strict=True)]
+        try:
+            cell = join_cells(w, "if", cells, allowed, span)
+        except errors.Reported:
+            raise errors.branches(
+                show(w, first.type), show(w, sides[-1].type), first.span, sides[-1].span
+            ) from None
+    for a, _ in heads[1:]:
+        for x, y in zip(heads[0][0], a, strict=True):
+            try:
+                solver.unify_set(x, y)
+            except Mismatch:
+                raise errors.branches(
+                    show(w, first.type), show(w, sides[-1].type), first.span, sides[-1].span
+                ) from None
+    return table(heads[0][0], cell)
+
+
+def _unify_sides(w: Walk, first: Typed, other: Typed) -> None:
+    try:
+        w.solver.unify(first.type, other.type)
+    except Mismatch:
+        raise errors.branches(
+            show(w, first.type), show(w, other.type), first.span, other.span
+        ) from None
+
+
+def unary(w: Walk, e: s.Unary) -> Typed:
+    """`-x`, `~x`, `not x`."""
+    operand = w.infer(e.operand)
+    if e.op == "-":
+        return apply_primitive(w, "neg", [operand], e.span, "-")
+    if e.op == "~":
+        if _all_bools(w, [operand]):
+            return apply_primitive(w, "not", [operand], e.span, "~")
+        return apply_primitive(w, "bitnot", [operand], e.span, "~")
+    return apply_primitive(w, "not", [operand], e.span, "not")

@@ -1,0 +1,155 @@
+"""What names mean at a place, and what is known there.
+
+A scope has entries (variables, sets and sizes of the signature) and assumptions about integer
+variables; both are inherited. `depth` tells an enclosing block from the same block: binding a
+name of an enclosing block inside `for`, `if`, `loop` is an error (it would change nothing there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from naperian.facts import Facts
+from naperian.frontend.solve import Solver
+from naperian.names import Var
+from naperian.sizes import Size, size
+from naperian.source import Span
+from naperian.types import EnumSet, Fin, Range, Reverse, Set, SetVar, Type, cardinality
+
+
+@dataclass(slots=True)
+class Variable:
+    """A parameter, a let-bound name, an index or a carried name. `poly` is its value as index
+    arithmetic, when it has one; `what` says how it was made, for messages."""
+
+    var: Var
+    type: Type
+    span: Span
+    poly: Size | None = None
+    what: str = "name"
+
+
+@dataclass(slots=True)
+class SetName:
+    """An index set of the signature, or an enum: usable as a set and, as a number, its size."""
+
+    set: Set
+    span: Span
+
+
+@dataclass(slots=True)
+class SizeName:
+    """A size of the signature, a number."""
+
+    var: Var
+    span: Span
+
+
+@dataclass(slots=True)
+class TypeName:
+    """A type variable of the signature."""
+
+    type: Type
+    span: Span
+
+
+Entry = Variable | SetName | SizeName | TypeName
+
+
+@dataclass(slots=True)
+class Scope:
+    """Names and facts at a place."""
+
+    solver: Solver
+    parent: Scope | None = None
+    block: bool = False  # starts a block whose bindings are its own
+    function: bool = False  # starts a function: it may hide enclosing names
+    names: dict[str, Entry] = field(default_factory=dict)
+    indices: list[tuple[Var, Set]] = field(default_factory=list)
+    known: list[Size] = field(default_factory=list)
+    _cache: tuple[object, Facts] | None = None
+
+    def inner(self, block: bool = False, function: bool = False) -> Scope:
+        return Scope(self.solver, self, block, function)
+
+    def find(self, name: str) -> Entry | None:
+        scope: Scope | None = self
+        while scope is not None:
+            entry = scope.names.get(name)
+            if entry is not None:
+                return entry
+            scope = scope.parent
+        return None
+
+    def enclosing(self, name: str) -> Entry | None:
+        """The entry a new binding here would hide: one of an enclosing block of this function."""
+        scope: Scope | None = self
+        left_block = False
+        while scope is not None:
+            entry = scope.names.get(name)
+            if entry is not None:
+                return entry if left_block else None
+            if scope.function:
+                return None
+            left_block = left_block or scope.block
+            scope = scope.parent
+        return None
+
+    def all_names(self) -> Iterator[str]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.names
+            scope = scope.parent
+
+    def assume_index(self, var: Var, s: Set) -> None:
+        """`var` is an element of the set (which may not be known yet)."""
+        self.indices.append((var, s))
+
+    def assume(self, *facts: Size) -> None:
+        """These polynomials are not negative here."""
+        self.known.extend(facts)
+
+    def facts(self) -> Facts:
+        """Everything known here, with what the solver has found so far."""
+        solver = self.solver
+        stamp = (len(solver.sets), len(solver.sizes), self._extent())
+        if self._cache is not None and self._cache[0] == stamp:
+            return self._cache[1]
+        known: list[Size] = []
+        scope: Scope | None = self
+        while scope is not None:
+            for var, s in scope.indices:
+                known += _bounds(var, solver.zonk_set(s))
+            known += [solver.zonk_size(k) for k in scope.known]
+            for entry in scope.names.values():
+                match entry:
+                    case SetName(SetVar(v)) | SizeName(v):
+                        known.append(solver.zonk_size(size(v)))
+                    case _:
+                        pass
+            scope = scope.parent
+        facts = Facts().and_(*dict.fromkeys(known))
+        self._cache = (stamp, facts)
+        return facts
+
+    def _extent(self) -> int:
+        scope: Scope | None = self
+        total = 0
+        while scope is not None:
+            total += len(scope.indices) + len(scope.known) + len(scope.names)
+            scope = scope.parent
+        return total
+
+
+def _bounds(var: Var, s: Set) -> list[Size]:
+    """What membership in a set says of an index, as numbers."""
+    match s:
+        case Range(low, high):
+            return [size(var) - low, high - 1 - size(var)]
+        case Fin() | SetVar() | EnumSet():
+            return [size(var), cardinality(s) - 1 - size(var), cardinality(s) - 1]
+        case Reverse(inner):
+            return _bounds(var, inner)
+        case _:
+            return []

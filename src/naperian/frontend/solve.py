@@ -1,0 +1,517 @@
+"""The unknowns of one definition and the equations between them.
+
+An unknown is a variable (`types.TypeVar`, `types.SetVar`, or a `Var` in a size) that the solver
+made; everything else is rigid. An unknown type may be restricted to some dtypes (an *interface*:
+`Num` is "one of the ten numbers"), which also says that it is a scalar, and may have a default
+(a literal's). Every binding of an unknown keeps the reason why it was made.
+
+What cannot be decided yet waits as a *task* and is tried again when more is known. When nothing
+moves, the oldest task is forced: it takes the choice with the fewest lifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from naperian.dtypes import FLOATS, SIGNED, UNSIGNED, DType
+from naperian.facts import Facts
+from naperian.names import Var
+from naperian.sizes import Clamp as ClampAtom
+from naperian.sizes import Quotient, Remainder, Size, size, substitute, variables
+from naperian.source import Label, Span
+from naperian.types import (
+    BoolSet,
+    EnumSet,
+    Fin,
+    Function,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Text,
+    Tuple,
+    TupleSet,
+    Type,
+    TypeVar,
+    UnitSet,
+    cardinality,
+    element,
+)
+
+Dtypes = frozenset[DType]
+NUMBERS: Dtypes = FLOATS | SIGNED | UNSIGNED
+INTEGERS: Dtypes = SIGNED | UNSIGNED
+ANY_SCALAR: Dtypes = frozenset(DType)
+
+INTERFACES: dict[str, Dtypes] = {
+    "Num": NUMBERS,
+    "Floating": FLOATS,
+    "Integral": INTEGERS,
+    "Ord": ANY_SCALAR - {DType.BOOL},
+    "Eq": ANY_SCALAR,
+}
+
+
+def interface_name(dtypes: Dtypes) -> str:
+    """The interface with these members, in the user's words."""
+    for name, members in INTERFACES.items():
+        if members == dtypes:
+            return name
+    return " or ".join(sorted(d.surface_name for d in dtypes))
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """Why something was believed."""
+
+    span: Span
+    text: str
+
+    @property
+    def label(self) -> Label:
+        return Label(self.span, self.text)
+
+
+@dataclass(frozen=True)
+class Mismatch(Exception):
+    """Two things that cannot be equal: the innermost parts that differ."""
+
+    left: Type | Set | Size
+    right: Type | Set | Size
+    reasons: tuple[Because, ...] = ()
+
+
+@dataclass(slots=True)
+class Unknown:
+    """What is known of an unknown type so far."""
+
+    dtypes: Dtypes | None = None  # None: it need not be a scalar
+    default: DType | None = None
+    floats: bool = False  # a float literal: its default is the definition's `Float`
+
+
+Task = Callable[[bool], bool]
+"""Tried with `force`; says whether it is done."""
+
+
+@dataclass(slots=True)
+class Solver:
+    """The unknowns of a definition, what they are bound to and what still waits."""
+
+    types: dict[Var, Type] = field(default_factory=dict)
+    sets: dict[Var, Set] = field(default_factory=dict)
+    sizes: dict[Var, Size] = field(default_factory=dict)
+    unknown: dict[Var, Unknown] = field(default_factory=dict)
+    unknown_sets: set[Var] = field(default_factory=set)
+    unknown_sizes: set[Var] = field(default_factory=set)
+    why: dict[Var, Because] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
+    goals: list[Callable[[], None]] = field(default_factory=list)
+    rigid: dict[Var, Dtypes] = field(default_factory=dict)
+    generic: set[Var] = field(default_factory=set)  # type variables of the signature
+    facts: Callable[[], Facts] = Facts
+
+    # ------------------------------------------------------------ making unknowns
+
+    def type(
+        self, name: str = "t", dtypes: Dtypes | None = None, default: DType | None = None
+    ) -> TypeVar:
+        v = Var(name)
+        self.unknown[v] = Unknown(dtypes, default)
+        return TypeVar(v)
+
+    def set(self, name: str = "n") -> SetVar:
+        v = Var(name)
+        self.unknown_sets.add(v)
+        return SetVar(v)
+
+    def size(self, name: str = "k") -> Var:
+        v = Var(name)
+        self.unknown_sizes.add(v)
+        return v
+
+    # ------------------------------------------------------------ reading
+
+    def head(self, t: Type) -> Type:
+        """The type with its outermost constructor known, if it is."""
+        while isinstance(t, TypeVar):
+            bound = self.types.get(t.var)
+            if bound is None:
+                return t
+            t = bound
+        if isinstance(t, Index):
+            s = self.head_set(t.set)
+            if s is not t.set:
+                return element(s)
+        return t
+
+    def head_set(self, s: Set) -> Set:
+        while isinstance(s, SetVar):
+            bound = self.sets.get(s.var)
+            if bound is None:
+                return s
+            s = bound
+        return s
+
+    def zonk_size(self, s: Size) -> Size:
+        """With every solved unknown written in."""
+        if not s.terms:
+            return s
+
+        def look(a: object) -> Size | None:
+            if isinstance(a, Var):
+                if a in self.sizes:
+                    return self.zonk_size(self.sizes[a])
+                if a in self.sets:
+                    return self.zonk_size(cardinality(self.sets[a]))
+            return None
+
+        return substitute(s, look)
+
+    def zonk_set(self, s: Set) -> Set:
+        s = self.head_set(s)
+        match s:
+            case Fin(n):
+                return Fin(self.zonk_size(n))
+            case TupleSet(sets):
+                return TupleSet(tuple(self.zonk_set(x) for x in sets))
+            case Range(low, high):
+                return make_range(self.zonk_size(low), self.zonk_size(high))
+            case Reverse(inner):
+                return Reverse(self.zonk_set(inner))
+            case SetVar() | BoolSet() | UnitSet() | EnumSet():
+                return s
+
+    def zonk(self, t: Type) -> Type:
+        t = self.head(t)
+        match t:
+            case Index(s):
+                return element(self.zonk_set(s))
+            case Table(s, cell):
+                return Table(self.zonk_set(s), self.zonk(cell))
+            case Tuple(items):
+                return Tuple(tuple(self.zonk(x) for x in items))
+            case Function(params, result):
+                return Function(tuple(self.zonk(p) for p in params), self.zonk(result))
+            case Scalar() | TypeVar() | Text():
+                return t
+
+    def axes(self, t: Type) -> tuple[list[Set], Type]:
+        """Axes, outermost first, and the cell, as far as known."""
+        sets = []
+        t = self.head(t)
+        while isinstance(t, Table):
+            sets.append(self.head_set(t.set))
+            t = self.head(t.cell)
+        return sets, t
+
+    def is_open(self, t: Type) -> bool:
+        """Whether the type is an unknown that may still turn out to be anything."""
+        t = self.head(t)
+        return (
+            isinstance(t, TypeVar)
+            and t.var in self.unknown
+            and self.unknown[t.var].dtypes is None
+        )
+
+    def is_unknown(self, t: Type) -> bool:
+        """Whether the type is an unknown, a scalar one perhaps."""
+        t = self.head(t)
+        return isinstance(t, TypeVar) and t.var in self.unknown
+
+    def set_is_open(self, s: Set) -> bool:
+        s = self.head_set(s)
+        match s:
+            case SetVar(v):
+                return v in self.unknown_sets
+            case Fin(n):
+                return self.size_is_open(n)
+            case TupleSet(sets):
+                return any(self.set_is_open(x) for x in sets)
+            case Range(low, high):
+                return self.size_is_open(low) or self.size_is_open(high)
+            case Reverse(inner):
+                return self.set_is_open(inner)
+            case BoolSet() | UnitSet() | EnumSet():
+                return False
+
+    def size_is_open(self, s: Size) -> bool:
+        return any(True for _ in self._open_in(s))
+
+    def _open_in(self, s: Size) -> Iterator[Var]:
+        for v in variables(self.zonk_size(s)):
+            if v in self.unknown_sizes or v in self.unknown_sets:
+                yield v
+
+    def dtypes_of(self, t: Type) -> Dtypes | None:
+        """The scalars a type may be, or None if it is no scalar (or not known to be one)."""
+        t = self.head(t)
+        match t:
+            case Scalar(d):
+                return frozenset({d})
+            case TypeVar(v):
+                if v in self.unknown:
+                    return self.unknown[v].dtypes
+                return self.rigid.get(v)
+            case _:
+                return None
+
+    # ------------------------------------------------------------ equating
+
+    def restrict(self, t: Type, dtypes: Dtypes) -> None:
+        """`t` is one of these scalars."""
+        t = self.head(t)
+        match t:
+            case TypeVar(v) if v in self.unknown:
+                u = self.unknown[v]
+                left = dtypes if u.dtypes is None else u.dtypes & dtypes
+                if not left:
+                    raise Mismatch(t, t)
+                u.dtypes = left
+                if len(left) == 1:
+                    self.types[v] = Scalar(next(iter(left)))
+                elif u.default is not None and u.default not in left:
+                    u.floats = left == FLOATS
+                    u.default = DType.F64 if left == FLOATS else u.default
+            case TypeVar(v):
+                if v in self.generic and v not in self.rigid:
+                    self.rigid[v] = dtypes  # interfaces of a signature's variables are inferred
+                elif v not in self.rigid or not self.rigid[v] <= dtypes:
+                    raise Mismatch(t, t)
+            case Scalar(d):
+                if d not in dtypes:
+                    raise Mismatch(t, t)
+            case Index() if dtypes == ANY_SCALAR or dtypes == INTERFACES["Ord"]:
+                pass
+            case _:
+                raise Mismatch(t, t)
+
+    def unify(self, a: Type, b: Type, because: Because | None = None) -> None:
+        """`a` and `b` are the same type; `Mismatch` if they cannot be."""
+        a, b = self.head(a), self.head(b)
+        if a is b or a == b:
+            return
+        if isinstance(a, TypeVar) and a.var in self.unknown:
+            self._bind(a, b, because)
+            return
+        if isinstance(b, TypeVar) and b.var in self.unknown:
+            self._bind(b, a, because)
+            return
+        match a, b:
+            case Table(s1, c1), Table(s2, c2):
+                self.unify_set(s1, s2, because)
+                self.unify(c1, c2, because)
+            case Index(s1), Index(s2):
+                self.unify_set(s1, s2, because)
+            case (Index(SetVar(v)), Tuple(items)) | (Tuple(items), Index(SetVar(v))) if (
+                v in self.unknown_sets
+            ):
+                parts = tuple(self.set(f"{v.name}{k}") for k in range(len(items)))
+                self.sets[v] = TupleSet(parts) if parts else UnitSet()
+                for part, item in zip(parts, items, strict=True):
+                    self.unify(Index(part), item, because)
+            case (Index(SetVar(v)), Scalar(DType.BOOL)) | (Scalar(DType.BOOL), Index(SetVar(v))) if (
+                v in self.unknown_sets
+            ):
+                self.sets[v] = BoolSet()
+            case Tuple(xs), Tuple(ys) if len(xs) == len(ys):
+                for x, y in zip(xs, ys, strict=True):
+                    self.unify(x, y, because)
+            case Function(ps, r), Function(qs, q) if len(ps) == len(qs):
+                for x, y in zip(ps, qs, strict=True):
+                    self.unify(x, y, because)
+                self.unify(r, q, because)
+            case _:
+                raise Mismatch(a, b, self.reasons(a, b))
+
+    def _bind(self, a: TypeVar, b: Type, because: Because | None) -> None:
+        u = self.unknown[a.var]
+        if isinstance(b, TypeVar) and b.var in self.unknown:
+            other = self.unknown[b.var]
+            if u.dtypes is not None:
+                self.restrict(b, u.dtypes)
+            if other.default is None or (u.default is not None and u.floats):
+                other.default = u.default
+                other.floats = other.floats or u.floats
+        else:
+            if u.dtypes is not None:
+                try:
+                    self.restrict(b, u.dtypes)
+                except Mismatch:
+                    raise Mismatch(a, b, self.reasons(a, b)) from None
+            if self._occurs(a.var, b):
+                raise Mismatch(a, b, self.reasons(a, b))
+        self.types[a.var] = b
+        if because is not None:
+            self.why[a.var] = because
+
+    def _occurs(self, v: Var, t: Type) -> bool:
+        t = self.head(t)
+        match t:
+            case TypeVar(w):
+                return v == w
+            case Table(_, cell):
+                return self._occurs(v, cell)
+            case Tuple(items):
+                return any(self._occurs(v, x) for x in items)
+            case Function(params, result):
+                return self._occurs(v, result) or any(self._occurs(v, p) for p in params)
+            case Scalar() | Index() | Text():
+                return False
+
+    def unify_set(self, a: Set, b: Set, because: Because | None = None) -> None:
+        one, two = a, b
+        a, b = self.head_set(a), self.head_set(b)
+        if a == b:
+            return
+        if isinstance(a, SetVar) and a.var in self.unknown_sets:
+            self._bind_set(a.var, b, because)
+            return
+        if isinstance(b, SetVar) and b.var in self.unknown_sets:
+            self._bind_set(b.var, a, because)
+            return
+        match a, b:
+            case Fin(n), Fin(m):
+                self.unify_size(n, m, because, self.reasons_set(one, two))
+            case (Range(low, high), Fin(n)) | (Fin(n), Range(low, high)) if (
+                self.zonk_size(low).constant == 0
+            ):
+                self.unify_size(high, n, because, self.reasons_set(one, two))
+            case Range(l1, h1), Range(l2, h2):
+                self.unify_size(l1, l2, because)
+                self.unify_size(h1, h2, because)
+            case TupleSet(xs), TupleSet(ys) if len(xs) == len(ys):
+                for x, y in zip(xs, ys, strict=True):
+                    self.unify_set(x, y, because)
+            case Reverse(x), Reverse(y):
+                self.unify_set(x, y, because)
+            case _:
+                raise Mismatch(self.zonk_set(a), self.zonk_set(b), self.reasons_set(one, two))
+
+    def _bind_set(self, v: Var, s: Set, because: Because | None) -> None:
+        if isinstance(s, SetVar) and s.var == v:
+            return
+        self.sets[v] = s
+        if because is not None:
+            self.why[v] = because
+
+    def unify_size(
+        self,
+        a: Size,
+        b: Size,
+        because: Because | None = None,
+        reasons: tuple[Because, ...] = (),
+    ) -> None:
+        one, two = a, b
+        a, b = self.zonk_size(a), self.zonk_size(b)
+        if a == b:
+            return
+        gap = a - b
+        for v in dict.fromkeys(self._open_in(gap)):
+            c = gap.coefficient(v)
+            if v in self.unknown_sizes and abs(c) == 1:
+                rest = gap - size(v) * c
+                value = -rest if c == 1 else rest
+                if v not in set(variables(value)):
+                    self.sizes[v] = value
+                    if because is not None:
+                        self.why[v] = because
+                    return
+        if self.size_is_open(gap):
+            facts = self.facts
+            self.goals.append(lambda: self._check_equal(one, two, reasons, facts))
+            return
+        self._check_equal(one, two, reasons, self.facts)
+
+    def _check_equal(
+        self, a: Size, b: Size, reasons: tuple[Because, ...], facts: Callable[[], Facts]
+    ) -> None:
+        x, y = self.zonk_size(a), self.zonk_size(b)
+        if x != y and not facts().proves_equal(x, y):
+            raise Mismatch(x, y, tuple(dict.fromkeys(self._why_sizes(a, b) + reasons)))
+
+    # ------------------------------------------------------------ reasons
+
+    def reasons(self, a: Type, b: Type) -> tuple[Because, ...]:
+        return ()
+
+    def reasons_set(self, a: Set, b: Set) -> tuple[Because, ...]:
+        """Why each side is what it is: the bindings on the way."""
+        return tuple(dict.fromkeys(self._chain(a) + self._chain(b)))
+
+    def _chain(self, s: Set) -> tuple[Because, ...]:
+        out: list[Because] = []
+        while isinstance(s, SetVar) and s.var in self.sets:
+            if s.var in self.why:
+                out.append(self.why[s.var])
+            s = self.sets[s.var]
+        if isinstance(s, Fin):
+            out += [self.why[v] for v in variables(s.size) if v in self.why]
+        return tuple(out)
+
+    def _why_sizes(self, a: Size, b: Size) -> tuple[Because, ...]:
+        out: list[Because] = []
+        for s in (a, b):
+            for v in variables(s):
+                while v in self.sizes or v in self.sets:
+                    if v in self.why:
+                        out.append(self.why[v])
+                    bound = self.sizes.get(v)
+                    single = bound.single if bound is not None else None
+                    target = self.sets.get(v)
+                    if isinstance(target, SetVar):
+                        v = target.var
+                    elif isinstance(single, Var):
+                        v = single
+                    else:
+                        break
+        return tuple(dict.fromkeys(out))
+
+    # ------------------------------------------------------------ sets as far as known
+
+    def same_set(self, a: Set, b: Set) -> bool | None:
+        """Whether two sets are the same; None if that depends on unknowns."""
+        x, y = self.zonk_set(a), self.zonk_set(b)
+        if x == y:
+            return True
+        if self.set_is_open(x) or self.set_is_open(y):
+            return None
+        if isinstance(x, Fin) and isinstance(y, Fin):
+            return self.facts().proves_equal(x.size, y.size)
+        return False
+
+    # ------------------------------------------------------------ tasks
+
+    def later(self, task: Task) -> None:
+        """Try now; else when more is known."""
+        if not task(False):
+            self.tasks.append(task)
+
+    def run(self) -> None:
+        """Run all tasks, forcing the oldest whenever nothing else moves."""
+        while self.tasks:
+            waiting, self.tasks = self.tasks, []
+            kept = [t for t in waiting if not t(False)]
+            stuck = len(kept) == len(waiting) and not self.tasks
+            self.tasks = kept + self.tasks
+            if stuck:
+                first = self.tasks.pop(0)
+                first(True)
+
+    def settle(self) -> None:
+        """Check what could only be checked at the end."""
+        goals, self.goals = self.goals, []
+        for goal in goals:
+            goal()
+
+
+def make_range(low: Size, high: Size) -> Set:
+    """low..high; a range from 0 is a `Fin`."""
+    return Fin(high) if low.constant == 0 else Range(low, high)
+
+
+__all__ = ["Because", "ClampAtom", "Mismatch", "Quotient", "Remainder", "Solver", "make_range"]

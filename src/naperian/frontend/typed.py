@@ -1,0 +1,57 @@
+"""What the walk makes of an expression: its type now, its core later.
+
+`build` is called when everything is solved. `poly` is the value as a polynomial over the integer
+variables in scope when the expression is index arithmetic; `lets` are integer values that had to
+be named for it (`x[p[i] + 1]`), to be bound around whatever uses the polynomial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from naperian.core import syntax as core
+from naperian.names import Var
+from naperian.sizes import Size
+from naperian.source import Span
+from naperian.types import Type
+
+Build = Callable[[], core.Expr]
+Wrap = Callable[[core.Expr], core.Expr]
+"""What a statement or a pattern puts around the core of what follows it."""
+
+
+@dataclass(slots=True)
+class Typed:
+    """An expression with its type."""
+
+    type: Type
+    build: Build
+    span: Span
+    poly: Size | None = None
+    lets: tuple[tuple[Var, Build], ...] = ()
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a Boolean says of sizes: polynomials that are >= 0 if it holds, and if it does not.
+    `lets` are the values named in them."""
+
+    then: tuple[Size, ...]
+    otherwise: tuple[Size, ...]
+
+
+def let_all(lets: tuple[tuple[Var, Build], ...], expr: core.Expr) -> core.Expr:
+    """These values bound around an expression."""
+    for var, value in reversed(lets):
+        expr = core.Let(var, value(), expr)
+    return expr
+
+
+def wrap(lets: tuple[tuple[Var, Build], ...], body: Build) -> Build:
+    """The core of `body` with these values bound around it."""
+    if not lets:
+        return body
+
+    return lambda: let_all(lets, body())

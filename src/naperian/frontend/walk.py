@@ -1,0 +1,87 @@
+"""The state of one walk over a definition, shared by the modules that make up the walk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from naperian.core import syntax as core
+from naperian.dtypes import DType
+from naperian.frontend.scope import Scope
+from naperian.frontend.solve import Solver
+from naperian.frontend.typed import Typed
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import EnumSet, Scalar, Type, TypeVar
+
+
+@dataclass(slots=True)
+class EnumInfo:
+    """A fieldless enum."""
+
+    set: EnumSet
+    span: Span
+
+
+@dataclass(slots=True)
+class Globals:
+    """What names at the top of a module mean: `definitions` by the name used here, already
+    elaborated; `modules` by alias, each with its own names."""
+
+    definitions: dict[str, core.Definition] = field(default_factory=dict)
+    enums: dict[str, EnumInfo] = field(default_factory=dict)
+    modules: dict[str, Globals] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+
+    def names(self) -> list[str]:
+        return [*self.definitions, *self.enums, *self.modules]
+
+
+class Infer(Protocol):
+    """The walk's entry: an expression, and the type its place expects, if that is known."""
+
+    def __call__(self, w: Walk, e: s.Expr, expected: Type | None = None) -> Typed: ...
+
+
+@dataclass(slots=True)
+class Walk:
+    """One definition being walked."""
+
+    globals: Globals
+    library: Globals
+    solver: Solver
+    scope: Scope
+    infer_with: Infer
+    block_with: Callable[[Walk, s.Block, Type | None], Typed]
+    precision: TypeVar | None = None  # what `Float` means in this definition
+    explain: list[tuple[Span, str]] = field(default_factory=list)
+
+    def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
+        return self.infer_with(self, e, expected)
+
+    def block(self, b: s.Block, expected: Type | None = None) -> Typed:
+        return self.block_with(self, b, expected)
+
+    @property
+    def float(self) -> Type:
+        """`Float` here: the call's precision where the signature speaks of Float, else F64."""
+        return self.precision if self.precision is not None else Scalar(DType.F64)
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[Scope]:
+        """Walk in another scope."""
+        before = self.scope
+        self.scope = scope
+        self.solver.facts = scope.facts
+        try:
+            yield scope
+        finally:
+            self.scope = before
+            self.solver.facts = before.facts
+
+    def enter(self, scope: Scope) -> None:
+        """Go on in another scope to the end of the block (after an `assert`)."""
+        self.scope = scope
+        self.solver.facts = scope.facts

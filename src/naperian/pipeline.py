@@ -1,0 +1,162 @@
+"""The compiler, read top to bottom.
+
+    text -> surface -> core -> (one definition at one instance) -> ainf -> loops -> machine code
+
+`front` makes core of text, `lower` makes loops of one definition at one instance. After every pass
+the language's own check runs; a failure there is ours, never the user's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from naperian.ainf import check as ainf_check
+from naperian.ainf import show as ainf_show
+from naperian.ainf import syntax as ainf
+from naperian.backends.emit import emit
+from naperian.core import check as core_check
+from naperian.core import show as core_show
+from naperian.core import syntax as core
+from naperian.frontend.resolve import Library, Read, module
+from naperian.loops import check as loops_check
+from naperian.loops import show as loops_show
+from naperian.loops import syntax as loops
+from naperian.passes.allocate import allocate
+from naperian.passes.cse import cse
+from naperian.passes.flatten import flatten
+from naperian.passes.normalize import normalize
+from naperian.passes.prune import prune
+from naperian.passes.schedule import schedule
+from naperian.passes.simplify import simplify
+from naperian.source import Diagnostic, Source
+from naperian.surface.parse import parse
+from naperian.types import Substitution
+
+_DEPTH = 20_000  # Python frames: a few per level of nesting, which the parser bounds
+
+
+@contextmanager
+def deep() -> Iterator[None]:
+    """Room for the recursion of the walks over deeply nested expressions."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@cache
+def library() -> Library:
+    """The standard library, parsed once."""
+    text = files("naperian").joinpath("library/std.nap").read_text()
+    tree, wrong = parse(Source("<builtin>", text))
+    assert not wrong, wrong
+    return Library(tree)
+
+
+def front(
+    source: Source, read: Read = lambda _: None, name: str = "main"
+) -> tuple[core.Module | None, tuple[Diagnostic, ...]]:
+    """The core of a module, or what is wrong with it. Never raises for a user's mistake."""
+    with deep():
+        tree, wrong = parse(source)
+        if wrong:
+            return None, wrong
+        std = library()
+        made = module(name, tree, read, parse, std)
+        if made.diagnostics:
+            return None, made.diagnostics
+        definitions = {**std.used, **made.definitions}
+        own = tuple(n for n in made.definitions if "." not in n)
+        enums = {n: info.set.members for n, info in made.globals.enums.items()}
+        program = core.Module(name, definitions, own, enums)
+        core_check.check(program)
+        return program, ()
+
+
+# ---------------------------------------------------------------- one definition, lowered
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pass with the language of its result."""
+
+    name: str
+    function: Callable[[Any], Any]
+    check: Callable[[Any], None]
+    show: Callable[[Any], str]
+
+
+PASSES: tuple[Step, ...] = (
+    Step("ainf", flatten, ainf_check.check, ainf_show.show),
+    Step("simplify", simplify, ainf_check.check, ainf_show.show),
+    Step("cse", cse, ainf_check.check, ainf_show.show),
+    Step("prune", prune, ainf_check.check, ainf_show.show),
+    Step("schedule", schedule, loops_check.check, loops_show.show),
+    Step("allocate", allocate, loops_check.check, loops_show.show),
+)
+
+
+def specialise(program: core.Module, name: str, at: Substitution) -> core.Definition:
+    """One definition at one instance, in normal form."""
+    with deep():
+        made = normalize(program, name, at)
+        core_check.check(core.Module(program.name, {made.name: made}, (made.name,), {}))
+        return made
+
+
+def flat(definition: core.Definition) -> ainf.Program:
+    """AiNF after all its passes."""
+    with deep():
+        return _through(definition, PASSES[:4])  # type: ignore[no-any-return]
+
+
+def lower(program: core.Module, name: str, at: Substitution) -> loops.Program:
+    """Loop nests for one definition at one instance."""
+    definition = specialise(program, name, at)
+    with deep():
+        return _through(definition, PASSES)  # type: ignore[no-any-return]
+
+
+def _through(value: Any, steps: tuple[Step, ...]) -> Any:
+    for step in steps:
+        value = step.function(value)
+        step.check(value)
+    return value
+
+
+STAGES = ("surface", "elaborated", "core", *(p.name for p in PASSES), "loops", "llvm")
+"""What `show` can show: the text, the elaborated definition, its normal form, the result of every
+pass, the final loops and the LLVM text."""
+
+
+def show(
+    source: Source, program: core.Module, name: str, at: Substitution, stage: str
+) -> str:
+    """One stage of one definition as text."""
+    if stage == "surface":
+        return source.text
+    if stage == "elaborated":
+        return core_show.show(program.definitions[name])
+    definition = specialise(program, name, at)
+    if stage == "core":
+        return core_show.show(definition)
+    value: Any = definition
+    with deep():
+        for step in PASSES:
+            value = step.function(value)
+            step.check(value)
+            if step.name == stage:
+                return step.show(value)
+    if stage == "loops":
+        return loops_show.show(value)
+    if stage == "llvm":
+        return emit(value)
+    raise ValueError(f"no stage {stage!r}; the stages are {', '.join(STAGES)}")
