@@ -1,0 +1,264 @@
+"""Floating-point arithmetic written as Python expressions and emitted as LLVM IR.
+
+`Real` is a float in a register, `Bits` an integer of the same width, `Flag` an i1. No operation
+here carries a fast-math flag: error-free transformations rely on what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from naperian.backends.code import Code, Value, literal
+from naperian.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A floating-point format and the function being written in it."""
+
+    code: Code
+    dtype: DType
+
+    @property
+    def type(self) -> str:
+        return "double" if self.dtype is DType.F64 else "float"
+
+    @property
+    def integer(self) -> str:
+        return f"i{self.dtype.bits}"
+
+    @property
+    def suffix(self) -> str:
+        return f"f{self.dtype.bits}"
+
+    @property
+    def wide(self) -> bool:
+        return self.dtype is DType.F64
+
+    @property
+    def mantissa(self) -> int:
+        """Stored bits of the significand."""
+        return 52 if self.wide else 23
+
+    @property
+    def bias(self) -> int:
+        return 1023 if self.wide else 127
+
+    def real(self, x: float) -> Real:
+        return Real(self, literal(x, self.dtype))
+
+    def bits(self, n: int) -> Bits:
+        """An integer constant, given as an unsigned pattern or a signed number."""
+        width = self.dtype.bits
+        n &= (1 << width) - 1
+        return Bits(self, str(n - (1 << width) if n >> (width - 1) else n))
+
+    def pick(self, wide: float, narrow: float) -> float:
+        return wide if self.wide else narrow
+
+    def power(self, exponent: Bits) -> Real:
+        """2^exponent, for an exponent in the normal range."""
+        return ((exponent + self.bias) << self.mantissa).as_real()
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    f: Format
+    value: Value
+
+    def _with(self, op: str, other: Flag) -> Flag:
+        return Flag(self.f, self.f.code.let(f"{op} i1 {self.value}, {other.value}"))
+
+    def __and__(self, other: Flag) -> Flag:
+        return self._with("and", other)
+
+    def __or__(self, other: Flag) -> Flag:
+        return self._with("or", other)
+
+    def __xor__(self, other: Flag) -> Flag:
+        return self._with("xor", other)
+
+    def __invert__(self) -> Flag:
+        return Flag(self.f, self.f.code.let(f"xor i1 {self.value}, true"))
+
+    def choose(self, yes: Real | float, no: Real | float) -> Real:
+        f = self.f
+        a, b = _real(f, yes).value, _real(f, no).value
+        return Real(f, f.code.let(f"select i1 {self.value}, {f.type} {a}, {f.type} {b}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    f: Format
+    value: Value
+
+    def _with(self, op: str, other: Bits | int) -> Bits:
+        o = self.f.bits(other) if isinstance(other, int) else other
+        return Bits(self.f, self.f.code.let(f"{op} {self.f.integer} {self.value}, {o.value}"))
+
+    def __add__(self, other: Bits | int) -> Bits:
+        return self._with("add", other)
+
+    def __sub__(self, other: Bits | int) -> Bits:
+        return self._with("sub", other)
+
+    def __and__(self, other: Bits | int) -> Bits:
+        return self._with("and", other)
+
+    def __or__(self, other: Bits | int) -> Bits:
+        return self._with("or", other)
+
+    def __xor__(self, other: Bits | int) -> Bits:
+        return self._with("xor", other)
+
+    def __lshift__(self, other: int) -> Bits:
+        return self._with("shl", other)
+
+    def __rshift__(self, other: int) -> Bits:
+        """Fills with zeros."""
+        return self._with("lshr", other)
+
+    def test(self, mask: int) -> Flag:
+        """Whether any bit of the mask is set."""
+        both = self & mask
+        return Flag(self.f, self.f.code.let(f"icmp ne {self.f.integer} {both.value}, 0"))
+
+    def as_real(self) -> Real:
+        f = self.f
+        return Real(f, f.code.let(f"bitcast {f.integer} {self.value} to {f.type}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    f: Format
+    value: Value
+
+    def _with(self, op: str, other: Real | float) -> Real:
+        o = _real(self.f, other)
+        return Real(self.f, self.f.code.let(f"{op} {self.f.type} {self.value}, {o.value}"))
+
+    def _compare(self, op: str, other: Real | float) -> Flag:
+        o = _real(self.f, other)
+        return Flag(self.f, self.f.code.let(f"fcmp {op} {self.f.type} {self.value}, {o.value}"))
+
+    def _call(self, name: str, *more: Real) -> Real:
+        f = self.f
+        args = ", ".join(f"{f.type} {x.value}" for x in (self, *more))
+        return Real(f, f.code.let(f"call {f.type} @llvm.{name}.{f.suffix}({args})"))
+
+    def __add__(self, other: Real | float) -> Real:
+        return self._with("fadd", other)
+
+    def __radd__(self, other: float) -> Real:
+        return _real(self.f, other) + self
+
+    def __sub__(self, other: Real | float) -> Real:
+        return self._with("fsub", other)
+
+    def __rsub__(self, other: float) -> Real:
+        return _real(self.f, other) - self
+
+    def __mul__(self, other: Real | float) -> Real:
+        return self._with("fmul", other)
+
+    def __rmul__(self, other: float) -> Real:
+        return _real(self.f, other) * self
+
+    def __truediv__(self, other: Real | float) -> Real:
+        return self._with("fdiv", other)
+
+    def __rtruediv__(self, other: float) -> Real:
+        return _real(self.f, other) / self
+
+    def __neg__(self) -> Real:
+        return Real(self.f, self.f.code.let(f"fneg {self.f.type} {self.value}"))
+
+    def __lt__(self, other: Real | float) -> Flag:
+        return self._compare("olt", other)
+
+    def __le__(self, other: Real | float) -> Flag:
+        return self._compare("ole", other)
+
+    def __gt__(self, other: Real | float) -> Flag:
+        return self._compare("ogt", other)
+
+    def __ge__(self, other: Real | float) -> Flag:
+        return self._compare("oge", other)
+
+    def is_(self, other: Real | float) -> Flag:
+        """Equal (a NaN is not)."""
+        return self._compare("oeq", other)
+
+    def is_not(self, other: Real | float) -> Flag:
+        """Different, or either is NaN."""
+        return self._compare("une", other)
+
+    def is_nan(self) -> Flag:
+        return self._compare("uno", self)
+
+    def fma(self, by: Real | float, plus: Real | float) -> Real:
+        """self·by + plus, rounded once."""
+        return self._call("fma", _real(self.f, by), _real(self.f, plus))
+
+    def mad(self, by: Real | float, plus: Real | float) -> Real:
+        """self·by + plus, rounded once or twice, whichever is faster."""
+        return self._call("fmuladd", _real(self.f, by), _real(self.f, plus))
+
+    def abs(self) -> Real:
+        return self._call("fabs")
+
+    def sqrt(self) -> Real:
+        return self._call("sqrt")
+
+    def floor(self) -> Real:
+        return self._call("floor")
+
+    def trunc(self) -> Real:
+        return self._call("trunc")
+
+    def signed_as(self, other: Real) -> Real:
+        return self._call("copysign", other)
+
+    def at_most(self, high: float) -> Real:
+        """A NaN stays."""
+        return (self > high).choose(high, self)
+
+    def at_least(self, low: float) -> Real:
+        """A NaN stays."""
+        return (self < low).choose(low, self)
+
+    def as_bits(self) -> Bits:
+        f = self.f
+        return Bits(f, f.code.let(f"bitcast {f.type} {self.value} to {f.integer}"))
+
+    def negative(self) -> Flag:
+        """Whether the sign bit is set, also of a zero."""
+        f = self.f
+        return Flag(f, f.code.let(f"icmp slt {f.integer} {self.as_bits().value}, 0"))
+
+    def poly(self, coefficients: Sequence[float]) -> Real:
+        """Σ coefficients[k]·self^k."""
+        total = self.f.real(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            total = total.mad(self, c)
+        return total
+
+    def nearest(self) -> tuple[Real, Bits]:
+        """The nearest integer to a number that is well below 2^mantissa, as a number and as an
+        integer: adding 1.5·2^mantissa leaves it in the low bits."""
+        magic = self.f.real(1.5 * 2.0**self.f.mantissa)
+        shifted = self + magic
+        return shifted - magic, shifted.as_bits() - magic.as_bits()
+
+    def widened(self) -> Real:
+        wide = Format(self.f.code, DType.F64)
+        return Real(wide, self.f.code.let(f"fpext float {self.value} to double"))
+
+    def narrowed(self) -> Real:
+        narrow = Format(self.f.code, DType.F32)
+        return Real(narrow, self.f.code.let(f"fptrunc double {self.value} to float"))
+
+
+def _real(f: Format, x: Real | float) -> Real:
+    return x if isinstance(x, Real) else f.real(x)

@@ -1,0 +1,199 @@
+"""What a `Contract` becomes: one product of two matrices, or loops around such, or plain loops.
+
+Neighbouring loops of a group whose strides fit are one loop (`i1·s·n2 + i2·s` is `i·s`). Then the
+longest loop of each group is the matrix dimension and the others stand around the call. Integers,
+products with a vector, and products of a few elements are plain loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Apply,
+    Assign,
+    Contract,
+    Expr,
+    Load,
+    Local,
+    Loop,
+    Order,
+    Reduction,
+    Stmt,
+    Store,
+    Update,
+    Variable,
+)
+from naperian.names import Lit, Var
+from naperian.prims import unit
+from naperian.sizes import ONE, ZERO, Size
+
+TINY = 512  # multiplications that are not worth a call
+
+Matrix = tuple[Var, Size, Size, Size]
+"""A buffer, the distance of the first element, and two strides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """out[m, n] (+)= Σ_k left[m, k]·right[k, n]; strides in elements, in that order."""
+
+    dtype: DType
+    rows: Size
+    columns: Size
+    inner: Size
+    out: Matrix
+    left: Matrix
+    right: Matrix
+    accumulate: bool
+
+
+def declaration(dtype: DType) -> str:
+    """The kernel of `backends/contract.py`: m n k, then pointer and two strides each of out, left
+    and right, then whether to add. Gives a status."""
+    return f"declare i64 @nap_contract_f{dtype.bits}({', '.join(_TYPES)}) nounwind"
+
+
+_TYPES = ["i64"] * 3 + ["ptr", "i64", "i64"] * 3 + ["i64"]
+
+_Loops = tuple[tuple[Var, Size], ...]
+Offset = Callable[[Var, tuple[Size, ...]], Size]
+"""The distance of an element from its buffer's first, as a polynomial."""
+
+
+def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
+    """A contraction as one product, or as statements that may hold smaller contractions."""
+    if not s.dtype.is_float or not (s.rows and s.columns and s.inner) or _is_tiny(s):
+        return _plain(s, offset)
+    out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
+    rows = _longest_run(s.rows, out, left)
+    columns = _longest_run(s.columns, out, right)
+    inner = _longest_run(s.inner, left, right)
+    around = _without(s.batch + s.rows, rows) + _without(s.columns, columns)
+    over = _without(s.inner, inner)
+    if around or over:
+        small = replace(s, batch=(), rows=rows, columns=columns, inner=inner)
+        work = _count(rows + columns + inner)
+        if not over:
+            return _nest(around, (small,), work)
+        added: tuple[Stmt, ...] = (replace(small, accumulate=True),)
+        for v, extent in reversed(over):
+            added = (Loop(v, ZERO, extent, added, Order.SERIAL, (), work),)
+        clear = () if s.accumulate else _nest(rows + columns, (_zero(s),), ONE)
+        return _nest(around, (*clear, *added), work * _count(over))
+    vanish = {v for v, _ in rows + columns + inner}
+    m, n, k = (group[-1][0] for group in (rows, columns, inner))
+    return Product(
+        s.dtype,
+        _count(rows),
+        _count(columns),
+        _count(inner),
+        (s.out[0], _constant(out, vanish), _stride(out, m), _stride(out, n)),
+        (s.left[0], _constant(left, vanish), _stride(left, m), _stride(left, k)),
+        (s.right[0], _constant(right, vanish), _stride(right, k), _stride(right, n)),
+        s.accumulate,
+    )
+
+
+def _stride(offset: Size, v: Var) -> Size:
+    """The factor of a loop variable."""
+    return Size(
+        tuple((tuple(a for a in m if a != v), c) for m, c in offset.terms if v in m)
+    )
+
+
+def _constant(offset: Size, vanish: set[Var]) -> Size:
+    """The value where loop variables are 0."""
+    return Size(tuple((m, c) for m, c in offset.terms if vanish.isdisjoint(m)))
+
+
+def _count(loops: _Loops) -> Size:
+    total = ONE
+    for _, extent in loops:
+        total = total * extent
+    return total
+
+
+def _without(loops: _Loops, some: _Loops) -> _Loops:
+    return tuple(p for p in loops if p not in some)
+
+
+def _longest_run(loops: _Loops, *offsets: Size) -> _Loops:
+    """The neighbouring loops that are one loop in both operands, the most iterations of all."""
+    runs: list[_Loops] = []
+    for v, extent in loops:
+        if runs and all(
+            _stride(o, runs[-1][-1][0]) == _stride(o, v) * extent for o in offsets
+        ):
+            runs[-1] = (*runs[-1], (v, extent))
+        else:
+            runs.append(((v, extent),))
+
+    def length(run: _Loops) -> tuple[bool, int]:
+        n = _count(run).constant
+        return n is None, n or 0
+
+    return max(runs, key=length)
+
+
+def _is_tiny(s: Contract) -> bool:
+    n = _count(s.rows + s.columns + s.inner).constant
+    return n is not None and n <= TINY
+
+
+def _nest(loops: _Loops, body: tuple[Stmt, ...], work: Size) -> tuple[Stmt, ...]:
+    """Independent loops, the outermost for threads."""
+    for k, (v, extent) in reversed(list(enumerate(loops))):
+        order = Order.FREE if k else Order.PARALLEL
+        body = (Loop(v, ZERO, extent, body, order, (), work),)
+        work = work * extent
+    return body
+
+
+def _zero(s: Contract) -> Stmt:
+    return Store(*s.out, Lit(unit("add", s.dtype), s.dtype))
+
+
+def _plain(s: Contract, offset: Offset) -> tuple[Stmt, ...]:
+    """Loops whose innermost is contiguous: a row of the result, else a dot product."""
+    out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
+    product: Expr = Apply("mul", (Load(*s.left), Load(*s.right)), s.dtype, s.dtype)
+    if s.columns and _stride(out, s.columns[-1][0]) == ONE == _stride(right, s.columns[-1][0]):
+        rows, columns = s.rows, s.columns
+    elif s.rows and _stride(out, s.rows[-1][0]) == ONE == _stride(left, s.rows[-1][0]):
+        rows, columns = s.columns, s.rows
+    else:
+        return _dots(s, product)
+    body: tuple[Stmt, ...] = (Update(*s.out, "add", product),)
+    work = ONE
+    for v, extent in reversed(columns):
+        body = (Loop(v, ZERO, extent, body, Order.FREE, (), work),)
+        work = work * extent
+    for v, extent in reversed(s.inner):
+        body = (Loop(v, ZERO, extent, body, Order.SERIAL, (), work),)
+        work = work * extent
+    if not s.accumulate:
+        clear: tuple[Stmt, ...] = (_zero(s),)
+        for v, extent in reversed(columns):
+            clear = (Loop(v, ZERO, extent, clear, Order.FREE),)
+        body = (*clear, *body)
+    return _nest(s.batch + rows, body, work)
+
+
+def _dots(s: Contract, product: Expr) -> tuple[Stmt, ...]:
+    total = Var("total")
+    body: tuple[Stmt, ...] = (
+        Assign(total, Apply("add", (Local(total), product), s.dtype, s.dtype)),
+    )
+    work = ONE
+    for v, extent in reversed(s.inner):
+        sums = (Reduction(total, "add", s.dtype),)
+        body = (Loop(v, ZERO, extent, body, Order.FREE, sums, work),)
+        work = work * extent
+    end: Stmt = Store(*s.out, Local(total))
+    if s.accumulate:
+        end = Update(*s.out, "add", Local(total))
+    start = Variable(total, s.dtype, Lit(unit("add", s.dtype), s.dtype))
+    return _nest(s.batch + s.rows + s.columns, (start, *body, end), work)

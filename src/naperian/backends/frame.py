@@ -1,0 +1,290 @@
+"""What is known while one LLVM function is being written: where every name lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from naperian.backends import math, rare
+from naperian.backends.code import MEMORY, REGISTER, Code, Value
+from naperian.dtypes import DType
+from naperian.loops.syntax import Buffer, Program, Role
+from naperian.names import Var
+from naperian.sizes import ONE, Size
+
+
+@dataclass(slots=True)
+class Module:
+    """The text that functions share: definitions, declarations, metadata."""
+
+    program: Program
+    functions: list[str] = field(default_factory=list)
+    definitions: dict[str, str] = field(default_factory=dict)
+    rare: dict[str, int] = field(default_factory=dict)
+    metadata: list[str] = field(default_factory=list)
+    offsets: dict[tuple[Var, tuple[Size, ...]], Size] = field(default_factory=dict)
+    unique: dict[tuple[int, ...], int] = field(default_factory=dict)
+    ids: int = 0
+
+    def id(self) -> int:
+        """The number of a new metadata node."""
+        self.ids += 1
+        return self.ids - 1
+
+    def node(self, text: str) -> int:
+        number = self.id()
+        self.metadata.append(f"!{number} = {text}")
+        return number
+
+    def nodes(self, numbers: tuple[int, ...]) -> int:
+        """The node that lists others, one per list."""
+        if numbers not in self.unique:
+            self.unique[numbers] = self.node(_list(numbers))
+        return self.unique[numbers]
+
+    def math(self, name: str, dtype: DType) -> str:
+        """The symbol of an elementary function, included once."""
+        f = math.function(name, dtype)
+        self.definitions[f.symbol] = f.text
+        self.rare |= f.rare
+        return f.symbol
+
+    def text(self) -> str:
+        parts = list(self.definitions.values())
+        parts += [rare.definition(name, arity) for name, arity in self.rare.items()]
+        if self.rare:
+            parts.append(rare.kept(list(self.rare)))
+        return "\n\n".join([*parts, *self.functions, "\n".join(self.metadata)]) + "\n"
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return "!{" + ", ".join(f"!{n}" for n in numbers) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer's memory. `strides` are in elements; `since` is how many parallel loops were open
+    when it was allocated: it is private to an iteration of those."""
+
+    pointer: Value
+    buffer: Buffer
+    strides: tuple[Size, ...]
+    since: int = 0
+
+
+@dataclass(slots=True)
+class Nest:
+    """One loop nest's statement that its buffers are different memory: a scope for every buffer
+    that is written and one for all that are only read."""
+
+    tags: dict[Var, tuple[int, int]] = field(default_factory=dict)
+    written: set[Var] = field(default_factory=set)
+
+    def close(self, module: Module) -> None:
+        if not self.written:
+            for own, others in self.tags.values():
+                module.metadata += [f"!{own} = !{{}}", f"!{others} = !{{}}"]
+            return
+        domain = module.id()
+        module.metadata.append(f"!{domain} = distinct !{{!{domain}}}")
+        scopes: dict[Var | None, int] = {}
+        for key in [None, *(v for v in self.tags if v in self.written)]:
+            scope = scopes[key] = module.id()
+            module.metadata.append(f"!{scope} = distinct !{{!{scope}, !{domain}}}")
+        for v, (own, others) in self.tags.items():
+            key = v if v in self.written else None
+            rest = tuple(n for k, n in scopes.items() if k != key)
+            module.metadata.append(f"!{own} = !{{!{scopes[key]}}}")
+            module.metadata.append(f"!{others} = {_list(rest)}")
+
+
+@dataclass(slots=True)
+class Frame:
+    """One function. A frame with a parent is the body of a parallel loop: what it mentions of its
+    parent's is passed through the environment, `captured`, in 8-byte slots."""
+
+    module: Module
+    parent: Frame | None = None
+    code: Code = field(default_factory=Code)
+    values: dict[Var, tuple[Value, DType]] = field(default_factory=dict)
+    cells: dict[Var, tuple[Value, DType]] = field(default_factory=dict)
+    places: dict[Var, Place] = field(default_factory=dict)
+    depths: dict[Var, int] = field(default_factory=dict)
+    depth: int = 0
+    polled: int = 0  # how many loops that poll enclose this point
+    memo: list[dict[object, Value]] = field(default_factory=lambda: [{}])
+    captured: list[tuple[Value, str]] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    reductions: set[Var] = field(default_factory=set)
+    nest: Nest | None = None
+    exits: list[str] = field(default_factory=lambda: ["leave"])
+    cleanups: list[str] = field(default_factory=list)
+    slots: dict[str, Value] = field(default_factory=dict)
+
+    # --- names ----------------------------------------------------------------------------------
+
+    def scalar(self, v: Var) -> Value:
+        """The value of a local, here."""
+        known = self.values.get(v)
+        if known:
+            return known[0]
+        cell = self.cells.get(v)
+        if cell:
+            return self.code.let(f"load {REGISTER[cell[1]]}, ptr {cell[0]}")
+        return self._found(v)[0]
+
+    def dtype(self, v: Var) -> DType:
+        known = self.values.get(v) or self.cells.get(v)
+        return known[1] if known else self._found(v)[1]
+
+    def bound(self, v: Var) -> bool:
+        """Whether a local has a value here."""
+        if v in self.values or v in self.cells:
+            return True
+        if self.parent:
+            return self.parent.bound(v)
+        program = self.module.program
+        return v in program.sizes or any(b.var == v and not b.shape for b in program.buffers)
+
+    def mutable(self, v: Var) -> bool:
+        return v in self.cells
+
+    def _found(self, v: Var) -> tuple[Value, DType]:
+        """A local of the parent, a size, or a scalar parameter: loaded once, at the start."""
+        if self.parent:
+            dtype = self.parent.dtype(v)
+            self.values[v] = self.capture(self.parent.scalar(v), REGISTER[dtype]), dtype
+        else:
+            self.values[v] = _argument(self, v)
+        return self.values[v]
+
+    def place(self, v: Var) -> Place:
+        known = self.places.get(v)
+        if known:
+            return known
+        if self.parent:
+            outer = self.parent.place(v)
+            pointer = self.capture(outer.pointer, "ptr")
+            self.places[v] = Place(pointer, outer.buffer, outer.strides)
+        else:
+            self.places[v] = _parameter(self, v)
+        return self.places[v]
+
+    def capture(self, value: Value, type: str) -> Value:
+        """A value of the parent's, in this frame. Slots 0 to 2 are `nap.report`'s."""
+        self.captured.append((value, type))
+        at = self.code.first(f"getelementptr i64, ptr %env, i64 {len(self.captured) + 2}")
+        return self.code.first(f"load {type}, ptr {at}")
+
+    def error(self) -> Value:
+        """Where the values of a failure go."""
+        if not self.parent:
+            return "%error"
+        if "error" not in self.slots:
+            self.slots["error"] = self.capture(self.parent.error(), "ptr")
+        return self.slots["error"]
+
+    def slot(self, name: str, first: int) -> Value:
+        """A named 64-bit stack slot of this function with its first value."""
+        if name not in self.slots:
+            self.slots[name] = self.code.first("alloca i64")
+            self.code.entry.append(f"  store i64 {first}, ptr {self.slots[name]}")
+        return self.slots[name]
+
+    # --- blocks ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed inside is not available after."""
+        self.memo.append({})
+        yield
+        self.memo.pop()
+
+    @contextmanager
+    def loop(self, v: Var | None = None, value: Value = "") -> Iterator[None]:
+        """Inside a loop, with its variable."""
+        self.depth += 1
+        if v is not None:
+            self.values[v] = value, DType.I64
+            self.depths[v] = self.depth
+        with self.scope():
+            yield
+        self.depth -= 1
+
+    def once(self, key: object, operation: str) -> Value:
+        """The result of a pure operation, computed once per block and those inside it."""
+        for known in reversed(self.memo):
+            value = known.get(key)
+            if value is not None:
+                return value
+        value = self.memo[-1][key] = self.code.let(operation)
+        return value
+
+    def fail(self, status: Value) -> None:
+        """End this block by leaving the function with a status, freeing what is allocated."""
+        self.code.put(f"store i64 {status}, ptr {self.slot('status', 0)}")
+        self.code.jump(self.exits[-1])
+
+    def finish(self, header: str) -> None:
+        """Close the function, after its last block has ended."""
+        status = self.slot("status", 0)
+        lines = [
+            *self.cleanups,
+            "leave:",
+            f"  %status = load i64, ptr {status}",
+            "  ret i64 %status",
+        ]
+        text = self.code.text() + "\n" + "\n".join(lines)
+        self.module.functions.append(f"{header} #0 {{\n{text}\n}}")
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def tags(self, place: Place, writes: bool) -> str:
+        """The metadata of an access: which memory it is, and which loops it is independent in."""
+        out = ""
+        v = place.buffer.var
+        if self.nest is not None:
+            if v not in self.nest.tags:
+                self.nest.tags[v] = self.module.id(), self.module.id()
+            if writes:
+                self.nest.written.add(v)
+            own, others = self.nest.tags[v]
+            out = f", !alias.scope !{own}, !noalias !{others}"
+        groups = tuple(self.groups[place.since :])
+        if groups:
+            number = groups[0] if len(groups) == 1 else self.module.nodes(groups)
+            out += f", !llvm.access.group !{number}"
+        return out
+
+
+def strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Row-major strides in elements."""
+    out = [ONE]
+    for extent in reversed(shape[1:]):
+        out.append(out[-1] * extent)
+    return tuple(reversed(out[: len(shape)]))
+
+
+def _argument(frame: Frame, v: Var) -> tuple[Value, DType]:
+    code, program = frame.code, frame.module.program
+    if v in program.sizes:
+        at = code.first(f"getelementptr i64, ptr %sizes, i64 {program.sizes.index(v)}")
+        return code.first(f"load i64, ptr {at}, !range !{{i64 0, i64 {1 << 62}}}"), DType.I64
+    for k, b in enumerate(program.buffers):
+        if b.var == v and b.role is Role.IN and not b.shape:
+            at = code.first(f"getelementptr i64, ptr %scalars, i64 {k}")
+            value = code.first(f"load {MEMORY[b.dtype]}, ptr {at}, align 8")
+            if b.dtype is DType.BOOL:
+                value = code.first(f"icmp ne i8 {value}, 0")
+            return value, b.dtype
+    raise KeyError(f"{v!r} is not bound")
+
+
+def _parameter(frame: Frame, v: Var) -> Place:
+    code = frame.code
+    for k, b in enumerate(frame.module.program.buffers):
+        if b.var == v:
+            at = code.first(f"getelementptr ptr, ptr %buffers, i64 {k}")
+            return Place(code.first(f"load ptr, ptr {at}"), b, strides(b.shape))
+    raise KeyError(f"buffer {v!r} is not bound")

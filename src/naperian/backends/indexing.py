@@ -1,0 +1,229 @@
+"""Index polynomials → 64-bit integers and addresses.
+
+Sums are built outermost loop first: what does not change in a loop is a partial sum of its own,
+so that it is computed outside and an address in the innermost loop is a base plus its variable.
+Operands are names of values that never change, so every sum and product is pure and computed once
+per block.
+"""
+
+from __future__ import annotations
+
+from naperian.backends.code import MEMORY, REGISTER, Value
+from naperian.backends.frame import Frame, Place
+from naperian.dtypes import DType
+from naperian.loops.syntax import Load
+from naperian.names import Var
+from naperian.sizes import ZERO, Atom, Clamp, Monomial, Quotient, Remainder, Size
+
+_Term = tuple[Monomial, int]
+
+
+def number(frame: Frame, s: Size) -> Value:
+    """The value of an index expression."""
+    constant = s.constant
+    if constant is not None:
+        return str(constant)
+    total = ""
+    for terms in _by_depth(frame, s):
+        total = _sum(frame, total, terms)
+    if s.offset:
+        total = frame.once(("+", total, s.offset), f"add nsw i64 {total}, {s.offset}")
+    return total
+
+
+def address(frame: Frame, v: Var, at: tuple[Size, ...]) -> tuple[Value, Place]:
+    """Where an element of a buffer is."""
+    place = frame.place(v)
+    return element(frame, place, offset(frame, place, at)), place
+
+
+def element(frame: Frame, place: Place, offset: Size) -> Value:
+    """Where the element at a distance from a buffer's first is."""
+    pointer = place.pointer
+    type = MEMORY[place.buffer.dtype]
+    for terms in _by_depth(frame, offset):
+        step = _sum(frame, "", terms)
+        pointer = frame.once(
+            (pointer, step), f"getelementptr {type}, ptr {pointer}, i64 {step}"
+        )
+    constant = offset.offset
+    if constant:
+        pointer = frame.once(
+            (pointer, constant), f"getelementptr {type}, ptr {pointer}, i64 {constant}"
+        )
+    return pointer
+
+
+def load(frame: Frame, v: Var, at: tuple[Size, ...]) -> Value:
+    """An element of a buffer, in a register."""
+    if not at and v not in frame.places:
+        buffer = next((b for b in frame.module.program.buffers if b.var == v), None)
+        if buffer is not None and buffer.role.value == "in":
+            return frame.scalar(v)
+    pointer, place = address(frame, v, at)
+    dtype = place.buffer.dtype
+    value = frame.code.let(
+        f"load {MEMORY[dtype]}, ptr {pointer}, align {dtype.bytes}{frame.tags(place, False)}"
+    )
+    return frame.code.let(f"icmp ne i8 {value}, 0") if dtype is DType.BOOL else value
+
+
+def store(frame: Frame, v: Var, at: tuple[Size, ...], value: Value) -> None:
+    pointer, place = address(frame, v, at)
+    dtype = place.buffer.dtype
+    if dtype is DType.BOOL:
+        value = frame.code.let(f"zext i1 {value} to i8")
+    frame.code.put(
+        f"store {MEMORY[dtype]} {value}, ptr {pointer}, align {dtype.bytes}"
+        f"{frame.tags(place, True)}"
+    )
+
+
+def as_integer(frame: Frame, value: Value, dtype: DType) -> Value:
+    """An integer or Boolean of any width as 64 bits."""
+    if dtype.bits == 64:
+        return value
+    extend = "sext" if dtype.is_signed else "zext"
+    return frame.code.let(f"{extend} {REGISTER[dtype]} {value} to i64")
+
+
+def offset(frame: Frame, place: Place, at: tuple[Size, ...]) -> Size:
+    """The distance of an element from its buffer's first."""
+    key = place.buffer.var, at
+    known = frame.module.offsets.get(key)
+    if known is None:
+        known = ZERO
+        for e, stride in zip(at, place.strides, strict=True):
+            known = known + e * stride
+        frame.module.offsets[key] = known
+    return known
+
+
+def _sum(frame: Frame, total: Value, terms: tuple[_Term, ...]) -> Value:
+    """A partial sum, if any, and some more terms."""
+    for term in terms:
+        value = _product(frame, term)
+        if total:
+            value = frame.once(("+", total, value), f"add nsw i64 {total}, {value}")
+        total = value
+    return total
+
+
+def _by_depth(frame: Frame, s: Size) -> list[tuple[_Term, ...]]:
+    """The terms with variables, by the loop they change in, outermost first."""
+    levels: dict[int, list[_Term]] = {}
+    for monomial, c in s.terms:
+        if monomial:
+            levels.setdefault(_depth(frame, monomial), []).append((monomial, c))
+    return [tuple(levels[d]) for d in sorted(levels)]
+
+
+def _depth(frame: Frame, monomial: Monomial) -> int:
+    return max(_atom_depth(frame, a) for a in monomial)
+
+
+def _atom_depth(frame: Frame, a: Atom) -> int:
+    match a:
+        case Var():
+            return frame.depth if frame.mutable(a) else frame.depths.get(a, 0)
+        case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+            return max(
+                (_atom_depth(frame, b) for e in (x, y) for b in e.atoms()), default=0
+            )
+        case _:
+            return frame.depth
+
+
+def _product(frame: Frame, term: _Term) -> Value:
+    monomial, c = term
+    atoms = monomial
+    if len(atoms) > 1:
+        atoms = tuple(sorted(atoms, key=lambda a: _atom_depth(frame, a)))
+    value = _atom(frame, atoms[0])
+    for a in atoms[1:]:
+        other = _atom(frame, a)
+        value = frame.once(("*", value, other), f"mul nsw i64 {value}, {other}")
+    if c != 1:
+        value = frame.once(("*", value, c), f"mul nsw i64 {value}, {c}")
+    return value
+
+
+def _atom(frame: Frame, a: Atom) -> Value:
+    match a:
+        case Var():
+            dtype = frame.dtype(a)
+            value = frame.scalar(a)
+            if dtype.bits == 64:
+                return value
+            extend = "sext" if dtype.is_signed else "zext"
+            return _operation(
+                frame, ("wide", value), f"{extend} {REGISTER[dtype]} {value} to i64"
+            )
+        case Load(buffer, at):
+            value = load(frame, buffer, at)
+            return as_integer(frame, value, _dtype(frame, buffer))
+        case Clamp(x, extent):
+            value, last = number(frame, x), number(frame, extent - 1)
+            low = _operation(
+                frame, ("min", value, last), f"call i64 @llvm.smin.i64(i64 {value}, i64 {last})"
+            )
+            return frame.once(("max", low), f"call i64 @llvm.smax.i64(i64 {low}, i64 0)")
+        case Quotient(x, y):
+            return floor_division(frame, number(frame, x), number(frame, y), DType.I64)
+        case Remainder(x, y):
+            return floor_remainder(frame, number(frame, x), number(frame, y), DType.I64)
+        case _:
+            raise TypeError(f"not an atom of an index expression: {a!r}")
+
+
+def _dtype(frame: Frame, v: Var) -> DType:
+    buffers = frame.module.program.buffers
+    return next((b.dtype for b in buffers if b.var == v), None) or frame.place(v).buffer.dtype
+
+
+def floor_division(frame: Frame, x: Value, y: Value, dtype: DType) -> Value:
+    """⌊x / y⌋; 0 when y is 0; wraps around when x is the least and y is -1."""
+    return _division(frame, x, y, dtype)[0]
+
+
+def floor_remainder(frame: Frame, x: Value, y: Value, dtype: DType) -> Value:
+    """x - y·⌊x / y⌋; 0 when y is 0."""
+    return _division(frame, x, y, dtype)[1]
+
+
+def _division(frame: Frame, x: Value, y: Value, dtype: DType) -> tuple[Value, Value]:
+    t = REGISTER[dtype]
+    code = frame.code
+    known = int(y) if y.lstrip("-").isdigit() else None
+    if known is not None and known > 0 and known & (known - 1) == 0:
+        shift = "ashr" if dtype.is_signed else "lshr"
+        return (
+            frame.once(("//", t, x, y), f"{shift} {t} {x}, {known.bit_length() - 1}"),
+            frame.once(("%", t, x, y), f"and {t} {x}, {known - 1}"),
+        )
+    if dtype.is_unsigned:
+        zero = code.let(f"icmp eq {t} {y}, 0")
+        by = code.let(f"select i1 {zero}, {t} 1, {t} {y}")
+        q = code.let(f"udiv {t} {x}, {by}")
+        r = code.let(f"urem {t} {x}, {by}")
+        return code.let(f"select i1 {zero}, {t} 0, {t} {q}"), r
+    by, trivial = y, ""
+    if known is None or known in (0, -1):
+        # dividing by 0 or -1 could trap: divide by 1 instead and put the sign in afterwards
+        above = code.let(f"add {t} {y}, 1")
+        trivial = code.let(f"icmp ult {t} {above}, 2")
+        by = code.let(f"select i1 {trivial}, {t} 1, {t} {y}")
+    q = code.let(f"sdiv {t} {x}, {by}")
+    r = code.let(f"srem {t} {x}, {by}")
+    wrong = code.let(f"xor {t} {r}, {by}")
+    opposite = code.let(f"icmp slt {t} {wrong}, 0")
+    some = code.let(f"icmp ne {t} {r}, 0")
+    fix = code.let(f"and i1 {opposite}, {some}")
+    less = code.let(f"sext i1 {fix} to {t}")
+    q = code.let(f"add {t} {q}, {less}")
+    more = code.let(f"select i1 {fix}, {t} {by}, {t} 0")
+    r = code.let(f"add {t} {r}, {more}")
+    if trivial:
+        signed = code.let(f"mul {t} {x}, {y}")  # 0 for 0, -x for -1
+        q = code.let(f"select i1 {trivial}, {t} {signed}, {t} {q}")
+    return q, r

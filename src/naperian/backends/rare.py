@@ -1,0 +1,75 @@
+"""Calls that a vector loop makes rarely, or must make one element at a time.
+
+LLVM's vectoriser gives up on a loop with a scalar call in it. Each function here therefore brings
+its own vector forms, `@nap.rare.sin.8(x, mask)`, which call the scalar one for every lane if the
+mask has any lane set and are a test and a jump otherwise. The vectoriser finds them by the
+`vector-function-abi-variant` attribute; `llvm.compile_ir` inlines them afterwards, so that the
+fast way through the loop keeps its registers.
+"""
+
+from __future__ import annotations
+
+LANES = (2, 4, 8, 16)
+MARK = "vector-function-abi-variant"
+
+
+def definition(name: str, arity: int) -> str:
+    """The text that defines `@nap.rare.<name>`, a pure function of doubles."""
+    types = ", ".join(["double"] * arity)
+    params = ", ".join(f"double %x{k}" for k in range(arity))
+    out = [
+        f"declare double @{name}({types}) nounwind willreturn memory(none)",
+        f"define internal double @nap.rare.{name}({params}) noinline cold nounwind "
+        "willreturn memory(none) {",
+        f"  %y = call double @{name}({params}) nobuiltin",
+        "  ret double %y",
+        "}",
+    ]
+    out += [_vector(name, arity, lanes) for lanes in LANES]
+    return "\n".join(out)
+
+
+def attribute(name: str, arity: int) -> str:
+    """What a call of `@nap.rare.<name>` must carry."""
+    forms = ",".join(
+        f"_ZGV_LLVM_M{lanes}{'v' * arity}_nap.rare.{name}(nap.rare.{name}.{lanes})"
+        for lanes in LANES
+    )
+    return f'nounwind willreturn memory(none) "{MARK}"="{forms}"'
+
+
+def kept(names: list[str]) -> str:
+    """The vector forms, kept until the vectoriser has looked."""
+    symbols = ", ".join(f"ptr @nap.rare.{name}.{lanes}" for name in names for lanes in LANES)
+    count = len(names) * len(LANES)
+    return (
+        f"@llvm.compiler.used = appending global [{count} x ptr] [{symbols}], "
+        'section "llvm.metadata"'
+    )
+
+
+def _vector(name: str, arity: int, lanes: int) -> str:
+    v = f"<{lanes} x double>"
+    params = ", ".join(f"{v} %x{k}" for k in range(arity))
+    elements = "".join(
+        f"  %e{k} = extractelement {v} %x{k}, i32 %i\n" for k in range(arity)
+    )
+    args = ", ".join(f"double %e{k}" for k in range(arity))
+    return f"""\
+define internal {v} @nap.rare.{name}.{lanes}({params}, <{lanes} x i1> %mask) \
+alwaysinline nounwind willreturn memory(none) {{
+entry:
+  %any = call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> %mask)
+  br i1 %any, label %lane, label %done, !prof !{{!"branch_weights", i32 1, i32 1000000}}
+lane:
+  %i = phi i32 [ 0, %entry ], [ %next, %lane ]
+  %so.far = phi {v} [ %x0, %entry ], [ %now, %lane ]
+{elements}  %y = call double @nap.rare.{name}({args})
+  %now = insertelement {v} %so.far, double %y, i32 %i
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, {lanes}
+  br i1 %more, label %lane, label %done, !llvm.loop !{{!{{!"llvm.loop.unroll.disable"}}}}
+done:
+  %r = phi {v} [ %x0, %entry ], [ %now, %lane ]
+  ret {v} %r
+}}"""

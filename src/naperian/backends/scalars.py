@@ -1,0 +1,259 @@
+"""Scalar expressions → LLVM IR, with exactly the meaning of `prims`."""
+
+from __future__ import annotations
+
+from naperian.backends.code import REGISTER, Code, Value, literal
+from naperian.backends.frame import Frame
+from naperian.backends.indexing import (
+    as_integer,
+    floor_division,
+    floor_remainder,
+    load,
+    number,
+)
+from naperian.dtypes import DType
+from naperian.loops.syntax import Apply, Expr, Load, Local, Number
+from naperian.names import Lit
+from naperian.prims import PRIMITIVES, Kind
+
+
+def expression(frame: Frame, e: Expr, flags: str = "contract") -> Value:
+    """The value of an expression; `flags` are the fast-math flags of its outermost operation."""
+    match e:
+        case Lit(value, dtype):
+            return literal(value, dtype)
+        case Local(v):
+            return frame.scalar(v)
+        case Number(s):
+            return number(frame, s)
+        case Load(buffer, at):
+            return load(frame, buffer, at)
+        case Apply(name, args, dtype, operand):
+            values = [expression(frame, a) for a in args]
+            return apply(frame, name, values, operand, dtype, flags)
+
+
+def dtype_of(frame: Frame, e: Expr) -> DType:
+    match e:
+        case Lit(_, dtype) | Apply(dtype=dtype):
+            return dtype
+        case Local(v):
+            return frame.dtype(v)
+        case Number():
+            return DType.I64
+        case Load(buffer, at):
+            buffers = frame.module.program.buffers
+            known = next((b.dtype for b in buffers if b.var == buffer), None)
+            return known or frame.place(buffer).buffer.dtype
+
+
+def apply(
+    frame: Frame, name: str, args: list[Value], operand: DType, result: DType, flags: str
+) -> Value:
+    """A scalar operation on values of one dtype."""
+    code = frame.code
+    t = REGISTER[operand]
+    match name:
+        case "cast":
+            return cast(code, args[0], operand, result)
+        case "bitcast":
+            return code.let(f"bitcast {t} {args[0]} to {REGISTER[result]}")
+        case "select":
+            return code.let(f"select i1 {args[0]}, {t} {args[1]}, {t} {args[2]}")
+    if PRIMITIVES[name].kind in (Kind.COMPARE, Kind.EQUAL):
+        return _compare(code, name, operand, args)
+    if operand.is_float:
+        return _float(frame, name, operand, args, flags)
+    if operand is DType.BOOL:
+        match name:
+            case "not":
+                return code.let(f"xor i1 {args[0]}, true")
+            case "and" | "or" | "xor":
+                return code.let(f"{name} i1 {args[0]}, {args[1]}")
+            case _:
+                raise ValueError(f"{name} is not an operation on Booleans")
+    return _integer(frame, name, operand, args)
+
+
+def combine(frame: Frame, monoid: str, x: Value, y: Value, dtype: DType) -> Value:
+    """x ⊕ y, in this order and grouping."""
+    return apply(frame, monoid, [x, y], dtype, dtype, "contract")
+
+
+def as_word(frame: Frame, value: Value, dtype: DType) -> Value:
+    """A scalar's bits as 64-bit integer, for the values of a failure."""
+    match dtype:
+        case DType.F64:
+            return frame.code.let(f"bitcast double {value} to i64")
+        case DType.F32:
+            bits = frame.code.let(f"bitcast float {value} to i32")
+            return frame.code.let(f"zext i32 {bits} to i64")
+        case _:
+            return as_integer(frame, value, dtype)
+
+
+def cast(code: Code, x: Value, source: DType, to: DType) -> Value:
+    """`prims.convert`."""
+    a, b = REGISTER[source], REGISTER[to]
+    if source is to:
+        return x
+    if to is DType.BOOL:
+        if source.is_float:
+            return code.let(f"fcmp une {a} {x}, 0.0")
+        return code.let(f"icmp ne {a} {x}, 0")
+    if source.is_float:
+        if to.is_float:
+            return code.let(f"{'fpext' if to is DType.F64 else 'fptrunc'} {a} {x} to {b}")
+        sign = "s" if to.is_signed else "u"
+        return code.let(f"call {b} @llvm.fpto{sign}i.sat.{b}.f{source.bits}({a} {x})")
+    if to.is_float:
+        return code.let(f"{'sitofp' if source.is_signed else 'uitofp'} {a} {x} to {b}")
+    if to.bits < source.bits:
+        return code.let(f"trunc {a} {x} to {b}")
+    if to.bits == source.bits:
+        return x
+    return code.let(f"{'sext' if source.is_signed else 'zext'} {a} {x} to {b}")
+
+
+_ORDER = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+
+
+def _compare(code: Code, name: str, operand: DType, args: list[Value]) -> Value:
+    t = REGISTER[operand]
+    x, y = args
+    if operand.is_float:
+        how = {"eq": "oeq", "ne": "une"}.get(name) or "o" + _ORDER[name]
+        return code.let(f"fcmp {how} {t} {x}, {y}")
+    if name in ("eq", "ne"):
+        return code.let(f"icmp {name} {t} {x}, {y}")
+    return code.let(f"icmp {'s' if operand.is_signed else 'u'}{_ORDER[name]} {t} {x}, {y}")
+
+
+_FLOAT_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_FLOAT_INTRINSIC = {
+    "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven",
+    "abs": "fabs", "copysign": "copysign",
+}  # fmt: skip
+
+
+def _float(frame: Frame, name: str, dtype: DType, args: list[Value], flags: str) -> Value:
+    code, t, bits = frame.code, REGISTER[dtype], f"f{dtype.bits}"
+    operands = ", ".join(f"{t} {x}" for x in args)
+    x = args[0]
+    match name:
+        case "add" | "sub" | "mul" | "div":
+            return code.let(f"{_FLOAT_BINARY[name]} {flags} {t} {x}, {args[1]}")
+        case "neg":
+            return code.let(f"fneg {t} {x}")
+        case "min" | "max":
+            # NaN if either is; which zero is the smaller NumPy leaves open
+            return code.let(f"call nsz {t} @llvm.{name}imum.{bits}({operands})")
+        case "sign":
+            above = code.let(f"fcmp ogt {t} {x}, 0.0")
+            below = code.let(f"fcmp olt {t} {x}, 0.0")
+            one, minus = literal(1.0, dtype), literal(-1.0, dtype)
+            zero = code.let(f"fcmp oeq {t} {x}, 0.0")
+            rest = code.let(f"select i1 {zero}, {t} 0.0, {t} {x}")
+            rest = code.let(f"select i1 {below}, {t} {minus}, {t} {rest}")
+            return code.let(f"select i1 {above}, {t} {one}, {t} {rest}")
+        case "isnan":
+            return code.let(f"fcmp uno {t} {x}, 0.0")
+        case "isinf" | "isfinite":
+            size = code.let(f"call {t} @llvm.fabs.{bits}({t} {x})")
+            how = "oeq" if name == "isinf" else "olt"
+            return code.let(f"fcmp {how} {t} {size}, {literal(float('inf'), dtype)}")
+        case _ if name in _FLOAT_INTRINSIC:
+            return code.let(f"call {t} @llvm.{_FLOAT_INTRINSIC[name]}.{bits}({operands})")
+        case _:
+            return code.let(f"call {t} {frame.module.math(name, dtype)}({operands})")
+
+
+_INTEGER_BINARY = {
+    "add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor": "or", "bitxor": "xor",
+}  # fmt: skip
+
+
+def _integer(frame: Frame, name: str, dtype: DType, args: list[Value]) -> Value:
+    code, t = frame.code, REGISTER[dtype]
+    sign = "s" if dtype.is_signed else "u"
+    x = args[0]
+    match name:
+        case _ if name in _INTEGER_BINARY:
+            return code.let(f"{_INTEGER_BINARY[name]} {t} {x}, {args[1]}")
+        case "floordiv":
+            return floor_division(frame, x, args[1], dtype)
+        case "mod":
+            return floor_remainder(frame, x, args[1], dtype)
+        case "min" | "max":
+            return code.let(f"call {t} @llvm.{sign}{name}.{t}({t} {x}, {t} {args[1]})")
+        case "neg":
+            return code.let(f"sub {t} 0, {x}")
+        case "abs":
+            if dtype.is_unsigned:
+                return x
+            return code.let(f"call {t} @llvm.abs.{t}({t} {x}, i1 false)")
+        case "sign":
+            some = code.let(f"icmp ne {t} {x}, 0")
+            if dtype.is_unsigned:
+                return code.let(f"zext i1 {some} to {t}")
+            return code.let(f"call {t} @llvm.scmp.{t}.{t}({t} {x}, {t} 0)")
+        case "bitnot":
+            return code.let(f"xor {t} {x}, -1")
+        case "shl" | "shr":
+            width = dtype.bits
+            fits = code.let(f"icmp ult {t} {args[1]}, {width}")
+            by = code.let(f"select i1 {fits}, {t} {args[1]}, {t} 0")
+            if name == "shl":
+                y, beyond = code.let(f"shl {t} {x}, {by}"), "0"
+            elif dtype.is_signed:
+                y = code.let(f"ashr {t} {x}, {by}")
+                beyond = code.let(f"ashr {t} {x}, {width - 1}")
+            else:
+                y, beyond = code.let(f"lshr {t} {x}, {by}"), "0"
+            return code.let(f"select i1 {fits}, {t} {y}, {t} {beyond}")
+        case "pow":
+            symbol = f"@nap.pow.{sign}{dtype.bits}"
+            frame.module.definitions.setdefault(symbol, _power(symbol, dtype))
+            return code.let(f"call {t} {symbol}({t} {x}, {t} {args[1]})")
+        case _:
+            raise ValueError(f"{name} is not an operation on integers")
+
+
+def _power(symbol: str, dtype: DType) -> str:
+    """Integer power by squaring; to a negative power, the truncated value."""
+    t = REGISTER[dtype]
+    negative = ""
+    if dtype.is_signed:
+        negative = f"""\
+  %below = icmp slt {t} %n, 0
+  br i1 %below, label %fraction, label %next
+fraction:
+  %one = icmp eq {t} %x, 1
+  %minus = icmp eq {t} %x, -1
+  %bit = and {t} %n, 1
+  %odd = icmp ne {t} %bit, 0
+  %sign = select i1 %odd, {t} -1, {t} 1
+  %unit = select i1 %minus, {t} %sign, {t} 0
+  %whole = select i1 %one, {t} 1, {t} %unit
+  ret {t} %whole
+"""
+    return f"""\
+define internal {t} {symbol}({t} %x, {t} %n) nounwind willreturn memory(none) {{
+entry:
+{negative or "  br label %next" + chr(10)}next:
+  %power = phi {t} [ 1, %entry ], [ %power.new, %step ]
+  %base = phi {t} [ %x, %entry ], [ %square, %step ]
+  %left = phi {t} [ %n, %entry ], [ %half, %step ]
+  %none = icmp eq {t} %left, 0
+  br i1 %none, label %done, label %step
+step:
+  %low = and {t} %left, 1
+  %take = icmp ne {t} %low, 0
+  %times = mul {t} %power, %base
+  %power.new = select i1 %take, {t} %times, {t} %power
+  %square = mul {t} %base, %base
+  %half = lshr {t} %left, 1
+  br label %next
+done:
+  ret {t} %power
+}}"""

@@ -1,0 +1,63 @@
+"""The machine that code is made for.
+
+`Target` is everything the back end asks about it. `host()` describes this machine;
+`NAPERIAN_TARGET=avx2` or `=baseline` in the environment narrows it, for tests and comparisons.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`vector_bytes` is the widest vector worth using, `registers` how many of them there are."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    registers: int
+
+    def lanes(self, element_bytes: int) -> int:
+        return self.vector_bytes // element_bytes
+
+    @property
+    def attributes(self) -> str:
+        """The attribute group that every function of a module carries."""
+        return f'nounwind "prefer-vector-width"="{self.vector_bytes * 8}"'
+
+
+def host(level: str | None = None) -> Target:
+    """This machine, narrowed to a level: `native` (all of it), `avx2` or `baseline`."""
+    return _host(level or os.environ.get("NAPERIAN_TARGET", "native"))
+
+
+@cache
+def _host(level: str) -> Target:
+    triple = llvm.get_process_triple()
+    if not triple.startswith("x86_64"):
+        return Target(triple, llvm.get_host_cpu_name(), _host_features(), 16, 32)
+    match level:
+        case "native":
+            features = _host_features()
+            present = features.split(",")
+            if "+avx512f" in present:
+                return Target(triple, llvm.get_host_cpu_name(), features, 64, 32)
+            width = 32 if "+avx" in present else 16
+            return Target(triple, llvm.get_host_cpu_name(), features, width, 16)
+        case "avx2":
+            return Target(triple, "x86-64-v3", "", 32, 16)
+        case "baseline":
+            return Target(triple, "x86-64", "", 16, 16)
+        case _:
+            raise ValueError(f"NAPERIAN_TARGET is native, avx2 or baseline, not {level!r}")
+
+
+def _host_features() -> str:
+    features: str = llvm.get_host_cpu_features().flatten()
+    return features
