@@ -1,0 +1,74 @@
+"""Types and sets with their variables looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from naperian.names import Var
+from naperian.sizes import Size
+from naperian.types import (
+    BoolSet,
+    EnumSet,
+    Fin,
+    Function,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Text,
+    Tuple,
+    TupleSet,
+    Type,
+    TypeVar,
+    UnitSet,
+    element,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """What sizes, set variables and type variables become. The answers are final: they are not
+    looked into again."""
+
+    size: Callable[[Size], Size]
+    named: Callable[[Var], Set]
+    chosen: Callable[[Var], Type]
+
+    def set(self, s: Set) -> Set:
+        match s:
+            case Fin(n):
+                return Fin(self.size(n))
+            case SetVar(var):
+                return self.named(var)
+            case TupleSet(sets):
+                return TupleSet(tuple(self.set(x) for x in sets))
+            case Range(low, high):
+                return Range(self.size(low), self.size(high))
+            case Reverse(inner):
+                return Reverse(self.set(inner))
+            case BoolSet() | UnitSet() | EnumSet():
+                return s
+
+    def type(self, t: Type) -> Type:
+        match t:
+            case TypeVar(var):
+                return self.chosen(var)
+            case Index(s):
+                return element(self.set(s))
+            case Table(s, cell):
+                return Table(self.set(s), self.type(cell))
+            case Tuple(items):
+                return Tuple(tuple(self.type(x) for x in items))
+            case Function(params, result):
+                return Function(tuple(self.type(p) for p in params), self.type(result))
+            case Scalar() | Text():
+                return t
+
+
+def resize(size: Callable[[Size], Size]) -> Resolve:
+    """Only the sizes become something else."""
+    return Resolve(size, SetVar, TypeVar)

@@ -1,0 +1,331 @@
+"""The meaning of core: an interpreter, written for clarity.
+
+Lets, checks and the taken side of a conditional are walked in a loop, so a long block needs no
+deep stack; only nesting does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from naperian.broken import Broken
+from naperian.core.resolve import Resolve
+from naperian.core.syntax import (
+    At,
+    Call,
+    Carried,
+    Check,
+    Checked,
+    Const,
+    ConstOf,
+    Definition,
+    Expr,
+    For,
+    If,
+    Lambda,
+    Let,
+    Literal,
+    Loop,
+    Module,
+    Number,
+    Op,
+    Pack,
+    Part,
+    Recast,
+    Reduce,
+    Ref,
+    Scan,
+    Use,
+)
+from naperian.core.values import Value, count, element_at, ordinal
+from naperian.dtypes import DType
+from naperian.names import Var
+from naperian.prims import PRIMITIVES, convert, scalar
+from naperian.sizes import Atom, Size, evaluate, size
+from naperian.source import Span
+from naperian.types import (
+    Index,
+    Scalar,
+    Set,
+    Substitution,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+    axes,
+)
+
+
+class RunError(Exception):
+    """The program stopped itself: a failed `assert` or a checked index."""
+
+    def __init__(self, message: str, origin: Span) -> None:
+        super().__init__(message)
+        self.message = message
+        self.origin = origin
+
+
+def run(module: Module, name: str, args: Sequence[Value], at: Substitution) -> Value:
+    """The value of a definition on these arguments; `at` gives its type, set and size variables
+    closed types, closed sets and numbers."""
+    definition = module.definitions[name]
+    result = _apply(module, definition, at, args)
+    scope = _scope(module, definition, at)
+    scope.values.update(zip((p.var for p in definition.params), args, strict=True))
+    return _exact(result, scope.type(definition.result))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Values of the variables in scope; sizes and the sizes of set variables are among them."""
+
+    module: Module
+    at: Substitution
+    values: dict[Var, Value]
+
+    def inner(self) -> Scope:
+        return Scope(self.module, self.at, dict(self.values))
+
+    def number(self, s: Size) -> int:
+        return evaluate(s, self._atom)
+
+    def _atom(self, a: Atom) -> int:
+        assert isinstance(a, Var)
+        return int(self.values[a])
+
+    def _resolve(self) -> Resolve:
+        return Resolve(
+            lambda s: size(self.number(s)),
+            self.at.sets.__getitem__,
+            self.at.types.__getitem__,
+        )
+
+    def set(self, s: Set) -> Set:
+        """The set with numbers for sizes."""
+        return self._resolve().set(s)
+
+    def type(self, t: Type) -> Type:
+        return self._resolve().type(t)
+
+    def substitution(self, at: Substitution) -> Substitution:
+        r = self._resolve()
+        return Substitution(
+            {v: r.type(t) for v, t in at.types.items()},
+            {v: r.set(s) for v, s in at.sets.items()},
+            {v: r.size(n) for v, n in at.sizes.items()},
+        )
+
+
+def _scope(module: Module, definition: Definition, at: Substitution) -> Scope:
+    values: dict[Var, Value] = {v: count(s) for v, s in at.sets.items()}
+    for v, n in at.sizes.items():
+        if n.constant is None:
+            raise Broken(f"{definition.name}: the size {v.name} is not a number")
+        values[v] = n.constant
+    return Scope(module, at, values)
+
+
+def _apply(
+    module: Module, definition: Definition, at: Substitution, args: Sequence[Value]
+) -> Value:
+    scope = _scope(module, definition, at)
+    scope.values.update(zip((p.var for p in definition.params), args, strict=True))
+    return _value(definition.body, scope)
+
+
+def _value(e: Expr, scope: Scope) -> Value:
+    entered = False
+    while True:
+        match e:
+            case Let(var, value, body):
+                v = _value(value, scope)
+                if not entered:
+                    scope, entered = scope.inner(), True
+                scope.values[var] = v
+                e = body
+            case If(condition, then, otherwise):
+                e = then if _value(condition, scope) else otherwise
+            case Check(condition, message, then, origin):
+                if not _value(condition, scope):
+                    raise RunError(message, origin)
+                e = then
+            case _:
+                return _plain(e, scope)
+
+
+def _plain(e: Expr, scope: Scope) -> Value:
+    match e:
+        case Ref(var):
+            return scope.values[var]
+        case Const(lit):
+            return scalar(lit.value, lit.dtype)
+        case ConstOf(value, t):
+            return scalar(value, _dtype(t, scope))
+        case Number(value):
+            return scope.number(value)
+        case Lambda(params, body):
+            return _closure([v for v, _ in params], body, scope.inner())
+        case Use(name, at):
+            definition = scope.module.definitions[name]
+            closed = scope.substitution(at)
+            if definition.constant:
+                return _apply(scope.module, definition, closed, ())
+            return lambda *args: _apply(scope.module, definition, closed, args)
+        case Call(function, args):
+            return _value(function, scope)(*[_value(a, scope) for a in args])
+        case Pack(items):
+            return tuple([_value(x, scope) for x in items])
+        case Part(whole, number):
+            return _value(whole, scope)[number]
+        case For(var, s, body):
+            s, inner = scope.set(s), scope.inner()
+            cells = []
+            for k in range(count(s)):
+                inner.values[var] = element_at(s, k)
+                cells.append(_value(body, inner))
+            return cells
+        case Literal(_, items):
+            return [_value(x, scope) for x in items]
+        case At(table, index, s):
+            return _value(table, scope)[ordinal(scope.set(s), _value(index, scope))]
+        case Recast(value, old, new, _):
+            cells = [_value(value, scope)]
+            for _ in old:
+                cells = [x for row in cells for x in row]
+            return _regroup(iter(cells), [count(scope.set(s)) for s in new])
+        case Op(name, args, t):
+            return _operate(name, [_value(a, scope) for a in args], _dtype(t, scope))
+        case Reduce():
+            return _reduce(e, scope)
+        case Loop():
+            return _loop(e, scope)
+        case Scan():
+            return _scan(e, scope)
+        case Checked(value, s, origin):
+            k, n = int(_value(value, scope)), count(scope.set(s))
+            if not 0 <= k < n:
+                raise RunError(f"index {k} is out of range for an axis of size {n}", origin)
+            return element_at(scope.set(s), k)
+        case Let() | If() | Check():
+            return _value(e, scope)
+
+
+def _closure(params: list[Var], body: Expr, scope: Scope) -> Any:
+    def call(*args: Value) -> Value:
+        inner = scope.inner()
+        inner.values.update(zip(params, args, strict=True))
+        return _value(body, inner)
+
+    return call
+
+
+def _dtype(t: Type, scope: Scope) -> DType:
+    match scope.type(t) if isinstance(t, TypeVar) else t:
+        case Scalar(dtype):
+            return dtype
+        case Index():
+            return DType.I64
+        case other:
+            raise Broken(f"a scalar operation on {other!r}")
+
+
+def _operate(name: str, args: list[Value], dtype: DType) -> Value:
+    match name:
+        case "cast":
+            return convert(args[0], dtype)
+        case "bitcast":
+            return np.asarray(args[0]).view(dtype.value)[()]
+        case "select":
+            return _number(args[1] if args[0] else args[2], dtype)
+        case _:
+            return PRIMITIVES[name].meaning(*[_number(a, dtype) for a in args])
+
+
+def _number(value: Value, dtype: DType) -> Value:
+    """An index taken as a number."""
+    return value if isinstance(value, np.generic) else scalar(value, dtype)
+
+
+def _regroup(cells: Iterator[Value], shape: list[int]) -> Value:
+    """The next cells, as a table of this shape."""
+    if not shape:
+        return next(cells)
+    return [_regroup(cells, shape[1:]) for _ in range(shape[0])]
+
+
+def _reduce(e: Reduce, scope: Scope) -> Value:
+    s, inner, dtype = scope.set(e.set), scope.inner(), _dtype(e.type, scope)
+    if e.monoid in ("argmin", "argmax"):
+        values = []
+        for k in range(count(s)):
+            inner.values[e.var] = element_at(s, k)
+            values.append(_number(_value(e.value, inner), dtype))
+        best = getattr(np, e.monoid)(values) if values else 0
+        return element_at(s, int(best))
+    total = _number(_value(e.init, scope), dtype)
+    for k in range(count(s)):
+        inner.values[e.var] = element_at(s, k)
+        total = _operate(e.monoid, [total, _value(e.value, inner)], dtype)
+    return total
+
+
+def _start(carried: tuple[Carried, ...], scope: Scope) -> Scope:
+    inner = scope.inner()
+    for c in carried:
+        inner.values[c.var] = _exact(_value(c.start, scope), scope.type(c.type))
+    return inner
+
+
+def _carry(carried: tuple[Carried, ...], inner: Scope, body: Expr) -> None:
+    """All carried variables become the body's values at once."""
+    new = _value(body, inner)
+    values = new if len(carried) != 1 else (new,)
+    for c, v in zip(carried, values, strict=True):
+        inner.values[c.var] = _exact(v, inner.type(c.type))
+
+
+def _held(carried: tuple[Carried, ...], inner: Scope) -> Value:
+    values = tuple(inner.values[c.var] for c in carried)
+    return values if len(values) != 1 else values[0]
+
+
+def _loop(e: Loop, scope: Scope) -> Value:
+    inner = _start(e.carried, scope)
+    s = None if e.set is None else scope.set(e.set)
+    for k in itertools.count() if s is None else range(count(s)):
+        if e.time is not None and s is not None:
+            inner.values[e.time] = element_at(s, k)
+        if e.condition is not None and not _value(e.condition, inner):
+            break
+        _carry(e.carried, inner, e.body)
+    return _held(e.carried, inner)
+
+
+def _scan(e: Scan, scope: Scope) -> Value:
+    inner, s = _start(e.carried, scope), scope.set(e.set)
+    rounds = []
+    for k in range(count(s)):
+        inner.values[e.time] = element_at(s, k)
+        before = _held(e.carried, inner)
+        _carry(e.carried, inner, e.body)
+        rounds.append(before if e.exclusive else _held(e.carried, inner))
+    return rounds
+
+
+def _exact(value: Value, t: Type) -> Value:
+    """The value as its type says: a `Number` is a Python integer until it is known to be an Int."""
+    match t:
+        case Scalar(dtype):
+            return _number(value, dtype)
+        case Tuple(items):
+            return tuple(_exact(v, x) for v, x in zip(value, items, strict=True))
+        case Table():
+            _, cell = axes(t)
+            return [_exact(v, t.cell) for v in value] if isinstance(cell, Scalar | Tuple) else value
+        case _:
+            return value

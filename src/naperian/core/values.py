@@ -1,0 +1,147 @@
+"""The values of core, their storage order, and NumPy's arrays as such values.
+
+A number or a Boolean is a NumPy scalar of its exact dtype, an index a Python `int` (of a
+`BoolSet` a Boolean, of a `TupleSet` a tuple), a table a list in storage order, a tuple a tuple, a
+function a Python function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from naperian.broken import Broken
+from naperian.prims import scalar
+from naperian.sizes import Size
+from naperian.types import (
+    BoolSet,
+    EnumSet,
+    Fin,
+    Function,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Text,
+    Tuple,
+    TupleSet,
+    Type,
+    TypeVar,
+    UnitSet,
+    axes,
+    cardinality,
+    element,
+    table,
+)
+
+Value: TypeAlias = Any
+Evaluate: TypeAlias = Callable[[Size], int]
+
+
+def constant(s: Size) -> int:
+    """A size that is a number."""
+    n = s.constant
+    if n is None:
+        raise Broken(f"the size {s!r} is not known here")
+    return n
+
+
+def count(s: Set, evaluate: Evaluate = constant) -> int:
+    """How many elements there are; an empty range has none."""
+    return max(0, evaluate(cardinality(s)))
+
+
+def ordinal(s: Set, index: Value, evaluate: Evaluate = constant) -> int:
+    """Where the cell at `index` is stored. Inverse of `element_at`."""
+    match s:
+        case Fin() | SetVar() | EnumSet() | BoolSet():
+            return int(index)
+        case UnitSet():
+            return 0
+        case Range(low, _):
+            return int(index) - evaluate(low)
+        case Reverse(inner):
+            return count(inner, evaluate) - 1 - ordinal(inner, index, evaluate)
+        case TupleSet(sets):
+            place = 0
+            for part, i in zip(sets, index, strict=True):
+                place = place * count(part, evaluate) + ordinal(part, i, evaluate)
+            return place
+
+
+def element_at(s: Set, k: int, evaluate: Evaluate = constant) -> Value:
+    """The element whose cell is stored at `k`."""
+    match s:
+        case Fin() | SetVar() | EnumSet():
+            return k
+        case BoolSet():
+            return np.bool_(k)
+        case UnitSet():
+            return ()
+        case Range(low, _):
+            return k + evaluate(low)
+        case Reverse(inner):
+            return element_at(inner, count(inner, evaluate) - 1 - k, evaluate)
+        case TupleSet(sets):
+            parts = []
+            for part in reversed(sets):
+                k, below = divmod(k, max(1, count(part, evaluate)))
+                parts.append(element_at(part, below, evaluate))
+            return tuple(reversed(parts))
+
+
+def from_numpy(value: Any, t: Type) -> Value:
+    """NumPy's scalar or array (of a tuple, or a table of tuples: a tuple of them) as a value of
+    the closed type `t`."""
+    match t:
+        case Scalar(dtype):
+            return scalar(np.asarray(value)[()], dtype)
+        case Index(TupleSet() | UnitSet() | BoolSet() as s):
+            return from_numpy(value, element(s))
+        case Index():
+            return int(value)
+        case Tuple(items):
+            return tuple(from_numpy(v, x) for v, x in zip(value, items, strict=True))
+        case Table(s, cell):
+            return [from_numpy(_row(value, k), cell) for k in range(count(s))]
+        case TypeVar() | Function() | Text():
+            raise Broken(f"{t!r} has no NumPy form")
+
+
+def _row(value: Any, k: int) -> Any:
+    return tuple(_row(v, k) for v in value) if isinstance(value, tuple) else value[k]
+
+
+def to_numpy(value: Value, t: Type) -> Any:
+    """The inverse of `from_numpy`; empty tables keep their shape."""
+    match t:
+        case Scalar(dtype):
+            return scalar(value, dtype)
+        case Index(TupleSet() | UnitSet() | BoolSet() as s):
+            return to_numpy(value, element(s))
+        case Index():
+            return np.int64(value)
+        case Tuple(items):
+            return tuple(to_numpy(v, x) for v, x in zip(value, items, strict=True))
+        case Table():
+            sets, cell = axes(t)
+            if isinstance(cell, Index):
+                cell = element(cell.set)
+            if isinstance(cell, Tuple):
+                return tuple(
+                    to_numpy(_component(value, len(sets), k), table(sets, x))
+                    for k, x in enumerate(cell.items)
+                )
+            dtype = cell.dtype.value if isinstance(cell, Scalar) else "int64"
+            return np.array(value, dtype).reshape([count(s) for s in sets])
+        case TypeVar() | Function() | Text():
+            raise Broken(f"{t!r} has no NumPy form")
+
+
+def _component(value: Value, depth: int, k: int) -> Value:
+    return value[k] if depth == 0 else [_component(v, depth - 1, k) for v in value]
