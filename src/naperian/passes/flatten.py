@@ -1,0 +1,565 @@
+"""Core to AiNF: one binding per operation, in the loops it depends on. core → ainf
+
+    [sum(x[i, j] * y[j, k] for j) for i, k]
+
+    for i<n, k<p, j<m: v0 = mul(x[i, j], y[j, k])
+    for i<n, k<p:      v1 = add over j<m of v0[i, k, j] from 0.0
+    return for i<n, k<p: v1[i, k]
+
+Tables disappear (`values`), reads of them are reads at other indices. A conditional becomes
+guards on the bindings of both sides and a `select`; a loop becomes delays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from naperian import prims, types
+from naperian.ainf.syntax import (
+    Check,
+    Delay,
+    Failure,
+    Guard,
+    Index,
+    Number,
+    Op,
+    Operand,
+    Param,
+    Program,
+    Read,
+    Result,
+    Trips,
+)
+from naperian.ainf.walk import Names, free, number, rewrite, size_of
+from naperian.broken import Broken
+from naperian.core import syntax as core
+from naperian.dtypes import DType
+from naperian.facts import Facts
+from naperian.names import Lit, Var
+from naperian.passes.builder import Builder
+from naperian.passes.narrow import narrow, without_unused_indices
+from naperian.passes.values import (
+    Items,
+    Listed,
+    Row,
+    Truth,
+    Value,
+    components,
+    digits,
+    element,
+    extents,
+    leaves,
+    number_of,
+    ordinal,
+    reshaped,
+    row,
+    substitute,
+)
+from naperian.sizes import ONE, ZERO, Atom, Clamp, Remainder, Size, atom, clamp, size
+from naperian.sizes import substitute as substitute_size
+from naperian.source import Span
+from naperian.types import Fin, Range, Reverse, Set, Type
+
+_LOGIC = ("and", "or", "not")
+_ORDER = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+def flatten(definition: core.Definition) -> Program:
+    """The AiNF of a normalised definition. One result per leaf of its type."""
+    return _Flatten(definition).program()
+
+
+class _Flatten:
+    def __init__(self, definition: core.Definition) -> None:
+        self.definition = definition
+        sizes = definition.sets + definition.sizes
+        self.facts = Facts(tuple(size(v) for v in sizes) + tuple(f for f, _ in definition.facts))
+        self.env: dict[Var, Value] = {}
+        self.scope: tuple[Var, ...] = ()
+        self.guards: tuple[Guard, ...] = ()
+        self.tests: dict[Var, tuple[str, tuple[Operand, ...]]] = {}
+        self.failures: dict[tuple[str, Span], int] = {}
+        # the shapes of parameters may mention scalar parameters: reads of those
+        for p in definition.params:
+            if not isinstance(p.type, types.Table):
+                self.env[p.var] = Read(p.var, ())
+        params = tuple(self.param(p) for p in definition.params)
+        self.b = Builder(definition.name, sizes, params)
+        for p in definition.params:
+            self.env[p.var] = self.open_param(p)
+
+    def program(self) -> Program:
+        for fact, message in self.definition.facts:
+            holds = self.op("ge", (number(self.size(fact)), Lit(0, DType.I64)), DType.BOOL)
+            self.check(holds, message, self.definition.origin)
+        value = self.tabulated(self.expr(self.definition.body))
+        results = []
+        for indices, leaf in leaves(value):
+            operand = self.operand(leaf)
+            results.append(Result(indices, operand, self.b.dtype(operand)))
+        failures = tuple(Failure(message, origin) for message, origin in self.failures)
+        return without_unused_indices(narrow(self.b.program(results, failures)))
+
+    # parameters
+
+    def param(self, p: core.Param) -> Param:
+        sets, cell = types.axes(p.type)
+        shape = tuple(n for s in sets for n in extents(self.set(s)))
+        bound = None
+        if isinstance(cell, types.Index):
+            s = self.set(cell.set)
+            bound = s.high if isinstance(s, Range) else extents(s)[0]
+        return Param(p.var, _dtype(cell), shape, bound)
+
+    def open_param(self, p: core.Param) -> Value:
+        sets, cell = types.axes(p.type)
+        opened = [(s, self.indices(s, "i")) for s in (self.set(s) for s in sets)]
+        at = tuple(i for _, indices in opened for i in indices)
+        read = Read(p.var, tuple(size(i) for i in at))
+        if isinstance(cell, types.Index) and isinstance(cell.set, Range):
+            low = self.size(cell.set.low)
+            if low != ZERO:
+                self.scope = at
+                holds = self.op("ge", (read, number(low)), DType.BOOL)
+                self.check(holds, f"an index in `{p.name}` is too small", self.definition.origin)
+                self.scope = ()
+        value: Value = read
+        for s, indices in reversed(opened):
+            value = Row(s, indices, value)
+        return value
+
+    # sizes and sets, with the variables of core replaced
+
+    def size(self, s: Size) -> Size:
+        def replaced(a: Atom) -> Size | None:
+            return number_of(self.env[a]) if isinstance(a, Var) and a in self.env else None
+
+        return substitute_size(s, replaced)
+
+    def set(self, s: Set) -> Set:
+        match s:
+            case Fin(n):
+                return Fin(self.size(n))
+            case Range(low, high):
+                return Range(self.size(low), self.size(high))
+            case Reverse(inner):
+                return Reverse(self.set(inner))
+            case types.TupleSet(sets):
+                return types.TupleSet(tuple(self.set(x) for x in sets))
+            case _:
+                return s
+
+    def indices(self, s: Set, name: str) -> tuple[Var, ...]:
+        """Fresh indices for the components of a set."""
+        shape = extents(s)
+        if len(shape) == 1:
+            return (self.b.index(shape[0], name),)
+        return tuple(self.b.index(n, f"{name}{k}") for k, n in enumerate(shape))
+
+    def count(self, s: Set) -> Size:
+        """The number of elements, never negative."""
+        product = ONE
+        for n in extents(s):
+            product = product * (n if self.natural(n) else clamp(n, n + 1))
+        return product
+
+    def natural(self, s: Size) -> bool:
+        if all(c >= 0 and all(self.natural_atom(a) for a in m) for m, c in s.terms):
+            return True
+        return self.facts.proves(s)
+
+    def natural_atom(self, a: Atom) -> bool:
+        match a:
+            case Var() | Clamp() | Trips():
+                return True
+            case Remainder(_, below):
+                return self.natural(below)
+            case _:
+                return False
+
+    # making bindings
+
+    def op(
+        self, name: str, args: tuple[Operand, ...], dtype: DType, origin: Span | None = None
+    ) -> Read:
+        made = self.b.op(name, args, dtype, self.guards, origin or self.definition.origin)
+        if name in _LOGIC or name in _ORDER:
+            self.tests[made.var] = (name, args)
+        return made
+
+    def check(self, holds: Operand, message: str, origin: Span) -> None:
+        code = self.failure(message, origin)
+        context = self.b.order(self.b.closed(self.scope))
+        self.b.add(Check(holds, code), context, self.guards, DType.BOOL, origin, Var("check"))
+
+    def failure(self, message: str, origin: Span) -> int:
+        return self.failures.setdefault((message, origin), len(self.failures) + 1)
+
+    def operand(self, value: Value) -> Operand:
+        """A scalar as an operand."""
+        match value:
+            case Number(s):
+                read = s.single
+                if isinstance(read, Read) and self.b.dtype(read) is DType.I64:
+                    return read
+                return value
+            case Read() | Lit():
+                return value
+            case Truth(s):
+                k = s.constant
+                if k is not None:
+                    return Lit(bool(k), DType.BOOL)
+                single = s.single
+                if isinstance(single, Read) and self.b.dtype(single) is DType.BOOL:
+                    return single
+                return self.op("ne", (number(s), Lit(0, DType.I64)), DType.BOOL)
+            case _:
+                raise Broken("a table or tuple is used as a scalar")
+
+    # expressions
+
+    def scalar(self, e: core.Expr) -> Operand:
+        return self.operand(self.expr(e))
+
+    def expr(self, e: core.Expr) -> Value:
+        while True:  # a block's lines are nested to the right: a loop, not recursion
+            match e:
+                case core.Let(var, value, body):
+                    self.env[var] = self.expr(value)
+                    e = body
+                case core.Check(condition, message, then, origin):
+                    self.check(self.scalar(condition), message, origin)
+                    e = then
+                case _:
+                    return self.other(e)
+
+    def other(self, e: core.Expr) -> Value:
+        match e:
+            case core.Ref(var):
+                return self.env[var]
+            case core.Const(lit):
+                return lit
+            case core.Number(s):
+                return number(self.size(s))
+            case core.Pack(items):
+                return Items(tuple(self.expr(x) for x in items))
+            case core.Part(inner, k):
+                whole = self.expr(inner)
+                if not isinstance(whole, Items):
+                    raise Broken("a part of something that is no tuple")
+                return whole.items[k]
+            case core.If(condition, then, otherwise):
+                return self.choice(self.scalar(condition), then, otherwise)
+            case core.For(var, s, body):
+                return self.table(var, self.set(s), body)
+            case core.Literal(s, items):
+                made = tuple(self.expr(x) for x in items)
+                return Listed(self.set(s), made, self.guards)
+            case core.At(table, index, s):
+                at = components(self.set(s), self.expr(index))
+                return self.read(self.expr(table), at)
+            case core.Recast(value, old, new, _):
+                return self.recast(self.expr(value), old, new)
+            case core.Op(name, args, type_, origin):
+                return self.primitive(name, tuple(self.scalar(a) for a in args), type_, origin)
+            case core.Reduce():
+                return self.reduce(e)
+            case core.Loop():
+                return self.loop(e)
+            case core.Scan():
+                return self.scan(e)
+            case core.Checked(value, s, origin):
+                return self.checked(self.scalar(value), self.set(s), origin)
+            case _:
+                raise Broken(f"{type(e).__name__} is left after normalisation")
+
+    def primitive(self, name: str, args: tuple[Operand, ...], type_: Type, origin: Span) -> Operand:
+        dtype = _dtype(type_)
+        if name not in ("cast", "bitcast"):
+            dtype = prims.PRIMITIVES[name].result(dtype)
+        return self.op(name, args, dtype, origin)
+
+    # tables
+
+    def table(self, var: Var, s: Set, body: core.Expr) -> Value:
+        indices = self.indices(s, var.name)
+        self.env[var] = element(s, tuple(size(i) for i in indices))
+        outer = self.scope
+        self.scope = outer + indices
+        cell = self.expr(body)
+        self.scope = outer
+        return row(s, indices, cell)
+
+    def read(self, table: Value, at: tuple[Size, ...]) -> Value:
+        """The element of a table at the components of an index."""
+        match table:
+            case Row(_, indices, cell):
+                return substitute(cell, dict(zip(indices, at, strict=True)))
+            case Items(items):
+                return Items(tuple(self.read(x, at) for x in items))
+            case Listed(s, items):
+                k = ordinal(extents(s), at).constant
+                if k is not None and 0 <= k < len(items):
+                    return items[k]
+                return self.read(self.tabulated(table), at)
+            case _:
+                raise Broken("an index into something that is no table")
+
+    def tabulated(self, value: Value) -> Value:
+        """A value without literal tables: they become a choice by index."""
+        match value:
+            case Listed(s, items):
+                if value.row is None:
+                    here, self.guards = self.guards, value.guards
+                    indices = self.indices(s, "k")
+                    k = ordinal(extents(s), tuple(size(i) for i in indices))
+                    chosen = self.tabulated(items[-1]) if items else Lit(0, DType.I64)
+                    for at in reversed(range(len(items) - 1)):
+                        args = (number(k), Lit(at, DType.I64))
+                        is_it = self.op("eq", args, DType.BOOL)
+                        chosen = self.select(is_it, self.tabulated(items[at]), chosen)
+                    value.row = row(s, indices, chosen)
+                    self.guards = here
+                return value.row
+            case Items(items):
+                return Items(tuple(self.tabulated(x) for x in items))
+            case Row(s, indices, cell):
+                return row(s, indices, self.tabulated(cell))
+            case _:
+                return value
+
+    def recast(self, value: Value, old: tuple[Set, ...], new: tuple[Set, ...]) -> Value:
+        before = [self.set(s) for s in old]
+        after = [(s, self.indices(s, "i")) for s in (self.set(s) for s in new)]
+        at = reshaped(
+            tuple(n for s in before for n in extents(s)),
+            tuple(n for s, _ in after for n in extents(s)),
+            tuple(size(i) for _, indices in after for i in indices),
+        )
+        for s in before:
+            k = len(extents(s))
+            value = self.read(value, at[:k])
+            at = at[k:]
+        for s, indices in reversed(after):
+            value = row(s, indices, value)
+        return value
+
+    def checked(self, value: Operand, s: Set, origin: Span) -> Value:
+        n = self.count(s)
+        message = "index {value} is out of range for size {size}"
+        op = Op("checked", (value, number(n)), self.failure(message, origin))
+        context = self.b.order(self.b.closed(self.scope))
+        made = self.b.add(op, context, self.guards, DType.I64, origin)
+        return element(s, digits(extents(s), atom(made)))
+
+    # choice
+
+    def choice(self, condition: Operand, then: core.Expr, otherwise: core.Expr) -> Value:
+        known = next((g.holds for g in self.guards if g.operand == condition), None)
+        if isinstance(condition, Lit):
+            known = bool(condition.value)
+        if known is not None:
+            return self.expr(then if known else otherwise)
+        outer = self.guards
+        self.guards = outer + tuple(self.guard(condition, True))
+        yes = self.expr(then)
+        self.guards = outer + tuple(self.guard(condition, False))
+        no = self.expr(otherwise)
+        self.guards = outer
+        return self.select(condition, yes, no)
+
+    def guard(self, condition: Operand, holds: bool) -> Iterator[Guard]:
+        """A condition as guards: conjunctions fall apart, comparisons of sizes state facts."""
+        name = ""
+        args: tuple[Operand, ...] = ()
+        if isinstance(condition, Read) and condition.var in self.tests:
+            name, args = self.tests[condition.var]
+            context = self.b.contexts[condition.var]
+            names: Names = dict(zip(context, condition.at, strict=True))
+            args = tuple(rewrite(a, names) for a in args)
+        if name == "not":
+            yield from self.guard(args[0], not holds)
+        elif (name, holds) in (("and", True), ("or", False)):
+            for a in args:
+                yield from self.guard(a, holds)
+        elif name in _ORDER and all(self.b.dtype(a) is DType.I64 for a in args):
+            facts = _facts(name, size_of(args[0]), size_of(args[1]), holds)
+            for fact in facts or (None,):
+                yield Guard(condition, holds, fact)
+        else:
+            yield Guard(condition, holds)
+
+    def select(self, condition: Operand, yes: Value, no: Value) -> Value:
+        """One of two values of the same type."""
+        if isinstance(yes, Items) and isinstance(no, Items):
+            pairs = zip(yes.items, no.items, strict=True)
+            return Items(tuple(self.select(condition, y, n) for y, n in pairs))
+        if isinstance(yes, Listed) and isinstance(no, Listed):
+            pairs = zip(yes.items, no.items, strict=True)
+            made = tuple(self.select(condition, y, n) for y, n in pairs)
+            return Listed(yes.set, made, self.guards)
+        if isinstance(yes, Row | Listed):
+            indices = self.indices(yes.set, "i")
+            at = tuple(size(i) for i in indices)
+            cell = self.select(condition, self.read(yes, at), self.read(no, at))
+            return row(yes.set, indices, cell)
+        y, n = self.operand(yes), self.operand(no)
+        return y if y == n else self.op("select", (condition, y, n), self.b.dtype(y))
+
+    # reductions and loops
+
+    def reduce(self, e: core.Reduce) -> Value:
+        s = self.set(e.set)
+        best = e.monoid in ("argmin", "argmax")
+        shape = extents(s)
+        if best and len(shape) != 1:
+            over: tuple[Var, ...] = (self.b.index(self.count(s), e.var.name),)
+            at = digits(shape, size(over[0]))
+        else:
+            over = self.indices(s, e.var.name)
+            at = tuple(size(i) for i in over)
+        init = Lit(0, DType.I64) if best else self.scalar(e.init)
+        self.env[e.var] = element(s, at)
+        outer = self.scope
+        self.scope = outer + over
+        value = self.scalar(e.value)
+        self.scope = outer
+        dtype = DType.I64 if best else _dtype(e.type)
+        made = self.b.reduce(e.monoid, init, ((over, value, ()),), dtype, self.guards, e.origin)
+        return element(s, digits(shape, atom(made))) if best else made
+
+    def loop(self, e: core.Loop) -> Value:
+        total = None if e.set is None else self.count(self.set(e.set))
+        values, time = self.rounds(e, total, e.condition)
+        if e.condition is None and total is not None:
+            last = total
+        else:
+            inside = self.b.order(self.b.closures[time] - {time})
+            last = atom(Trips(time, tuple((i, size(i)) for i in inside)))
+        values = [substitute(v, {time: last}) for v in values]
+        return values[0] if len(values) == 1 else Items(tuple(values))
+
+    def scan(self, e: core.Scan) -> Value:
+        s = self.set(e.set)
+        values, time = self.rounds(e, self.count(s), None)
+        indices = self.indices(s, e.time.name)
+        at = ordinal(extents(s), tuple(size(i) for i in indices))
+        names = {time: at if e.exclusive else at + 1}
+        rows = [row(s, indices, substitute(v, names)) for v in values]
+        return rows[0] if len(rows) == 1 else Items(tuple(rows))
+
+    def rounds(
+        self, e: core.Loop | core.Scan, total: Size | None, condition: core.Expr | None
+    ) -> tuple[list[Value], Var]:
+        """The delays of a loop: the carried values as they are at its time index, and that."""
+        starts = [self.tabulated(self.expr(c.start)) for c in e.carried]
+        name = e.time.name if e.time is not None else "t"
+        around = self.b.order(self.b.closed((*self.scope, *_free_guards(self.guards))))
+        time = self.b.index(total, name, around if condition is not None else ())
+        values = []
+        slots: list[int] = []
+        for c in e.carried:
+            value = self.carried(c.type, c.var.name, around, (), time)
+            for axes, leaf in leaves(value):
+                assert isinstance(leaf, Read)
+                last = self.b.index(None if total is None else total + 1, name)
+                context = self.b.order(self.b.closed((*around, *axes)))
+                slots.append(len(self.b.bindings))
+                self.b.add(
+                    Delay(time, last, Lit(0, DType.I64), Lit(0, DType.I64)),
+                    (*context, last),
+                    self.guards,
+                    self.b.dtypes[leaf.var],
+                    e.origin,
+                    leaf.var,
+                )
+            self.env[c.var] = value
+            values.append(value)
+        if e.time is not None and e.set is not None:
+            s = self.set(e.set)
+            self.env[e.time] = element(s, digits(extents(s), size(time)))
+        outer = self.scope
+        self.scope = (*outer, time)
+        if condition is not None:
+            again = self.scalar(condition)
+            self.b.indices[time] = Index(total, again, name)
+        body = self.tabulated(self.expr(e.body))
+        self.scope = outer
+        nexts = [body] if len(values) == 1 else body.items if isinstance(body, Items) else ()
+        places = iter(slots)
+        for value, start, following in zip(values, starts, nexts, strict=True):
+            firsts, afters = self.along(value, start), self.along(value, following)
+            for first, after in zip(firsts, afters, strict=True):
+                k = next(places)
+                old = self.b.bindings[k]
+                assert isinstance(old.prim, Delay)
+                self.b.bindings[k] = replace(old, prim=replace(old.prim, init=first, next=after))
+        return values, time
+
+    def carried(
+        self, t: Type, name: str, around: tuple[Var, ...], axes: tuple[Var, ...], time: Var
+    ) -> Value:
+        """What a carried variable is at the time index: reads of delays, one for each leaf."""
+        match t:
+            case types.Tuple(items):
+                parts = tuple(self.carried(x, name, around, axes, time) for x in items)
+                return Items(parts)
+            case types.Table(s, cell):
+                inner = self.set(s)
+                indices = self.indices(inner, "i")
+                value = self.carried(cell, name, around, axes + indices, time)
+                return row(inner, indices, value)
+            case _:
+                var = Var(name)
+                self.b.dtypes[var] = _dtype(t)
+                context = self.b.order(self.b.closed((*around, *axes)))
+                return Read(var, tuple(size(i) for i in (*context, time)))
+
+    def along(self, like: Value, value: Value) -> Iterator[Operand]:
+        """The scalars of `value` at the indices of the leaves of `like`, in the same order."""
+        match like:
+            case Items(items):
+                for k, x in enumerate(items):
+                    if not isinstance(value, Items):
+                        raise Broken("a loop changes the type of what it carries")
+                    yield from self.along(x, value.items[k])
+            case Row(_, indices, cell):
+                yield from self.along(cell, self.read(value, tuple(size(i) for i in indices)))
+            case _:
+                yield self.operand(value)
+
+
+def _dtype(t: Type) -> DType:
+    match t:
+        case types.Scalar(dtype):
+            return dtype
+        case types.Index():
+            return DType.I64
+        case _:
+            raise Broken(f"{types.show_type(t)} is no scalar type")
+
+
+def _free_guards(guards: tuple[Guard, ...]) -> Iterator[Var]:
+    for g in guards:
+        yield from free(g.operand)
+
+
+def _facts(name: str, a: Size, b: Size, holds: bool) -> tuple[Size, ...]:
+    """What is not negative when `a name b` is `holds`."""
+    match name if holds else _OPPOSITE[name]:
+        case "lt":
+            return (b - a - 1,)
+        case "le":
+            return (b - a,)
+        case "gt":
+            return (a - b - 1,)
+        case "ge":
+            return (a - b,)
+        case "eq":
+            return (a - b, b - a)
+        case _:
+            return ()
+
+
+_OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}

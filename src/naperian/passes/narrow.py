@@ -1,0 +1,232 @@
+"""The least contexts. ainf → ainf
+
+    for i<n, u<T+1: h = delay over t<T from 0.0 next v[i, t]          h[u], v[t]: nothing in
+    for i<n, t<T:   v = add(h[i, t], 1.0)                      ⟶      the loop depends on i
+
+Contexts are computed from operands as bindings are made, but a delay's must be known before its
+loop's body exists: it starts out with every index in scope. The indices really needed are the
+least solution of "what an operand depends on, I depend on"; the rest go. This is how a whole
+loop leaves the loop around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Delay,
+    Index,
+    Number,
+    Operand,
+    Program,
+    Read,
+    Result,
+    Trips,
+)
+from naperian.ainf.walk import (
+    is_reduction,
+    map_guards,
+    map_prim,
+    operands,
+    stops,
+    variables,
+)
+from naperian.names import Var
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, substitute
+
+
+def narrow(program: Program) -> Program:
+    """The program with no index in a context that nothing there depends on."""
+    if not any(isinstance(b.prim, Delay) for b in program.bindings):
+        return program
+    return _Narrow(program).result()
+
+
+def without_unused_indices(program: Program) -> Program:
+    """The program with only the indices that something still runs over."""
+    used: set[Var] = set()
+    for b in program.bindings:
+        used.update(b.context)
+        match b.prim:
+            case Accumulate(_, _, entries):
+                for e in entries:
+                    used.update(e.over)
+            case Delay(time):
+                used.add(time)
+            case _:
+                pass
+    for r in program.results:
+        used.update(r.indices)
+    for i in reversed(program.indices):  # extents mention earlier indices
+        extent = program.indices[i].extent
+        if i in used and extent is not None:
+            used.update(variables(extent))
+    return replace(program, indices={i: x for i, x in program.indices.items() if i in used})
+
+
+class _Narrow:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.contexts = {b.var: b.context for b in program.bindings}
+        self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
+        self.open: dict[Var, set[Var]] = {}  # an index with what its extent and condition need
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for i in program.indices:
+                self.open_index(i)
+            for b in program.bindings:
+                self.grow(self.needs[b.var], self.binding(b))
+
+    def grow(self, known: set[Var], found: Iterable[Var]) -> None:
+        before = len(known)
+        known.update(found)
+        self.changed = self.changed or len(known) > before
+
+    def open_index(self, i: Var) -> None:
+        index = self.program.indices[i]
+        found = {i}
+        if index.extent is not None:
+            found |= self.size(index.extent)
+        if index.condition is not None:
+            self.open.setdefault(i, {i})
+            found |= self.operand(index.condition)
+        self.grow(self.open.setdefault(i, set()), found)
+
+    def binding(self, b: Binding) -> set[Var]:
+        out: set[Var] = set()
+        for g in b.guards:
+            out |= self.operand(g.operand)
+        if stops(b.prim):
+            for i in b.context:
+                out |= self.open[i]
+            return out
+        match b.prim:
+            case Accumulate(_, init, entries):
+                out |= self.operand(init)
+                if not is_reduction(b.context, b.prim):
+                    for i in b.context:
+                        out |= self.open[i]
+                for e in entries:
+                    inner = self.operand(e.value)
+                    for g in e.guards:
+                        inner |= self.operand(g.operand)
+                    for i in e.over:
+                        inner |= self.open[i]
+                    out |= inner - set(e.over)
+            case Delay(time, index, init, next):
+                out |= self.open[index] | self.operand(init)
+                out |= (self.operand(next) | self.open[time]) - {time}
+            case _:
+                for o in operands(b.prim):
+                    out |= self.operand(o)
+        return out
+
+    def operand(self, o: Operand) -> set[Var]:
+        match o:
+            case Read():
+                return self.read(o)
+            case Number(value):
+                return self.size(value)
+            case _:
+                return set()
+
+    def read(self, r: Read) -> set[Var]:
+        out: set[Var] = set()
+        for e in self.kept(r):
+            out |= self.size(e)
+        return out
+
+    def kept(self, r: Read) -> tuple[Size, ...]:
+        """The indices of a read that matter."""
+        if r.var not in self.contexts:
+            return r.at
+        needs = self.needs[r.var]
+        return tuple(e for i, e in zip(self.contexts[r.var], r.at, strict=True) if i in needs)
+
+    def size(self, s: Size) -> set[Var]:
+        out: set[Var] = set()
+        for m, _ in s.terms:
+            for a in m:
+                out |= self.atom(a)
+        return out
+
+    def atom(self, a: Atom) -> set[Var]:
+        match a:
+            case Var():
+                return self.open.get(a, set())
+            case Read():
+                return self.read(a)
+            case Trips(time, at):
+                out: set[Var] = set()
+                for i, e in at:
+                    if i in self.open[time]:
+                        out |= self.size(e)
+                return out
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                return self.size(x) | self.size(y)
+            case _:
+                return set()
+
+    # the program again, with less
+
+    def result(self) -> Program:
+        p = self.program
+        f, g = self.new_operand, self.new_size
+        indices = {
+            i: Index(
+                None if x.extent is None else g(x.extent),
+                None if x.condition is None else f(x.condition),
+                x.name,
+            )
+            for i, x in p.indices.items()
+        }
+        bindings = tuple(self.new_binding(b) for b in p.bindings)
+        results = tuple(Result(r.indices, f(r.value), r.dtype) for r in p.results)
+        return replace(p, indices=indices, bindings=bindings, results=results)
+
+    def new_binding(self, b: Binding) -> Binding:
+        needs = self.needs[b.var]
+        prim = map_prim(b.prim, self.new_operand, self.new_size)
+        if isinstance(prim, Accumulate):
+            prim = replace(
+                prim,
+                entries=tuple(
+                    replace(
+                        e,
+                        at=tuple(x for i, x in zip(b.context, e.at, strict=True) if i in needs),
+                    )
+                    for e in prim.entries
+                ),
+            )
+        return replace(
+            b,
+            context=tuple(i for i in b.context if i in needs),
+            guards=map_guards(b.guards, self.new_operand, self.new_size),
+            prim=prim,
+        )
+
+    def new_operand(self, o: Operand) -> Operand:
+        match o:
+            case Read(var):
+                return Read(var, tuple(self.new_size(e) for e in self.kept(o)))
+            case Number(value):
+                return Number(self.new_size(value))
+            case _:
+                return o
+
+    def new_size(self, s: Size) -> Size:
+        return substitute(s, self.new_atom)
+
+    def new_atom(self, a: Atom) -> Size | None:
+        match a:
+            case Read(var):
+                return atom(Read(var, tuple(self.new_size(e) for e in self.kept(a))))
+            case Trips(time, at):
+                kept = tuple((i, self.new_size(e)) for i, e in at if i in self.open[time])
+                return atom(Trips(time, kept))
+            case _:
+                return None
