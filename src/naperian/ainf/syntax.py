@@ -89,7 +89,7 @@ class Op:
 
     cast     convert the operand to the binding's dtype, as `prims.convert`
     bitcast  the same bits as the binding's dtype
-    copy     the operand itself (only where a result or a delay needs a binding)
+    copy     the operand itself (only where a result, a delay or a guard needs a binding)
     checked  (k, n): k if 0 <= k < n, else the run stops with the index error `code`
     """
 

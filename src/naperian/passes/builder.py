@@ -221,6 +221,16 @@ class Builder:
             case _:
                 return True
 
+    def extent(self, i: Var) -> Size | None:
+        """The extent of an index, if it is one and has one."""
+        return self.indices[i].extent if i in self.indices else None
+
+    def shape(self, var: Var) -> tuple[Size | None, ...]:
+        """The extents of what a binding or parameter ranges over, in its own indices."""
+        if var in self.shapes:
+            return self.shapes[var]
+        return tuple(self.extent(i) for i in self.contexts[var])
+
     def dtype(self, o: Operand) -> DType:
         return dtype_of(o, self.dtypes)
 

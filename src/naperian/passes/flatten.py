@@ -31,13 +31,13 @@ from naperian.ainf.syntax import (
     Result,
     Trips,
 )
-from naperian.ainf.walk import Names, free, number, rewrite, size_of
+from naperian.ainf.walk import Names, atoms, free, number, rewrite, size_of, variables
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
-from naperian.passes.builder import Builder
+from naperian.passes.builder import Builder, Guards
 from naperian.passes.narrow import narrow, without_unused_indices
 from naperian.passes.values import (
     Items,
@@ -77,7 +77,7 @@ class _Flatten:
         self.facts = Facts(tuple(size(v) for v in sizes) + tuple(f for f, _ in definition.facts))
         self.env: dict[Var, Value] = {}
         self.scope: tuple[Var, ...] = ()
-        self.guards: tuple[Guard, ...] = ()
+        self.guards: Guards = ()
         self.tests: dict[Var, tuple[str, tuple[Operand, ...]]] = {}
         self.failures: dict[tuple[str, Span], int] = {}
         # the shapes of parameters may mention scalar parameters: reads of those
@@ -311,16 +311,17 @@ class _Flatten:
         match value:
             case Listed(s, items):
                 if value.row is None:
-                    here, self.guards = self.guards, value.guards
+                    outer, self.guards = self.guards, value.guards
                     indices = self.indices(s, "k")
                     k = ordinal(extents(s), tuple(size(i) for i in indices))
                     chosen = self.tabulated(items[-1]) if items else Lit(0, DType.I64)
                     for at in reversed(range(len(items) - 1)):
                         args = (number(k), Lit(at, DType.I64))
                         is_it = self.op("eq", args, DType.BOOL)
-                        chosen = self.select(is_it, self.tabulated(items[at]), chosen)
+                        it, here = self.tabulated(items[at]), self.guards
+                        chosen = self.select(is_it, it, chosen, here, here)
                     value.row = row(s, indices, chosen)
-                    self.guards = here
+                    self.guards = outer
                 return value.row
             case Items(items):
                 return Items(tuple(self.tabulated(x) for x in items))
@@ -347,7 +348,7 @@ class _Flatten:
 
     def checked(self, value: Operand, s: Set, origin: Span) -> Value:
         n = self.count(s)
-        message = "index {value} is out of range for size {size}"
+        message = "index {value} is out of range for an axis of size {size}"
         op = Op("checked", (value, number(n)), self.failure(message, origin))
         context = self.b.order(self.b.closed(self.scope))
         made = self.b.add(op, context, self.guards, DType.I64, origin)
@@ -362,12 +363,14 @@ class _Flatten:
         if known is not None:
             return self.expr(then if known else otherwise)
         outer = self.guards
-        self.guards = outer + tuple(self.guard(condition, True))
+        where = outer + tuple(self.guard(condition, True))
+        elsewhere = outer + tuple(self.guard(condition, False))
+        self.guards = where
         yes = self.expr(then)
-        self.guards = outer + tuple(self.guard(condition, False))
+        self.guards = elsewhere
         no = self.expr(otherwise)
         self.guards = outer
-        return self.select(condition, yes, no)
+        return self.select(condition, yes, no, where, elsewhere)
 
     def guard(self, condition: Operand, holds: bool) -> Iterator[Guard]:
         """A condition as guards: conjunctions fall apart, comparisons of sizes state facts."""
@@ -390,22 +393,49 @@ class _Flatten:
         else:
             yield Guard(condition, holds)
 
-    def select(self, condition: Operand, yes: Value, no: Value) -> Value:
-        """One of two values of the same type."""
+    def select(
+        self, condition: Operand, yes: Value, no: Value, where: Guards, elsewhere: Guards
+    ) -> Value:
+        """One of two values of the same type, the first made under the guards `where`."""
         if isinstance(yes, Items) and isinstance(no, Items):
             pairs = zip(yes.items, no.items, strict=True)
-            return Items(tuple(self.select(condition, y, n) for y, n in pairs))
+            return Items(tuple(self.select(condition, y, n, where, elsewhere) for y, n in pairs))
         if isinstance(yes, Listed) and isinstance(no, Listed):
             pairs = zip(yes.items, no.items, strict=True)
-            made = tuple(self.select(condition, y, n) for y, n in pairs)
+            made = tuple(self.select(condition, y, n, where, elsewhere) for y, n in pairs)
             return Listed(yes.set, made, self.guards)
         if isinstance(yes, Row | Listed):
             indices = self.indices(yes.set, "i")
             at = tuple(size(i) for i in indices)
-            cell = self.select(condition, self.read(yes, at), self.read(no, at))
-            return row(yes.set, indices, cell)
-        y, n = self.operand(yes), self.operand(no)
-        return y if y == n else self.op("select", (condition, y, n), self.b.dtype(y))
+            y, n = self.read(yes, at), self.read(no, at)
+            return row(yes.set, indices, self.select(condition, y, n, where, elsewhere))
+        chosen = self.arm(yes, where)
+        other = self.arm(no, elsewhere)
+        if chosen == other:
+            return chosen
+        return self.op("select", (condition, chosen, other), self.b.dtype(chosen))
+
+    def arm(self, value: Value, guards: Guards) -> Operand:
+        """A side of a choice as an operand that may be read on the other side, too: a read that
+        is in range only here becomes a guarded binding."""
+        operand = self.operand(value)
+        if all(self.in_range(a) for a in atoms(operand) if isinstance(a, Read)):
+            return operand
+        return self.b.op("copy", (operand,), self.b.dtype(operand), guards)
+
+    def in_range(self, r: Read) -> bool:
+        for e, n in zip(r.at, self.b.shape(r.var), strict=True):
+            i = e.single
+            if n is None or (isinstance(i, Var) and self.b.extent(i) == n):
+                continue
+            facts = self.facts
+            for v in variables(e):
+                limit = self.b.extent(v)
+                if limit is not None:
+                    facts = facts.and_(size(v), limit - 1 - size(v))
+            if not (facts.proves(e) and facts.proves(n - 1 - e)):
+                return False
+        return True
 
     # reductions and loops
 
@@ -540,7 +570,7 @@ def _dtype(t: Type) -> DType:
             raise Broken(f"{types.show_type(t)} is no scalar type")
 
 
-def _free_guards(guards: tuple[Guard, ...]) -> Iterator[Var]:
+def _free_guards(guards: Guards) -> Iterator[Var]:
     for g in guards:
         yield from free(g.operand)
 
