@@ -118,7 +118,7 @@ def _lgamma(x: float) -> float:
 
 
 def _gamma(x: float) -> float:
-    if x == 0:
+    if abs(x) < 5e-309:  # 1/x overflows, with its sign
         return math.copysign(math.inf, x)
     return math.gamma(x)
 

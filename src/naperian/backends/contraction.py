@@ -99,9 +99,7 @@ def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
 
 def _stride(offset: Size, v: Var) -> Size:
     """The factor of a loop variable."""
-    return Size(
-        tuple((tuple(a for a in m if a != v), c) for m, c in offset.terms if v in m)
-    )
+    return Size(tuple((tuple(a for a in m if a != v), c) for m, c in offset.terms if v in m))
 
 
 def _constant(offset: Size, vanish: set[Var]) -> Size:
@@ -124,9 +122,7 @@ def _longest_run(loops: _Loops, *offsets: Size) -> _Loops:
     """The neighbouring loops that are one loop in both operands, the most iterations of all."""
     runs: list[_Loops] = []
     for v, extent in loops:
-        if runs and all(
-            _stride(o, runs[-1][-1][0]) == _stride(o, v) * extent for o in offsets
-        ):
+        if runs and all(_stride(o, runs[-1][-1][0]) == _stride(o, v) * extent for o in offsets):
             runs[-1] = (*runs[-1], (v, extent))
         else:
             runs.append(((v, extent),))

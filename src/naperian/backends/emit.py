@@ -24,7 +24,6 @@ from naperian.backends.frame import Frame, Module, Nest, Place, strides
 from naperian.backends.indexing import element, load, number, offset, store
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
 from naperian.backends.target import Target, host
-from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -224,12 +223,13 @@ def _counted(
     frame.polled -= polls
     if group is not None:
         frame.groups.pop()
-    code.lines[start] += (
-        f"\n  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{code.block} ]"
-    )
+    code.lines[start] += f"\n  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{code.block} ]"
     code.put(f"{after} = add nsw i64 {index}, 1")
     code.branch(
-        code.let(f"icmp slt i64 {after}, {high}"), body, done, f", !llvm.loop !{_hints(frame, s, group)}"
+        code.let(f"icmp slt i64 {after}, {high}"),
+        body,
+        done,
+        f", !llvm.loop !{_hints(frame, s, group)}",
     )
     code.begin(done)
 
@@ -446,9 +446,7 @@ def _parallel(frame: Frame, s: Loop) -> None:
     child.code.put("ret i64 0")
     assert child.nest is not None
     child.nest.close(module)
-    child.finish(
-        f"define internal i64 {name}(ptr %env, i64 %low, i64 %high, i64 %chunk) noinline"
-    )
+    child.finish(f"define internal i64 {name}(ptr %env, i64 %low, i64 %high, i64 %chunk) noinline")
 
     count = len(child.captured)
     env = code.first(f"alloca [{count + 3} x i64], align 8")
@@ -558,9 +556,7 @@ def _outside(frame: Frame, a: Atom) -> bool:
 # --- the other statements -----------------------------------------------------------------------
 
 
-def _when(
-    frame: Frame, condition: Expr, then: Sequence[Stmt], otherwise: Sequence[Stmt]
-) -> None:
+def _when(frame: Frame, condition: Expr, then: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
     code = frame.code
     yes, no, join = code.label("then"), code.label("else"), code.label("join")
     code.branch(expression(frame, condition), yes, no if otherwise else join)
@@ -581,17 +577,13 @@ def _fail(frame: Frame, condition: Expr, number: int, values: tuple[Expr, ...]) 
     code.branch(expression(frame, condition), bad, fine, rarely)
     code.begin(bad)
     with frame.scope():
-        words = [
-            as_word(frame, expression(frame, e), dtype_of(frame, e)) for e in values[:4]
-        ]
+        words = [as_word(frame, expression(frame, e), dtype_of(frame, e)) for e in values[:4]]
     words += ["0"] * (4 - len(words))
     error = frame.error()
     if frame.parent:
         frame.module.definitions["@nap.report"] = _REPORT
         rest = ", ".join(f"i64 {w}" for w in words)
-        code.put(
-            f"call void @nap.report(ptr %env, ptr {error}, i64 %chunk, i64 {number}, {rest})"
-        )
+        code.put(f"call void @nap.report(ptr %env, ptr {error}, i64 %chunk, i64 {number}, {rest})")
     else:
         for k, word in enumerate(words):
             at = code.let(f"getelementptr i64, ptr {error}, i64 {k}")
@@ -662,7 +654,11 @@ def _contract(frame: Frame, s: Contract) -> None:
     operands = []
     for v, base, first, second in (p.out, p.left, p.right):
         pointer = element(frame, frame.place(v), base)
-        operands += [f"ptr {pointer}", f"i64 {number(frame, first)}", f"i64 {number(frame, second)}"]
+        operands += [
+            f"ptr {pointer}",
+            f"i64 {number(frame, first)}",
+            f"i64 {number(frame, second)}",
+        ]
     sizes = [f"i64 {number(frame, n)}" for n in (p.rows, p.columns, p.inner)]
     args = ", ".join([*sizes, *operands, f"i64 {int(p.accumulate)}"])
     symbol = f"nap_contract_f{p.dtype.bits}"

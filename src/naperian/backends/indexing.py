@@ -43,9 +43,7 @@ def element(frame: Frame, place: Place, offset: Size) -> Value:
     type = MEMORY[place.buffer.dtype]
     for terms in _by_depth(frame, offset):
         step = _sum(frame, "", terms)
-        pointer = frame.once(
-            (pointer, step), f"getelementptr {type}, ptr {pointer}, i64 {step}"
-        )
+        pointer = frame.once((pointer, step), f"getelementptr {type}, ptr {pointer}, i64 {step}")
     constant = offset.offset
     if constant:
         pointer = frame.once(
@@ -127,9 +125,7 @@ def _atom_depth(frame: Frame, a: Atom) -> int:
         case Var():
             return frame.depth if frame.mutable(a) else frame.depths.get(a, 0)
         case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-            return max(
-                (_atom_depth(frame, b) for e in (x, y) for b in e.atoms()), default=0
-            )
+            return max((_atom_depth(frame, b) for e in (x, y) for b in e.atoms()), default=0)
         case _:
             return frame.depth
 
@@ -156,16 +152,14 @@ def _atom(frame: Frame, a: Atom) -> Value:
             if dtype.bits == 64:
                 return value
             extend = "sext" if dtype.is_signed else "zext"
-            return _operation(
-                frame, ("wide", value), f"{extend} {REGISTER[dtype]} {value} to i64"
-            )
+            return frame.once(("wide", value), f"{extend} {REGISTER[dtype]} {value} to i64")
         case Load(buffer, at):
             value = load(frame, buffer, at)
             return as_integer(frame, value, _dtype(frame, buffer))
         case Clamp(x, extent):
             value, last = number(frame, x), number(frame, extent - 1)
-            low = _operation(
-                frame, ("min", value, last), f"call i64 @llvm.smin.i64(i64 {value}, i64 {last})"
+            low = frame.once(
+                ("min", value, last), f"call i64 @llvm.smin.i64(i64 {value}, i64 {last})"
             )
             return frame.once(("max", low), f"call i64 @llvm.smax.i64(i64 {low}, i64 0)")
         case Quotient(x, y):

@@ -74,9 +74,7 @@ def _rarely(name: str, when: Flag, otherwise: Real, *args: Real) -> Real:
     called = _called(name, *args)
     code.jump(done)
     code.begin(done)
-    merged = code.let(
-        f"phi {f.type} [ {otherwise.value}, %{before} ], [ {called.value}, %{slow} ]"
-    )
+    merged = code.let(f"phi {f.type} [ {otherwise.value}, %{before} ], [ {called.value}, %{slow} ]")
     return Real(f, merged)
 
 
@@ -153,7 +151,7 @@ def exp2(x: Real) -> Real:
 @_function("expm1")
 def expm1(x: Real) -> Real:
     f = x.f
-    _, k, r = _reduced(x.at_most(f.pick(711.0, 90.0)).at_least(f.pick(-45.0, -20.0)))
+    _, k, r = _reduced(x.at_most(f.pick(709.9, 88.9)).at_least(f.pick(-45.0, -20.0)))
     # twice (2^(n-1)·(e^r - 1) + (2^(n-1) - 1/2)): 2^n itself may overflow
     half = f.power(k - 1)
     y = 2.0 * half.mad(_expm1_reduced(r), half - 0.5)
@@ -497,10 +495,10 @@ def _log_extended(x: Real) -> tuple[Real, Real]:
     """ln x as an unevaluated sum, to about 2^-66, for a positive number."""
     k, m = _split(x)
     f = m - 1.0
-    two = m + 1.0
+    two = 2.0 + f
     s = f / two
     # what the sum and the division lost
-    s_low = (s.fma(-two, f) - s * (1.0 - (two - m))) / two
+    s_low = (s.fma(-two, f) - s * (f - (two - 2.0))) / two
     z = s * s
     z_low = s.fma(s, -z) + 2.0 * s * s_low
     # ln m = 2s·(1 + z·t), t = 1/3 + z·TAIL(z)
@@ -533,16 +531,18 @@ def pow(x: Real, y: Real) -> Real:
     high, low = _log_extended(a)
     exponent = y.at_most(2.0**66).at_least(-(2.0**66))
     h = exponent * high
-    r = _exp(h, low=exponent.fma(high, -h) + exponent * low)
+    rest = exponent.fma(high, -h) + exponent * low
+    r = _exp(h, low=(h.abs() < 750.0).choose(rest, 0.0))
     # |x|^y at the edges
     edge = a.is_(0.0) | a.is_(inf) | y.abs().is_(inf)
     grows = ~((a > 1.0) ^ (y > 0.0))
-    r = (edge & ~y.is_nan() & ~x.is_nan()).choose(grows.choose(inf, 0.0), r)
+    r = edge.choose(grows.choose(inf, 0.0), r)
     whole = y.floor().is_(y)
     odd = whole & (0.5 * y).floor().is_not(0.5 * y)
     r = (x.negative() & odd).choose(-r, r)
     r = ((x < 0.0) & (a < inf) & ~whole).choose(nan, r)
     r = (a.is_(1.0) & y.abs().is_(inf)).choose(1.0, r)
+    r = (x.is_nan() | y.is_nan()).choose(nan, r)
     return (x.is_(1.0) | y.is_(0.0)).choose(1.0, r)
 
 

@@ -51,9 +51,7 @@ def kept(names: list[str]) -> str:
 def _vector(name: str, arity: int, lanes: int) -> str:
     v = f"<{lanes} x double>"
     params = ", ".join(f"{v} %x{k}" for k in range(arity))
-    elements = "".join(
-        f"  %e{k} = extractelement {v} %x{k}, i32 %i\n" for k in range(arity)
-    )
+    elements = "".join(f"  %e{k} = extractelement {v} %x{k}, i32 %i\n" for k in range(arity))
     args = ", ".join(f"double %e{k}" for k in range(arity))
     return f"""\
 define internal {v} @nap.rare.{name}.{lanes}({params}, <{lanes} x i1> %mask) \

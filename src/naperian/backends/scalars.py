@@ -41,7 +41,7 @@ def dtype_of(frame: Frame, e: Expr) -> DType:
             return frame.dtype(v)
         case Number():
             return DType.I64
-        case Load(buffer, at):
+        case Load(buffer):
             buffers = frame.module.program.buffers
             known = next((b.dtype for b in buffers if b.var == buffer), None)
             return known or frame.place(buffer).buffer.dtype
@@ -60,6 +60,8 @@ def apply(
             return code.let(f"bitcast {t} {args[0]} to {REGISTER[result]}")
         case "select":
             return code.let(f"select i1 {args[0]}, {t} {args[1]}, {t} {args[2]}")
+        case _:
+            pass
     if PRIMITIVES[name].kind in (Kind.COMPARE, Kind.EQUAL):
         return _compare(code, name, operand, args)
     if operand.is_float:
