@@ -110,7 +110,7 @@ def test_check_prints_signatures_or_diagnostics(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = nap(capsys, "check", "one.nap")
-    assert (code, out, err) == (0, "answer : () -> Int\n", "")
+    assert (code, out, err) == (0, "answer : Int\n", "")
     code, out, err = nap(capsys, "check", "bad.nap")
     assert (code, out) == (1, "")
     assert err.startswith("error[N0")
@@ -118,7 +118,7 @@ def test_check_prints_signatures_or_diagnostics(
     code, out, _ = nap(capsys, "check", "one.nap", "bad.nap", "--json")
     good, bad = json.loads(out)
     assert code == 1
-    assert good["types"] == {"answer": "() -> Int"}
+    assert good["types"] == {"answer": "Int"}
     assert bad["diagnostics"][0]["labels"][0]["start"] == [1, 28]
 
 

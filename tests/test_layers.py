@@ -3,7 +3,7 @@
     names dtypes source sizes facts types prims broken       nouns
     surface core ainf loops                                  languages: know no other language
     frontend passes backends                                 verbs: know languages, not each other
-    signature pipeline
+    signature border pipeline
     api
     values session oracle → repl pages commands demo doctor → cli
 """
@@ -34,11 +34,12 @@ MAY: dict[str, set[str]] = (
         "loops": _NOUNS | {"ainf"},  # `Failure`, which it hands on
         "pipeline": _BELOW_PIPELINE,
         "signature": _NOUNS | _LANGUAGES,
-        "api": _BELOW_PIPELINE | {"pipeline", "signature"},
+        "border": _NOUNS | {"signature"},
+        "api": _BELOW_PIPELINE | {"pipeline", "signature", "border"},
         "": {"api"},
         "values": set(),
         "session": {"source", "surface"},
-        "oracle": _BELOW_PIPELINE | {"", "signature", "pipeline", "api", "values"},
+        "oracle": _BELOW_PIPELINE | {"", "leaves", "pipeline", "session", "values"},
         "cli": {"", "source"},
         "__main__": {"cli"},
     }

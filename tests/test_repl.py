@@ -41,7 +41,8 @@ Talk = Callable[..., tuple[str, str]]
 
 
 def test_values_and_definitions(talk: Talk) -> None:
-    out, err = talk("1 + 2", "def twice(x: Float) -> Float = x + x", "twice(0.25)", "y = [1, 2]", "y")
+    twice = "def twice(x: Float) -> Float = x + x"
+    out, err = talk("1 + 2", twice, "twice(0.25)", "y = [1, 2]", "y")
     assert err == ""
     assert out.splitlines()[0] == "3"
     assert "twice : Float -> Float" in out

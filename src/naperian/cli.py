@@ -19,6 +19,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn, TextIO
@@ -300,7 +301,9 @@ def paint(text: str, stream: TextIO) -> str:
     if os.environ.get("NO_COLOR") or not stream.isatty():
         return text
     for pattern, style in _STYLES:
-        text = pattern.sub(
-            lambda m, s=style: m[0].replace(m[1], f"\x1b[{s}m{m[1]}\x1b[0m", 1), text
-        )
+        text = pattern.sub(partial(_styled, style), text)
     return text
+
+
+def _styled(style: str, found: re.Match[str]) -> str:
+    return found[0].replace(found[1], f"\x1b[{style}m{found[1]}\x1b[0m", 1)

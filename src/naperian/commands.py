@@ -28,8 +28,8 @@ def run(options: argparse.Namespace) -> int:
     ready = time.perf_counter()
     try:
         result = function(*args, **named)
-    except (nap.Error, TypeError, ValueError) as e:
-        if not isinstance(e, nap.Error) and not nap.at_border(e):
+    except Exception as e:
+        if not nap.at_border(e):
             raise
         cli.say(f"{type(e).__name__}: {e}")
         return cli.WRONG

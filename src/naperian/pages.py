@@ -8,7 +8,8 @@ the definition:
     value               `>>> expression` lines, each with its value below: compiled, and by the
                         interpreter of every stage, which must agree
     error               the diagnostics of the program, as printed
-    core | ainf | loops | llvm | explain NAME       a stage's text
+    explain NAME        the definition with every lift written out
+    core | ainf | … NAME    the definition at a stage, one of `pipeline.STAGES`
     python              `>>>` lines of Python, with `nap`, `np` and the program as `m`
     console             `$ nap …` lines and their output, run in an empty directory that holds the
                         program as `page.nap`; `…` in the output stands for anything
@@ -37,7 +38,7 @@ from typing import Any
 import numpy as np
 
 import naperian as nap
-from naperian import oracle
+from naperian import oracle, pipeline
 from naperian.session import Session, docstrings
 from naperian.source import CompileError, Source
 
@@ -201,7 +202,7 @@ class Answers:
             return ""
         except CompileError as e:
             return str(draft.explained(e))
-        except nap.Error as e:
+        except (nap.RunError, oracle.Disagreement) as e:
             return f"{type(e).__name__}: {e}"
 
 
@@ -270,11 +271,8 @@ STAGES: dict[str, Callable[[Claim], str]] = {
     "type": _type,
     "value": _value,
     "error": _error,
-    "core": _stage,
-    "ainf": _stage,
-    "loops": _stage,
-    "llvm": _stage,
     "explain": _stage,
+    **{stage: _stage for stage in pipeline.STAGES},
     "python": _python,
     "console": _console,
 }

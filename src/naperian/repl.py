@@ -56,8 +56,10 @@ class Repl:
                 cli.say("interrupted")
             except CompileError as e:
                 cli.report(e.diagnostics)
-            except (nap.Error, cli.UsageError) as e:
-                cli.say(f"{type(e).__name__}: {e}" if isinstance(e, nap.Error) else str(e))
+            except cli.UsageError as e:
+                cli.say(str(e))
+            except nap.RunError as e:
+                cli.say(f"{type(e).__name__}: {e}")
             except _Quit:
                 return
             except Exception as e:

@@ -1,0 +1,71 @@
+"""The value of `it` in a program, computed four ways that must agree: by the interpreters of core,
+AiNF and loops, and by the compiled code.
+
+Pages, docstring examples and the doctor ask here, so that every example anybody writes tests every
+stage of the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import naperian as nap
+from naperian import pipeline
+from naperian.ainf import run as ainf_run
+from naperian.core import run as core_run
+from naperian.core.values import to_numpy
+from naperian.leaves import rebuild
+from naperian.loops import run as loops_run
+from naperian.session import RESULT
+from naperian.source import CompileError, Source
+from naperian.types import F64, INT, Substitution
+from naperian.values import same, show
+
+_STOPPED = (core_run.RunError, ainf_run.RunError, loops_run.RunError)
+
+
+class Disagreement(Exception):
+    """Two stages give different values: a mistake of ours."""
+
+
+def agreed(source: Source) -> str:
+    """The value of `it` as text. Raises CompileError, the RunError of a run that stops in every
+    stage, or Disagreement."""
+    program, wrong = pipeline.front(source)
+    if program is None:
+        raise CompileError(wrong)
+    definition = program.definitions[RESULT]
+    # nothing is given that could choose a type, so literals are what they are elsewhere
+    types = {p.var: F64 if p.precision or p.interface == "Floating" else INT
+             for p in definition.types}  # fmt: skip
+    at = Substitution(types, {}, {})
+    result = at.type(definition.result)
+    flat = pipeline.flat(pipeline.specialise(program, RESULT, at))
+    nests = pipeline.lower(program, RESULT, at)
+    ways: dict[str, Callable[[], Any]] = {
+        "core": lambda: to_numpy(core_run.run(program, RESULT, [], at), result),
+        "ainf": lambda: rebuild(result, ainf_run.run(flat, [], [])),
+        "loops": lambda: rebuild(result, loops_run.run(nests, [], [])),
+    }
+    function = nap.compile(source.text, source.name)[RESULT]
+    try:
+        value = function()
+    except nap.RunError:
+        for name, way in ways.items():
+            if not _stops(way):
+                raise Disagreement(f"compiled code stops, but {name} gives a value") from None
+        raise
+    for name, way in ways.items():
+        other = way()
+        if not same(value, other):
+            raise Disagreement(f"compiled code gives\n{show(value)}\nbut {name}\n{show(other)}")
+    return show(value)
+
+
+def _stops(way: Callable[[], Any]) -> bool:
+    try:
+        way()
+    except _STOPPED:
+        return True
+    return False
