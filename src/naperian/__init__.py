@@ -1,3 +1,59 @@
 """Naperian: a typed, differentiable array language for NumPy users."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from naperian.api import (
+        STAGES,
+        AssertionError,
+        CompileError,
+        Error,
+        Function,
+        IndexError,
+        Module,
+        RunError,
+        ShapeError,
+        at_border,
+        compile,
+        install_hook,
+        library_names,
+        load,
+        threads,
+    )
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "STAGES",
+    "AssertionError",
+    "CompileError",
+    "Error",
+    "Function",
+    "IndexError",
+    "Module",
+    "RunError",
+    "ShapeError",
+    "at_border",
+    "compile",
+    "install_hook",
+    "library_names",
+    "load",
+    "threads",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The names above come from `api`, which is read when the first of them is asked for: the
+    compiler is large, and `nap --version` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module("naperian.api"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

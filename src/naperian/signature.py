@@ -132,6 +132,7 @@ class Signature:
 
     name: str
     type: str
+    result_type: str
     doc: str | None
     constant: bool
     params: tuple[Parameter, ...]
@@ -203,6 +204,7 @@ def signature(definition: core.Definition) -> Signature:
     return Signature(
         name=definition.name,
         type=_type_text(definition),
+        result_type=show_type(_precise(definition).type(definition.result)),
         doc=definition.doc,
         constant=definition.constant,
         params=tuple(params),
@@ -334,13 +336,17 @@ def _default(default: core.Expr | None) -> Constant | Named | None:
             raise AssertionError(f"a default that is {type(default).__name__}")
 
 
+def _precise(definition: core.Definition) -> Substitution:
+    """`Float` for the precision, as the user wrote it."""
+    return Substitution({p.var: F64 for p in definition.types if p.precision}, {}, {})
+
+
 def _type_text(definition: core.Definition) -> str:
-    precise = Substitution({p.var: F64 for p in definition.types if p.precision}, {}, {})
     if definition.params:
         whole: Type = Function(tuple(p.type for p in definition.params), definition.result)
     else:
         whole = definition.result
-    text = show_type(precise.type(whole))
+    text = show_type(_precise(definition).type(whole))
     bounds = [f"{p.var.name}: {p.interface}" for p in definition.types
               if p.interface and not p.precision]  # fmt: skip
     return f"{text} where {', '.join(bounds)}" if bounds else text

@@ -88,7 +88,11 @@ class Diagnostic:
         return self.labels[0].span.place if self.labels else ""
 
 
-class CompileError(Exception):
+class Error(Exception):
+    """What a user of Naperian may want to catch: a program, an argument or a run is wrong."""
+
+
+class CompileError(Error):
     """A program cannot be compiled. `diagnostics` are in the order of the text.
 
     `str(error)` is the rendered message with excerpts of the source.

@@ -96,7 +96,8 @@ def table(instance: Instance, kernel: Kernel) -> bytes | None:
         bounded = [(k, x) for k, x in enumerate(sig.inputs) if x.high is not None]
         words.append(len(bounded))
         for k, leaf in bounded:
-            assert leaf.low is not None and leaf.high is not None
+            assert leaf.low is not None
+            assert leaf.high is not None
             words += [k, int(not leaf.shape), *_poly(leaf.low), *_poly(leaf.high)]
         words += [len(instance.order), *instance.order]
         words += [len(sig.outputs), int(isinstance(sig.result, tuple))]

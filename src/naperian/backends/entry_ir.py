@@ -221,11 +221,11 @@ _ARGUMENTS = _loop(
     + "\n  %kind = call i64 @word(ptr %table)"
     + _dispatch(
         "kind",
-        {ARRAY: "array", INT: "int", BOOL: "bool", FLOAT: "float", SINGLE: "float",
-         FLOAT_ONLY: "float", SINGLE_ONLY: "float"},
+        {ARRAY: "array", INT: "int", BOOL: "bool"}
+        | dict.fromkeys((FLOAT, SINGLE, FLOAT_ONLY, SINGLE_ONLY), "float"),
         "slow",
-    )  # fmt: skip
-    + f"""
+    )
+    + """
 array:
   %descriptor = call i64 @word(ptr %table)
   %axes = call i64 @word(ptr %table)
@@ -522,8 +522,11 @@ convert_results:""" + _loop(
     "%result_count",
     _item("%give_kind", "%kinds", "%give_k")
     + "\n  %out = getelementptr i64, ptr %outs, i64 %give_k"
-    + _dispatch("give_kind", {FLOAT: "give_float", SINGLE: "give_single", INT: "give_int",
-                              BOOL: "give_bool"}, "give_next")  # fmt: skip
+    + _dispatch(
+        "give_kind",
+        {FLOAT: "give_float", SINGLE: "give_single", INT: "give_int", BOOL: "give_bool"},
+        "give_next",
+    )
     + """
 give_float:
   %out_float = load double, ptr %out

@@ -46,12 +46,16 @@ class Kernel:
     library: Library
 
 
+def object_name(ir: str, target: Target | None = None) -> str:
+    """What the object file of a module is called in the cache."""
+    machine = target or host()
+    width = str(machine.vector_bytes)
+    return key("object", ABI, VERSION, machine.triple, machine.cpu, machine.features, width, ir)
+
+
 def object_code(ir: str, target: Target | None = None) -> bytes:
     """The object file of a module, from the cache or compiled now."""
-    machine = target or host()
-    name = key("object", ABI, VERSION, machine.triple, machine.cpu, machine.features,
-               str(machine.vector_bytes), ir)  # fmt: skip
-    return shared().fetch(name, "o", lambda: compile_ir(ir, machine))
+    return shared().fetch(object_name(ir, target), "o", lambda: compile_ir(ir, target))
 
 
 def link(

@@ -37,7 +37,7 @@ class Runtime:
 
     services: dict[str, int]
     pool: Library
-    entries: Library | None  # where the native entry point works
+    entries: Library | None  # None where objects are laid out otherwise, or NAPERIAN_ENTRY=ctypes
 
     def set_threads(self, n: int) -> None:
         """How many threads a region may use, the caller's among them."""
@@ -45,8 +45,8 @@ class Runtime:
 
     def workers(self) -> int:
         """How many threads the pool has started."""
-        function = ctypes.CFUNCTYPE(ctypes.c_int)(self.pool.symbols["nap_workers"])
-        return function()
+        started: int = ctypes.CFUNCTYPE(ctypes.c_int)(self.pool.symbols["nap_workers"])()
+        return started
 
     def forked(self) -> None:
         """In the child of a fork: the pool's threads are gone; start anew when needed."""
@@ -78,7 +78,7 @@ def _runtime() -> Runtime:
     imports = python | {name: _function(process, name) for name in ("malloc", "free")}
     pool = link(object_code(pool_ir()), (*_SERVICES, *_CONTROLS), imports)
     entries = None
-    if entry.layout_holds():
+    if os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds():
         image = object_code(entry_ir())
         entries = link(image, ("nap_entry", "nap_call"), entry.imports())
     made = Runtime({name: pool.symbols[name] for name in _SERVICES}, pool, entries)
@@ -124,7 +124,7 @@ def threads(n: int | None = None) -> int:
 
 
 def run(
-    kernel: Kernel, sizes: Any, buffers: Any, scalars: Any, error: Any, *, release: bool
+    kernel: Kernel, sizes: Any, buffers: Any, scalars: Any, error: Any, release: bool
 ) -> int:
     """Call a kernel through ctypes; the arguments are ctypes arrays. Raises what a signal handler
     raised (`KeyboardInterrupt`) if that stopped the run."""

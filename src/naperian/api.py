@@ -1,0 +1,266 @@
+"""Naperian from Python: modules, functions, loading and the import hook.
+
+    compile(text) | load(path) | import …  →  Module  →  Function  →  calls
+
+A function is compiled when it is first called, once for each precision it is called with, never
+for a size. Calling it runs the native entry of the newest instance (`backends/entry.py`); what
+that does not take, it hands to the entry before, and the last one to `Function.convert`.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib.abc
+import importlib.machinery
+import inspect
+import keyword
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from naperian import border, pipeline
+from naperian.backends import entry, runtime
+from naperian.backends.kernel import Kernel
+from naperian.backends.runtime import threads
+from naperian.border import AssertionError, IndexError, RunError, ShapeError, at_border
+from naperian.dtypes import DType
+from naperian.pipeline import STAGES
+from naperian.program import Compiled, Program
+from naperian.signature import Constant, Fault, Named
+from naperian.source import CompileError, Error, Source
+from naperian.surface.parse import read_source
+
+__all__ = [
+    "STAGES", "AssertionError", "CompileError", "Error", "Function", "IndexError", "Module",
+    "RunError", "ShapeError", "at_border", "compile", "install_hook", "library_names", "load",
+    "threads",
+]  # fmt: skip
+
+
+class Function:
+    """A Naperian function: call it with NumPy arrays and Python numbers.
+
+    `type` is its type; `show(stage)` prints it at any stage of the compiler, `explain()` with
+    everything written out that the compiler added."""
+
+    # a slot, so that a call goes to what is stored there with no Python code in between
+    __slots__ = ("__call__", "__dict__", "__weakref__", "_kernels", "_lock", "_program", "_text")
+    __call__: Callable[..., Any]
+
+    def __init__(self, program: Program, name: str) -> None:
+        self._program = program
+        self._text = program.summary.signatures[name]
+        self._kernels: dict[tuple[DType, ...], tuple[Compiled, Kernel]] = {}
+        self._lock = threading.Lock()
+        self.__call__ = self.convert
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = program.source.name
+        self.__doc__ = f"{name} : {self.type}" + (f"\n\n{self._text.doc}" if self._text.doc else "")
+
+    @property
+    def type(self) -> str:
+        """The type, as it is written in the language."""
+        return self._text.type
+
+    @property
+    def result_type(self) -> str:
+        """The type of the result alone."""
+        return self._text.result_type
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why each array is stored and each loop is parallel or not, in the newest instance."""
+        if not self._kernels:
+            self.instance(self._usual())
+        return next(reversed(self._kernels.values()))[0].notes
+
+    def show(self, stage: str) -> str:
+        """This definition at a stage of the compiler: one of `STAGES`."""
+        return self._program.show(self.__name__, self._usual(), stage)
+
+    def explain(self) -> str:
+        """This definition with every lift, conversion and size written out."""
+        return self.show("elaborated")
+
+    def _usual(self) -> tuple[DType, ...]:
+        """The newest instance's dtypes, or double precision."""
+        return next(reversed(self._kernels), tuple(DType.F64 for _ in self._text.types))
+
+    def convert(self, *args: Any, **keywords: Any) -> Any:
+        """A call whose arguments need conversion, checks or explanations; `out=` gives the memory
+        for the result (a tuple of arrays for a tuple)."""
+        out = None
+        if "out" in keywords and all(p.name != "out" for p in self._text.params):
+            out = keywords.pop("out")
+        values, sizes = border.gather(self._text, args, keywords, self._constant)
+        compiled, kernel = self.instance(border.choose(self._text, values))
+        return border.call(compiled.instance, values, sizes, partial(runtime.run, kernel), out)
+
+    def instance(self, dtypes: tuple[DType, ...]) -> tuple[Compiled, Kernel]:
+        """The code for these dtypes of the type variables; its entry becomes what is called."""
+        with self._lock:
+            found = self._kernels.get(dtypes)
+            if found is None:
+                found = compiled, kernel = self._program.compiled(self.__name__, dtypes)
+                self._kernels[dtypes] = found
+                entries = runtime.runtime().entries
+                words = entry.table(compiled.instance, kernel)
+                if entries is not None and words is not None:
+                    fail = partial(_fail, compiled.instance.faults)
+                    self.__call__ = entry.entry(entries, words, self.__call__, fail, kernel)
+            return found
+
+    def _constant(self, name: str) -> Any:
+        return Function(self._program, name)()
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        parameters = [
+            inspect.Parameter(_python_name(p.name), inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                              default=_shown_default(p.default))
+            for p in self._text.params
+        ]  # fmt: skip
+        parameters += [
+            inspect.Parameter(_python_name(self._text.slots[k]), inspect.Parameter.KEYWORD_ONLY)
+            for k in self._text.implicit
+        ]
+        return inspect.Signature(parameters)
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__} : {self.type}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _function, (self._program.source, str(self._program.folder), self.__name__)
+
+
+def _fail(faults: tuple[Fault, ...], code: int, *values: int) -> NoReturn:
+    raise border.failure(faults, code, values)
+
+
+def _python_name(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+class _Written:
+    """A default shown by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _shown_default(default: Constant | Named | None) -> Any:
+    match default:
+        case None:
+            return inspect.Parameter.empty
+        case Constant(value):
+            return value
+        case Named(name):
+            return _Written(name)
+
+
+class Module(ModuleType):
+    """The definitions of a text: functions, constants and enums (as `enum.IntEnum`) are its
+    attributes; `module[name]` is the function even if Python has another use for the name."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(Path(program.source.name).stem)
+        summary = program.summary
+        types = (f"{n} : {summary.signatures[n].type}" for n in summary.public)
+        self.__doc__ = "\n".join(types)
+        self.__file__ = program.source.name
+        self._program = program
+        self._functions = {n: Function(program, n) for n in summary.public}
+        constants = {n for n in summary.public if summary.signatures[n].constant}
+        for name, function in self._functions.items():
+            if name not in constants:
+                self.__dict__[name] = function
+        for name, members in summary.enums.items():
+            self.__dict__[name] = enum.IntEnum(name, {m: k for k, m in enumerate(members)})
+        self.__all__ = [*summary.public, *summary.enums]
+
+    @property
+    def names(self) -> list[str]:
+        """The functions and constants, in the order of the text."""
+        return list(self._functions)
+
+    def __getitem__(self, name: str) -> Function:
+        return self._functions[name]
+
+    def __getattr__(self, name: str) -> Any:
+        """A constant, computed when it is first asked for."""
+        functions: dict[str, Function] = self.__dict__.get("_functions", {})
+        if name not in functions:
+            raise AttributeError(f"module {self.__name__!r} has no definition {name!r}")
+        value = functions[name]()
+        self.__dict__[name] = value
+        return value
+
+    def __dir__(self) -> list[str]:
+        return self.__all__
+
+    def __repr__(self) -> str:
+        return f"<naperian module {self.__name__!r}: {', '.join(self.__all__) or 'empty'}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _module, (self._program.source, str(self._program.folder))
+
+
+def compile(text: str, name: str = "<text>") -> Module:
+    """The module a text defines; `name` is what messages call it. Modules it imports are files
+    beside `name`, or in the current directory."""
+    return Module(Program(Source(name, text), Path(name).parent))
+
+
+def load(path: str | Path) -> Module:
+    """The module in a file."""
+    source = read_source(str(path))
+    return Module(Program(source, Path(path).parent))
+
+
+@lru_cache(maxsize=32)
+def _module(source: Source, folder: str) -> Module:
+    """A module that was pickled."""
+    return Module(Program(source, Path(folder)))
+
+
+def _function(source: Source, folder: str, name: str) -> Function:
+    return _module(source, folder)[name]
+
+
+def library_names() -> list[str]:
+    """What every module may use without importing it."""
+    return sorted(pipeline.library())
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `name.nap` where Python would look for `name.py`, after Python has looked."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        file = fullname.rpartition(".")[2] + ".nap"
+        for folder in sys.path if path is None else path:
+            place = Path(folder or ".", file)
+            if place.is_file():
+                return importlib.machinery.ModuleSpec(fullname, self, origin=str(place))
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Module:
+        assert spec.origin is not None
+        return load(spec.origin)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is left to do: the module is complete when it is made."""
+
+
+def install_hook() -> None:
+    """From now on `import stats` also finds `stats.nap` on `sys.path`."""
+    if not any(isinstance(f, _Finder) for f in sys.meta_path):
+        sys.meta_path.append(_Finder())

@@ -1,0 +1,187 @@
+"""A text and what the compiler made of it, in memory and on disk.
+
+    Summary    what the front end found out: the signatures
+    Compiled   one definition at one instance: its border and the name of its object code
+
+Both are kept on disk under the hash of the text, its imports and this compiler, so that a program
+met before is neither read nor compiled again: that takes some milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from naperian import pipeline
+from naperian.backends import runtime
+from naperian.backends.cache import key, shared
+from naperian.backends.emit import emit
+from naperian.backends.kernel import ABI, Kernel, load, object_code, object_name
+from naperian.backends.llvm import VERSION
+from naperian.backends.target import host
+from naperian.core import syntax as core
+from naperian.dtypes import DType
+from naperian.signature import (
+    Instance,
+    Named,
+    Signature,
+    at,
+    instance,
+    signature,
+    size_variables,
+)
+from naperian.source import CompileError, Source
+from naperian.surface.parse import read_source
+
+_T = TypeVar("_T")
+
+# One thread at a time reads and compiles programs. Running them takes no lock.
+_compiling = threading.RLock()
+
+
+@cache
+def _compiler() -> str:
+    """This compiler: its files, their sizes and times. What it made is kept under this name."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256(f"{ABI} {VERSION} {sys.version_info[:2]}".encode())
+    for folder, _, names in sorted(os.walk(root)):
+        for name in sorted(names):
+            if name.endswith((".py", ".nap")):
+                status = os.stat(os.path.join(folder, name))
+                digest.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the front end found out, as it is kept on disk. `imports` are the modules it read, with
+    the hashes of their texts."""
+
+    imports: tuple[tuple[str, str], ...]
+    public: tuple[str, ...]
+    signatures: dict[str, Signature]
+    enums: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An instance as it is kept on disk: its border, the name of its object code in the cache,
+    the dtypes of the contraction kernels it calls, and the notes of its loops."""
+
+    instance: Instance
+    image: str
+    contractions: tuple[DType, ...]
+    notes: tuple[str, ...]
+
+
+class Program:
+    """A text, and what the compiler knows about it so far."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        self.source = source
+        self.folder = folder
+        self._core: core.Module | None = None
+        self._read: dict[str, str] = {}
+        name = key("module", _compiler(), source.name, str(folder), source.text)
+        self.summary = self._known(name) or self._made(name)
+        self.key = key(name, repr(self.summary.imports))
+
+    def read(self, dotted: str) -> Source | None:
+        """The text of an imported module: a file beside this one."""
+        path = self.folder.joinpath(*dotted.split(".")).with_suffix(".nap")
+        found = read_source(str(path)) if path.is_file() else None
+        self._read[dotted] = _text_hash(found)
+        return found
+
+    def _known(self, name: str) -> Summary | None:
+        """The summary on disk, if the imported modules are what they were."""
+        summary = _unpickled(name, Summary)
+        if summary is None:
+            return None
+        same = all(_text_hash(self.read(dotted)) == text for dotted, text in summary.imports)
+        return summary if same else None
+
+    def _made(self, name: str) -> Summary:
+        module = self.core()
+        signatures = {n: signature(module.definitions[n]) for n in module.public}
+        for sig in list(signatures.values()):
+            for p in sig.params:
+                if isinstance(p.default, Named) and p.default.name not in signatures:
+                    default = p.default.name
+                    signatures[default] = signature(module.definitions[default])
+        enums = {n: tuple(members) for n, members in module.enums.items()}
+        imports = tuple(sorted(self._read.items()))
+        made = Summary(imports, tuple(module.public), signatures, enums)
+        shared().put(name, "f", pickle.dumps(made))
+        return made
+
+    def core(self) -> core.Module:
+        """The elaborated module; raises CompileError with everything that is wrong."""
+        with _compiling:
+            if self._core is None:
+                module, wrong = pipeline.front(self.source, self.read)
+                if module is None:
+                    raise CompileError(wrong)
+                self._core = module
+            return self._core
+
+    def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
+        """A definition at a stage of the compiler, as text."""
+        with _compiling:
+            module = self.core()
+            chosen = at(module.definitions[name], dtypes)
+            return pipeline.show(self.source, module, name, chosen, stage)
+
+    def compiled(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, Kernel]:
+        """One definition at one instance: from the cache, or compiled now."""
+        machine = host()
+        entry_key = key("function", self.key, name, repr(dtypes), machine.triple, machine.cpu,
+                        machine.features, str(machine.vector_bytes))  # fmt: skip
+        found = _unpickled(entry_key, Compiled)
+        image = shared().get(found.image, "o") if found is not None else None
+        if found is None or image is None:
+            with _compiling:
+                found, image = self._compile(name, dtypes)
+            shared().put(entry_key, "f", pickle.dumps(found))
+        needs = tuple(runtime.contraction(d) for d in found.contractions)
+        return found, load(image, runtime.runtime().services, needs)
+
+    def _compile(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, bytes]:
+        module = self.core()
+        definition = module.definitions[name]
+        program = pipeline.lower(module, name, at(definition, dtypes))
+        text = emit(program)
+        made = instance(
+            self.summary.signatures[name], dtypes, program, size_variables(definition)
+        )
+        image = object_code(text)
+        contractions = tuple(
+            d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
+        )
+        return Compiled(made, object_name(text), contractions, program.notes), image
+
+
+def _text_hash(source: Source | None) -> str:
+    return "" if source is None else key(source.text)
+
+
+def _unpickled(name: str, kind: type[_T]) -> _T | None:
+    """An object from the cache; one that this version cannot read is forgotten."""
+    data = shared().get(name, "f")
+    if data is None:
+        return None
+    try:
+        value = pickle.loads(data)
+    except Exception:  # whatever damaged or foreign pickles raise
+        value = None
+    if not isinstance(value, kind):
+        shared().drop(name, "f")
+        return None
+    return value
