@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 .PHONY: test check long accept bench demo
 
 test: $(VENV)/ready
-	PATH="$(CURDIR)/$(BIN):$$PATH" ./.ci/check
+	PATH="$(abspath $(BIN)):$$PATH" ./.ci/check
 
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -m long
