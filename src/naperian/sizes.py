@@ -307,5 +307,12 @@ def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
     return out or "0"
 
 
+def show_fact(s: Size) -> str:
+    """That a size is not negative, as the user would write it: `n - m - 1` gives `n >= m + 1`."""
+    left = Size(tuple((m, c) for m, c in s.terms if c > 0))
+    right = Size(tuple((m, -c) for m, c in s.terms if c < 0))
+    return f"{show(left)} >= {show(right)}"
+
+
 def _grouped(text: str) -> str:
     return f"({text})" if " " in text else text

@@ -10,12 +10,13 @@ from naperian.frontend.annotations import as_set
 from naperian.frontend.cells import show
 from naperian.frontend.indexing import range_set
 from naperian.frontend.scope import Variable
+from naperian.frontend.solve import Because
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import Size, size
 from naperian.surface import syntax as s
-from naperian.types import INT, Index, Set, SetVar, Table, Tuple, Type, element
+from naperian.types import INT, Index, Set, SetVar, Table, Tuple, Type, element, show_set
 
 
 @dataclass(slots=True)
@@ -48,7 +49,9 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
     if b.domain is None:
         own: Set = solver.set(b.pattern.name if isinstance(b.pattern, s.PName) else "n")
         if expected is not None:
-            solver.unify_set(own, expected)
+            shown = show_set(solver.zonk_set(expected))
+            because = Because(b.span, f"ranges over `{shown}`, the axis that is expected here")
+            solver.unify_set(own, expected, because)
         bound = Bound(Var(_name(b.pattern)), own)
         if isinstance(b.pattern, s.PTuple):
             parts = tuple(solver.set() for _ in b.pattern.items)

@@ -14,7 +14,7 @@ from naperian.frontend.solve import INTERFACES, Because, Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
-from naperian.sizes import Size, size, variables
+from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -39,7 +39,7 @@ def signature(d: core.Definition) -> str:
     wanted = [
         f"{t.var.name}: {t.interface}" for t in d.types if t.interface and not t.precision
     ]
-    wanted += [f"{fact!r} >= 0" for fact, _ in d.facts]
+    wanted += [show_fact(fact) for fact, _ in d.facts]
     return f"{text} where {', '.join(wanted)}" if wanted else text
 
 
@@ -213,7 +213,7 @@ def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span)
             with w.inside(scope):
                 found = w.solver.zonk_size(needed)
                 if not scope.facts().proves(found):
-                    raise errors.fact_fails(name, f"{found!r} >= 0", span, d.origin)
+                    raise errors.fact_fails(name, f"`{show_fact(found)}`", span, d.origin)
 
         w.solver.goals.append(goal)
 
@@ -233,7 +233,10 @@ def apply_value(
     if solver.is_open(cell):
         typed = [w.infer(a) for a in args_e]
         fresh = Function(tuple(t.type for t in typed), solver.type("r"))
-        solver.unify(cell, fresh)
+        try:
+            solver.unify(cell, fresh)
+        except Mismatch as m:
+            raise clash(w, title, cell, fresh, function.span, m) from None
         return Typed(
             fresh.result,
             lambda: core.Call(function.build(), tuple(t.build() for t in typed)),

@@ -118,6 +118,8 @@ def join_cells(
         t = solver.head(c.type)
         match t:
             case Scalar(d):
+                if d is DType.BOOL and DType.BOOL not in dtypes:
+                    raise errors.operand(title.strip("`"), _needs(dtypes), "Bool", c.span)
                 if known is not None:
                     wider = join(known, d)
                     if wider is None:
@@ -241,9 +243,11 @@ def clash(
         return errors.occurs(_short(span.text), span, show(w, right))
     _, a_cell = solver.axes(x)
     _, b_cell = solver.axes(y)
-    if isinstance(a_cell, Scalar) and isinstance(b_cell, Scalar) and (
-        a_cell.dtype is not DType.BOOL and b_cell.dtype is not DType.BOOL
-        and len(solver.axes(x)[0]) == len(solver.axes(y)[0])
+    if (
+        len(solver.axes(x)[0]) == len(solver.axes(y)[0])
+        and (solver.dtypes_of(a_cell) or frozenset({DType.BOOL})) <= NUMBERS
+        and (solver.dtypes_of(b_cell) or frozenset({DType.BOOL})) <= NUMBERS
+        and not isinstance(right, Size)
     ):
         return errors.narrowing(what, show(w, a_cell), show(w, b_cell), span)
     from_ = tuple(r.label for r in reasons if r.span != span)

@@ -16,7 +16,7 @@ from naperian.frontend.solve import INTERFACES, Mismatch, Solver, interface_name
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var
-from naperian.sizes import Size, size, variables
+from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Diagnostic, Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -55,6 +55,9 @@ def constant(
 ) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
     """`pi = 3.14159` at the top of a module."""
     w = start(globals, library)
+    # a constant of floats has the precision of the place where it is used
+    w.precision = TypeVar(Var("Float"))
+    w.solver.rigid[w.precision.var] = FLOATS
     try:
         with w.inside(w.scope.inner()):
             wanted = as_type(w, b.type) if b.type is not None else None
@@ -63,8 +66,10 @@ def constant(
                 value = expect(w, value, wanted, f"`{b.pattern.span.text}`", b.type)
         finish(w, value.span, [])
         result = w.solver.zonk(value.type)
+        precision = core.TypeParam(w.precision.var, "Floating", True)
         return core.Definition(
-            name, (), (), (), (), result, (), (), value.build(), None, True, b.pattern.span
+            name, (precision,), (), (), (), result, (), (), value.build(), None, True,
+            b.pattern.span,
         ), ()
     except errors.Reported as r:
         return None, (r.diagnostic,)
@@ -155,16 +160,16 @@ def _facts(
     for t in [*params, *([result] if result is not None else [])]:
         for own in sets_in(t):
             if isinstance(own, Fin) and any(c < 0 for _, c in own.size.terms):
-                facts.append((own.size, f"{own.size!r} >= 0"))
+                facts.append((own.size, show_fact(own.size)))
             elif isinstance(own, Fin):
                 # a run-time size: `Fin(k)` of a parameter `k: Int`
                 names = {e.var for e in w.scope.names.values() if isinstance(e, Variable)}
                 if any(v in names for v in variables(own.size)):
-                    facts.append((own.size, f"{own.size!r} >= 0"))
+                    facts.append((own.size, show_fact(own.size)))
     for f in d.facts:
         if f.interface is None:
             facts += [(p, f.span.text) for p in _comparison(w, f.subject)]
-    return tuple(dict.fromkeys(facts))
+    return tuple({fact: (fact, why) for fact, why in reversed(facts)}.values())[::-1]
 
 
 def _comparison(w: Walk, e: s.Expr) -> Iterator[Size]:

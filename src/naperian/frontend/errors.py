@@ -61,8 +61,9 @@ def unknown_member(module: str, name: str, span: Span, known: list[str]) -> Repo
     """N0202"""
     close = get_close_matches(name, known, 3, 0.6)
     helps = (f"did you mean {_or([f'`{c}`' for c in close])}?",) if close else ()
+    notes = (f"it has {_and([f'`{k}`' for k in known])}",) if len(known) <= 8 else ()
     return _fail(
-        "N0202", f"module `{module}` has no `{name}`", span, "not in that module", helps=helps
+        "N0202", f"`{module}` has no `{name}`", span, "not a member", notes=notes, helps=helps
     )
 
 
@@ -103,7 +104,7 @@ def hides_enclosing(name: str, span: Span, outer: Span, kind: str) -> Reported:
     """N0206"""
     return _fail(
         "N0206",
-        f"`{name}` of the enclosing block cannot be changed inside `{kind}`",
+        f"`{name}` of the enclosing block cannot be changed inside {kind}",
         span,
         "this would make a new name that ends with the block",
         others=(Label(outer, f"`{name}` is bound here"),),
@@ -309,7 +310,8 @@ def _converter(left: str, right: str) -> str:
 def occurs(text: str, span: Span, found: str) -> Reported:
     """N0311"""
     return _fail(
-        "N0311", f"the type of `{text}` would contain itself", span, f"needs to be both itself and `{found}`",
+        "N0311", f"the type of `{text}` would contain itself", span,
+        f"needs to be both itself and `{found}`",
         notes=("a function cannot be its own argument, and an array cannot be its own element",),
     )
 
@@ -364,7 +366,8 @@ def elements(first: str, other: str, a: Span, b: Span) -> Reported:
 def needs_else(span: Span, found: str) -> Reported:
     """N0317"""
     return _fail(
-        "N0317", "this `if` has a value but no `else`", span, f"`{found}` if true, nothing if false",
+        "N0317", "this `if` has a value but no `else`", span,
+        f"`{found}` if true, nothing if false",
         helps=("add `else:`",),
     )
 
@@ -480,7 +483,7 @@ def not_an_index(text: str, found: str, axis: str, span: Span) -> Reported:
         f"`.get({text}, default)` gives a default outside",
     )
     if "Float" in found or found in ("F32", "F64"):
-        helps = (f"`Int({text})` truncates to an integer, which can then be checked: `Int({text})?`",)
+        helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
     return _fail(
         "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span,
         f"`{found}`, which could be any number", helps=helps,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
@@ -308,6 +310,8 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
             return _call_definition(
                 w, there.definitions[member], f"{module}.{member}", e, expected
             )
+        case s.Field(_, s.Name(_, failed), _, _) if failed in w.globals.failed:
+            raise errors.Silent()
         case s.Field(span, base, "get", _):
             args_e = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
             if len(args_e) < 2:
@@ -385,6 +389,8 @@ def field(w: Walk, e: s.Field) -> Typed:
     """`Axis.X`, `module.name`."""
     match e.base:
         case s.Name(_, base) if w.scope.find(base) is None:
+            if base in w.globals.failed:
+                raise errors.Silent()
             if base in w.globals.enums:
                 own = w.globals.enums[base].set
                 if e.name not in own.members:
@@ -595,10 +601,8 @@ def recast(w: Walk, e: s.As) -> Typed:
                     show(w, value.type), show_type(solver.zonk(target)), repr(a), repr(b), e.span
                 )
 
-    try:
+    with suppress(Mismatch):  # the goal below says it in the words of `as`
         solver.unify_size(left, right, Because(e.span, f"`{e.span.text}`"))
-    except Mismatch:
-        pass
     solver.goals.append(goal)
 
     def build() -> core.Expr:

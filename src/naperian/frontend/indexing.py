@@ -15,12 +15,12 @@ from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.frontend import errors
 from naperian.frontend.cells import convert, show
-from naperian.frontend.scope import Scope, SetName
+from naperian.frontend.scope import Scope, SetName, Variable
 from naperian.frontend.solve import Because, Mismatch, make_range
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var
-from naperian.sizes import ONE, ZERO, Size, size, substitute, variables
+from naperian.sizes import ONE, ZERO, Size, rename, size, variables
 from naperian.sizes import clamp as clamped
 from naperian.source import Span
 from naperian.surface import syntax as s
@@ -251,6 +251,9 @@ def _wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Rep
     reasons = solver.reasons_set(
         t.type.set if isinstance(t.type, Index) else own, axis
     )
+    declared = w.scope.find(table)
+    if isinstance(declared, Variable):
+        reasons += (Because(declared.span, f"`{table}` is `{show(w, declared.type)}`"),)
     notes: tuple[str, ...] = ()
     helps: tuple[str, ...] = ()
     a, b = solver.head_set(axis), solver.head_set(own)
@@ -369,10 +372,11 @@ def _example(w: Walk, scope: Scope, poly: Size, extent: Size, low_ok: bool) -> s
         up = (poly.coefficient(v) > 0) == low_ok
         end = high - 1 if up else low
         where.append(f"{v.name} = {end!r}")
-        value = substitute(value, lambda a, v=v, end=end: end if a == v else None)  # type: ignore[misc]
+        value = rename(value, {v: end})
     value = w.solver.zonk_size(value)
     if not where:
-        return f"it is {value!r}" if value.constant is not None else f"`{value!r}` could be anything"
+        known = value.constant is not None
+        return f"it is {value!r}" if known else f"`{value!r}` could be anything"
     return f"at {', '.join(where)} it is {value!r}"
 
 

@@ -80,7 +80,8 @@ def _all_bools(w: Walk, cells: list[Typed]) -> bool:
 def _same_enum(w: Walk, title: str, cells: list[Typed], span: Span) -> None:
     """Enums compare only with themselves; other indices compare as numbers."""
     a, b = (w.solver.head(c.type) for c in cells)
-    assert isinstance(a, Index) and isinstance(b, Index)
+    assert isinstance(a, Index)
+    assert isinstance(b, Index)
     x, y = w.solver.head_set(a.set), w.solver.head_set(b.set)
     if x != y and (isinstance(x, EnumSet) or isinstance(y, EnumSet)):
         raise errors.no_common_type(
@@ -212,7 +213,9 @@ def compare(w: Walk, e: s.Compare) -> Typed:
     for k, op in enumerate(e.ops):
         span = e.operands[k].span.to(e.operands[k + 1].span)
         pair = apply_primitive(w, _COMPARE[op], [operands[k], operands[k + 1]], span, op)
-        result = pair if result is None else apply_primitive(w, "and", [result, pair], e.span, "and")
+        if result is not None:
+            pair = apply_primitive(w, "and", [result, pair], e.span, "and")
+        result = pair
     assert result is not None
     if shared:
         plain = result.build
@@ -249,8 +252,7 @@ def ternary(w: Walk, e: s.Ternary, expected: Type | None) -> Typed:
 
 def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> Typed:
     """The value of one side; both sides have one type after widening."""
-    axes, cell = w.solver.axes(condition.type)
-    if not axes:
+    if not w.solver.axes(condition.type)[0]:
         is_bool(w, condition)
         result = join_types(w, [then, other], span)
         return Typed(

@@ -146,6 +146,8 @@ def _import(
         raise errors.import_cycle([*path[path.index(dotted) :], dotted], d.span)
     source = read(dotted)
     if source is None:
+        alias = d.alias if isinstance(d, s.Import) else None
+        into.globals.failed.add(alias or d.path[-1])
         raise errors.module_not_found(dotted, d.span)
     tree, mistakes = parse(source)
     if mistakes:
@@ -171,7 +173,10 @@ def _import(
 
 def _order(written: Mapping[str, s.Def | s.Bind]) -> tuple[list[str], list[list[str]]]:
     """Callees before callers; and the groups that call each other (Tarjan's algorithm)."""
-    uses = {n: [m for m in dict.fromkeys(_names(d)) if m in written] for n, d in written.items()}
+    uses = {}
+    for n, d in written.items():
+        hidden = set(_bound(d))
+        uses[n] = [m for m in dict.fromkeys(_names(d)) if m in written and m not in hidden]
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -217,14 +222,23 @@ def _order(written: Mapping[str, s.Def | s.Bind]) -> tuple[list[str], list[list[
     return order, cycles
 
 
-def _names(node: object) -> Iterator[str]:
-    """Every name in a tree (local ones too; a local that hides a global only adds an edge)."""
-    todo = [node]
+def _names(d: s.Def | s.Bind) -> Iterator[str]:
+    """Every name that is used."""
+    return (x.name for x in _nodes(d) if isinstance(x, s.Name))
+
+
+def _bound(d: s.Def | s.Bind) -> Iterator[str]:
+    """Every name bound inside."""
+    inside = (d.params, d.body) if isinstance(d, s.Def) else (d.value,)
+    return (x.name for x in _nodes(inside) if isinstance(x, s.PName | s.Param))
+
+
+def _nodes(tree: object) -> Iterator[object]:
+    todo = [tree]
     while todo:
         x = todo.pop()
-        if isinstance(x, s.Name):
-            yield x.name
-        elif isinstance(x, tuple):
+        if isinstance(x, tuple):
             todo.extend(x)
         elif is_dataclass(x) and not isinstance(x, Span):
+            yield x
             todo.extend(getattr(x, f.name) for f in fields(x) if f.name != "span")

@@ -76,13 +76,16 @@ class Because:
         return Label(self.span, self.text)
 
 
-@dataclass(frozen=True)
 class Mismatch(Exception):
     """Two things that cannot be equal: the innermost parts that differ."""
 
-    left: Type | Set | Size
-    right: Type | Set | Size
-    reasons: tuple[Because, ...] = ()
+    def __init__(
+        self, left: Type | Set | Size, right: Type | Set | Size, reasons: tuple[Because, ...] = ()
+    ) -> None:
+        super().__init__(left, right)
+        self.left = left
+        self.right = right
+        self.reasons = reasons
 
 
 @dataclass(slots=True)
@@ -314,9 +317,9 @@ class Solver:
                 self.sets[v] = TupleSet(parts) if parts else UnitSet()
                 for part, item in zip(parts, items, strict=True):
                     self.unify(Index(part), item, because)
-            case (Index(SetVar(v)), Scalar(DType.BOOL)) | (Scalar(DType.BOOL), Index(SetVar(v))) if (
-                v in self.unknown_sets
-            ):
+            case Index(SetVar(v)), Scalar(DType.BOOL) if v in self.unknown_sets:
+                self.sets[v] = BoolSet()
+            case Scalar(DType.BOOL), Index(SetVar(v)) if v in self.unknown_sets:
                 self.sets[v] = BoolSet()
             case Tuple(xs), Tuple(ys) if len(xs) == len(ys):
                 for x, y in zip(xs, ys, strict=True):
