@@ -55,7 +55,7 @@ def call(
     pointers, bits, results, keep = [], [], [], []
     for b in program.buffers:
         if b.role is Role.IN:
-            a = np.ascontiguousarray(next(given), b.dtype.value)
+            a = np.asarray(next(given), b.dtype.value, order="C")
             for extent, n in zip(b.shape, a.shape, strict=True):
                 v = extent.single
                 if isinstance(v, Var):

@@ -1,0 +1,382 @@
+"""loops → LLVM, against the interpreter of loops and NumPy; and what the machine code looks like."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import Failed, apply, array, at, call, loop, op, program, put
+
+from naperian.backends.emit import emit
+from naperian.backends.llvm import assembly
+from naperian.backends.target import Target, host
+from naperian.dtypes import DType
+from naperian.loops.run import RunError, run
+from naperian.loops.syntax import (
+    Allocate,
+    Assign,
+    Buffer,
+    Fail,
+    Let,
+    Load,
+    Local,
+    Number,
+    Order,
+    Program,
+    Reduction,
+    Role,
+    Store,
+    Update,
+    Variable,
+    When,
+    While,
+)
+from naperian.names import Lit, Var
+from naperian.prims import PRIMITIVES, Kind, convert
+from naperian.sizes import ZERO, atom, clamp, size
+
+F64, F32, I64, BOOL = DType.F64, DType.F32, DType.I64, DType.BOOL
+SIZES = (0, 1, 2, 7, 8, 33, 100)
+INTEGERS = [DType.I8, DType.I32, DType.I64, DType.U8, DType.U64]
+n, m, i, j, k = (Var(name) for name in "nmijk")
+
+
+def agree(p: Program, *args: Any, sizes: list[int] | None = None) -> Any:
+    """The compiled results, equal to the interpreter's."""
+    compiled = call(p, args, sizes)
+    got = compiled if isinstance(compiled, list) else [compiled]
+    known: dict[Var, int] = {}
+    for b, a in zip((b for b in p.buffers if b.role is Role.IN), args, strict=True):
+        for extent, length in zip(b.shape, np.shape(a), strict=True):
+            if isinstance(extent.single, Var):
+                known[extent.single] = length
+    numbers = sizes or [known[v] for v in p.sizes]
+    given = [
+        np.asarray(a, b.dtype.value) if b.shape else np.dtype(b.dtype.value).type(a)
+        for b, a in zip(p.buffers, args, strict=False)
+    ]
+    for a, b in zip(got, run(p, numbers, given), strict=True):
+        if np.asarray(b).dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=1e-6 if a.dtype == np.float32 else 1e-13)
+        else:
+            np.testing.assert_array_equal(a, b)
+    return compiled
+
+
+# --- scalar operations --------------------------------------------------------------------------
+
+
+def edges(d: DType) -> list[int]:
+    low = -(1 << (d.bits - 1)) if d.is_signed else 0
+    high = (1 << (d.bits - (1 if d.is_signed else 0))) - 1
+    some = [0, 1, 2, 3, 5, 7, d.bits - 1, d.bits, 100, high, high - 1]
+    return some + ([-1, -2, -3, -7, -100, low, low + 1] if d.is_signed else [])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize(
+    "name",
+    [p.name for p in PRIMITIVES.values()
+     if p.kind in (Kind.ARITH, Kind.INTEGER, Kind.COMPARE, Kind.EQUAL)],
+)  # fmt: skip
+def test_integers(name: str, dtype: DType) -> None:
+    values = np.array(edges(dtype), dtype.value)
+    arity = PRIMITIVES[name].arity
+    args = [g.ravel() for g in np.meshgrid(values, values)] if arity == 2 else [values]
+    got = call(apply(name, dtype), args)
+    for row in zip(*args, got, strict=True):
+        want = PRIMITIVES[name].meaning(*row[:-1])
+        assert row[-1] == want, f"{name}{row[:-1]} is {row[-1]}, not {want}"
+
+
+@pytest.mark.parametrize("name", ["and", "or", "xor", "not", "eq", "ne"])
+def test_booleans(name: str) -> None:
+    x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
+    args = [x, y][: PRIMITIVES[name].arity]
+    np.testing.assert_array_equal(call(apply(name, BOOL), args), PRIMITIVES[name].meaning(*args))
+
+
+@pytest.mark.parametrize("dtype", [F64, F32])
+@pytest.mark.parametrize(
+    "name",
+    ["add", "sub", "mul", "div", "min", "max", "neg", "abs", "sign", "floor", "ceil", "round",
+     "trunc", "isnan", "isinf", "isfinite", "eq", "ne", "lt", "le", "gt", "ge"],
+)  # fmt: skip
+def test_floats(name: str, dtype: DType) -> None:
+    values = np.array([0.0, -0.0, 1.5, -2.5, 0.5, 3.0, 1e30, np.inf, -np.inf, np.nan], dtype.value)
+    args = [g.ravel() for g in np.meshgrid(values, values)][: PRIMITIVES[name].arity]
+    got = call(apply(name, dtype), args)
+    with np.errstate(all="ignore"):
+        want = PRIMITIVES[name].meaning(*args)
+    np.testing.assert_array_equal(got, want)
+    if got.dtype.kind == "f" and name not in ("min", "max"):
+        zero = want == 0
+        np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
+
+
+@pytest.mark.parametrize("source", list(DType))
+@pytest.mark.parametrize("to", list(DType))
+def test_casts(source: DType, to: DType) -> None:
+    if source.is_float:
+        x = np.array([0, -0.0, 1.9, -1.9, 300, -300, 1e10, -1e20, 1e30, np.inf, -np.inf, np.nan],
+                     source.value)  # fmt: skip
+    elif source is BOOL:
+        x = np.array([False, True])
+    else:
+        x = np.array(edges(source), source.value)
+    got = call(apply("cast", source, to), [x])
+    np.testing.assert_array_equal(got, np.array([convert(v, to) for v in x], to.value))
+
+
+def test_bitcast() -> None:
+    x = np.array([0.0, -1.5, np.inf])
+    np.testing.assert_array_equal(call(apply("bitcast", F64, I64), [x]), x.view(np.int64))
+
+
+# --- statements ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", SIZES)
+@pytest.mark.parametrize("order", list(Order))
+def test_map(length: int, order: Order) -> None:
+    x, s, y = array("x", n), array("s"), array("y", n, out=True)
+    value = op("add", op("mul", Local(s.var), at(x.var, i)), Number(size(i)))
+    value = op("mul", Local(s.var), at(x.var, i))
+    p = program([x, s, y], loop(i, n, put(y.var, [i], value), order=order))
+    agree(p, np.arange(length) / 3, 2.5)
+
+
+@pytest.mark.parametrize("length", SIZES)
+@pytest.mark.parametrize("dtype", [F64, F32, DType.I32])
+@pytest.mark.parametrize("monoid", ["add", "mul", "min", "max"])
+def test_reduction(monoid: str, dtype: DType, length: int) -> None:
+    p = reduction(monoid, dtype, Order.PARALLEL)
+    rng = np.random.default_rng(0)
+    agree(p, (rng.integers(1, 4, length) / (2 if dtype.is_float else 1)).astype(dtype.value))
+
+
+def reduction(monoid: str, dtype: DType, order: Order) -> Program:
+    x, y, total = array("x", n, dtype=dtype), array("y", dtype=dtype, out=True), Var("total")
+    return program(
+        [x, y],
+        Variable(total, dtype, Lit(3, dtype)),
+        loop(
+            i,
+            n,
+            Assign(total, op(monoid, Local(total), at(x.var, i), dtype=dtype)),
+            order=order,
+            reductions=(Reduction(total, monoid, dtype),),
+        ),
+        put(y.var, [], Local(total)),
+    )
+
+
+def test_reduction_over_many_chunks() -> None:
+    p = reduction("add", F64, Order.PARALLEL)
+    x = np.random.default_rng(0).normal(size=1_000_000)
+    first = call(p, [x])
+    np.testing.assert_allclose(first, x.sum() + 3, rtol=1e-12)
+    assert all(call(p, [x]) == first for _ in range(5))
+
+
+def test_reduction_of_booleans() -> None:
+    x, y, seen = array("x", n, dtype=BOOL), array("y", dtype=BOOL, out=True), Var("seen")
+    p = program(
+        [x, y],
+        Variable(seen, BOOL, Lit(False, BOOL)),
+        loop(
+            i,
+            n,
+            Assign(seen, op("or", Local(seen), at(x.var, i), dtype=BOOL)),
+            order=Order.PARALLEL,
+            reductions=(Reduction(seen, "or", BOOL),),
+        ),
+        put(y.var, [], Local(seen)),
+    )
+    for length in (0, 5, 200_000):
+        assert not call(p, [np.zeros(length, bool)])
+    assert call(p, [np.arange(200_000) == 199_999])
+
+
+def test_extrema_keep_nan() -> None:
+    for name in ("min", "max"):
+        p = reduction(name, F64, Order.FREE)
+        x = np.arange(100.0)
+        x[57] = np.nan
+        assert np.isnan(call(p, [x]))
+
+
+def stencil() -> Program:
+    x, y = array("x", n, m), array("y", n, m, out=True)
+    up, down = clamp(size(i) - 1, size(n)), clamp(size(i) + 1, size(n))
+    total = op("add", at(x.var, up, j), at(x.var, down, j))
+    inner = loop(j, m, put(y.var, [i, j], op("sub", total, at(x.var, i, j))))
+    return program([x, y], loop(i, n, inner, order=Order.PARALLEL, work=size(m) * 4))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (3, 0), (5, 17), (300, 400)])
+def test_stencil(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).normal(size=shape)
+    if x.size < 1000:
+        agree(stencil(), x)
+    else:
+        rows = np.arange(shape[0])
+        up, down = np.maximum(rows - 1, 0), np.minimum(rows + 1, shape[0] - 1)
+        np.testing.assert_allclose(call(stencil(), [x]), x[up] + x[down] - x, rtol=1e-15)
+
+
+def gather() -> Program:
+    x, at_, y = array("x", m), array("p", n, dtype=I64), array("y", n, out=True)
+    value = Load(x.var, (atom(at(at_.var, i)),))
+    return program([x, at_, y], loop(i, n, put(y.var, [i], value)))
+
+
+def test_gather_and_index_atoms() -> None:
+    agree(gather(), np.arange(5) / 2, np.array([4, 0, 0, 3, 2, 1, 4, 4]))
+    y = array("y", n, dtype=I64, out=True)
+    e = (size(i) - 5) // 3 + ((size(i) - 5) % 4) * 100 + ((size(i) - 5) % size(m)) * 10_000
+    p = Program("atoms", (n, m), (y,), (loop(i, n, put(y.var, [i], Number(e))),))
+    agree(p, sizes=[20, 3])
+    agree(p, sizes=[20, 0])
+
+
+def test_histogram_and_temporaries() -> None:
+    """A filled heap temporary, updated, then copied; a small one on the stack."""
+    x, y = array("x", n, dtype=I64), array("y", m, out=True)
+    heap = Buffer(Var("heap"), F64, (size(m),), Role.TEMP)
+    small = Buffer(Var("small"), F64, (size(3),), Role.TEMP)
+    p = Program(
+        "histogram",
+        (n, m),
+        (x, y),
+        (
+            Allocate(heap, Lit(0.5, F64)),
+            Allocate(small, Lit(1.0, F64), small=True),
+            loop(
+                i,
+                n,
+                Update(heap.var, (atom(at(x.var, i)),), "add", at(small.var, 2)),
+                order=Order.SERIAL,
+            ),
+            loop(i, m, put(y.var, [i], at(heap.var, i))),
+        ),
+    )
+    got = agree(p, np.array([0, 3, 3, 1, 3]), sizes=[5, 4])
+    np.testing.assert_array_equal(got, [1.5, 1.5, 0.5, 3.5])
+
+
+def test_while_and_when() -> None:
+    """Collatz steps of every number."""
+    y, value, steps, odd = array("y", n, dtype=I64, out=True), Var("v"), Var("s"), Var("odd")
+    one = Lit(1, I64)
+
+    def whole(name: str, *args: Any, dtype: DType = I64) -> Any:
+        return op(name, *args, dtype=dtype, operand=I64)
+
+    turn = While(
+        (Let(odd, I64, whole("mod", Local(value), Lit(2, I64))),),
+        whole("gt", Local(value), one, dtype=BOOL),
+        (
+            When(
+                whole("eq", Local(odd), one, dtype=BOOL),
+                (Assign(value, whole("add", whole("mul", Local(value), Lit(3, I64)), one)),),
+                (Assign(value, whole("floordiv", Local(value), Lit(2, I64))),),
+            ),
+            Assign(steps, whole("add", Local(steps), one)),
+        ),
+    )
+    body = (
+        Variable(value, I64, Number(size(i) + 1)),
+        Variable(steps, I64, Lit(0, I64)),
+        turn,
+        put(y.var, [i], Local(steps)),
+    )
+    p = Program("collatz", (n,), (y,), (loop(i, n, *body, order=Order.PARALLEL, work=size(100)),))
+    agree(p, sizes=[30])
+    assert call(p, [], [10_000]).max() == 261
+
+
+@pytest.mark.parametrize("order", [Order.SERIAL, Order.PARALLEL])
+def test_failures(order: Order) -> None:
+    x, y = array("x", n, dtype=I64), array("y", n, out=True)
+    bad = op("ge", at(x.var, i), Number(size(n)), dtype=BOOL, operand=I64)
+    heap = Buffer(Var("heap"), F64, (size(n),), Role.TEMP)
+    p = program(
+        [x, y],
+        Allocate(heap),
+        loop(
+            i,
+            n,
+            Fail(bad, 7, (at(x.var, i), Number(size(n)), Lit(1.5, F64))),
+            put(y.var, [i], Lit(1.0, F64)),
+            order=order,
+        ),
+    )
+    agree(p, np.array([1, 0, 2]))
+    with pytest.raises(RunError):
+        run(p, [2], [np.array([0, 5])])
+    x_long = np.zeros(1_000_000, np.int64)
+    x_long[[700_000, 999_999]] = 10**7, 10**8
+    with pytest.raises(Failed) as caught:
+        call(p, [x_long])
+    bits = np.array(1.5).view(np.int64)
+    assert caught.value.args == (7, [10**7, 10**6, bits, 0])
+
+
+def test_no_memory() -> None:
+    y = array("y", out=True)
+    p = Program(
+        "huge", (n,), (y,), (Allocate(Buffer(Var("t"), F64, (size(n),), Role.TEMP)),
+                             put(y.var, [], Lit(1.0, F64))),
+    )  # fmt: skip
+    assert call(p, [], [10]) == 1
+    with pytest.raises(Failed, match="-2"):
+        call(p, [], [1 << 55])
+
+
+def test_scalars_of_every_type() -> None:
+    for d in DType:
+        x, y = array("x", dtype=d), array("y", dtype=d, out=True)
+        for value in ((0, 1) if d is BOOL else (0, 1, 100)):
+            agree(program([x, y], put(y.var, [], Local(x.var))), value)
+
+
+# --- what the machine code looks like -----------------------------------------------------------
+
+_REGISTER = {64: "zmm", 32: "ymm", 16: "xmm"}
+
+
+def packed(p: Program, target: Target) -> int:
+    """How many instructions work on full vectors."""
+    listing = assembly(emit(p, target), target)
+    pattern = rf"\bv?\w+p[sd]\b.*%{_REGISTER[target.vector_bytes]}"
+    return len(re.findall(pattern, listing))
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "tanh", "erf", "pow"])
+def test_elementary_functions_become_vectors(name: str, level: str) -> None:
+    least = 6 if level == "baseline" else 15
+    assert packed(apply(name, F64), host(level)) >= least
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+def test_loops_become_vectors(level: str) -> None:
+    target = host(level)
+    assert packed(stencil(), target) >= 3
+    for name in ("add", "max"):
+        assert packed(reduction(name, F64, Order.PARALLEL), target) >= 2
+    if level != "baseline":
+        assert "vgather" in assembly(emit(gather(), target), target) or target.vector_bytes == 32
+
+
+@pytest.mark.parametrize("level", ["avx2", "baseline"])
+def test_other_targets_agree(level: str) -> None:
+    x = np.linspace(-3, 3, 50)
+    for name in ("exp", "sin", "erf"):
+        np.testing.assert_allclose(
+            call(apply(name, F64), [x], target=host(level)), call(apply(name, F64), [x]),
+            rtol=1e-15, atol=1e-16,
+        )  # fmt: skip
