@@ -1,0 +1,132 @@
+"""Sums of products of two arrays become contractions, whatever the storage order:
+
+    c[i, j] = Σ_k a[i, k] * b[k, j]
+
+`k` must be in both factors, and each factor must have indices of the result that the other lacks
+(else it is a product with a vector, which a plain nest does as fast). The factors are arrays, read
+at plain indices; values of a recurrence are not gathered over its time.
+"""
+
+from __future__ import annotations
+
+from naperian.ainf.syntax import Read
+from naperian.names import Lit, Var
+from naperian.passes.graph import Graph, Kind, Task, link, rename_operand, size_vars
+from naperian.sizes import Size
+
+_SMALL = 4096  # multiplications, if the extents are constants: a plain nest is unrolled instead
+
+
+def contract(graph: Graph) -> None:
+    """See the module."""
+    within = _times(graph)
+    for t in list(graph.tasks):
+        if t.kind is Kind.ENTER and t.name == "add" and t.dtype.is_float and t.uses == 1:
+            _try(graph, t, within)
+    graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+
+
+def _times(graph: Graph) -> dict[Task, frozenset[Var]]:
+    """The recurrences' times that a task's value depends on, or whose loop it must stand in."""
+    out: dict[Task, frozenset[Var]] = {}
+    empty: frozenset[Var] = frozenset()
+    for t in graph.tasks:
+        mine = empty.union(*(out.get(s.task, empty) for s in t.sites)) if t.sites else empty
+        for s in t.sites:
+            if s.carried and s.task.cell is not None and s.task.cell.time is not None:
+                mine |= {s.task.cell.time}
+        out[t] = mine | {i for i in t.path if i in graph.conditions}
+    return out
+
+
+def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]]) -> None:
+    cell = t.cell
+    assert cell is not None
+    final, start = cell.final, cell.start
+    if final is None or len(cell.writers) != 1 or t.guards or not t.over:
+        return
+    if not isinstance(start.args[0], Lit) or start.args[0].value != 0:
+        return
+    if any(e.single != i for e, i in zip(t.at, cell.context, strict=True)):
+        return
+    value = t.args[0]
+    if not isinstance(value, Read):
+        return
+    m = graph.source.get(value.var)
+    if m is None or m.kind is not Kind.COMPUTE or m.name != "mul" or m.uses != 1 or m.home:
+        return
+    a, b = m.args
+    if not (isinstance(a, Read) and isinstance(b, Read)):
+        return
+    names = dict(zip(m.context, value.at, strict=True))
+    from_ = {i: v for i, e in names.items() if isinstance(v := e.single, Var)}
+    if len(from_) < len(names) or m.guards:
+        return
+    sets = []
+    for x in (a, b):
+        found = _plain(graph, x)
+        if found is None:
+            return
+        sets.append({from_.get(i, i) for i in found})
+    inside = set(t.over)
+    free = set(t.context)
+    one, two = sets
+    if not inside <= one & two or not (one | two) <= inside | free:
+        return
+    rows, columns = one - two, two - one
+    if not rows or not columns or not one | two >= free:
+        return
+    times = [i for i in t.context if i in within[t] or i in within[m]]
+    if (within[t] | within[m]) & inside:
+        return
+    if _tiny(graph, (*rows, *columns, *inside)):
+        return
+    opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
+    if rows <= set(opened) or columns <= set(opened):
+        return
+    if any(graph.mentioned[i] for i in (*free - set(opened), *inside)):
+        return
+
+    gone = (t, start, final, m)
+    for task in gone:
+        for s in task.sites:
+            s.task.uses -= 1
+        task.sites = []
+    t.uses = start.uses = m.uses = -1
+    final.kind = Kind.PRODUCT
+    final.path = opened
+    final.args = (rename_operand(a, names), rename_operand(b, names))
+    final.over = t.over
+    final.at = ()
+    final.cell = None
+    link(graph, final)
+
+
+def _plain(graph: Graph, x: Read) -> set[Var] | None:
+    """The loop indices of a read, if it reads an array, each axis at a plain index of its own (or
+    at a place that no loop moves)."""
+    if not x.at:
+        return None
+    out: set[Var] = set()
+    indices = graph.program.indices
+    for e in x.at:
+        mine = [v for v in size_vars(e) if v in indices]
+        if not mine:
+            continue
+        if len(mine) > 1 or mine[0] in out or e.coefficient(mine[0]) != 1:
+            return None
+        out.add(mine[0])
+    return out
+
+
+def _tiny(graph: Graph, over: tuple[Var, ...]) -> bool:
+    count = 1
+    for i in over:
+        extent: Size | None = graph.program.indices[i].extent
+        n = extent.constant if extent is not None else None
+        if n is None:
+            return False
+        count *= max(n, 1)
+    return count <= _SMALL
+
+

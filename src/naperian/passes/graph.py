@@ -1,0 +1,669 @@
+"""AiNF as a graph of tasks, the form in which loops are fused.
+
+Every binding becomes one or several tasks. A task stands in the loops of its `path` and, if it has
+a value, gives one for every point of its `context` (indices in the order of the axes):
+
+    compute   x[c] = op(operands)
+    start     the first value of a cell          cell: the accumulator of an `Accumulate`, or
+    enter     cell[at] ⊕= value                        the carried value of a `Delay`
+    step      the cell's next value, in the loop over its time
+    final     x[c] = cell[at], when it is complete (for a `Delay`, after `args[0]` rounds)
+    rounds    how many rounds a `while` loop made (`cell` is one it carries)
+    demand    a check
+    put       result[at] = value
+    product   x[c] = a contraction
+
+A `Site` is one read: the task that makes the value, and the point at which it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Check,
+    Delay,
+    Guard,
+    Index,
+    Number,
+    Op,
+    Operand,
+    Param,
+    Program,
+    Read,
+    Trips,
+)
+from naperian.broken import Broken
+from naperian.dtypes import DType
+from naperian.names import Lit, Var, fresh
+from naperian.prims import PRIMITIVES, unit
+from naperian.sizes import Clamp, Quotient, Remainder, Size, size, substitute
+
+NEVER = Size(())  # where a read of a recurrence's last value stands for its time: no index
+
+
+class Kind(Enum):
+    COMPUTE = "compute"
+    START = "start"
+    ENTER = "enter"
+    STEP = "step"
+    FINAL = "final"
+    ROUNDS = "rounds"
+    DEMAND = "demand"
+    PUT = "put"
+    PRODUCT = "product"
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """What several tasks write: an accumulator (`monoid`) or a carried value (`time`)."""
+
+    var: Var
+    dtype: DType
+    context: tuple[Var, ...]
+    monoid: str = ""
+    time: Var | None = None
+    index: Var | None = None
+    start: Task = field(init=False)
+    writers: list[Task] = field(default_factory=list)
+    final: Task | None = None
+    best: DType | None = None  # of the values compared, for argmin and argmax
+    scope: int = 0
+    history: bool = False  # all values of a carried one are kept
+    in_place: bool = False  # a carried array needs no second copy
+
+
+@dataclass(slots=True, eq=False)
+class Nest:
+    """A loop of the plan. `time` is set for a loop that carries cells or ends by a condition."""
+
+    var: Var
+    index: Index
+    extent: Size | None
+    number: int
+    depth: int
+    time: Var | None = None
+    members: list[Task] = field(default_factory=list)
+    body: list[Item] = field(default_factory=list)
+    arrays: set[Var] = field(default_factory=set)
+    serial: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """A read of `task` at `at` (one size per index of its context). `carried` reads the current
+    value of a cell in the loop over its time; `bound` is a read in a loop's extent."""
+
+    task: Task
+    at: tuple[Size, ...]
+    carried: bool = False
+    bound: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """See the module. `name` is the operation, the monoid, …; `code` the failure's."""
+
+    kind: Kind
+    var: Var
+    dtype: DType
+    context: tuple[Var, ...]
+    path: tuple[Var, ...]
+    name: str = ""
+    args: tuple[Operand, ...] = ()
+    at: tuple[Size, ...] = ()
+    over: tuple[Var, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    code: int = 0
+    cell: Cell | None = None
+    home: tuple[Var, tuple[int, ...]] | None = None  # an OUT buffer, and our axis for each of its
+    order: int = 0
+    sites: list[Site] = field(default_factory=list)
+    uses: int = 0
+    unit: list[Task] | None = None  # a recurrence: these tasks share the loop over its time
+    # where the plan puts it
+    nests: list[Nest] = field(default_factory=list)
+    loops: dict[Var, Size] = field(default_factory=dict)
+    parent: Nest | None = None
+    scope: int = 0  # how many of its nests everybody who reads it shares
+    level: int = -1  # in its block: the number of its nest, or of the nest it comes after
+    root: bool = False
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is computed only where its reader is."""
+        match self.kind:
+            case Kind.COMPUTE | Kind.START:
+                return True
+            case Kind.FINAL:
+                return not in_register(self.cell)
+            case _:
+                return False
+
+
+Item: TypeAlias = Task | Nest
+
+
+def in_register(cell: Cell | None) -> bool:
+    """Whether the cell is one scalar at a time: its indices are opened outside everything that
+    it goes on over."""
+    if cell is None:
+        return False
+    if cell.time is not None:
+        step = cell.writers[0]
+        return step.path[-1] == cell.time
+    for w in cell.writers:
+        n = len(cell.context)
+        if set(w.path[:n]) != set(cell.context):
+            return False
+        if any(e.single != i for e, i in zip(w.at, cell.context, strict=True)):
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class Graph:
+    """The tasks of a program, in an order in which they could be done (except that a step comes
+    last, though readers of its cell come before)."""
+
+    program: Program
+    tasks: list[Task]
+    source: dict[Var, Task]  # the task that makes a binding's value; a delay's step
+    params: dict[Var, Param]
+    conditions: dict[Var, Task | None]  # of the `while` times: the task of the condition
+    mentioned: dict[Var, frozenset[Var]]  # indices that an index's extent mentions
+
+
+def rewrite_size(s: Size, atom: Callable[[Read | Trips | Var], Size | None]) -> Size:
+    """Atoms of AiNF replaced; reads and trip counts are rewritten inside, too."""
+
+    def replace(a: object) -> Size | None:
+        match a:
+            case Var():
+                return atom(a)
+            case Read(var, at):
+                inner = Read(var, tuple(rewrite_size(e, atom) for e in at))
+                new = atom(inner)
+                if new is None and inner != a:
+                    return Size((((inner,), 1),))
+                return new
+            case Trips(time, at_pairs):
+                pairs = tuple((i, rewrite_size(e, atom)) for i, e in at_pairs)
+                inner_trips = Trips(time, pairs)
+                new = atom(inner_trips)
+                if new is None and inner_trips != a:
+                    return Size((((inner_trips,), 1),))
+                return new
+            case _:
+                return None
+
+    return substitute(s, replace)
+
+
+def rename_indices(s: Size, names: Mapping[Var, Size]) -> Size:
+    """Index variables replaced by sizes, everywhere inside."""
+    if not names or not s.terms:
+        return s
+    one = s.single
+    if type(one) is Var:
+        return names.get(one, s)
+    return rewrite_size(s, lambda a: names.get(a) if type(a) is Var else None)
+
+
+def rename_operand(x: Operand, names: Mapping[Var, Size]) -> Operand:
+    match x:
+        case Read(var, at):
+            return Read(var, tuple(rename_indices(e, names) for e in at)) if at else x
+        case Number(value):
+            return Number(rename_indices(value, names))
+        case Lit():
+            return x
+
+
+def size_reads(s: Size) -> Iterator[Read | Trips]:
+    """The reads inside an index expression, outer ones first."""
+    for m, _ in s.terms:
+        for a in m:
+            match a:
+                case Var():
+                    pass
+                case Read(_, at):
+                    yield a
+                    for e in at:
+                        yield from size_reads(e)
+                case Trips(_, pairs):
+                    yield a
+                    for _, e in pairs:
+                        yield from size_reads(e)
+                case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                    yield from size_reads(x)
+                    yield from size_reads(y)
+                case _:
+                    raise Broken(f"not an atom of AiNF: {a!r}")
+
+
+def size_vars(s: Size) -> Iterator[Var]:
+    """The variables inside an index expression, also in its reads."""
+    for m, _ in s.terms:
+        for a in m:
+            match a:
+                case Var():
+                    yield a
+                case Read(_, at):
+                    for e in at:
+                        yield from size_vars(e)
+                case Trips(_, pairs):
+                    for _, e in pairs:
+                        yield from size_vars(e)
+                case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                    yield from size_vars(x)
+                    yield from size_vars(y)
+                case _:
+                    raise Broken(f"not an atom of AiNF: {a!r}")
+
+
+def operand_sizes(x: Operand) -> tuple[Size, ...]:
+    match x:
+        case Read(_, at):
+            return at
+        case Number(value):
+            return (value,)
+        case Lit():
+            return ()
+
+
+def operand_reads(x: Operand) -> Iterator[Read | Trips]:
+    if isinstance(x, Read):
+        yield x
+    for s in operand_sizes(x):
+        yield from size_reads(s)
+
+
+def task_reads(t: Task) -> Iterator[Read | Trips]:
+    """Every read of a task itself; those of its loops' extents are not among them."""
+    for x in t.args:
+        yield from operand_reads(x)
+    for s in t.at:
+        yield from size_reads(s)
+    for g in t.guards:
+        yield from operand_reads(g.operand)
+
+
+def identity(indices: Iterable[Var]) -> tuple[Size, ...]:
+    return tuple(size(i) for i in indices)
+
+
+def build(program: Program, outs: list[Var]) -> Graph:
+    """The graph of a program. `outs` are the buffers of its results."""
+    return _Builder(program).run(outs)
+
+
+class _Builder:
+    """Bindings to tasks. Reads of a cell's last value go to its `final`, reads one step on to
+    the value it steps to, so that a scan needs no history."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.source: dict[Var, Task] = {}
+        self.cells: dict[Var, Cell] = {}
+        self.delays: dict[Var, Binding] = {}
+        self.rounds: dict[Var, Task] = {}
+        self.tasks: list[Task] = []
+        self.late: list[Task] = []
+        self.params = {p.var: p for p in program.params}
+        self.mentioned: dict[Var, frozenset[Var]] = {}
+        for i, index in program.indices.items():
+            seen: set[Var] = set()
+            if index.extent is not None:
+                for v in size_vars(index.extent):
+                    if v in program.indices:
+                        seen |= {v} | self.mentioned[v]
+            self.mentioned[i] = frozenset(seen)
+        for b in program.bindings:
+            if isinstance(b.prim, Delay):
+                self.delays[b.var] = b
+
+    def run(self, outs: list[Var]) -> Graph:
+        p = self.program
+        for b in p.bindings:
+            self.binding(b)
+        for i, index in p.indices.items():
+            if index.condition is not None:
+                self.while_time(i)
+        for k, out in enumerate(outs):
+            self.put(k, out)
+        self.tasks += self.late
+        conditions: dict[Var, Task | None] = {}
+        for i, index in p.indices.items():
+            if index.condition is not None:
+                c = index.condition
+                conditions[i] = self.source.get(c.var) if isinstance(c, Read) else None
+        for n, t in enumerate(self.tasks):
+            t.order = n
+            t.args = tuple(self.operand(x) for x in t.args)
+            t.at = tuple(self.size(e) for e in t.at)
+            t.guards = tuple(Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards)
+        graph = Graph(p, self.tasks, self.source, self.params, conditions, self.mentioned)
+        for t in self.tasks:
+            link(graph, t)
+        return graph
+
+    def task(self, kind: Kind, b: Binding, path: tuple[Var, ...], **more: object) -> Task:
+        t = Task(kind, b.var, b.dtype, b.context, path, guards=b.guards, **more)  # type: ignore[arg-type]
+        self.tasks.append(t)
+        return t
+
+    def binding(self, b: Binding) -> None:
+        match b.prim:
+            case Op(name, args, code):
+                self.source[b.var] = self.task(
+                    Kind.COMPUTE, b, b.context, name=name, args=args, code=code
+                )
+            case Check(condition, code):
+                self.task(Kind.DEMAND, b, b.context, args=(condition,), code=code)
+            case Accumulate(monoid, init, entries):
+                cell = Cell(fresh(b.var), b.dtype, b.context, monoid=monoid)
+                if monoid.startswith("arg"):
+                    cell.best = self.dtype(entries[0].value)
+                    init = Lit(0, b.dtype)
+                cell.start = self.task(Kind.START, b, b.context, args=(init,), cell=cell)
+                for e in entries:
+                    outer = tuple(
+                        i for k, i in enumerate(b.context)
+                        if e.at[k].single == i
+                        and not any(i in size_vars(x) for n, x in enumerate(e.at) if n != k)
+                    )  # fmt: skip
+                    w = self.task(
+                        Kind.ENTER, b, outer + e.over, name=monoid, args=(e.value,), at=e.at,
+                        over=e.over, cell=cell,
+                    )  # fmt: skip
+                    w.guards += e.guards
+                    cell.writers.append(w)
+                cell.final = self.task(
+                    Kind.FINAL, b, b.context, cell=cell, at=identity(b.context)
+                )
+                self.source[b.var] = cell.final
+            case Delay(time, index, init, next_):
+                cell = Cell(b.var, b.dtype, b.context, time=time, index=index)
+                self.cells[b.var] = cell
+                rest = tuple(i for i in b.context if i != index)
+                cell.start = self.task(Kind.START, b, rest, args=(init,), cell=cell)
+                cell.start.context = rest
+                here = tuple(time if i == index else i for i in b.context)
+                step = Task(
+                    Kind.STEP, b.var, b.dtype, here, here, args=(next_,), guards=b.guards, cell=cell
+                )
+                cell.writers.append(step)
+                self.late.append(step)
+                self.source[b.var] = step
+
+    def dtype(self, x: Operand) -> DType:
+        match x:
+            case Lit(_, dtype):
+                return dtype
+            case Number():
+                return DType.I64
+            case Read(var):
+                if var in self.params:
+                    return self.params[var].dtype
+                return self.source[var].dtype
+
+    def while_time(self, time: Var) -> None:
+        condition = self.program.indices[time].condition
+        outer: set[Var] = set()
+        if isinstance(condition, Read):
+            for e in condition.at:
+                outer |= set(size_vars(e))
+        elif isinstance(condition, Number):
+            outer |= set(size_vars(condition.value))
+        context = tuple(i for i in self.program.indices if i in outer and i != time)
+        t = Task(Kind.ROUNDS, Var(f"rounds_{time.name}"), DType.I64, context, context)
+        t.cell = next((c for c in self.cells.values() if c.time == time), None)
+        if t.cell is None:
+            raise Broken(f"a loop over {time} until a condition changes, without carried values")
+        self.rounds[time] = t
+        self.source[t.var] = t
+        self.late.append(t)
+
+    def put(self, k: int, out: Var) -> None:
+        r = self.program.results[k]
+        value = self.operand(r.value)
+        if isinstance(value, Read):
+            t = self.source.get(value.var)
+            if t is not None and not t.guards and t.home is None:
+                final = t.kind is Kind.FINAL and t.cell is not None and t.cell.time is None
+                names = [e.single for e in value.at]
+                whole = set(names) == set(r.indices) and len(names) == len(r.indices)
+                same = whole and all(
+                    self.extent(i) == self.extent(j)
+                    for i, j in zip(t.context, names, strict=True)
+                    if isinstance(j, Var)
+                )
+                if same and r.indices and (final or t.kind is Kind.COMPUTE):
+                    t.home = (out, tuple(names.index(i) for i in r.indices))
+                    return
+        self.late.append(
+            Task(Kind.PUT, out, r.dtype, r.indices, r.indices, args=(value,),
+                 at=identity(r.indices))
+        )  # fmt: skip
+
+    def extent(self, i: Var) -> Size | None:
+        return self.program.indices[i].extent
+
+    def operand(self, x: Operand) -> Operand:
+        match x:
+            case Read(var, at):
+                at = tuple(self.size(e) for e in at)
+                if var in self.cells:
+                    return self.cell_read(var, at)
+                return Read(var, at) if at else x
+            case Number(value):
+                return Number(self.size(value))
+            case Lit():
+                return x
+
+    def size(self, s: Size) -> Size:
+        def atom(a: Read | Trips | Var) -> Size | None:
+            match a:
+                case Trips(time, pairs):
+                    t = self.rounds[time]
+                    given = dict(pairs)
+                    return size_of(Read(t.var, tuple(given[i] for i in t.context)))
+                case Read(var, at) if var in self.cells:
+                    match self.cell_read(var, at):
+                        case Number(value):
+                            return value
+                        case Lit(value):
+                            return size(int(value))
+                        case Read() as read:
+                            return size_of(read)
+                case _:
+                    return None
+            return None
+
+        if all(type(a) is Var for m, _ in s.terms for a in m):
+            return s
+        return rewrite_size(s, atom)
+
+    def cell_read(self, var: Var, at: tuple[Size, ...]) -> Operand:
+        cell = self.cells[var]
+        b = self.delays[var]
+        assert isinstance(b.prim, Delay)
+        assert cell.time is not None
+        assert cell.index is not None
+        k = b.context.index(cell.index)
+        when = at[k]
+        index = self.program.indices[cell.time]
+        a = when.single
+        if when == index.extent and index.condition is None:
+            return self.final_read(cell, at, ())
+        if isinstance(a, Read) and any(t.var == a.var for t in self.rounds.values()):
+            return self.final_read(cell, at, a.at)
+        before = when - 1
+        if isinstance(before.single, Var) and before.single in self.program.indices:
+            inner = {cell.time if i == cell.index else i: e
+                     for i, e in zip(b.context, at, strict=True)}  # fmt: skip
+            inner[cell.time] = before
+            return self.operand(rename_operand(b.prim.next, inner))
+        return Read(var, at)
+
+    def final_read(self, cell: Cell, at: tuple[Size, ...], trips: tuple[Size, ...]) -> Operand:
+        """The last value; the indices that the number of rounds depends on belong to it."""
+        b = self.delays[cell.var]
+        rest = tuple(i for i in b.context if i != cell.index)
+        point = [e for i, e in zip(b.context, at, strict=True) if i != cell.index]
+        assert cell.time is not None
+        more = self.rounds[cell.time].context if trips else ()
+        for i, e in zip(more, trips, strict=True):
+            if i not in rest:
+                rest += (i,)
+                point.append(e)
+        if cell.final is None:
+            index = self.program.indices[cell.time]
+            made: Operand = Read(self.rounds[cell.time].var, identity(more))
+            if index.condition is None and index.extent is not None:
+                made = Number(index.extent)
+            t = Task(
+                Kind.FINAL, fresh(b.var), b.dtype, rest, rest, args=(made,), guards=b.guards,
+                cell=cell, at=identity(cell.start.context),
+            )  # fmt: skip
+            cell.final = t
+            self.source[t.var] = t
+            self.late.append(t)
+        return Read(cell.final.var, tuple(point))
+
+
+def size_of(r: Read) -> Size:
+    return Size((((r,), 1),))
+
+
+def link(graph: Graph, t: Task) -> None:
+    """Find the sites of a task; count them as uses."""
+    sites: list[Site] = []
+    source = graph.source
+    for r in task_reads(t):
+        assert isinstance(r, Read)
+        q = source.get(r.var)
+        if q is not None:
+            sites.append(Site(q, r.at, carried=q.kind is Kind.STEP))
+    for i in t.path:
+        extent = graph.program.indices[i].extent
+        if extent is None or all(type(a) is Var for a in extent.atoms()):
+            continue
+        bounds = list(size_reads(extent))
+        for r in bounds:
+            assert isinstance(r, Read)
+            q = source.get(r.var)
+            if q is not None:
+                sites.append(Site(q, r.at, bound=True))
+    cell = t.cell
+    if cell is not None:
+        ids = identity(cell.start.context)
+        match t.kind:
+            case Kind.ENTER:
+                before = cell.start
+                for w in cell.writers:
+                    if w is t:
+                        break
+                    before = w
+                sites.append(Site(before, t.at))
+            case Kind.STEP:
+                sites.append(Site(cell.start, ids))
+            case Kind.ROUNDS:
+                step = cell.writers[0]
+                at = tuple(size(i) if i in t.path else NEVER for i in step.context)
+                sites.append(Site(step, at))
+            case Kind.FINAL if cell.time is None:
+                sites.append(Site(cell.writers[-1], t.at))
+            case Kind.FINAL:
+                step = cell.writers[0]
+                point = dict(zip(cell.start.context, t.at, strict=True))
+                sites.append(Site(step, tuple(point.get(i, NEVER) for i in step.context)))
+            case _:
+                pass
+    t.sites = sites
+    for s in sites:
+        s.task.uses += 1
+
+
+def unlink(t: Task) -> None:
+    """A task is gone: its sites are no uses, and lazy producers without uses go, too."""
+    stack = [t]
+    while stack:
+        x = stack.pop()
+        for s in x.sites:
+            s.task.uses -= 1
+            if s.task.uses == 0 and s.task.kind is Kind.COMPUTE and s.task.home is None:
+                stack.append(s.task)
+        x.sites = []
+        x.uses = -1
+
+
+def relink(graph: Graph, t: Task) -> None:
+    """After a task's operands changed."""
+    old = t.sites
+    link(graph, t)
+    for s in old:
+        s.task.uses -= 1
+        if s.task.uses == 0 and s.task.kind is Kind.COMPUTE and s.task.home is None:
+            unlink(s.task)
+
+
+def map_reads(graph: Graph, t: Task, f: Callable[[Read], Read | None]) -> None:
+    """Replace reads of a task; `f` answers None to keep one."""
+
+    def atom(a: Read | Trips | Var) -> Size | None:
+        new = f(a) if isinstance(a, Read) else None
+        return None if new is None else size_of(new)
+
+    def in_size(s: Size) -> Size:
+        if all(type(a) is Var for m, _ in s.terms for a in m):
+            return s
+        return rewrite_size(s, atom)
+
+    def in_operand(x: Operand) -> Operand:
+        match x:
+            case Read(var, at):
+                r = Read(var, tuple(in_size(e) for e in at))
+                return f(r) or r
+            case Number(value):
+                return Number(in_size(value))
+            case Lit():
+                return x
+
+    t.args = tuple(in_operand(x) for x in t.args)
+    t.at = tuple(in_size(e) for e in t.at)
+    t.guards = tuple(Guard(in_operand(g.operand), g.holds, g.fact) for g in t.guards)
+    relink(graph, t)
+
+
+def copy(graph: Graph, t: Task, names: Mapping[Var, Size], path: tuple[Var, ...]) -> Task:
+    """The task again under another name, its indices replaced, in the loops of `path`."""
+    new = Task(
+        t.kind, fresh(t.var), t.dtype, path, path, t.name,
+        tuple(rename_operand(x, names) for x in t.args),
+        tuple(rename_indices(e, names) for e in t.at),
+        guards=t.guards, code=t.code, cell=t.cell, order=t.order,
+    )  # fmt: skip
+    graph.source[new.var] = new
+    return new
+
+
+def cost(t: Task) -> int:
+    """Of one value, in additions."""
+    if t.kind is not Kind.COMPUTE:
+        return 1
+    p = PRIMITIVES.get(t.name)
+    return p.cost if p is not None else 1
+
+
+def neutral(monoid: str, dtype: DType) -> Lit:
+    """What changes nothing: for floats `-0.0` is, `0.0` is not (`-0.0 + 0.0` is `0.0`)."""
+    if monoid == "add" and dtype.is_float:
+        return Lit(-0.0, dtype)
+    return Lit(unit(monoid, dtype), dtype)

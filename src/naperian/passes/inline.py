@@ -1,0 +1,122 @@
+"""Producers that no loop can share with their reader are computed again where they are read, if
+that is cheap:
+
+    y[i] = x[i] * 2;  z[i] = y[clamp(i - 1)] + y[clamp(i + 1)]
+    ⇒  z[i] = x[clamp(i - 1)] * 2 + x[clamp(i + 1)] * 2
+
+A read at the reader's own indices is left alone (fusion shares the loop). A producer with one
+reader is always computed there when that makes no more values than before, so that reversing,
+shifting or cutting an intermediate array costs nothing.
+"""
+
+from __future__ import annotations
+
+from naperian.ainf.syntax import Read
+from naperian.names import Var
+from naperian.passes.graph import (
+    Graph,
+    Kind,
+    Task,
+    copy,
+    cost,
+    identity,
+    in_register,
+    link,
+    map_reads,
+    size_reads,
+)
+from naperian.sizes import Size
+
+_LIGHT = 3  # a value: two loads and an addition
+_TOGETHER = 12  # all copies of a producer
+
+
+def inline(graph: Graph) -> None:
+    """See the module. New tasks take their producer's place in the order."""
+    weights: dict[Task, int] = {}
+    for t in graph.tasks:
+        if t.kind is Kind.COMPUTE:
+            weights[t] = _weight(t, weights)
+    made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...]], Task] = {}
+    work = list(graph.tasks)
+    extra: list[Task] = []
+    while work:
+        t = work.pop()
+        if t.uses < 0 or not t.sites or t.kind is Kind.PRODUCT:
+            continue
+        path = t.path
+        chosen: dict[Read, Task] = {}
+        for s in t.sites:
+            p = s.task
+            if s.bound or not s.at or not _candidate(p):
+                continue
+            if _wanted(graph, t, p, s.at, weights.get(p, 1)):
+                chosen[Read(p.var, s.at)] = p
+        if not chosen:
+            continue
+        replaced: dict[Read, Read] = {}
+        for r, p in chosen.items():
+            key = (p, r.at, path)
+            new = made.get(key)
+            if new is None or new.uses < 0:
+                new = copy(graph, p, dict(zip(p.context, r.at, strict=True)), path)
+                new.guards = t.guards
+                link(graph, new)
+                if p in weights:
+                    weights[new] = weights[p]
+                made[key] = new
+                extra.append(new)
+                work.append(new)
+            replaced[r] = Read(new.var, identity(path))
+        map_reads(graph, t, replaced.get)
+    if extra:
+        graph.tasks += extra
+        graph.tasks.sort(key=lambda t: t.order)
+    graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+
+
+def _candidate(p: Task) -> bool:
+    if p.home is not None:
+        return False
+    if p.kind is Kind.FINAL:
+        return not in_register(p.cell)
+    return p.kind is Kind.COMPUTE and p.name != "checked"
+
+
+def _weight(t: Task, weights: dict[Task, int]) -> int:
+    """What it takes to compute a value again: its operation, its loads, its light producers."""
+    w = cost(t)
+    inside = 0
+    for x in t.args:
+        if isinstance(x, Read) and x.at:
+            inside += 1
+    for s in t.sites:
+        if s.task.context and s.task in weights and weights[s.task] <= _LIGHT:
+            inside += weights[s.task] - 1
+    return w + inside
+
+
+def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+    names = [e.single for e in at]
+    indices = graph.program.indices
+    own = (
+        all(isinstance(v, Var) and v in t.path for v in names)
+        and len(set(names)) == len(names)
+        and all(
+            indices[i].extent == indices[v].extent
+            for i, v in zip(p.context, names, strict=True)
+            if isinstance(v, Var)
+        )
+    )
+    if own:
+        if p.kind is Kind.FINAL or set(t.path[: len(names)]) == set(names):
+            return False
+        return len(names) < len(t.path) and weight <= 2
+    if p.kind is Kind.FINAL:
+        return True
+    if weight <= _LIGHT and weight * p.uses <= _TOGETHER:
+        return True
+    gather = any(True for e in at for _ in size_reads(e))
+    return p.uses == 1 and not gather and len(t.path) <= len(p.context)
+
+

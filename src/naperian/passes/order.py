@@ -1,0 +1,176 @@
+"""In which order a task's loops stand.
+
+The order of the source is the incumbent. Another index becomes the innermost one only where that
+makes memory be read and written side by side, for all tasks that will share loops:
+
+    y[j] = Σ_i x[i, j]         by rows of x: for i: for j: y[j] += x[i, j]
+
+Tasks are grouped by the reads between them at plain indices; these reads also say which index of
+one task is which of the other. A group with a recurrence keeps its order.
+"""
+
+from __future__ import annotations
+
+from naperian.ainf.syntax import Read
+from naperian.names import Var
+from naperian.passes.graph import Graph, Kind, Task, size_vars
+from naperian.sizes import Clamp, Size
+
+_STRIDED = 8  # an access with a stride, in accesses side by side
+_STORED = 2  # an accumulator in memory instead of a register
+
+
+def order_loops(graph: Graph) -> None:
+    """See the module."""
+    for group in _groups(graph):
+        _order(graph, group)
+
+
+class _Classes:
+    """Indices of tasks that will be one loop: union-find that never puts two indices of one task
+    together."""
+
+    def __init__(self) -> None:
+        self.parent: dict[tuple[Task, Var], tuple[Task, Var]] = {}
+        self.members: dict[tuple[Task, Var], dict[Task, Var]] = {}
+
+    def find(self, x: tuple[Task, Var]) -> tuple[Task, Var]:
+        if x not in self.parent:
+            self.parent[x] = x
+            self.members[x] = {x[0]: x[1]}
+        root = x
+        while self.parent[root] != root:
+            root = self.parent[root]
+        while self.parent[x] != root:
+            self.parent[x], x = root, self.parent[x]
+        return root
+
+    def union(self, x: tuple[Task, Var], y: tuple[Task, Var]) -> bool:
+        x, y = self.find(x), self.find(y)
+        if x == y:
+            return True
+        mine, theirs = self.members[x], self.members[y]
+        if len(mine) < len(theirs):
+            x, y, mine, theirs = y, x, theirs, mine
+        if any(t in mine for t in theirs):
+            return False
+        mine.update(theirs)
+        del self.members[y]
+        self.parent[y] = x
+        return True
+
+
+_Group = tuple[list[Task], _Classes]
+
+
+def _groups(graph: Graph) -> list[_Group]:
+    classes = _Classes()
+    leader: dict[Task, Task] = {}
+
+    def top(t: Task) -> Task:
+        while leader.get(t, t) is not t:
+            leader[t] = leader.get(leader[t], leader[t])
+            t = leader[t]
+        return t
+
+    several = False
+    for t in graph.tasks:
+        if t.kind is Kind.PRODUCT:
+            continue
+        several = several or len(t.path) > 1
+        for s in t.sites:
+            q = s.task
+            if q.kind is Kind.PRODUCT or s.bound:
+                continue
+            for i, e in zip(q.context, s.at, strict=False):
+                v = e.single
+                if isinstance(v, Var) and v in t.path and i in q.path:
+                    if classes.union((q, i), (t, v)):
+                        a, b = top(q), top(t)
+                        if a is not b:
+                            leader[a] = b
+    if not several:
+        return []
+    groups: dict[Task, list[Task]] = {}
+    for t in graph.tasks:
+        if t.path and t.kind is not Kind.PRODUCT:
+            groups.setdefault(top(t), []).append(t)
+    return [(g, classes) for g in groups.values() if any(len(t.path) > 1 for t in g)]
+
+
+def _order(graph: Graph, group: _Group) -> None:
+    tasks, classes = group
+    if any(t.unit is not None for t in tasks):
+        return
+    rank: dict[tuple[Task, Var], int] = {}
+    for t in sorted(tasks, key=lambda t: -len(t.path)):
+        for i in t.path:
+            rank.setdefault(classes.find((t, i)), len(rank))
+    deepest = max(len(t.path) for t in tasks)
+    deep = [t for t in tasks if len(t.path) == deepest]
+
+    def paths(last: tuple[Task, Var] | None) -> dict[Task, tuple[Var, ...]]:
+        def key(t: Task, i: Var) -> tuple[bool, int]:
+            c = classes.find((t, i))
+            return c == last, rank[c]
+
+        return {t: tuple(sorted(t.path, key=lambda i: key(t, i))) for t in tasks}
+
+    best: dict[Task, tuple[Var, ...]] | None = None
+    least = 0
+    candidates: list[tuple[Task, Var] | None] = [None]
+    candidates += list(dict.fromkeys(classes.find((t, i)) for t in deep for i in t.path))[:6]
+    for last in candidates:
+        new = paths(last)
+        if not all(_legal(graph, t, path) for t, path in new.items()):
+            continue
+        price = sum(_price(graph, t, new[t]) for t in deep)
+        if best is None or price < least:
+            best, least = new, price
+    for t, path in (best or {}).items():
+        t.path = path
+
+
+def _legal(graph: Graph, t: Task, path: tuple[Var, ...]) -> bool:
+    if path == t.path:
+        return True
+    seen: set[Var] = set()
+    for i in path:
+        if not graph.mentioned[i] & set(path) <= seen:
+            return False
+        seen.add(i)
+    if t.name in ("argmin", "argmax") and t.kind is Kind.ENTER:
+        return path[-len(t.over) :] == t.over
+    return True
+
+
+def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
+    inner = path[-1]
+    total = 0
+    for x in t.args:
+        if isinstance(x, Read) and x.at:
+            q = graph.source.get(x.var)
+            if q is None or any(not isinstance(e.single, Var) for e in x.at):
+                total += _stride(x.at, inner)
+    if t.home is not None:
+        order = tuple(t.context[k] for k in t.home[1])
+        total += 1 if order[-1:] == (inner,) else _STRIDED if inner in order else 0
+    if t.kind is Kind.PUT:
+        total += _stride(t.at, inner)
+    if t.kind is Kind.ENTER and inner not in t.over and t.over:
+        total += _STORED
+    return total
+
+
+def _stride(at: tuple[Size, ...], inner: Var) -> int:
+    where = [k for k, e in enumerate(at) if inner in size_vars(e)]
+    if not where:
+        return 0
+    if where == [len(at) - 1]:
+        last = at[-1]
+        a = last.single
+        if isinstance(a, Clamp):
+            last = a.value
+        if abs(last.coefficient(inner)) == 1:
+            return 1
+    return _STRIDED

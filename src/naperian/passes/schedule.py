@@ -1,0 +1,140 @@
+"""AiNF to loops.
+
+    contract   sums of products become contractions
+    inline     producers read out of step are computed where they are read
+    find_units recurrences
+    order_loops  which loop is innermost
+    fuse       which tasks share a loop
+    place      what is stored, and where
+    Emitter    statements
+
+Fused chains keep nothing but their results:
+
+    for i: t = x[i] * 2        parallel for i in 0..n:
+    for i: y = exp(t[i])   ⇒       store y[i] = exp(x[i] * 2)
+    return y
+"""
+
+from __future__ import annotations
+
+from naperian.ainf import syntax as ainf
+from naperian.loops.syntax import (
+    Assign,
+    Buffer,
+    Let,
+    Loop,
+    Program,
+    Role,
+    Stmt,
+    Variable,
+    When,
+    While,
+)
+from naperian.loops.walk import expressions, indices, used, used_in
+from naperian.names import Var
+from naperian.passes.contract import contract
+from naperian.passes.emit import Block, Emitter, zero
+from naperian.passes.fuse import fuse
+from naperian.passes.graph import build
+from naperian.passes.inline import inline
+from naperian.passes.order import order_loops
+from naperian.passes.recurrence import find_units
+from naperian.passes.storage import check_plan, place
+from naperian.sizes import Size
+
+
+def schedule(program: ainf.Program) -> Program:
+    """The program as loops over buffers. Its results are `out`, `out_1`, …"""
+    buffers = [Buffer(p.var, p.dtype, p.shape, Role.IN) for p in program.params]
+    outs = []
+    for k, r in enumerate(program.results):
+        shape: list[Size] = []
+        for i in r.indices:
+            extent = program.indices[i].extent
+            assert extent is not None
+            shape.append(extent)
+        out = Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, tuple(shape), Role.OUT)
+        outs.append(out)
+    graph = build(program, [b.var for b in outs])
+    contract(graph)
+    inline(graph)
+    find_units(graph)
+    order_loops(graph)
+    items = fuse(graph)
+    storage = place(graph, items)
+    check_plan(graph, items)
+    emitter = Emitter(graph, storage)
+    block = Block()
+    emitter.block(items, block)
+    body = _escape(block.statements())
+    notes = tuple(dict.fromkeys(emitter.notes))
+    return Program(
+        program.name, program.sizes, (*buffers, *outs), body, program.failures, notes
+    )
+
+
+def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A local that is bound under a `When` and read outside it becomes a variable:
+
+    if c: { t = e; … }; … t …   ⇒   var t = 0; if c: { t := e; … }; … t …
+    """
+    home: dict[Var, tuple[int, ...]] = {}
+    escaping: set[Var] = set()
+
+    def look(block: tuple[Stmt, ...], path: tuple[int, ...]) -> None:
+        for n, s in enumerate(block):
+            for v in [v for e in expressions(s) for v in used(e)] + [
+                v for i in indices(s) for v in used_in(i)
+            ]:
+                at = home.get(v)
+                if at is not None and path[: len(at)] != at:
+                    escaping.add(v)
+            match s:
+                case Let(var):
+                    home[var] = path
+                case When(_, then, otherwise):
+                    look(then, (*path, n, 0))
+                    look(otherwise, (*path, n, 1))
+                case Loop():
+                    look(s.body, path)
+                case While(head, _, inner):
+                    look(head, path)
+                    look(inner, path)
+                case _:
+                    pass
+
+    look(body, ())
+    return _hoist(body, escaping)[0] if escaping else body
+
+
+def _hoist(block: tuple[Stmt, ...], escaping: set[Var]) -> tuple[tuple[Stmt, ...], list[Let]]:
+    """The block, and the bindings in it to be declared further out."""
+    out: list[Stmt] = []
+    outer: list[Let] = []
+    for s in block:
+        match s:
+            case Let(var, _, value) if var in escaping:
+                outer.append(s)
+                out.append(Assign(var, value))
+            case When(condition, then, otherwise):
+                one, mine = _hoist(then, escaping)
+                two, more = _hoist(otherwise, escaping)
+                outer += mine + more
+                out.append(When(condition, one, two))
+            case Loop():
+                inner, mine = _hoist(s.body, escaping)
+                out.append(
+                    Loop(s.var, s.low, s.high, _declared(mine) + inner, s.order, s.reductions,
+                         s.work)
+                )  # fmt: skip
+            case While(head, condition, body):
+                first, mine = _hoist(head, escaping)
+                rest, more = _hoist(body, escaping)
+                out.append(While(_declared(mine) + first, condition, _declared(more) + rest))
+            case _:
+                out.append(s)
+    return tuple(out), outer
+
+
+def _declared(lets: list[Let]) -> tuple[Stmt, ...]:
+    return tuple(Variable(s.var, s.dtype, zero(s.dtype)) for s in lets)

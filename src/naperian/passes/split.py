@@ -1,0 +1,139 @@
+"""What is known of loop variables where code is emitted, and where to cut loops so that more is.
+
+    for i in 0..n: y[i] = x[clamp(i - 1, n)] + x[clamp(i + 1, n)]
+    ⇒  0..1 and n-1..n with the clamps, and 1..n-1 with x[i - 1] + x[i + 1]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from naperian.names import Var
+from naperian.sizes import ZERO, Clamp, Remainder, Size, clamp, rename, size
+
+
+@dataclass(slots=True)
+class Bounds:
+    """For each open loop: sizes that its variable is at least, and at most."""
+
+    low: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
+    high: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
+
+    def holds(self, f: Size) -> bool:
+        """Whether `f >= 0` is certain."""
+        return self._holds(f, 4)
+
+    def _holds(self, f: Size, depth: int) -> bool:
+        number = f.constant
+        if number is not None:
+            return number >= 0
+        loop = next((a for a in f.atoms() if isinstance(a, Var) and a in self.low), None)
+        if loop is None:  # what is left are sizes, which are not negative
+            return all(
+                c >= 0 and (not m or all(isinstance(a, Var) for a in m)) for m, c in f.terms
+            )
+        if depth == 0:
+            return False
+        c = f.coefficient(loop)
+        if c == 0:
+            return False
+        for bound in self.low[loop] if c > 0 else self.high[loop]:
+            if loop not in bound.atoms() and self._holds(rename(f, {loop: bound}), depth - 1):
+                return True
+        return False
+
+    def decide(self, f: Size) -> bool | None:
+        """Whether `f >= 0`, if that is known."""
+        if self.holds(f):
+            return True
+        return False if self.holds(-f - 1) else None
+
+    def opened(self, loop: Var, low: tuple[Size, ...], high: tuple[Size, ...]) -> Bounds:
+        return Bounds(self.low | {loop: low}, self.high | {loop: high})
+
+    def not_empty(self, n: Size) -> bool:
+        """Whether `n >= 1`: it is a positive constant, or the extent of an open loop."""
+        if n.constant is not None:
+            return n.constant >= 1
+        return any(n - 1 == h for bounds in self.high.values() for h in bounds)
+
+    def atom(self, a: object) -> Size | None:
+        """A clamp or wrap that is decided here, as what it comes to."""
+        match a:
+            case Clamp(value, extent):
+                if self.holds(-value):
+                    return ZERO
+                above = self.decide(value - extent + 1)
+                if above and self.not_empty(extent):
+                    return extent - 1
+                if self.holds(extent - 1 - value) and self.holds(value):
+                    return value
+            case Remainder(above_, below):
+                if self.holds(above_) and self.holds(below - 1 - above_):
+                    return above_
+            case _:
+                pass
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part low … high-1 of a loop, with what is known of the variable in it. `main` is the part
+    where most iterations are."""
+
+    low: Size
+    high: Size
+    at_least: tuple[Size, ...]
+    at_most: tuple[Size, ...]
+    main: bool
+
+
+def segments(
+    extent: Size, conditions: list[Size], loop: Var, bounds: Bounds
+) -> list[Segment]:
+    """Cut 0 … extent-1 where the conditions (polynomials >= 0) on the loop's variable change. In
+    the middle part all decided ones hold; constants cut near the start, others near the end."""
+    whole = Segment(ZERO, extent, (ZERO,), (extent - 1,), True)
+    if extent.constant is not None and extent.constant <= 16:
+        return [whole]
+    start = 0
+    ends: list[Size] = []
+    inside = bounds.opened(loop, (ZERO,), (extent - 1,))
+    for f in conditions:
+        c = f.coefficient(loop)
+        if abs(c) != 1 or sum(loop in m for m, _ in f.terms) != 1:
+            continue
+        if inside.decide(f) is not None:
+            continue
+        inner = [a for a in f.atoms() if isinstance(a, Var) and a != loop and a in bounds.low]
+        for i in inner:  # the point from which on it holds whatever the loops inside do
+            f = rename(f, {i: (bounds.low if f.coefficient(i) > 0 else bounds.high)[i][0]})
+        rest = f - (size(loop) if c > 0 else -size(loop))
+        point = -rest if c > 0 else rest + 1  # from here on it holds, or no longer
+        number = point.constant
+        if number is not None:
+            if number <= 8:
+                start = max(start, number)
+        elif point not in ends:
+            ends.append(point)
+    if not start and not ends:
+        return [whole]
+    near = [e for e in ends if (e - extent).constant is not None]
+    cuts = ([size(start)] if start else []) + (
+        [min(near, key=lambda e: (e - extent).constant or 0)] if near else []
+    )
+    cuts += [e for e in ends if e not in near][: 2 - len(cuts)]
+    out: list[Segment] = []
+    low = ZERO
+    passed: tuple[Size, ...] = (ZERO,)
+    last = (extent - 1,)
+    for k, cut in enumerate(cuts):
+        to = clamp(cut, extent + 1)
+        if k:
+            to = low + clamp(cut - low, extent - low + 1)
+        main = bool(start) == (k > 0)
+        out.append(Segment(low, to, passed, (*last, cut - 1), main))
+        passed += (cut,)
+        low = to
+    out.append(Segment(low, extent, passed, last, bool(start) and len(cuts) == 1))
+    return out

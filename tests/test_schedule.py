@@ -1,0 +1,549 @@
+"""AiNF to loops: what is computed stays the same, and the nests are those one would write.
+
+Programs are AiNF by hand. `same` runs the flat program and its loops for several sizes and wants
+equal results; the rest of a test says what the loops look like.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from naperian.ainf import run as ainf
+from naperian.ainf.check import check as check_ainf
+from naperian.ainf.parse import parse
+from naperian.ainf.syntax import Program as Flat
+from naperian.loops import run as loops
+from naperian.loops.check import check
+from naperian.loops.show import show
+from naperian.loops.syntax import (
+    Allocate,
+    Contract,
+    Loop,
+    Order,
+    Program,
+    Update,
+    When,
+    While,
+)
+from naperian.loops.walk import statements
+from naperian.names import Var
+from naperian.passes.allocate import allocate
+from naperian.passes.schedule import schedule
+from naperian.sizes import evaluate
+
+Args = Callable[[Flat, dict[str, int], np.random.Generator], list[Any]]
+
+
+def random_args(flat: Flat, sizes: dict[str, int], rng: np.random.Generator) -> list[Any]:
+    """Small whole numbers, so that sums in any order are equal; indices within their bounds."""
+    values = {v: sizes[v.name] for v in flat.sizes}
+
+    def number(a: object) -> int:
+        assert isinstance(a, Var)
+        return values[a]
+
+    out: list[Any] = []
+    for p in flat.params:
+        shape = tuple(max(0, evaluate(n, number)) for n in p.shape)
+        if p.bound is not None:
+            bound = evaluate(p.bound, number)
+            a = rng.integers(0, max(bound, 1), shape)
+        else:
+            a = rng.integers(-3, 4, shape)
+        out.append(a.astype(p.dtype.value) if shape or p.shape else np.dtype(p.dtype.value).type(a))
+    return out
+
+
+def both(text: str) -> tuple[Flat, Program]:
+    flat = parse(text)
+    check_ainf(flat)
+    program = check(allocate(check(schedule(flat))))
+    return flat, program
+
+
+def same(
+    text: str, sizes: Sequence[int] = (0, 1, 2, 5), args: Args = random_args
+) -> Program:
+    """The loops of a program, when they give what the program means for all sizes."""
+    flat, program = both(text)
+    rng = np.random.default_rng(7)
+    names = [v.name for v in flat.sizes]
+    grid = [[]] if not names else [[a] for a in sizes]
+    for _ in names[1:]:
+        grid = [[*g, a] for g in grid for a in sizes]
+    for point in grid:
+        given = args(flat, dict(zip(names, point, strict=True)), rng)
+        want = ainf.run(flat, point, given)
+        got = loops.run(program, point, given)
+        for w, g in zip(want, got, strict=True):
+            np.testing.assert_array_equal(g, w, err_msg=f"{point}\n{show(program)}")
+    return program
+
+
+def count(program: Program, kind: type) -> int:
+    return sum(isinstance(s, kind) for s in statements(program.body))
+
+
+def orders(program: Program) -> list[Order]:
+    return [s.order for s in statements(program.body) if isinstance(s, Loop)]
+
+
+def innermost(program: Program) -> list[str]:
+    return [
+        s.var.name for s in statements(program.body)
+        if isinstance(s, Loop) and not any(isinstance(x, Loop) for x in statements(s.body))
+    ]  # fmt: skip
+
+
+def test_a_chain_keeps_only_its_result() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for i<n: a = mul(x[i], 2.0)
+  for j<n: b = add(a[j], 1.0)
+  for k<n: c = exp(b[k])
+  return for k: c[k]
+""")
+    assert count(p, Allocate) == 0
+    assert orders(p) == [Order.PARALLEL]
+
+
+def test_outer_product() -> None:
+    p = same("""
+def f(n, m; x: F64[n], y: F64[m]):
+  for i<n, j<m: a = mul(x[i], y[j])
+  return for i, j: a[i, j]
+""")
+    assert count(p, Allocate) == 0
+    assert orders(p) == [Order.PARALLEL, Order.FREE]
+
+
+def test_transpose_and_add_reads_the_view() -> None:
+    p = same("""
+def f(n, m; x: F64[n, m], y: F64[m, n]):
+  for a<n, b<m: t = mul(x[a, b], 2.0)
+  for i<m, j<n: r = add(t[j, i], y[i, j])
+  return for i, j: r[i, j]
+""")
+    assert count(p, Allocate) == 0
+    assert innermost(p) == ["j"]
+
+
+def test_softmax_of_rows_is_one_nest_with_a_row_buffer() -> None:
+    p = same("""
+def f(n, m; x: F64[n, m]):
+  for i<n: top = max over j<m of x[i, j] from -inf
+  for i<n, k<m: d = sub(x[i, k], top[i])
+  for i<n, k<m: e = exp(d[i, k])
+  for i<n: s = add over l<m of e[i, l] from 0.0
+  for i<n, k<m: r = div(e[i, k], s[i])
+  return for i, k: r[i, k]
+""")
+    buffers = [s.buffer for s in statements(p.body) if isinstance(s, Allocate)]
+    assert [len(b.shape) for b in buffers] == [1]
+    assert orders(p) == [Order.PARALLEL, Order.FREE, Order.FREE, Order.FREE]
+
+
+def test_softmax_of_a_vector() -> None:
+    p = same("""
+def f(m; x: F64[m]):
+  top = max over j<m of x[j] from -inf
+  for k<m: d = sub(x[k], top)
+  for k<m: e = exp(d[k])
+  s = add over l<m of e[l] from 0.0
+  for k<m: r = div(e[k], s)
+  return for k: r[k]
+""")
+    assert count(p, Allocate) == 1
+    assert count(p, Loop) == 3
+
+
+def test_matmul_is_a_contraction_into_the_result() -> None:
+    p = same("""
+def f(n, m, l; a: F64[n, m], b: F64[m, l]):
+  for i<n, j<l, k<m: v = mul(a[i, k], b[k, j])
+  for i<n, j<l: c = add over q<m of v[i, j, q] from 0.0
+  return for i, j: c[i, j]
+""")
+    assert count(p, Contract) == 1
+    assert count(p, Allocate) == 0
+    assert count(p, Loop) == 0
+
+
+def test_contraction_of_transposed_and_computed_factors() -> None:
+    p = same("""
+def f(n, m, l; a: F64[m, n], b: F64[l, m]):
+  for p<m, q<n: e = exp(a[p, q])
+  for i<n, j<l, k<m: v = mul(b[j, k], e[k, i])
+  for i<n, j<l: c = add over q2<m of v[i, j, q2] from 0.0
+  for i<n, j<l: r = max(c[i, j], 0.0)
+  return for i, j: r[i, j]
+""")
+    assert count(p, Contract) == 1
+    assert count(p, Allocate) == 2
+
+
+def test_integer_products_are_a_nest_side_by_side() -> None:
+    p = same("""
+def f(n, m, l; a: I64[n, m], b: I64[m, l]):
+  for i<n, j<l, k<m: v = mul(a[i, k], b[k, j])
+  for i<n, j<l: c = add over q<m of v[i, j, q] from 0
+  return for i, j: c[i, j]
+""")
+    assert count(p, Contract) == 0
+    assert innermost(p)[-1] == "j"
+    assert count(p, Update) == 1
+
+
+def test_rows_and_columns() -> None:
+    rows = same("""
+def f(n, m; x: F64[n, m]):
+  for i<n: s = add over j<m of x[i, j] from 0.0
+  return for i: s[i]
+""")
+    assert orders(rows) == [Order.PARALLEL, Order.FREE]
+    assert count(rows, Update) == count(rows, Allocate) == 0
+    columns = same("""
+def f(n, m; x: F64[n, m]):
+  for j<m: s = add over i<n of x[i, j] from 0.0
+  return for j: s[j]
+""")
+    assert innermost(columns) == ["j", "j"]
+    assert count(columns, Update) == 1
+    assert count(columns, Allocate) == 0
+
+
+def test_a_total_is_a_parallel_reduction() -> None:
+    p = same("""
+def f(n, m; x: F64[n, m]):
+  for i<n, j<m: a = mul(x[i, j], x[i, j])
+  s = add over k<n, l<m of a[k, l] from 0.0
+  return s
+""")
+    outer = next(s for s in statements(p.body) if isinstance(s, Loop))
+    assert outer.order is Order.PARALLEL
+    assert [r.monoid for r in outer.reductions] == ["add"]
+
+
+def test_mean_and_variance_recompute_the_difference() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  s = add over i<n of x[i] from 0.0
+  c = cast[F64](n)
+  m = div(s, c)
+  for j<n: d = sub(x[j], m)
+  for j<n: q = mul(d[j], d[j])
+  v = add over k<n of q[k] from 0.0
+  w = sqrt(v)
+  for j<n: r = div(d[j], w)
+  return for j: r[j]
+""")
+    assert count(p, Allocate) == 0
+    assert count(p, Loop) == 3
+
+
+def test_a_stencil_with_clamps_is_cut() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for i<n: a = add(x[clamp(i - 1, n)], x[clamp(i + 1, n)])
+  for i<n: b = add(a[i], x[i])
+  return for i: b[i]
+""", sizes=(0, 1, 2, 3, 5, 20))
+    assert orders(p) == [Order.FREE, Order.PARALLEL, Order.FREE]
+    assert "x[i - 1] + x[i + 1]" in show(p)
+
+
+def test_two_stencils_store_the_dear_one() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for i<n: a = exp(x[i])
+  for i<n: b = add(a[clamp(i - 1, n)], a[clamp(i + 1, n)])
+  return for i: b[i]
+""")
+    assert count(p, Allocate) == 1
+
+
+def test_a_guard_becomes_a_cut() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for i<n: c = lt(i, n - 1)
+  for i<n if c[i] (n - 2 - i >= 0): a = sub(x[i + 1], x[i])
+  for i<n: r = select(c[i], a[i], 0.0)
+  return for i: r[i]
+""", sizes=(0, 1, 2, 5, 20))
+    assert count(p, When) == 0
+
+
+def test_a_data_dependent_guard_is_control_flow() -> None:
+    p = same("""
+def f(n; x: F64[n], p: I64[n]):
+  for i<n: c0 = ge(p[i], 0)
+  for i<n: c1 = lt(p[i], n)
+  for i<n: c = and(c0[i], c1[i])
+  for i<n if c[i]: a = mul(x[p[i]], 2.0)
+  for i<n if c[i]: b = add(a[i], x[p[i]])
+  for i<n: r = select(c[i], b[i], 0.0)
+  return for i: r[i]
+""")
+    assert count(p, When) == 1
+
+
+def test_prefix_sums_write_the_result() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for u: h = delay over t<n from 0.0 next v[t]
+  for t<n: v = add(h[t], x[t])
+  return for t: v[t]
+""")
+    assert count(p, Allocate) == 0
+    assert orders(p) == [Order.SERIAL]
+
+
+def test_exclusive_sums() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for u: h = delay over t<n from 0.0 next v[t]
+  for t<n: v = add(h[t], x[t])
+  for i<n: e = copy(h[i])
+  return for i: e[i]
+""")
+    assert count(p, Allocate) == 0
+
+
+def test_a_carried_scalar() -> None:
+    p = same("""
+def f(k; x: F64):
+  for u: h = delay over t<k from x next v[t]
+  for t<k: c = cast[F64](t)
+  for t<k: v = add(h[t], c[t])
+  return h[k]
+""")
+    assert count(p, Allocate) == 0
+    assert orders(p) == [Order.SERIAL]
+
+
+def test_two_carried_scalars_change_at_once() -> None:
+    same("""
+def f(k; x: F64, y: F64):
+  for u: a = delay over t<k from x next b[t]
+  for w: b = delay over t<k from y next s[t]
+  for t<k: s = add(a[t], b[t])
+  return a[k]
+  return b[k]
+""")
+
+
+def test_a_carried_vector_in_place() -> None:
+    p = same("""
+def f(k, n; x: F64[n]):
+  for i<n, u: h = delay over t<k from x[i] next v[i, t]
+  for i<n, t<k: v = mul(h[i, t], 2.0)
+  return for i: h[i, k]
+""")
+    assert count(p, Allocate) == 0
+    q = same("""
+def f(k, n; x: F64[n]):
+  for u, i<n: h = delay over t<k from x[i] next v[t, i]
+  for t<k, i<n: v = mul(h[t, i], 2.0)
+  return for i: h[k, i]
+""".replace("u, i<n: h", "i<n, u: h").replace("v[t, i]", "v[t, i]").replace("h[t, i]", "h[i, t]")
+   .replace("h[k, i]", "h[i, k]"))
+    assert orders(q)[0] is not Order.SERIAL or count(q, Allocate) <= 1
+
+
+def test_a_carried_vector_takes_turns() -> None:
+    p = same("""
+def f(k, n; x: F64[n]):
+  for u, i<n: h = delay over t<k from x[i] next v[t, i]
+  for t<k, i<n: a = add(h[t, clamp(i - 1, n)], h[t, clamp(i + 1, n)])
+  for t<k, i<n: v = sub(a[t, i], h[t, i])
+  return for i: h[k, i]
+""".replace("for u, i<n: h = delay", "for i<n, u: h = delay")
+   .replace("h[t, clamp(i - 1, n)]", "h[clamp(i - 1, n), t]")
+   .replace("h[t, clamp(i + 1, n)]", "h[clamp(i + 1, n), t]")
+   .replace("h[t, i]", "h[i, t]").replace("h[k, i]", "h[i, k]"))
+    assert count(p, Allocate) == 1
+    assert any("turns" in n for n in p.notes)
+
+
+def test_mandelbrot_stays_in_registers() -> None:
+    p = same("""
+def f(n, m; x: F64[n], y: F64[m]):
+  for i<n, j<m, u: a = delay over t<10 while go[i, j, t] from 0.0 next a3[i, j, t]
+  for i<n, j<m, w: b = delay over t from 0.0 next b3[i, j, t]
+  for i<n, j<m, t: a1 = mul(a[i, j, t], a[i, j, t])
+  for i<n, j<m, t: b1 = mul(b[i, j, t], b[i, j, t])
+  for i<n, j<m, t: r = add(a1[i, j, t], b1[i, j, t])
+  for i<n, j<m, t: go = lt(r[i, j, t], 4.0)
+  for i<n, j<m, t: a2 = sub(a1[i, j, t], b1[i, j, t])
+  for i<n, j<m, t: a3 = add(a2[i, j, t], x[i])
+  for i<n, j<m, t: b2 = mul(a[i, j, t], b[i, j, t])
+  for i<n, j<m, t: b3 = add(b2[i, j, t], y[j])
+  for i<n, j<m: c = cast[F64](trips(t, i=i, j=j))
+  for i<n, j<m: z = add(c[i, j], a[i, j, trips(t, i=i, j=j)])
+  return for i, j: z[i, j]
+""")
+    assert count(p, Allocate) == 0
+    assert count(p, While) == 1
+    assert orders(p) == [Order.PARALLEL, Order.FREE]
+
+
+def test_gather() -> None:
+    p = same("""
+def f(n, m; x: F64[n], p: I64[m] < n):
+  for j<m: y = mul(x[p[j]], 2.0)
+  return for j: y[j]
+""", sizes=(1, 2, 5))
+    assert count(p, Allocate) == 0
+
+
+def _csr(flat: Flat, sizes: dict[str, int], rng: np.random.Generator) -> list[Any]:
+    n, m, nnz = (sizes[v] for v in ("n", "m", "nnz"))
+    rows = np.sort(rng.integers(0, nnz + 1, n + 1))
+    cols = rng.integers(0, max(m, 1), nnz)
+    return [rows, cols, rng.integers(-3, 4, nnz).astype(float), np.arange(m, dtype=float)]
+
+
+def test_sparse_matrix_times_vector() -> None:
+    p = same("""
+def f(n, m, nnz; rows: I64[n + 1] < nnz + 1, cols: I64[nnz] < m, vals: F64[nnz], x: F64[m]):
+  for i<n, e<rows[i + 1] - rows[i]: v = mul(vals[rows[i] + e], x[cols[rows[i] + e]])
+  for i<n: y = add over q<rows[i + 1] - rows[i] of v[i, q] from 0.0
+  return for i: y[i]
+""", sizes=(1, 2, 5), args=_csr)  # fmt: skip
+    assert count(p, Allocate) == 0
+    assert orders(p) == [Order.PARALLEL, Order.FREE]
+
+
+def test_histogram() -> None:
+    p = same("""
+def f(n, m; p: I64[n] < m):
+  for b<m: h = add over i<n at [p[i]] of 1 from 0
+  return for b: h[b]
+""", sizes=(1, 2, 5))
+    assert count(p, Update) == 1
+    assert count(p, Allocate) == 0
+
+
+@pytest.mark.parametrize("which", ["argmin", "argmax"])
+def test_the_first_best(which: str) -> None:
+    text = f"""
+def f(n, m; x: F64[n, m]):
+  for i<n: k = {which} over j<m of x[i, j] from 0
+  return for i: k[i]
+"""
+    same(text)
+
+    def hazards(flat: Flat, sizes: dict[str, int], rng: np.random.Generator) -> list[Any]:
+        shape = (sizes["n"], sizes["m"])
+        return [rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape)]
+
+    same(text, args=hazards)
+
+
+def test_nested_conditionals_share_their_tests() -> None:
+    same("""
+def f(n; x: F64[n]):
+  for i<n: c = gt(x[i], 0.0)
+  for i<n if c[i]: d = gt(x[i], 1.0)
+  for i<n if c[i], d[i]: a = lgamma(x[i])
+  for i<n if c[i], not d[i]: b = gamma(x[i])
+  for i<n if c[i]: e = select(d[i], a[i], b[i])
+  for i<n: r = select(c[i], e[i], -1.0)
+  return for i: r[i]
+""")
+
+
+def test_a_loop_under_a_guard() -> None:
+    p = same("""
+def f(n, m; x: F64[n, m], y: F64[n]):
+  for i<n: c = gt(y[i], 0.0)
+  for i<n if c[i]: s = add over j<m of x[i, j] from 0.0
+  for i<n: r = select(c[i], s[i], 1.0)
+  return for i: r[i]
+""")
+    assert count(p, When) == 1
+
+
+def test_a_checked_index_is_tested_first() -> None:
+    text = """
+error 1 "index {value} is not in 0..{size}"
+def f(n, m; x: F64[n], p: I64[m]):
+  for j<m: k = checked(p[j], n) else 1
+  for j<m: y = mul(x[k[j]], 2.0)
+  return for j: y[j]
+"""
+    _, program = both(text)
+    given = [np.arange(3.0), np.array([0, 3])]
+    with pytest.raises(loops.RunError) as error:
+        loops.run(program, [3, 2], given)
+    assert error.value.code == 1
+    assert error.value.values == (3, 3)
+    given = [np.arange(3.0), np.array([2, 0])]
+    assert loops.run(program, [3, 2], given)[0].tolist() == [4.0, 0.0]
+
+
+def test_a_check_comes_before_what_follows() -> None:
+    text = """
+error 1 "empty"
+def f(n; x: F64[n]):
+  c = ge(n, 1)
+  check c else 1
+  y = mul(x[0], 2.0)
+  return y
+"""
+    _, program = both(text)
+    with pytest.raises(loops.RunError):
+        loops.run(program, [0], [np.zeros(0)])
+    assert loops.run(program, [1], [np.ones(1)]) == [2.0]
+
+
+def test_pairwise_distances() -> None:
+    p = same("""
+def f(n, m, d; x: F64[n, d], y: F64[m, d]):
+  for i<n, j<m, k<d: a = sub(x[i, k], y[j, k])
+  for i<n, j<m, k<d: b = mul(a[i, j, k], a[i, j, k])
+  for i<n, j<m: s = add over q<d of b[i, j, q] from 0.0
+  return for i, j: s[i, j]
+""")
+    assert count(p, Allocate) == 0
+    assert orders(p) == [Order.PARALLEL, Order.FREE, Order.FREE]
+
+
+def test_two_results_of_one_nest() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for i<n: a = sin(x[i])
+  for i<n: b = cos(a[i])
+  return for i: a[i]
+  return for i: b[i]
+""")
+    assert count(p, Allocate) == 0
+    assert count(p, Loop) == 1
+
+
+def test_reductions_of_the_same_array_share_a_loop() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  s = add over i<n of x[i] from 0.0
+  m = max over j<n of x[j] from -inf
+  return s
+  return m
+""")
+    assert count(p, Loop) == 1
+
+
+def test_a_long_chain_takes_linear_time() -> None:
+    lines = ["def f(n; x: F64[n]):", "  for i<n: v0 = mul(x[i], 2.0)"]
+    lines += [f"  for i<n: v{k} = add(v{k - 1}[i], 1.0)" for k in range(1, 2000)]
+    lines.append("  return for i: v1999[i]")
+    flat = parse("\n".join(lines))
+    start = time.perf_counter()
+    program = allocate(schedule(flat))
+    assert time.perf_counter() - start < 1.0
+    assert count(program, Allocate) == 0
+    assert loops.run(program, [1], [np.zeros(1)])[0].tolist() == [1999.0]
