@@ -337,17 +337,19 @@ class _Builder:
                 self.while_time(i)
         for k, out in enumerate(outs):
             self.put(k, out)
+        for tasks in (self.tasks, self.late):  # reads of last values add to `late`
+            for t in tasks:
+                t.args = tuple(self.operand(x) for x in t.args)
+                t.at = tuple(self.size(e) for e in t.at)
+                t.guards = tuple(Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards)
         self.tasks += self.late
+        for n, t in enumerate(self.tasks):
+            t.order = n
         conditions: dict[Var, Task | None] = {}
         for i, index in p.indices.items():
             if index.condition is not None:
                 c = index.condition
                 conditions[i] = self.source.get(c.var) if isinstance(c, Read) else None
-        for n, t in enumerate(self.tasks):
-            t.order = n
-            t.args = tuple(self.operand(x) for x in t.args)
-            t.at = tuple(self.size(e) for e in t.at)
-            t.guards = tuple(Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards)
         graph = Graph(p, self.tasks, self.source, self.params, conditions, self.mentioned)
         for t in self.tasks:
             link(graph, t)
@@ -525,9 +527,10 @@ class _Builder:
                 point.append(e)
         if cell.final is None:
             index = self.program.indices[cell.time]
-            made: Operand = Read(self.rounds[cell.time].var, identity(more))
             if index.condition is None and index.extent is not None:
-                made = Number(index.extent)
+                made: Operand = Number(index.extent)
+            else:
+                made = Read(self.rounds[cell.time].var, identity(more))
             t = Task(
                 Kind.FINAL, fresh(b.var), b.dtype, rest, rest, args=(made,), guards=b.guards,
                 cell=cell, at=identity(cell.start.context),
