@@ -15,6 +15,7 @@ from naperian.ainf.syntax import (
     Delay,
     Entry,
     Guard,
+    Index,
     Number,
     Op,
     Operand,
@@ -201,42 +202,59 @@ def number(s: Size) -> Operand:
     return Number(s) if k is None else Lit(k, DType.I64)
 
 
-def rewrite_guards(
-    guards: tuple[Guard, ...], names: Names, read: Reader | None
-) -> tuple[Guard, ...]:
+Operands = Callable[[Operand], Operand]
+Sizes = Callable[[Size], Size]
+
+
+def map_guards(guards: tuple[Guard, ...], f: Operands, g: Sizes) -> tuple[Guard, ...]:
+    """Guards with `f` applied to the operands and `g` to the facts."""
     return tuple(
-        Guard(
-            rewrite(g.operand, names, read),
-            g.holds,
-            None if g.fact is None else rewrite_size(g.fact, names, read),
-        )
-        for g in guards
+        Guard(f(x.operand), x.holds, None if x.fact is None else g(x.fact)) for x in guards
+    )
+
+
+def map_prim(prim: Prim, f: Operands, g: Sizes) -> Prim:
+    """A primitive with `f` applied to its operands and `g` to its targets; what it binds stays."""
+    match prim:
+        case Op(name, args, code):
+            return Op(name, tuple(f(a) for a in args), code)
+        case Accumulate(monoid, init, entries):
+            return Accumulate(
+                monoid,
+                f(init),
+                tuple(
+                    Entry(e.over, tuple(g(x) for x in e.at), f(e.value), map_guards(e.guards, f, g))
+                    for e in entries
+                ),
+            )
+        case Delay(time, index, init, next):
+            return Delay(time, index, f(init), f(next))
+        case Check(condition, code):
+            return Check(f(condition), code)
+
+
+def rewrite_guards(
+    guards: tuple[Guard, ...], names: Names, read: Reader | None = None
+) -> tuple[Guard, ...]:
+    return map_guards(
+        guards, lambda o: rewrite(o, names, read), lambda s: rewrite_size(s, names, read)
     )
 
 
 def rewrite_prim(prim: Prim, names: Names, read: Reader | None = None) -> Prim:
     """A primitive with its operands rewritten; what it binds stays."""
-    match prim:
-        case Op(name, args, code):
-            return Op(name, tuple(rewrite(a, names, read) for a in args), code)
-        case Accumulate(monoid, init, entries):
-            return Accumulate(
-                monoid,
-                rewrite(init, names, read),
-                tuple(
-                    Entry(
-                        e.over,
-                        tuple(rewrite_size(x, names, read) for x in e.at),
-                        rewrite(e.value, names, read),
-                        rewrite_guards(e.guards, names, read),
-                    )
-                    for e in entries
-                ),
-            )
-        case Delay(time, index, init, next):
-            return Delay(time, index, rewrite(init, names, read), rewrite(next, names, read))
-        case Check(condition, code):
-            return Check(rewrite(condition, names, read), code)
+    return map_prim(prim, lambda o: rewrite(o, names, read), lambda s: rewrite_size(s, names, read))
+
+
+def closures(indices: Mapping[Var, Index]) -> dict[Var, frozenset[Var]]:
+    """Every index with all that its extent and condition depend on."""
+    out: dict[Var, frozenset[Var]] = {}
+    for i, index in indices.items():  # extents mention earlier indices
+        mentioned = [] if index.extent is None else list(variables(index.extent))
+        if index.condition is not None:
+            mentioned += free(index.condition)
+        out[i] = frozenset({i}).union(*(out[v] for v in mentioned if v in out))
+    return out
 
 
 def dtype_of(operand: Operand, dtypes: Mapping[Var, DType]) -> DType:

@@ -33,6 +33,7 @@ from naperian.ainf.walk import (
     free_in,
     operands,
     rewrite_guards,
+    rewrite_size,
     variables,
 )
 from naperian.dtypes import DType
@@ -81,7 +82,7 @@ class Builder:
     def add_index(self, var: Var, index: Index, inside: Iterable[Var] = ()) -> None:
         mentioned = [] if index.extent is None else list(variables(index.extent))
         self.indices[var] = index
-        self.rank[var] = len(self.rank)
+        self.rank.setdefault(var, len(self.rank))
         self.closures[var] = self.closed([*mentioned, *inside]) | {var}
 
     def closed(self, found: Iterable[Var]) -> frozenset[Var]:
@@ -225,11 +226,14 @@ class Builder:
         """The extent of an index, if it is one and has one."""
         return self.indices[i].extent if i in self.indices else None
 
-    def shape(self, var: Var) -> tuple[Size | None, ...]:
-        """The extents of what a binding or parameter ranges over, in its own indices."""
-        if var in self.shapes:
-            return self.shapes[var]
-        return tuple(self.extent(i) for i in self.contexts[var])
+    def shape(self, r: Read) -> tuple[Size | None, ...]:
+        """The extents of what is read, where it is read."""
+        if r.var in self.shapes:
+            return self.shapes[r.var]
+        context = self.contexts[r.var]
+        names = dict(zip(context, r.at, strict=True))
+        found = (self.extent(i) for i in context)
+        return tuple(None if n is None else rewrite_size(n, names) for n in found)
 
     def dtype(self, o: Operand) -> DType:
         return dtype_of(o, self.dtypes)

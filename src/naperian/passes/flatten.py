@@ -424,7 +424,7 @@ class _Flatten:
         return self.b.op("copy", (operand,), self.b.dtype(operand), guards)
 
     def in_range(self, r: Read) -> bool:
-        for e, n in zip(r.at, self.b.shape(r.var), strict=True):
+        for e, n in zip(r.at, self.b.shape(r), strict=True):
             i = e.single
             if n is None or (isinstance(i, Var) and self.b.extent(i) == n):
                 continue

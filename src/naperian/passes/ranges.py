@@ -1,0 +1,150 @@
+"""What is known of index expressions where they stand, and their laws.
+
+An index lies in 0 … extent-1, a size is not negative, a guard states its fact, and an assertion
+at the top of a function holds after it. From these `facts` proves that a clamp does nothing or
+which way a comparison goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from naperian.ainf.syntax import Guard, Index
+from naperian.ainf.walk import variables
+from naperian.facts import Facts
+from naperian.names import Var
+from naperian.sizes import (
+    ZERO,
+    Atom,
+    Clamp,
+    Monomial,
+    Quotient,
+    Remainder,
+    Size,
+    atom,
+    clamp,
+    size,
+    substitute,
+)
+
+IndexLaw: TypeAlias = Callable[[Atom, Facts], Size | None]
+
+
+def facts_about(
+    s: Size, indices: Mapping[Var, Index], sizes: frozenset[Var], guards: tuple[Guard, ...],
+    known: Facts,
+) -> Facts:  # fmt: skip
+    """What is known where `s` stands: the ranges of all it mentions, and the guards' facts."""
+    facts = known.and_(*(g.fact for g in guards if g.fact is not None))
+    seen: set[Var] = set()
+    todo = list(variables(s))
+    for fact in facts.known:
+        todo += variables(fact)
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        if v in sizes:
+            facts = facts.and_(size(v))
+        elif v in indices:
+            extent = indices[v].extent
+            facts = facts.and_(size(v))
+            if extent is not None:
+                facts = facts.and_(extent - 1 - size(v))
+                todo += variables(extent)
+    return facts
+
+
+def clamp_in_range(a: Atom, facts: Facts) -> Size | None:
+    """clamp(e, n) = e if 0 <= e < n;  = 0 if e <= 0;  = n - 1 if e >= n - 1 and n >= 1"""
+    if not isinstance(a, Clamp):
+        return None
+    e, n = a.value, a.extent
+    low, high = facts.proves(e), facts.proves(n - 1 - e)
+    if low and high:
+        return e
+    if facts.proves(-e):
+        return ZERO
+    return n - 1 if facts.proves(e - n + 1) and facts.proves(n - 1) else None
+
+
+def whole_quotient(a: Atom, facts: Facts) -> Size | None:
+    """(q * m + r) // m = q if 0 <= r < m;  = q + r // m if m >= 1"""
+    if not isinstance(a, Quotient):
+        return None
+    q, r = _divided(a.above, a.below)
+    if facts.proves(r) and facts.proves(a.below - 1 - r):
+        return q
+    return q + atom(Quotient(r, a.below)) if q != ZERO and facts.proves(a.below - 1) else None
+
+
+def whole_remainder(a: Atom, facts: Facts) -> Size | None:
+    """wrap(q * m + r, m) = r if 0 <= r < m;  = wrap(r, m) if m >= 1"""
+    if not isinstance(a, Remainder):
+        return None
+    q, r = _divided(a.above, a.below)
+    if facts.proves(r) and facts.proves(a.below - 1 - r):
+        return r
+    return atom(Remainder(r, a.below)) if q != ZERO and facts.proves(a.below - 1) else None
+
+
+INDEX_LAWS: tuple[IndexLaw, ...] = (clamp_in_range, whole_quotient, whole_remainder)
+
+
+def _divided(above: Size, below: Size) -> tuple[Size, Size]:
+    """`above` as q * below + r, where `below` is one term; r keeps what is no multiple."""
+    if len(below.terms) != 1:
+        return ZERO, above
+    (divisor, k) = below.terms[0]
+    q: list[tuple[Monomial, int]] = []
+    r = ZERO
+    for m, c in above.terms:
+        rest = _without(m, divisor)
+        if rest is None or c % k:
+            r = r + Size(((m, c),))
+        else:
+            q.append((rest, c // k))
+    total = ZERO
+    for m, c in q:
+        total = total + Size(((m, c),))
+    return total, r
+
+
+def _without(m: Monomial, divisor: Monomial) -> Monomial | None:
+    rest = list(m)
+    for a in divisor:
+        if a not in rest:
+            return None
+        rest.remove(a)
+    return tuple(rest)
+
+
+def simpler(s: Size, facts: Callable[[Size], Facts], seen: Callable[[IndexLaw], None]) -> Size:
+    """An index expression by the index laws, innermost atoms first."""
+    if all(isinstance(a, Var) for a in s.atoms()):
+        return s
+
+    def replace(a: Atom) -> Size | None:
+        new: Size
+        match a:
+            case Clamp(x, n):
+                new = clamp(substitute(x, replace), substitute(n, replace))
+            case Quotient(x, n):
+                new = substitute(x, replace) // substitute(n, replace)
+            case Remainder(x, n):
+                new = substitute(x, replace) % substitute(n, replace)
+            case _:
+                return None
+        single = new.single
+        if isinstance(single, Clamp | Quotient | Remainder):
+            known = facts(new)
+            for rule in INDEX_LAWS:
+                found = rule(single, known)
+                if found is not None:
+                    seen(rule)
+                    return found
+        return new
+
+    return substitute(s, replace)
