@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from naperian.backends.emit import emit
-from naperian.backends.kernel import Kernel, load
+from naperian.backends.contract import contract_module
+from naperian.backends.kernel import Kernel, Library, link, load, object_code
 from naperian.backends.llvm import compile_ir
 from naperian.backends.runtime import run, runtime
 from naperian.backends.target import Target
-from naperian.dtypes import DType
+from naperian.dtypes import FLOATS, DType
 from naperian.loops.syntax import (
     Apply,
     Buffer,
@@ -36,10 +38,18 @@ class Failed(Exception):
     """A kernel's status, and the values it wrote."""
 
 
+@cache
+def products(dtype: DType, target: Target | None = None) -> Library:
+    """The contraction kernel."""
+    image = object_code(contract_module(dtype, target), target)
+    return link(image, (f"nap_contract_f{dtype.bits}",), runtime().services)
+
+
 def kernel(program: Program, target: Target | None = None) -> Kernel:
     text = emit(program, target)
     if (text, target) not in _kernels:
-        _kernels[text, target] = load(compile_ir(text, target), runtime().services)
+        needs = tuple(products(d, target) for d in FLOATS if f"@nap_contract_f{d.bits}(" in text)
+        _kernels[text, target] = load(compile_ir(text, target), runtime().services, needs)
     return _kernels[text, target]
 
 

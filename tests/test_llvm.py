@@ -18,6 +18,7 @@ from naperian.loops.syntax import (
     Allocate,
     Assign,
     Buffer,
+    Contract,
     Fail,
     Let,
     Load,
@@ -339,8 +340,84 @@ def test_no_memory() -> None:
 def test_scalars_of_every_type() -> None:
     for d in DType:
         x, y = array("x", dtype=d), array("y", dtype=d, out=True)
-        for value in ((0, 1) if d is BOOL else (0, 1, 100)):
+        for value in (0, 1) if d is BOOL else (0, 1, 100):
             agree(program([x, y], put(y.var, [], Local(x.var))), value)
+
+
+# --- contractions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [F64, F32, I64])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("add", [False, True])
+def test_matrix_product(dtype: DType, turned: tuple[bool, bool], add: bool) -> None:
+    rng = np.random.default_rng(0)
+    p = product(dtype, turned, add)
+    for rows, columns, inner in ((1, 1, 1), (9, 25, 3), (8, 1, 300), (1, 30, 7), (130, 140, 150),
+                                 (3, 4, 0), (0, 3, 2)):  # fmt: skip
+        a = rng.integers(-4, 5, (rows, inner)).astype(dtype.value)
+        b = rng.integers(-4, 5, (inner, columns)).astype(dtype.value)
+        got = call(p, [a.T if turned[0] else a, b.T if turned[1] else b], [rows, columns, inner])
+        np.testing.assert_array_equal(got, a @ b + (2 if add else 0))
+
+
+def product(dtype: DType, turned: tuple[bool, bool], add: bool) -> Program:
+    rows, columns, inner = Var("rows"), Var("columns"), Var("inner")
+    left, right = ((i, k), (rows, inner)), ((k, j), (inner, columns))
+    left = tuple(x[::-1] for x in left) if turned[0] else left
+    right = tuple(x[::-1] for x in right) if turned[1] else right
+    a, b = array("a", *left[1], dtype=dtype), array("b", *right[1], dtype=dtype)
+    c = array("c", rows, columns, dtype=dtype, out=True)
+    first = loop(i, rows, loop(j, columns, put(c.var, [i, j], Lit(2, dtype))))
+    total = Contract(
+        (c.var, (size(i), size(j))),
+        (a.var, tuple(size(v) for v in left[0])),
+        (b.var, tuple(size(v) for v in right[0])),
+        (),
+        ((i, size(rows)),),
+        ((j, size(columns)),),
+        ((k, size(inner)),),
+        dtype,
+        add,
+    )
+    body = (first, total) if add else (total,)
+    return Program("product", (rows, columns, inner), (a, b, c), body)
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_batched_contraction_over_two_indices(add: bool) -> None:
+    """c[z, i, j, y] = Σ_k,l a[z, k, i, l]·b[k, y, l, j]: a batch, no two loops of a group are one."""
+    z, y, l, q = (Var(name) for name in "zylq")
+    a = array("a", n, 5, m, 3)
+    b = array("b", 5, 2, 3, q)
+    c = array("c", n, m, q, 2, out=True)
+    clear = loop(z, n, loop(i, m, loop(j, q, loop(y, 2, put(c.var, [z, i, j, y], Lit(1.0, F64))))))
+    total = Contract(
+        (c.var, (size(z), size(i), size(j), size(y))),
+        (a.var, (size(z), size(k), size(i), size(l))),
+        (b.var, (size(k), size(y), size(l), size(j))),
+        ((z, size(n)),),
+        ((i, size(m)),),
+        ((j, size(q)), (y, size(2))),
+        ((k, size(5)), (l, size(3))),
+        F64,
+        add,
+    )
+    p = Program("batched", (n, m, q), (a, b, c), (clear, total) if add else (total,))
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(4, 5, 6, 3)), rng.normal(size=(5, 2, 3, 7))
+    want = np.einsum("zkil,kylj->zijy", x, w) + (1 if add else 0)
+    np.testing.assert_allclose(call(p, [x, w], [4, 6, 7]), want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+def test_product_at_every_width(level: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(70, 300)), rng.normal(size=(300, 131))
+    p = product(F64, (False, False), False)
+    for deep in (40, 300):
+        got = call(p, [a[:, :deep], b[:deep]], [70, 131, deep], host(level))
+        np.testing.assert_allclose(got, a[:, :deep] @ b[:deep], rtol=1e-11, atol=1e-11)
 
 
 # --- what the machine code looks like -----------------------------------------------------------
