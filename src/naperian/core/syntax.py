@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span

@@ -137,8 +137,8 @@ def to_numpy(value: Value, t: Type) -> Any:
                     to_numpy(_component(value, len(sets), k), table(sets, x))
                     for k, x in enumerate(cell.items)
                 )
-            dtype = cell.dtype.value if isinstance(cell, Scalar) else "int64"
-            return np.array(value, dtype).reshape([count(s) for s in sets])
+            name = cell.dtype.value if isinstance(cell, Scalar) else "int64"
+            return np.array(value, np.dtype(name)).reshape([count(s) for s in sets])
         case TypeVar() | Function() | Text():
             raise Broken(f"{t!r} has no NumPy form")
 

@@ -1,0 +1,167 @@
+"""What is inside a core expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from naperian.core.syntax import (
+    At,
+    Call,
+    Check,
+    Checked,
+    Const,
+    ConstOf,
+    Expr,
+    For,
+    If,
+    Lambda,
+    Let,
+    Literal,
+    Loop,
+    Number,
+    Op,
+    Pack,
+    Part,
+    Recast,
+    Reduce,
+    Ref,
+    Scan,
+    Use,
+)
+from naperian.names import Var
+from naperian.sizes import variables
+from naperian.types import (
+    BoolSet,
+    EnumSet,
+    Fin,
+    Function,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Text,
+    Tuple,
+    TupleSet,
+    Type,
+    TypeVar,
+    UnitSet,
+)
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside."""
+    match e:
+        case Ref() | Const() | ConstOf() | Number() | Use():
+            return ()
+        case Lambda(_, body) | For(_, _, body):
+            return (body,)
+        case Call(function, args):
+            return (function, *args)
+        case Let(_, value, body):
+            return (value, body)
+        case Pack(items) | Literal(_, items):
+            return items
+        case Part(whole, _):
+            return (whole,)
+        case If(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case At(table, index, _):
+            return (table, index)
+        case Recast(value, _, _, _) | Checked(value, _):
+            return (value,)
+        case Op(_, args, _):
+            return args
+        case Reduce(_, _, _, init, value, _):
+            return (init, value)
+        case Loop(carried, _, _, condition, body):
+            starts = tuple(c.start for c in carried)
+            return (*starts, body) if condition is None else (*starts, condition, body)
+        case Scan(carried, _, _, body):
+            return (*(c.start for c in carried), body)
+        case Check(condition, _, then):
+            return (condition, then)
+
+
+def everything(e: Expr) -> Iterator[Expr]:
+    """The expression and all inside it, in no particular order; needs no deep stack."""
+    rest = [e]
+    while rest:
+        e = rest.pop()
+        yield e
+        rest.extend(children(e))
+
+
+def size_variables(e: Expr) -> Iterator[Var]:
+    """The variables in the sizes of this node itself: of its sets, its types and its number."""
+    match e:
+        case Number(value):
+            yield from variables(value)
+        case For(_, s, _) | At(_, _, s) | Literal(s, _) | Checked(_, s):
+            yield from _of_set(s)
+        case Reduce(_, _, s, _, _, t):
+            yield from _of_set(s)
+            yield from of_type(t)
+        case Recast(_, old, new, cell):
+            for s in old + new:
+                yield from _of_set(s)
+            yield from of_type(cell)
+        case Loop(carried, _, span, _, _):
+            for c in carried:
+                yield from of_type(c.type)
+            if span is not None:
+                yield from _of_set(span)
+        case Scan(carried, _, s, _):
+            for c in carried:
+                yield from of_type(c.type)
+            yield from _of_set(s)
+        case Lambda(params, _):
+            for _, t in params:
+                yield from of_type(t)
+        case Use(_, at):
+            for t in at.types.values():
+                yield from of_type(t)
+            for s in at.sets.values():
+                yield from _of_set(s)
+            for n in at.sizes.values():
+                yield from variables(n)
+        case _:
+            pass
+
+
+def _of_set(s: Set) -> Iterator[Var]:
+    match s:
+        case Fin(n):
+            yield from variables(n)
+        case Range(low, high):
+            yield from variables(low)
+            yield from variables(high)
+        case TupleSet(sets):
+            for x in sets:
+                yield from _of_set(x)
+        case Reverse(inner):
+            yield from _of_set(inner)
+        case SetVar(var):
+            yield var
+        case BoolSet() | UnitSet() | EnumSet():
+            pass
+
+
+def of_type(t: Type) -> Iterator[Var]:
+    """The variables in the sizes of a type."""
+    match t:
+        case Table(s, cell):
+            yield from _of_set(s)
+            yield from of_type(cell)
+        case Index(s):
+            yield from _of_set(s)
+        case Tuple(items):
+            for x in items:
+                yield from of_type(x)
+        case Function(params, result):
+            for x in (*params, result):
+                yield from of_type(x)
+        case Scalar() | TypeVar() | Text():
+            pass

@@ -1,0 +1,301 @@
+"""What core expressions denote while they are normalised.
+
+    meaning ::= Leaf(expr, type)                     a name for data: scalar or table
+              | Parts(meaning, …)                    a tuple, or a table of tuples
+              | View(set, var, names, meaning)       a table that is computed where it is read
+              | Items(set, meaning, …)               a table of given items
+              | Fun(params, body, env)               a function and the variables it closes over
+              | Chosen(condition, meaning, meaning)  functions chosen by a condition
+
+Everything here is *trivial*: evaluating it twice costs no more than reading. The expression of a
+`Leaf` is a variable, a constant, a number, a read of a table, or a part of a tuple; all work has
+been bound to variables by statements of a `Scope`.
+
+Reading a `View` puts the index in place of its variable; `names` are the variables its cell uses
+for parts of the index and for integers that sizes mention, and get new names at each read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from naperian.broken import Broken
+from naperian.core.resolve import resize
+from naperian.core.syntax import (
+    At,
+    Check,
+    Const,
+    ConstOf,
+    Expr,
+    Let,
+    Number,
+    Pack,
+    Part,
+    Ref,
+)
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.sizes import Atom, Size, size, substitute
+from naperian.source import Span
+from naperian.types import Set, Table, Tuple, Type
+
+TRUE = Const(Lit(True, DType.BOOL))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    expr: Expr
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    items: tuple[Meaning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    set: Set
+    var: Var
+    names: tuple[Bound, ...]
+    cell: Meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """`home` is the scope that `stored`, the table as a variable, is bound in when it is needed."""
+
+    set: Set
+    items: tuple[Meaning, ...]
+    home: Scope
+    stored: list[Leaf] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Fun:
+    params: tuple[Var, ...]
+    body: Expr
+    env: Env
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    condition: Expr
+    then: Meaning
+    otherwise: Meaning
+
+
+Meaning: TypeAlias = "Leaf | Parts | View | Items | Fun | Chosen"
+Entry: TypeAlias = "Meaning | Set | Type"
+
+
+# ---------------------------------------------------------------- scopes
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`var = value`. `work` tells computing from naming; `fails` that it may stop the run."""
+
+    var: Var
+    value: Expr
+    type: Type
+    work: bool = True
+    fails: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Go on only if the condition holds."""
+
+    condition: Expr
+    message: str
+    origin: Span
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """The statements of a block, in order."""
+
+    statements: list[Bound | Guard] = field(default_factory=list)
+
+    @property
+    def works(self) -> bool:
+        return any(isinstance(s, Guard) or s.work for s in self.statements)
+
+    @property
+    def fails(self) -> bool:
+        return any(isinstance(s, Guard) or s.fails for s in self.statements)
+
+
+def block(statements: list[Bound | Guard], value: Expr) -> Expr:
+    """The statements, then the value."""
+    for s in reversed(statements):
+        match s:
+            case Bound(var, bound):
+                value = Let(var, bound, value)
+            case Guard(condition, message, origin):
+                value = Check(condition, message, value, origin)
+    return value
+
+
+# ---------------------------------------------------------------- environments
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Env:
+    """The variables of a function's activation and of the functions around it. What is found
+    outside is moved by `moves`."""
+
+    own: dict[Var, Entry]
+    outer: Env | None = None
+    moves: Moves | None = None
+
+    def find(self, var: Var, move: Callable[[Entry, Moves], Entry]) -> Entry:
+        env: Env | None = self
+        moves: list[Moves] = []
+        while env is not None:
+            entry = env.own.get(var)
+            if entry is not None:
+                for m in reversed(moves):
+                    entry = move(entry, m)
+                return entry
+            if env.moves is not None:
+                moves.append(env.moves)
+            env = env.outer
+        raise Broken(f"`{var!r}` is not in scope")
+
+
+# ---------------------------------------------------------------- trivial expressions
+
+
+def is_trivial(e: Expr) -> bool:
+    """Whether an expression only reads."""
+    while True:
+        match e:
+            case Ref() | Const() | ConstOf() | Number():
+                return True
+            case Part(inner, _):
+                e = inner
+            case At(table, index, _):
+                if not is_trivial(index):
+                    return False
+                e = table
+            case Pack(items):
+                return all(is_trivial(x) for x in items)
+            case _:
+                return False
+
+
+def number(s: Size) -> Expr:
+    """A polynomial as an expression."""
+    v = s.single
+    return Ref(v) if isinstance(v, Var) else Number(s)
+
+
+def size_of(e: Expr) -> Size | None:
+    """A trivial integer as a polynomial, if it is one."""
+    match e:
+        case Ref(var):
+            return size(var)
+        case Number(value):
+            return value
+        case Const(Lit(int(value), dtype)) if dtype.is_integer:
+            return size(value)
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Trivial expressions for variables; `simplify` sees every size that changes."""
+
+    names: dict[Var, Expr]
+    simplify: Callable[[Size], Size]
+
+    def size(self, s: Size) -> Size:
+        new = substitute(s, self._replace)
+        return s if new is s else self.simplify(new)
+
+    def _replace(self, a: Atom) -> Size | None:
+        e = self.names.get(a) if isinstance(a, Var) else None
+        if e is None:
+            return None
+        n = size_of(e)
+        if n is None:
+            raise Broken(f"{e!r} stands in a size")
+        return n
+
+    def expr(self, e: Expr) -> Expr:
+        """A trivial expression with its variables replaced."""
+        match e:
+            case Ref(var):
+                return self.names.get(var, e)
+            case Number(s):
+                new = self.size(s)
+                return e if new is s else number(new)
+            case At(table, index, s):
+                return At(self.expr(table), self.expr(index), self.set(s))
+            case Part(inner, k):
+                return part_of(self.expr(inner), k)
+            case Pack(items):
+                return Pack(tuple(self.expr(x) for x in items))
+            case Const():
+                return e
+            case _:
+                raise Broken(f"{e!r} is not trivial")
+
+    def set(self, s: Set) -> Set:
+        return resize(self.size).set(s)
+
+    def type(self, t: Type) -> Type:
+        return resize(self.size).type(t)
+
+
+def part_of(e: Expr, k: int) -> Expr:
+    return e.items[k] if isinstance(e, Pack) else Part(e, k)
+
+
+# ---------------------------------------------------------------- meanings
+
+
+def type_of(m: Meaning) -> Type:
+    """The type of data."""
+    match m:
+        case Leaf(_, t):
+            return t
+        case Parts(items):
+            return Tuple(tuple(type_of(x) for x in items))
+        case View(s, _, _, cell):
+            return Table(s, type_of(cell))
+        case Items(s, items):
+            return Table(s, type_of(items[0]))
+        case Fun() | Chosen():
+            raise Broken("a function is used as data")
+
+
+def has_function(m: Meaning) -> bool:
+    match m:
+        case Leaf():
+            return False
+        case Parts(items) | Items(_, items):
+            return any(has_function(x) for x in items)
+        case View(_, _, _, cell):
+            return has_function(cell)
+        case Fun() | Chosen():
+            return True
+
+
+def data(m: Meaning) -> list[Meaning]:
+    """The leaves of nested tuples, in order."""
+    if isinstance(m, Parts):
+        return [leaf for x in m.items for leaf in data(x)]
+    return [m]
+
+
+def like(m: Meaning, leaves: list[Meaning]) -> Meaning:
+    """These leaves, nested as `m` is. Takes them off the front of the list."""
+    if isinstance(m, Parts):
+        return Parts(tuple(like(x, leaves) for x in m.items))
+    return leaves.pop(0)

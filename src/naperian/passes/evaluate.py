@@ -1,0 +1,450 @@
+"""Core expressions evaluated to what they denote; work that remains becomes statements.
+
+    let y = x + 1 in f(y * y)        y = add(x, 1)
+                                     t = mul(y, y)
+                                     …the statements of f's body, with t for its parameter
+
+Functions are applied, tuples taken apart, conditions that are known decided. Every operation is
+bound to a variable, in the scope it belongs to, exactly once: nothing is computed twice however
+often it is mentioned, and a chain of squarings stays a chain.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from naperian.broken import Broken
+from naperian.core.resolve import Resolve
+from naperian.core.syntax import (
+    At,
+    Call,
+    Carried,
+    Check,
+    Checked,
+    Const,
+    ConstOf,
+    Expr,
+    For,
+    If,
+    Lambda,
+    Let,
+    Literal,
+    Loop,
+    Module,
+    Number,
+    Op,
+    Pack,
+    Part,
+    Recast,
+    Reduce,
+    Ref,
+    Scan,
+    Use,
+)
+from naperian.core.walk import everything
+from naperian.dtypes import DType
+from naperian.leaves import leaves
+from naperian.names import Var
+from naperian.passes.denote import (
+    TRUE,
+    Chosen,
+    Entry,
+    Env,
+    Fun,
+    Items,
+    Leaf,
+    Meaning,
+    Parts,
+    View,
+    data,
+    number,
+    size_of,
+)
+from naperian.passes.fold import constant, fold
+from naperian.passes.tables import (
+    at,
+    choose,
+    closed,
+    conformed,
+    element_at,
+    index_expr,
+    literal,
+    quote,
+    recast,
+    shaped,
+    tabulate,
+)
+from naperian.passes.work import Work
+from naperian.prims import PRIMITIVES
+from naperian.sizes import Atom, Size, size, substitute
+from naperian.types import (
+    INT,
+    BoolSet,
+    EnumSet,
+    Fin,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Substitution,
+    Table,
+    Tuple,
+    TupleSet,
+    Type,
+    UnitSet,
+    cardinality,
+    element,
+)
+
+_UNROLLED = 8  # a reduction that reads a literal table of at most so many items is written out
+
+
+class Evaluate:
+    """An evaluation in progress."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.w = Work()
+        self.constants: dict[str, Meaning] = {}
+
+    # ------------------------------------------------------------ sizes, sets and types
+
+    def find(self, var: Var, env: Env) -> Any:
+        return env.find(var, self.w.move)
+
+    def size(self, s: Size, env: Env) -> Size:
+        if s.constant is not None:
+            return s
+
+        def replace(a: Atom) -> Size | None:
+            return self.as_size(self.find(a, env)) if isinstance(a, Var) else None
+
+        return self.w.places.simplify(substitute(s, replace))
+
+    def as_size(self, entry: Entry) -> Size:
+        match entry:
+            case Leaf(e, t):
+                n = size_of(self.w.named(e, t, "k"))
+                if n is not None:
+                    return n
+            case (
+                Fin() | SetVar() | BoolSet() | UnitSet() | EnumSet() | TupleSet() | Range()
+                | Reverse()
+            ):
+                return cardinality(entry)
+            case _:
+                pass
+        raise Broken(f"{entry!r} stands in a size")
+
+    def resolve(self, env: Env) -> Resolve:
+        def look(var: Var) -> Any:
+            return self.find(var, env)
+
+        return Resolve(lambda s: self.size(s, env), look, look)
+
+    def dtype(self, t: Type, env: Env) -> DType:
+        match t if isinstance(t, Scalar) else self.resolve(env).type(t):
+            case Scalar(dtype):
+                return dtype
+            case Index():
+                return DType.I64
+            case other:
+                raise Broken(f"a scalar operation on {other!r}")
+
+    # ------------------------------------------------------------ expressions
+
+    def leaf(self, e: Expr, env: Env, name: str = "t") -> Leaf:
+        """The scalar an expression is."""
+        m = self.expr(e, env, name)
+        if not isinstance(m, Leaf):
+            raise Broken(f"{type(m).__name__} where a scalar is needed")
+        return m
+
+    def expr(self, e: Expr, env: Env, name: str = "t") -> Meaning:
+        """What `e` denotes; a statement it needs for itself is called `name`."""
+        while True:  # a block's lines are nested to the right: a loop, not recursion
+            match e:
+                case Let(var, value, body):
+                    env.own[var] = self.w.held(self.expr(value, env, var.name), var.name)
+                    e = body
+                case Check(condition, message, then, origin):
+                    holds = self.leaf(condition, env).expr
+                    if holds != TRUE:
+                        self.w.guard(holds, message, origin)
+                    e = then
+                case _:
+                    return self.other(e, env, name)
+
+    def other(self, e: Expr, env: Env, name: str) -> Meaning:
+        match e:
+            case Ref(var):
+                m: Meaning = self.find(var, env)
+                return m
+            case Const(lit):
+                return Leaf(e, Scalar(lit.dtype))
+            case ConstOf(value, t):
+                dtype = self.dtype(t, env)
+                return Leaf(constant(value, dtype), Scalar(dtype))
+            case Number(s):
+                return Leaf(number(self.size(s, env)), INT)
+            case Lambda(params, body):
+                return Fun(tuple(v for v, _ in params), body, env)
+            case Use(definition, substitution):
+                return self.use(definition, substitution, env, name)
+            case Call(function, args):
+                values = [self.expr(a, env) for a in args]
+                return self.call(self.expr(function, env), values, name)
+            case Pack(items):
+                return Parts(tuple(self.expr(x, env, name) for x in items))
+            case Part(whole, k):
+                m = self.expr(whole, env, name)
+                return m.items[k] if isinstance(m, Parts) else m  # of an empty table's cell
+            case If(condition, then, otherwise):
+                return choose(
+                    self.w,
+                    self.leaf(condition, env).expr,
+                    lambda: self.expr(then, env, name),
+                    lambda: self.expr(otherwise, env, name),
+                    name,
+                )
+            case For(var, s, body):
+                return tabulate(
+                    self.w,
+                    self.resolve(env).set(s),
+                    lambda i: self.with_index(var, i, body, env),
+                    var.name,
+                    name,
+                )
+            case Literal(s, items):
+                cells = [self.expr(x, env) for x in items]
+                return literal(self.w, self.resolve(env).set(s), cells, name)
+            case At(table, index, s):
+                rows, i = self.expr(table, env), self.expr(index, env)
+                return at(self.w, rows, i, self.resolve(env).set(s))
+            case Recast(value, old, new, _):
+                r = self.resolve(env)
+                rows = self.expr(value, env, name)
+                return recast(self.w, rows, [r.set(s) for s in old], [r.set(s) for s in new])
+            case Op():
+                operands = tuple(self.leaf(a, env) for a in e.args)
+                return self.operate(e, operands, self.dtype(e.type, env), name)
+            case Reduce():
+                return self.reduce(e, env, name)
+            case Loop():
+                return self.loop(e, env, name)
+            case Scan():
+                return self.scan(e, env, name)
+            case Checked():
+                return self.checked(e, env, name)
+            case Let() | Check():
+                return self.expr(e, env, name)
+
+    def with_index(self, var: Var, index: Meaning, body: Expr, env: Env) -> Meaning:
+        env.own[var] = index
+        return self.expr(body, env)
+
+    # ------------------------------------------------------------ functions
+
+    def use(self, name: str, at: Substitution, env: Env, hint: str) -> Meaning:
+        """A top-level definition: a function, or the value of a constant."""
+        definition = self.module.definitions[name]
+        r = self.resolve(env)
+        own: dict[Var, Entry] = {v: r.type(t) for v, t in at.types.items()}
+        own |= {v: r.set(s) for v, s in at.sets.items()}
+        own |= {v: Leaf(number(r.size(n)), INT) for v, n in at.sizes.items()}
+        if not definition.constant:
+            return Fun(tuple(p.var for p in definition.params), definition.body, Env(own))
+        if own:
+            return self.expr(definition.body, Env(own), hint)
+        return self.constant(name, definition.body)
+
+    def constant(self, name: str, body: Expr) -> Meaning:
+        """A constant of the module: computed once, before everything else; but where it is used
+        if it may stop the run."""
+        known = self.constants.get(name)
+        if known is None:
+            with self.w.inside() as scope:
+                known = self.w.held(self.expr(body, Env({}), name), name)
+            home = self.w.scope if scope.fails else self.w.root
+            home.statements += scope.statements
+            with self.w.inside(home):
+                known = self.w.moved(known, self.w.moves({}))
+            if not scope.fails:
+                self.constants[name] = known
+        return known
+
+    def call(self, f: Meaning, args: list[Meaning], name: str) -> Meaning:
+        match f:
+            case Fun(params, body, outer):
+                own: dict[Var, Entry] = {
+                    p: self.w.held(a, p.name) for p, a in zip(params, args, strict=True)
+                }
+                return self.expr(body, Env(own, outer), name)
+            case Chosen(condition, a, b):
+                return choose(
+                    self.w,
+                    condition,
+                    lambda: self.call(a, args, name),
+                    lambda: self.call(b, args, name),
+                    name,
+                )
+            case _:
+                raise Broken("something is called that is no function")
+
+    # ------------------------------------------------------------ scalars
+
+    def operate(self, e: Op, args: tuple[Leaf, ...], dtype: DType, name: str) -> Meaning:
+        if e.name == "cast":
+            (arg,) = args
+            if arg.type == Scalar(dtype):
+                return arg
+            if dtype is DType.I64 and isinstance(arg.type, Index):
+                n = size_of(arg.expr)
+                return Leaf(arg.expr if n is None else Number(n), INT)
+        return self.op(e.name, tuple(a.expr for a in args), dtype, name, e)
+
+    def op(
+        self, name: str, args: tuple[Expr, ...], dtype: DType, hint: str, like: Op | Reduce
+    ) -> Leaf:
+        """The operation on operands of `dtype`, unless its result is known."""
+        known = fold(name, args, dtype)
+        result = dtype if name in ("cast", "bitcast") else PRIMITIVES[name].result(dtype)
+        if known is None:
+            made = self.w.bind(Op(name, args, Scalar(dtype), like.origin), Scalar(result), hint)
+            known = index_expr(made)
+        return Leaf(known, Scalar(result))
+
+    def checked(self, e: Checked, env: Env, name: str) -> Meaning:
+        s = self.resolve(env).set(e.set)
+        value = self.leaf(e.value, env).expr
+        k, n = size_of(value), cardinality(s).constant
+        place = None if k is None else k.constant
+        if place is None or n is None or not 0 <= place < n:
+            own: Set = s if isinstance(s, Fin | EnumSet) else Fin(cardinality(s))
+            checked = Checked(value, own, e.origin)
+            k = size_of(index_expr(self.w.bind(checked, Index(own), name, fails=True)))
+        assert k is not None
+        return element_at(self.w, s, k)
+
+    # ------------------------------------------------------------ loops
+
+    def reduce(self, e: Reduce, env: Env, name: str) -> Meaning:
+        s, dtype = self.resolve(env).set(e.set), self.dtype(e.type, env)
+        best = e.monoid in ("argmin", "argmax")
+        init = self.leaf(e.init, env).expr
+        n = cardinality(s).constant
+        if n is not None and not best and (n == 0 or self.unrolls(e, n, env)):
+            total = Leaf(init, Scalar(dtype))
+            for k in range(n):
+                env.own[e.var] = element_at(self.w, s, size(k))
+                item = self.leaf(e.value, env).expr
+                total = self.op(e.monoid, (total.expr, item), dtype, name, e)
+            return total
+        with self.w.inside() as scope:
+            var, env.own[e.var] = self.w.index(s, e.var.name)
+            value = self.leaf(e.value, env)
+        body = closed(self.w, scope, [value])
+        made = Reduce(e.monoid, var, s, init, body, Scalar(dtype), e.origin)
+        return self.w.bind(made, element(s) if best else Scalar(dtype), name, scope.fails)
+
+    def unrolls(self, e: Reduce, n: int, env: Env) -> bool:
+        """Whether the reduction reads a literal table at its own index, and is small."""
+        if not 0 < n <= _UNROLLED:
+            return False
+        for x in everything(e.value):
+            match x:
+                case At(table, Ref(var), _) if var == e.var:
+                    depth = 0
+                    while isinstance(table, At):
+                        table, depth = table.table, depth + 1
+                    if isinstance(table, Literal):
+                        return True
+                    if isinstance(table, Ref) and table.var in env.own:
+                        if _is_literal(env.own[table.var], depth):
+                            return True
+                case _:
+                    pass
+        return False
+
+    def loop(self, e: Loop, env: Env, name: str) -> Meaning:
+        r = self.resolve(env)
+        s = None if e.set is None else r.set(e.set)
+        types = [r.type(c.type) for c in e.carried]
+        carried = self.carry(e.carried, types, env)
+        time = None if e.time is None else Var(e.time.name)
+        condition, fails = None, False
+        if e.condition is not None:
+            with self.w.inside() as scope:
+                self.tick(e.time, time, s, env)
+                holds = self.leaf(e.condition, env)
+            condition = closed(self.w, scope, [holds])
+            fails = scope.fails
+        with self.w.inside() as scope:
+            self.tick(e.time, time, s, env)
+            value = self.expr(e.body, env)
+        t: Type = types[0] if len(types) == 1 else Tuple(tuple(types))
+        body = closed(self.w, scope, data(conformed(value, t)))
+        made = Loop(carried, time, s, condition, body, e.origin)
+        parts = leaves(t)
+        flat = parts[0] if len(parts) == 1 else Tuple(parts)
+        last = self.w.bind(made, flat, name, fails or scope.fails)
+        return shaped(t, data(last))
+
+    def scan(self, e: Scan, env: Env, name: str) -> Meaning:
+        r = self.resolve(env)
+        s = r.set(e.set)
+        types = [r.type(c.type) for c in e.carried]
+        carried = self.carry(e.carried, types, env)
+        time = Var(e.time.name)
+        with self.w.inside() as scope:
+            self.tick(e.time, time, s, env)
+            value = self.expr(e.body, env)
+        t: Type = types[0] if len(types) == 1 else Tuple(tuple(types))
+        body = closed(self.w, scope, data(conformed(value, t)))
+        made = Scan(carried, time, s, body, e.exclusive, e.origin)
+        parts = leaves(t)
+        if len(parts) == 1:
+            return self.w.bind(made, Table(s, parts[0]), name, scope.fails)
+        rounds = self.w.bind(made, Table(s, Tuple(parts)), name, scope.fails)
+
+        def held(index: Meaning) -> Meaning:
+            row = At(index_expr(rounds), index_expr(index), s)
+            return shaped(t, [Leaf(Part(row, k), x) for k, x in enumerate(parts)])
+
+        return tabulate(self.w, s, held, "i", name)
+
+    def carry(
+        self, carried: tuple[Carried, ...], types: list[Type], env: Env
+    ) -> tuple[Carried, ...]:
+        """The carried leaves with their first values; opens the carried variables."""
+        out = []
+        opened: list[tuple[Var, Meaning]] = []
+        for c, t in zip(carried, types, strict=True):
+            start = data(conformed(self.expr(c.start, env), t))
+            vars: list[Meaning] = []
+            for leaf, m in zip(leaves(t), start, strict=True):
+                var = Var(c.var.name)
+                vars.append(Leaf(Ref(var), leaf))
+                out.append(Carried(var, leaf, quote(self.w, m)))
+            opened.append((c.var, shaped(t, vars)))
+        env.own.update(opened)
+        return tuple(out)
+
+    def tick(self, old: Var | None, new: Var | None, s: Set | None, env: Env) -> None:
+        if old is not None and new is not None and s is not None:
+            env.own[old] = self.w.opened(new, s)
+
+
+def _is_literal(entry: Entry, depth: int) -> bool:
+    """Whether the axis at this depth is a literal table's."""
+    match entry:
+        case Parts(items):
+            return any(_is_literal(x, depth) for x in items)
+        case Items(_, items):
+            return depth == 0 or _is_literal(items[0], depth - 1)
+        case View(_, _, _, cell):
+            return depth > 0 and _is_literal(cell, depth - 1)
+        case _:
+            return False

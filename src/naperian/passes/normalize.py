@@ -1,0 +1,101 @@
+"""One definition at one instance, closed and first order. core → core
+
+    def twice(f, x) = f(f(x))                      def g(p.0: Float, p.1: Float) =
+    def g(p: (Float, Float)) =            →            let y = add(p.0, p.1)
+        twice(lambda z: z * z, p.0 + p.1)              let t = mul(y, y)
+                                                       mul(t, t)
+
+Normalisation by evaluation, with sharing: `evaluate` computes what the body denotes and leaves
+the remaining work as statements; `tidy` drops those that turned out to be unused and writes those
+used once in place. Establishes: no Lambda, Call, Use, ConstOf and Recast; a parameter and a result
+per leaf (`leaves`), so that tables hold scalars; every variable bound once. In a loop whose body
+is itself a loop or a conditional with several results, those are held as one table of tuples,
+which is read only as `part(t[i], k)`.
+"""
+
+from __future__ import annotations
+
+from naperian.broken import Broken
+from naperian.core.syntax import Definition, Module, Param, Ref, Use
+from naperian.core.walk import everything
+from naperian.leaves import leaves
+from naperian.names import Var
+from naperian.passes.denote import Entry, Env, Leaf, Meaning, data, number
+from naperian.passes.evaluate import Evaluate
+from naperian.passes.tables import closed, conformed, shaped
+from naperian.passes.tidy import tidy
+from naperian.sizes import variables
+from naperian.types import INT, Substitution, Tuple, cardinality
+
+
+def normalize(module: Module, name: str, at: Substitution) -> Definition:
+    """The definition with its type variables, set variables and sizes as `at` has them: closed
+    types, concrete sets, and sizes over the size variables of the result."""
+    _no_recursion(module, name)
+    d = module.definitions[name]
+    ev = Evaluate(module)
+    w = ev.w
+    own: dict[Var, Entry] = {**at.types, **at.sets}
+    own |= {v: Leaf(number(n), INT) for v, n in at.sizes.items()}
+    own |= {v: Leaf(Ref(v), INT) for v in d.sizes if v not in at.sizes}
+    env = Env(own)
+    r = ev.resolve(env)
+    params = []
+    for p in d.params:
+        t = r.type(p.type)
+        types = leaves(t)
+        bare = types == (t,)
+        parts: list[Meaning] = []
+        for k, leaf in enumerate(types):
+            label = p.name if bare else f"{p.name}.{k}"
+            var = Var(label)
+            params.append(Param(label, var, leaf))
+            parts.append(Leaf(Ref(var), leaf))
+        own[p.var] = shaped(t, parts)
+    result = r.type(d.result)
+    value = data(conformed(ev.expr(d.body, env, name), result))
+    body = closed(w, w.root, value)
+    flat = leaves(result)
+    t = flat[0] if len(flat) == 1 else Tuple(flat)
+    return Definition(
+        name=d.name,
+        types=(),
+        sets=(),
+        sizes=_sizes(d, at),
+        params=tuple(params),
+        result=t,
+        facts=tuple((r.size(n), text) for n, text in d.facts),
+        implicit=_sizes(d, at, d.implicit),
+        body=tidy(body, t, w.failing),
+        doc=d.doc,
+        constant=d.constant,
+        origin=d.origin,
+    )
+
+
+def _sizes(d: Definition, at: Substitution, of: tuple[Var, ...] | None = None) -> tuple[Var, ...]:
+    """The size variables that those of a definition became, in its order."""
+    out: dict[Var, None] = {}
+    for v in (*d.sets, *d.sizes) if of is None else of:
+        if v in at.sets:
+            out |= dict.fromkeys(variables(cardinality(at.sets[v])))
+        elif v in at.sizes:
+            out |= dict.fromkeys(variables(at.sizes[v]))
+        else:
+            out[v] = None
+    return tuple(out)
+
+
+def _no_recursion(module: Module, name: str) -> None:
+    """Definitions use only earlier ones, so that evaluation comes to an end."""
+    place = {f: k for k, f in enumerate(module.definitions)}
+    found, rest = {name}, [name]
+    while rest:
+        f = rest.pop()
+        for e in everything(module.definitions[f].body):
+            if isinstance(e, Use):
+                if place[e.name] >= place[f]:
+                    raise Broken(f"`{f}` uses `{e.name}`, which is not defined before it")
+                if e.name not in found:
+                    found.add(e.name)
+                    rest.append(e.name)

@@ -1,0 +1,108 @@
+"""Index arithmetic under what the index sets say: where a cell stands and which cell stands there.
+
+    (i * m + j) // m = i        wrap(i * m + j, m) = j        where 0 <= j < m
+"""
+
+from __future__ import annotations
+
+from naperian.facts import Facts
+from naperian.names import Var
+from naperian.sizes import (
+    ONE,
+    ZERO,
+    Atom,
+    Clamp,
+    Quotient,
+    Remainder,
+    Size,
+    size,
+    substitute,
+    variables,
+)
+from naperian.types import Range, Set, cardinality
+
+
+class Places:
+    """The index variables met so far, each with the bounds of its set."""
+
+    def __init__(self) -> None:
+        self.bounds: dict[Var, tuple[Size, Size]] = {}
+
+    def add(self, var: Var, s: Set) -> None:
+        """`var` is an index of `s` that is a number."""
+        self.bounds[var] = (s.low, s.high) if isinstance(s, Range) else (ZERO, cardinality(s))
+
+    def facts(self, *about: Size) -> Facts:
+        known = Facts()
+        for v in dict.fromkeys(v for s in about for v in variables(s)):
+            if v in self.bounds:
+                low, high = self.bounds[v]
+                known = known.and_(size(v) - low, high - 1 - v)
+        return known
+
+    def simplify(self, s: Size) -> Size:
+        """Quotients and remainders that are known, done."""
+        if not any(isinstance(a, Quotient | Remainder | Clamp) for a in s.atoms()):
+            return s
+        return substitute(s, self._known)
+
+    def _known(self, a: Atom) -> Size | None:
+        match a:
+            case Quotient(above, below):
+                new = self.divide(self.simplify(above), self.simplify(below))[0]
+            case Remainder(above, below):
+                new = self.divide(self.simplify(above), self.simplify(below))[1]
+            case _:
+                return None
+        return None if new.single == a else new
+
+    def divide(self, above: Size, below: Size) -> tuple[Size, Size]:
+        """⌊above / below⌋ and what is left: parted into multiples and a rest, if the rest is
+        provably less."""
+        if below == ONE:
+            return above, ZERO
+        many, rest = _parted(above, below)
+        facts = self.facts(rest, below)
+        if facts.proves(rest) and facts.proves(below - 1 - rest):
+            return many, rest
+        return above // below, above % below
+
+
+def _parted(above: Size, below: Size) -> tuple[Size, Size]:
+    """above = many * below + rest; `below` a single term, else all is rest."""
+    if len(below.terms) != 1:
+        return ZERO, above
+    ((factors, scale),) = below.terms
+    many, rest = ZERO, ZERO
+    for monomial, c in above.terms:
+        left = list(monomial)
+        for a in factors:
+            if a in left:
+                left.remove(a)
+        if len(left) + len(factors) == len(monomial) and c % scale == 0:
+            many = many + Size(((tuple(left), c // scale),))
+        else:
+            rest = rest + Size(((monomial, c),))
+    return many, rest
+
+
+def aligned(old: list[Set], new: list[Set]) -> list[tuple[list[Set], list[Set]]]:
+    """Axes in the smallest groups that hold equally many elements."""
+    groups: list[tuple[list[Set], list[Set]]] = []
+    ends = {n: k for k, n in enumerate(_products(new), 1)}
+    taken = done = 0
+    for k, n in enumerate(_products(old), 1):
+        end = ends.get(n, 0)
+        if end > done and k < len(old) and end < len(new):
+            groups.append((old[taken:k], new[done:end]))
+            taken, done = k, end
+    groups.append((old[taken:], new[done:]))
+    return groups
+
+
+def _products(sets: list[Set]) -> list[Size]:
+    out, product = [], ONE
+    for s in sets:
+        product = product * cardinality(s)
+        out.append(product)
+    return out

@@ -1,0 +1,457 @@
+"""Tables while they are normalised: made, read, chosen, and written out again.
+
+A table that only re-indexes others is a view and costs nothing; one whose cells need work is
+bound to a variable. The table of a tuple is the tuple of tables; what its cells share becomes a
+table too, and so do the data that a table of functions closes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from naperian.broken import Broken
+from naperian.core.syntax import At, Const, Expr, For, If, Literal, Number, Op, Pack, Ref
+from naperian.core.walk import everything, size_variables
+from naperian.dtypes import DType
+from naperian.leaves import leaves, rebuild
+from naperian.names import Lit, Var
+from naperian.passes.denote import (
+    TRUE,
+    Bound,
+    Chosen,
+    Fun,
+    Guard,
+    Items,
+    Leaf,
+    Meaning,
+    Parts,
+    Scope,
+    View,
+    block,
+    data,
+    has_function,
+    like,
+    number,
+    size_of,
+    type_of,
+)
+from naperian.passes.fold import constant, fold
+from naperian.passes.places import aligned
+from naperian.passes.work import Work
+from naperian.sizes import ONE, ZERO, Size
+from naperian.types import (
+    BOOL,
+    INT,
+    UNIT,
+    BoolSet,
+    EnumSet,
+    Fin,
+    Function,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Text,
+    Tuple,
+    TupleSet,
+    Type,
+    TypeVar,
+    UnitSet,
+    cardinality,
+    element,
+)
+
+# ---------------------------------------------------------------- written out
+
+
+def quote(w: Work, m: Meaning) -> Expr:
+    """The expression of data; to be used once, where it is made."""
+    match m:
+        case Leaf(e, _):
+            return e
+        case Parts(items):
+            return Pack(tuple(quote(w, x) for x in items))
+        case View(s, var, _, _):
+            with w.inside() as scope:
+                new = Var(var.name)
+                cell = quote(w, at(w, m, w.opened(new, s), s))
+            return For(new, s, block(scope.statements, cell))
+        case Items():
+            return stored(w, m).expr
+        case Fun() | Chosen():
+            raise Broken("a function is used as data")
+
+
+def closed(w: Work, scope: Scope, parts: list[Meaning]) -> Expr:
+    """The statements of a scope that ends here, and its values (a bare one for one)."""
+    with w.inside(scope):
+        values = tuple(quote(w, x) for x in parts)
+    return block(scope.statements, values[0] if len(values) == 1 else Pack(values))
+
+
+def index_expr(m: Meaning) -> Expr:
+    """An index as an expression."""
+    match m:
+        case Leaf(e, _):
+            return e
+        case Parts(items):
+            return Pack(tuple(index_expr(x) for x in items))
+        case _:
+            raise Broken("a table or function is used as an index")
+
+
+def shaped(t: Type, parts: list[Meaning]) -> Meaning:
+    """Leaves nested as the type has them."""
+
+    def nest(x: Meaning | tuple[Any, ...]) -> Meaning:
+        return Parts(tuple(nest(y) for y in x)) if isinstance(x, tuple) else x
+
+    return nest(rebuild(t, parts))
+
+
+def conformed(m: Meaning, t: Type) -> Meaning:
+    """The meaning nested as its type is. Only a cell of an empty table, which is never reached,
+    may be less than that."""
+    parts = data(m)
+    wanted = leaves(t)
+    if len(parts) == len(wanted):
+        return m
+    (only,) = parts
+    return shaped(t, [only] * len(wanted))
+
+
+def anything(t: Type) -> Expr:
+    """Any value of a type, for what is never looked at."""
+    match t:
+        case Scalar(dtype):
+            return constant(0, dtype)
+        case Index(TupleSet() | UnitSet() | BoolSet() as s):
+            return anything(element(s))
+        case Index():
+            return Number(ZERO)
+        case Tuple(items):
+            return Pack(tuple(anything(x) for x in items))
+        case Table(s, cell):
+            return For(Var("i"), s, anything(cell))
+        case TypeVar() | Function() | Text():
+            raise Broken(f"no value of {t!r}")
+
+
+# ---------------------------------------------------------------- read
+
+
+def at(w: Work, m: Meaning, index: Meaning, s: Set) -> Meaning:
+    """`m[index]`."""
+    match m:
+        case Leaf(e, t):
+            cell = t.cell if isinstance(t, Table) else t
+            return Leaf(At(e, _plain(index_expr(index)), s), cell)
+        case Parts(items):
+            return Parts(tuple(at(w, x, index, s) for x in items))
+        case Chosen(condition, a, b):
+            return Chosen(condition, at(w, a, index, s), at(w, b, index, s))
+        case View(_, var, names, cell):
+            moves = w.moves({var: index_expr(w.held(index, var.name))})
+            for n in names:
+                value = moves.expr(n.value)
+                moves.names[n.var] = w.named(value, moves.type(n.type), n.var.name)
+            return w.moved(cell, moves)
+        case Items(own, items):
+            return _pick(w, m, index, own)
+        case Fun():
+            raise Broken("a function is indexed")
+
+
+def _plain(e: Expr) -> Expr:
+    """`Number` of one variable as that variable."""
+    if isinstance(e, Number):
+        return number(e.value)
+    if isinstance(e, Pack):
+        return Pack(tuple(_plain(x) for x in e.items))
+    return e
+
+
+def _pick(w: Work, m: Items, index: Meaning, s: Set) -> Meaning:
+    """An item of a literal table. A function is chosen by comparing the index."""
+    k = ordinal(w, s, index_expr(index))
+    number_of_items = k.constant
+    if number_of_items is not None and 0 <= number_of_items < len(m.items):
+        return m.items[number_of_items]
+    if not has_function(m):
+        return at(w, stored(w, m), index, s)
+    chosen = m.items[-1]
+    for j in reversed(range(len(m.items) - 1)):
+        is_it = w.bind(Op("eq", (Number(k), constant(j, DType.I64)), INT), BOOL, "is")
+        chosen = Chosen(index_expr(is_it), m.items[j], chosen)
+    return chosen
+
+
+def stored(w: Work, m: Items) -> Leaf:
+    """A literal table as a variable, bound once in the scope it belongs to."""
+    if not m.stored:
+        with w.inside(m.home):
+            e = Literal(m.set, tuple(quote(w, x) for x in m.items))
+            leaf = w.bind(e, type_of(m), "items")
+        assert isinstance(leaf, Leaf)
+        m.stored.append(leaf)
+    return m.stored[0]
+
+
+# ---------------------------------------------------------------- made
+
+
+def tabulate(
+    w: Work, s: Set, cell_at: Callable[[Meaning], Meaning], var: str, name: str
+) -> Meaning:
+    """The table of `cell_at(index)` over a set."""
+    with w.inside() as scope:
+        i, index = w.index(s, var)
+        cell = cell_at(index)
+    if not scope.works or isinstance(cell, Parts) or has_function(cell):
+        return distributed(View(s, i, tuple(_fission(w, scope, i, s)), cell))
+    body = closed(w, scope, [cell])
+    return w.bind(For(i, s, body), Table(s, type_of(cell)), name, scope.fails)
+
+
+def _fission(w: Work, scope: Scope, i: Var, s: Set) -> list[Bound]:
+    """The statements of a loop's body as names: what is computed becomes a table of its own."""
+    names: dict[Var, Bound] = {}
+    for st in scope.statements:
+        match st:
+            case Bound(var, value, t, work, fails):
+                if work:
+                    body = block(_needed(names, value), value)
+                    table = w.bind(For(i, s, body), Table(s, t), var.name, fails)
+                    assert isinstance(table, Leaf)
+                    value = At(table.expr, Ref(i), s)
+                names[var] = Bound(var, value, t, work=False)
+            case Guard(condition):
+                needed = [*_needed(names, condition), st]
+                w.bind(For(i, s, block(needed, TRUE)), Table(s, BOOL), "checks", fails=True)
+    return list(names.values())
+
+
+def _needed(names: dict[Var, Bound], value: Expr) -> list[Bound | Guard]:
+    """Those of the names that an expression mentions, and those they mention."""
+    wanted: set[Var] = set()
+    rest = [value]
+    while rest:
+        for e in everything(rest.pop()):
+            found = [e.var] if isinstance(e, Ref) else []
+            for v in (*found, *size_variables(e)):
+                if v in names and v not in wanted:
+                    wanted.add(v)
+                    rest.append(names[v].value)
+    return [b for v, b in names.items() if v in wanted]
+
+
+def distributed(m: View) -> Meaning:
+    """A view with tuples outside; one that is all of another table is that table."""
+    match m.cell:
+        case Parts(items):
+            return Parts(tuple(distributed(View(m.set, m.var, m.names, x)) for x in items))
+        case Leaf(At(table, Ref(var), s), t) if var == m.var and s == m.set:
+            mine = {m.var, *(b.var for b in m.names)}
+            for e in everything(table):
+                if (isinstance(e, Ref) and e.var in mine) or mine & set(size_variables(e)):
+                    return m
+            return Leaf(table, Table(s, t))
+        case Leaf(Ref(var), t):
+            for b in m.names:
+                if b.var == var:
+                    return distributed(View(m.set, m.var, m.names, Leaf(b.value, t)))
+            return m
+        case _:
+            return m
+
+
+def literal(w: Work, s: Set, items: list[Meaning], name: str) -> Meaning:
+    """The table of these items."""
+    if not items:
+        return w.bind(Literal(s, ()), Table(s, UNIT), name)
+    if all(isinstance(x, Parts) for x in items):
+        rows = [x.items for x in items if isinstance(x, Parts)]
+        return Parts(tuple(literal(w, s, list(column), name) for column in zip(*rows, strict=True)))
+    return Items(s, tuple(items), w.scope)
+
+
+# ---------------------------------------------------------------- chosen
+
+
+def choose(
+    w: Work,
+    condition: Expr,
+    then: Callable[[], Meaning],
+    otherwise: Callable[[], Meaning],
+    name: str,
+) -> Meaning:
+    """The value of one side; each side's statements stay on its side."""
+    if isinstance(condition, Const):
+        return then() if condition.lit.value else otherwise()
+    with w.inside() as yes:
+        a = then()
+    with w.inside() as no:
+        b = otherwise()
+    if has_function(a) or has_function(b):
+        _hoist(w, yes, condition, True)
+        _hoist(w, no, condition, False)
+        stay = w.moves({})
+        return _merged(w, condition, w.moved(a, stay), w.moved(b, stay), name)
+    ours, theirs = data(a), data(b)
+    if len(ours) != len(theirs):  # one side is a cell of an empty table
+        whole = a if len(ours) > len(theirs) else b
+        t = type_of(whole)
+        ours, theirs = data(conformed(a, t)), data(conformed(b, t))
+        a = whole
+    differ = [k for k, (x, y) in enumerate(zip(ours, theirs, strict=True)) if not _same(x, y)]
+    if not differ and not yes.fails and not no.fails:
+        return a
+    types = [type_of(ours[k]) for k in differ]
+    value = If(
+        condition,
+        closed(w, yes, [ours[k] for k in differ]),
+        closed(w, no, [theirs[k] for k in differ]),
+    )
+    t = types[0] if len(types) == 1 else Tuple(tuple(types))
+    made = data(w.bind(value, t, name, yes.fails or no.fails))
+    for k, m in zip(differ, made, strict=True):
+        ours[k] = m
+    return like(a, ours)
+
+
+def _same(a: Meaning, b: Meaning) -> bool:
+    return isinstance(a, Leaf) and isinstance(b, Leaf) and a.expr == b.expr
+
+
+def _hoist(w: Work, scope: Scope, condition: Expr, holds: bool) -> None:
+    """One side's statements for both sides: what is not wanted has any value."""
+
+    def only(value: Expr, other: Expr) -> Expr:
+        return If(condition, value, other) if holds else If(condition, other, value)
+
+    for st in scope.statements:
+        match st:
+            case Bound(var, value, t, _, fails):
+                value = only(value, anything(t))
+                w.scope.statements.append(Bound(var, value, t, True, fails))
+            case Guard(test, message, origin):
+                holds_here = w.bind(only(test, TRUE), BOOL, "holds")
+                w.guard(index_expr(holds_here), message, origin)
+
+
+def _merged(w: Work, condition: Expr, a: Meaning, b: Meaning, name: str) -> Meaning:
+    if isinstance(a, Parts) and isinstance(b, Parts):
+        pairs = zip(a.items, b.items, strict=True)
+        return Parts(tuple(_merged(w, condition, x, y, name) for x, y in pairs))
+    if has_function(a) or has_function(b):
+        return Chosen(condition, a, b)
+    if _same(a, b):
+        return a
+    return w.bind(If(condition, quote(w, a), quote(w, b)), type_of(a), name)
+
+
+# ---------------------------------------------------------------- other axes
+
+
+def recast(w: Work, m: Meaning, old: list[Set], new: list[Set]) -> Meaning:
+    """The same cells in the same order under other axes: a view, with as little division as
+    the axes allow."""
+    if old == new:
+        return m
+    groups = aligned(old, new)
+
+    def cell(indices: list[Meaning]) -> Meaning:
+        if len(indices) < len(new):
+            s = new[len(indices)]
+            return tabulate(w, s, lambda i: cell([*indices, i]), "i", "recast")
+        value, rest = m, indices
+        for before, after in groups:
+            mine, rest = rest[: len(after)], rest[len(after) :]
+            for s, i in zip(before, _regrouped(w, before, after, mine), strict=True):
+                value = at(w, value, i, s)
+        return value
+
+    return cell([])
+
+
+def _regrouped(w: Work, old: list[Set], new: list[Set], indices: list[Meaning]) -> list[Meaning]:
+    """Indices of `old` where `indices` of `new` stand, by rows."""
+    if old == new:
+        return indices
+    rest = ZERO
+    for s, i in zip(new, indices, strict=True):
+        rest = rest * cardinality(s) + ordinal(w, s, index_expr(i))
+    out = []
+    for k, s in enumerate(old):
+        if k == len(old) - 1:
+            place = rest
+        else:
+            stride = ONE
+            for x in old[k + 1 :]:
+                stride = stride * cardinality(x)
+            place, rest = w.places.divide(rest, stride)
+        out.append(element_at(w, s, place))
+    return out
+
+
+def ordinal(w: Work, s: Set, index: Expr) -> Size:
+    """Where the cell at an index is stored."""
+    match s:
+        case Fin() | SetVar() | EnumSet():
+            return _number(w, index, s)
+        case Range(low, _):
+            return _number(w, index, s) - low
+        case Reverse(inner):
+            return cardinality(inner) - 1 - ordinal(w, inner, index)
+        case UnitSet():
+            return ZERO
+        case BoolSet():
+            known = fold("cast", (index,), DType.I64)
+            if known is None:
+                known = index_expr(w.bind(Op("cast", (index,), INT), INT, "k"))
+            n = size_of(known)
+            assert n is not None
+            return n
+        case TupleSet(sets):
+            place = ZERO
+            for k, x in enumerate(sets):
+                part = index.items[k] if isinstance(index, Pack) else None
+                assert part is not None
+                place = place * cardinality(x) + ordinal(w, x, part)
+            return place
+
+
+def _number(w: Work, index: Expr, s: Set) -> Size:
+    n = size_of(w.named(index, Index(s), "k"))
+    assert n is not None
+    return n
+
+
+def element_at(w: Work, s: Set, place: Size) -> Meaning:
+    """The index whose cell is stored at a place: the inverse of `ordinal`."""
+    match s:
+        case Fin() | SetVar() | EnumSet():
+            return Leaf(number(place), Index(s))
+        case Range(low, _):
+            return Leaf(number(place + low), Index(s))
+        case Reverse(inner):
+            return element_at(w, inner, cardinality(inner) - 1 - place)
+        case UnitSet():
+            return Parts(())
+        case BoolSet():
+            if place.constant is not None:
+                return Leaf(Const(Lit(bool(place.constant), DType.BOOL)), BOOL)
+            zero = constant(0, DType.I64)
+            return w.bind(Op("ne", (Number(place), zero), INT), BOOL, "b")
+        case TupleSet(sets):
+            parts = []
+            for x in reversed(sets[1:]):
+                place, rest = w.places.divide(place, cardinality(x))
+                parts.append(element_at(w, x, rest))
+            parts.append(element_at(w, sets[0], place))
+            return Parts(tuple(reversed(parts)))
+
