@@ -337,7 +337,7 @@ def f(k; x: F64, y: F64):
 """)
 
 
-def test_a_carried_vector_in_place() -> None:
+def test_a_carried_scalar_for_every_element() -> None:
     p = same("""
 def f(k, n; x: F64[n]):
   for i<n, u: h = delay over t<k from x[i] next v[i, t]
@@ -345,29 +345,68 @@ def f(k, n; x: F64[n]):
   return for i: h[i, k]
 """)
     assert count(p, Allocate) == 0
-    q = same("""
+    assert orders(p) == [Order.PARALLEL, Order.SERIAL]
+
+
+def test_a_carried_vector_in_place() -> None:
+    p = same("""
 def f(k, n; x: F64[n]):
-  for u, i<n: h = delay over t<k from x[i] next v[t, i]
-  for t<k, i<n: v = mul(h[t, i], 2.0)
-  return for i: h[k, i]
-""".replace("u, i<n: h", "i<n, u: h").replace("v[t, i]", "v[t, i]").replace("h[t, i]", "h[i, t]")
-   .replace("h[k, i]", "h[i, k]"))
-    assert orders(q)[0] is not Order.SERIAL or count(q, Allocate) <= 1
+  for a<n, u: h = delay over t<k from x[a] next v[t, a]
+  for t<k, i<n: v = mul(h[i, t], 2.0)
+  return for b<n: h[b, k]
+""")
+    assert [len(s.buffer.shape) for s in statements(p.body) if isinstance(s, Allocate)] == [1]
+    assert any("in place" in n for n in p.notes)
 
 
 def test_a_carried_vector_takes_turns() -> None:
     p = same("""
 def f(k, n; x: F64[n]):
-  for u, i<n: h = delay over t<k from x[i] next v[t, i]
-  for t<k, i<n: a = add(h[t, clamp(i - 1, n)], h[t, clamp(i + 1, n)])
-  for t<k, i<n: v = sub(a[t, i], h[t, i])
-  return for i: h[k, i]
-""".replace("for u, i<n: h = delay", "for i<n, u: h = delay")
-   .replace("h[t, clamp(i - 1, n)]", "h[clamp(i - 1, n), t]")
-   .replace("h[t, clamp(i + 1, n)]", "h[clamp(i + 1, n), t]")
-   .replace("h[t, i]", "h[i, t]").replace("h[k, i]", "h[i, k]"))
+  for a<n, u: h = delay over t<k from x[a] next v[t, a]
+  for t<k, i<n: l = add(h[clamp(i - 1, n), t], h[clamp(i + 1, n), t])
+  for t<k, i<n: v = sub(l[t, i], h[i, t])
+  return for b<n: h[b, k]
+""", sizes=(0, 1, 2, 3, 5))
     assert count(p, Allocate) == 1
     assert any("turns" in n for n in p.notes)
+
+
+def test_a_carried_vector_with_a_norm() -> None:
+    p = same("""
+def f(k, n; m: F64[n, n], x: F64[n]):
+  for a<n, u: h = delay over t<k from x[a] next v[t, a]
+  for t<k, i<n, j<n: q = mul(m[i, j], h[j, t])
+  for t<k, i<n: y = add over l<n of q[t, i, l] from 0.0
+  for t<k: s = max over e<n of y[t, e] from 1.0
+  for t<k, i<n: v = sub(y[t, i], s[t])
+  return for b<n: h[b, k]
+""")
+    assert orders(p)[1] is Order.SERIAL
+
+
+def test_the_whole_history_of_a_carried_vector() -> None:
+    same("""
+def f(k, n; x: F64[n]):
+  for a<n, u: h = delay over t<k from x[a] next v[t, a]
+  for t<k, i<n: v = mul(h[i, t], 2.0)
+  for b<n, c<k: r = add(h[b, c], h[b, 0])
+  return for c, b: r[b, c]
+""", sizes=(1, 2, 5))
+
+
+def test_a_while_loop_over_a_vector() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for a<n, u: h = delay over t while go[t] from x[a] next v[t, a]
+  for t: s = max over e<n of h[e, t] from -inf
+  for t: go = lt(s[t], 50.0)
+  for t, i<n: w = abs(h[i, t])
+  for t, i<n: v0 = add(w[t, i], h[n - 1 - i, t])
+  for t, i<n: v = add(v0[t, i], 4.0)
+  for b<n: z = mul(h[b, trips(t)], 2.0)
+  return for b: z[b]
+""", sizes=(1, 2, 5))
+    assert count(p, While) == 1
 
 
 def test_mandelbrot_stays_in_registers() -> None:

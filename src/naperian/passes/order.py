@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from naperian.ainf.syntax import Read
 from naperian.names import Var
+from naperian.passes.classes import Classes
 from naperian.passes.graph import Graph, Kind, Task, size_vars
 from naperian.sizes import Clamp, Size
 
@@ -26,45 +27,11 @@ def order_loops(graph: Graph) -> None:
         _order(graph, group)
 
 
-class _Classes:
-    """Indices of tasks that will be one loop: union-find that never puts two indices of one task
-    together."""
-
-    def __init__(self) -> None:
-        self.parent: dict[tuple[Task, Var], tuple[Task, Var]] = {}
-        self.members: dict[tuple[Task, Var], dict[Task, Var]] = {}
-
-    def find(self, x: tuple[Task, Var]) -> tuple[Task, Var]:
-        if x not in self.parent:
-            self.parent[x] = x
-            self.members[x] = {x[0]: x[1]}
-        root = x
-        while self.parent[root] != root:
-            root = self.parent[root]
-        while self.parent[x] != root:
-            self.parent[x], x = root, self.parent[x]
-        return root
-
-    def union(self, x: tuple[Task, Var], y: tuple[Task, Var]) -> bool:
-        x, y = self.find(x), self.find(y)
-        if x == y:
-            return True
-        mine, theirs = self.members[x], self.members[y]
-        if len(mine) < len(theirs):
-            x, y, mine, theirs = y, x, theirs, mine
-        if any(t in mine for t in theirs):
-            return False
-        mine.update(theirs)
-        del self.members[y]
-        self.parent[y] = x
-        return True
-
-
-_Group = tuple[list[Task], _Classes]
+_Group = tuple[list[Task], Classes]
 
 
 def _groups(graph: Graph) -> list[_Group]:
-    classes = _Classes()
+    classes = Classes()
     leader: dict[Task, Task] = {}
 
     def top(t: Task) -> Task:

@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 
 from naperian.ainf.syntax import Read
 from naperian.names import Var
+from naperian.passes.classes import Classes
 from naperian.passes.graph import Graph, Kind, Task
 
 
@@ -46,23 +47,38 @@ def find_units(graph: Graph) -> None:
 
 
 def _share_outer(graph: Graph, unit: list[Task]) -> None:
-    """All tasks of a unit stand in the same loops outside the one over its time."""
+    """All tasks of a unit stand in the same loops outside the one over its time: those that the
+    source has there, if every read inside the unit is at the loops' own indices."""
     step = next(t for t in unit if t.kind is Kind.STEP)
     assert step.cell is not None
     time = step.cell.time
-    outer: dict[Var, None] = {}
-    for t in unit:
-        if time in t.path:
-            outer |= dict.fromkeys(t.path[: t.path.index(time)])
-    order = {i: k for k, i in enumerate(graph.program.indices)}
-    head = tuple(sorted(outer, key=lambda i: order[i])) if len(outer) > 1 else tuple(outer)
-    if any(t.path[: t.path.index(time)] == tuple(outer) for t in unit if time in t.path):
-        head = tuple(outer)
     assert time is not None
-    for t in unit:
-        if time in t.path:
-            rest = tuple(i for i in t.path if i not in outer and i != time)
-            t.path = (*head, time, *rest)
+    inside = [t for t in unit if time in t.path]
+    classes = Classes()
+    edges = [(t, s) for t in inside for s in t.sites if s.task in inside]
+    for t, s in edges:
+        for i, e in zip(s.task.context, s.at, strict=True):
+            v = e.single
+            if isinstance(v, Var) and v in t.path and time not in (i, v):
+                classes.union((s.task, i), (t, v))
+    wanted: dict[tuple[Task, Var], Var] = {}
+    for t in inside:
+        if t.kind is not Kind.STEP:
+            for i in t.path[: t.path.index(time)]:
+                wanted.setdefault(classes.find((t, i)), i)
+    for t, s in edges:
+        for i, e in zip(s.task.context, s.at, strict=True):
+            c = classes.find((s.task, i))
+            v = e.single
+            if c in wanted and not (isinstance(v, Var) and classes.find((t, v)) == c):
+                del wanted[c]
+    for t in inside:
+        own = {classes.find((t, i)): i for i in t.path if i != time}
+        outer = tuple(own.get(c, i) for c, i in wanted.items())
+        rest = tuple(i for i in t.path if i not in outer and i != time)
+        t.path = (*outer, time, *rest)
+        if t.kind is Kind.STEP and t.cell is not None:
+            t.cell.start.path = tuple(i for i in t.path if i in t.cell.start.context)
 
 
 def _components(graph: Graph, extra: dict[Task, list[Task]]) -> dict[Task, int]:
