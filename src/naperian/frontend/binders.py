@@ -112,8 +112,9 @@ def _bind_index(w: Walk, b: s.Binder, bound: Bound) -> None:
     if isinstance(p, s.PName):
         if not isinstance(kind, Tuple):
             w.scope.assume_index(bound.var, bound.set)
+        shown = element(bound.set) if isinstance(kind, Index) else kind  # keeps the reason
         w.scope.names[p.name] = Variable(
-            bound.var, kind, p.span,
+            bound.var, shown, p.span,
             size(bound.var) if isinstance(kind, Index) else None, "index",
         )
         return

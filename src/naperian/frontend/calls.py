@@ -82,7 +82,6 @@ def _dependent(d: core.Definition) -> set[Var]:
 def use_definition(
     w: Walk, d: core.Definition, name: str, span: Span, expected: Type | None,
     args: Sequence[s.Expr | Typed] | None = None, keywords: dict[str, s.Keyword] | None = None,
-    ranks: tuple[int | None, ...] | None = None,
 ) -> Typed:
     """A definition called (`args` given) or used as a value."""
     if args is None and not d.constant:
@@ -127,7 +126,7 @@ def use_definition(
 
     callee = Callee(
         f"`{name}`", tuple(params), result, call, None,
-        tuple(p.name for p in d.params), (d.origin,) * len(params), signature(d), ranks, text,
+        tuple(p.name for p in d.params), (d.origin,) * len(params), signature(d), text,
     )
     return apply(w, callee, typed, span)
 
@@ -218,10 +217,9 @@ def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span)
         w.solver.goals.append(goal)
 
 
-def apply_value(
-    w: Walk, function: Typed, e: s.Call, ranks: tuple[int | None, ...] | None = None
-) -> Typed:
-    """A call of a function value: a parameter, a lambda, an element of a table of functions."""
+def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None = None) -> Typed:
+    """A call of a function value: a parameter, a lambda, an element of a table of functions.
+    `given` are arguments that were walked already."""
     solver = w.solver
     kind = solver.head(function.type)
     axes, cell = solver.axes(kind)
@@ -231,7 +229,7 @@ def apply_value(
         if isinstance(a, s.Keyword):
             raise errors.unknown_keyword(function.span.text, a.name, a.span, [])
     if solver.is_open(cell):
-        typed = [w.infer(a) for a in args_e]
+        typed = given if given is not None else [w.infer(a) for a in args_e]
         fresh = Function(tuple(t.type for t in typed), solver.type("r"))
         try:
             solver.unify(cell, fresh)
@@ -248,7 +246,7 @@ def apply_value(
         raise errors.arity(
             function.span.text, len(cell.params), len(args_e), e.span, show(w, cell)
         )
-    typed = [
+    typed = given if given is not None else [
         w.infer(a, p if _guides(a) else None) for a, p in zip(args_e, cell.params, strict=True)
     ]
 
@@ -260,7 +258,7 @@ def apply_value(
         def call(cells: list[core.Expr]) -> core.Expr:
             return core.Call(function.build(), tuple(cells))
 
-        callee = Callee(title, cell.params, cell.result, call, ranks=ranks, text=text)
+        callee = Callee(title, cell.params, cell.result, call, text=text)
         return apply(w, callee, typed, e.span)
 
     # a table of functions has a frame like any argument: apply it as one more argument

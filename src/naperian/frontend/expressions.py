@@ -14,6 +14,7 @@ from naperian.frontend.calls import apply_value, function_value, use_definition
 from naperian.frontend.cells import clash, convert, show, widens
 from naperian.frontend.indexing import _checked as checked_index
 from naperian.frontend.indexing import get, index
+from naperian.frontend.lifting import ranked
 from naperian.frontend.operators import (
     apply_primitive,
     binary,
@@ -350,16 +351,15 @@ def _call_primitive(w: Walk, fname: str, e: s.Call) -> Typed:
 
 
 def _call_definition(
-    w: Walk, d: core.Definition, fname: str, e: s.Call, expected: Type | None,
-    ranks: tuple[int | None, ...] | None = None,
+    w: Walk, d: core.Definition, fname: str, e: s.Call, expected: Type | None
 ) -> Typed:
     from_generator = [a for a in e.args if isinstance(a, s.Generator)]
     if from_generator:
         value = generator_table(w, from_generator[0])
-        return use_definition(w, d, fname, e.span, expected, [value], {}, ranks)
+        return use_definition(w, d, fname, e.span, expected, [value], {})
     positional = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
     keywords = {a.name: a for a in e.args if isinstance(a, s.Keyword)}
-    return use_definition(w, d, fname, e.span, expected, positional, keywords, ranks)
+    return use_definition(w, d, fname, e.span, expected, positional, keywords)
 
 
 def _call_ranked(
@@ -369,20 +369,27 @@ def _call_ranked(
     count = len(e.args)
     if len(ranks) not in (1, count):
         raise errors.rank_count(function.span.text, count, len(ranks), function.span)
-    match function:
-        case s.Section(_, op, None):
-            return apply_primitive(w, OPERATORS[op], plain_args(w, e), e.span, op, ranks)
-        case s.Name(_, fname) if w.scope.find(fname) is None:
-            d = w.globals.definitions.get(fname)
-            if d is None and fname not in BUILTINS:
-                d = w.library.definitions.get(fname)
-            if d is not None:
-                return _call_definition(w, d, fname, e, expected, ranks)
-            if fname in PRIMITIVES:
-                return apply_primitive(w, fname, plain_args(w, e), e.span, None, ranks)
-        case _:
-            pass
-    return apply_value(w, w.infer(function), e, ranks)
+    args = plain_args(w, e)
+
+    def make(cells: list[Typed]) -> Typed:
+        match function:
+            case s.Section(_, op, None):
+                return apply_primitive(w, OPERATORS[op], cells, e.span, op)
+            case s.Name(_, fname) if w.scope.find(fname) is None:
+                d = w.globals.definitions.get(fname)
+                if d is None and fname in BUILTINS:
+                    return BUILTINS[fname](w, e, cells, expected)
+                if d is None:
+                    d = w.library.definitions.get(fname)
+                if d is not None:
+                    return use_definition(w, d, fname, e.span, None, cells, {})
+                if fname in PRIMITIVES:
+                    return apply_primitive(w, fname, cells, e.span)
+            case _:
+                pass
+        return apply_value(w, w.infer(function), e, cells)
+
+    return ranked(w, f"`{function.span.text}`", make, args, ranks, e.span)
 
 
 def field(w: Walk, e: s.Field) -> Typed:

@@ -51,7 +51,6 @@ class Callee:
     names: tuple[str, ...] = ()
     spans: tuple[Span | None, ...] = ()
     signature: str = ""
-    ranks: tuple[int | None, ...] | None = None
     text: Callable[[list[str]], str] | None = None
     lifts_functions: bool = False  # the first argument is a table of functions
 
@@ -127,11 +126,7 @@ def _plan(w: Walk, callee: Callee, args: list[Typed], span: Span, force: bool) -
         frame, rest, cell = split
         frames.append(frame)
         rests.append((rest, cell))
-    aligned = (
-        _align(w, callee, args, frames, span, force)
-        if callee.ranks is None
-        else _prefix(w, callee, args, frames, span)
-    )
+    aligned = _align(w, callee, args, frames, span, force)
     if aligned is None:
         return None
     common, places = aligned
@@ -154,16 +149,6 @@ def _split(
     solver = w.solver
     wanted, pcell = solver.axes(param)
     axes, cell = solver.axes(arg.type)
-    if callee.ranks is not None:
-        fixed = callee.ranks[k if len(callee.ranks) > 1 else 0]
-        if solver.is_open(cell) and not force:
-            return None
-        if fixed is None:
-            return [], axes, cell
-        n = fixed if fixed >= 0 else len(axes) + fixed
-        if not 0 <= n <= len(axes):
-            raise errors.bad_rank(callee.title, str(fixed), show(w, arg.type), arg.span)
-        return axes[: len(axes) - n], axes[len(axes) - n :], cell
     if isinstance(pcell, Function):
         return (axes, [], cell) if callee.lifts_functions and k == 0 else ([], axes, cell)
     takes_all = callee.scalars is None and isinstance(pcell, TypeVar) and (
@@ -214,20 +199,6 @@ def _align(
             solver.unify_set(a, common[c], _because(w, args[k], a))
         places.append(ways[0])
     return common, places
-
-
-def _prefix(
-    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], span: Span
-) -> tuple[list[Set], list[tuple[int, ...]]]:
-    """Remora's rule: the shorter frame is a prefix of the longer."""
-    common = max(frames, key=len, default=[])
-    for k, frame in enumerate(frames):
-        for a, b in zip(frame, common, strict=False):
-            try:
-                w.solver.unify_set(a, b, _because(w, args[k], a))
-            except Mismatch:
-                raise errors.prefix(callee.title, _frame_labels(w, args, frames), span) from None
-    return common, [tuple(range(len(f))) for f in frames]
 
 
 def _because(w: Walk, arg: Typed, axis: Set) -> Because:
@@ -363,6 +334,62 @@ def _match_cells(
         converts(w, what, param, table(rest, cell), arg, span,
                  callee.spans[k] if k < len(callee.spans) else None)
     return out
+
+
+# ---------------------------------------------------------------- ranks
+
+
+def ranked(
+    w: Walk, title: str, make: Callable[[list[Typed]], Typed], args: list[Typed],
+    ranks: tuple[int | None, ...], span: Span,
+) -> Typed:
+    """`f~(r, …)(x, …)`: `f` on cells of the given ranks, the frames lined up as prefixes
+    (Remora's rule; the shorter frame's cells are replicated)."""
+    solver = w.solver
+    solver.run()  # the ranks of the arguments must be known here
+    frames: list[list[Set]] = []
+    cells: list[Typed] = []
+    names = [Var("x") for _ in args]
+    for k, (a, v) in enumerate(zip(args, names, strict=True)):
+        axes, cell = solver.axes(a.type)
+        fixed = ranks[k if len(ranks) > 1 else 0]
+        n = len(axes) if fixed is None else fixed if fixed >= 0 else len(axes) + fixed
+        if not 0 <= n <= len(axes):
+            raise errors.bad_rank(title, str(fixed), show(w, a.type), a.span)
+        frames.append(axes[: len(axes) - n])
+        cells.append(Typed(table(axes[len(axes) - n :], cell), _ref(v), a.span))
+    common = max(frames, key=len, default=[])
+    for a, frame in zip(args, frames, strict=True):
+        for x, y in zip(frame, common, strict=False):
+            try:
+                solver.unify_set(x, y, _because(w, a, x))
+            except Mismatch:
+                raise errors.prefix(title, _frame_labels(w, args, frames), span) from None
+    inner = make(cells)
+
+    def build() -> core.Expr:
+        whole = [Var("x") for _ in args]
+        indices = [Var(_LETTERS[k % len(_LETTERS)]) for k in range(len(common))]
+        body = inner.build()
+        for v, x, a, own in reversed(list(zip(names, whole, args, frames, strict=True))):
+            cell: core.Expr = core.Ref(x)
+            found = solver.zonk(a.type)
+            for i in indices[: len(own)]:
+                assert isinstance(found, Table)
+                cell = core.At(cell, core.Ref(i), found.set)
+                found = found.cell
+            body = core.Let(v, cell, body)
+        frame = [solver.zonk_set(s) for s in common]
+        body = over_frame(w, body, inner.type, indices, frame)
+        for x, a in reversed(list(zip(whole, args, strict=True))):
+            body = core.Let(x, a.build(), body)
+        return body
+
+    return Typed(frame_type(w, common, inner.type), build, span)
+
+
+def _ref(v: Var) -> Callable[[], core.Expr]:
+    return lambda: core.Ref(v)
 
 
 # ---------------------------------------------------------------- building

@@ -14,6 +14,7 @@ from naperian.frontend.solve import (
     NUMBERS,
     Dtypes,
     Mismatch,
+    Solver,
 )
 from naperian.frontend.typed import Condition, Typed
 from naperian.frontend.walk import Walk
@@ -53,13 +54,14 @@ def primitive(name: str, title: str, symbol: str | None = None) -> Callee:
         else:
             operand = join_cells(w, title, cells, allowed, span)
         result = BOOL if prim.result(DType.F64) is DType.BOOL else operand
-        plan.append(operand)
+        plan.append((w.solver, operand))
         return [operand] * len(cells), result
 
-    plan: list[Type] = []
+    plan: list[tuple[Solver, Type]] = []
 
     def call(args: list[core.Expr]) -> core.Expr:
-        return core.Op(name, tuple(args), plan[-1])
+        solver, operand = plan[-1]
+        return core.Op(name, tuple(args), solver.zonk(operand))
 
     def text(args: list[str]) -> str:
         if symbol is not None and len(args) == 2:
@@ -91,11 +93,9 @@ def _same_enum(w: Walk, title: str, cells: list[Typed], span: Span) -> None:
 
 def apply_primitive(
     w: Walk, name: str, args: list[Typed], span: Span, symbol: str | None = None,
-    ranks: tuple[int | None, ...] | None = None,
 ) -> Typed:
     """The primitive on the arguments; keeps index arithmetic as a polynomial beside it."""
     callee = primitive(name, f"`{symbol or name}`", symbol)
-    callee.ranks = ranks
     result = apply(w, callee, args, span)
     result.poly = _poly(name, args)
     result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()
