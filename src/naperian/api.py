@@ -184,6 +184,8 @@ class Module(ModuleType):
         for name, members in summary.enums.items():
             self.__dict__[name] = enum.IntEnum(name, {m: k for k, m in enumerate(members)})
         self.__all__ = [*summary.public, *summary.enums]
+        # in the module's own dictionary, where it costs nothing when attributes are there
+        self.__dict__["__getattr__"] = self._constant
 
     @property
     def names(self) -> list[str]:
@@ -193,13 +195,11 @@ class Module(ModuleType):
     def __getitem__(self, name: str) -> Function:
         return self._functions[name]
 
-    def __getattr__(self, name: str) -> Any:
-        """A constant, computed when it is first asked for."""
-        functions: dict[str, Function] = self.__dict__.get("_functions", {})
-        if name not in functions:
+    def _constant(self, name: str) -> Any:
+        """An attribute that is not there yet: a constant, computed when it is first asked for."""
+        if name not in self._functions:
             raise AttributeError(f"module {self.__name__!r} has no definition {name!r}")
-        value = functions[name]()
-        self.__dict__[name] = value
+        value = self.__dict__[name] = self._functions[name]()
         return value
 
     def __dir__(self) -> list[str]:

@@ -179,7 +179,8 @@ def _kind(given: Any) -> str:
 
 def _value(leaf: Leaf, given: Any, where: str) -> Value:
     """What was given, as an array of its own dtype."""
-    weak = isinstance(given, bool | int | float | list | tuple)
+    python = isinstance(given, bool | int | float | list | tuple)
+    weak = python and not isinstance(given, np.generic)
     if leaf.members:
         given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
     if isinstance(given, int) and not isinstance(given, bool) and not -(1 << 63) <= given < 1 << 64:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sysconfig
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -213,7 +213,7 @@ def _numpy_functions() -> dict[str, int]:
 @cache
 def layout_holds() -> bool:
     """Whether objects are laid out as the entry reads them."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
+    if "free-threading" in sys.version or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
     try:
         functions = _numpy_functions()

@@ -15,9 +15,11 @@ from functools import cache
 from typing import Any
 
 from naperian.backends import entry
+from naperian.backends.contract import contract_module
 from naperian.backends.entry_ir import entry_ir
 from naperian.backends.kernel import Kernel, Library, link, object_code
 from naperian.backends.pool import has_threads, pool_ir
+from naperian.dtypes import DType
 
 _SERVICES = ("nap_parallel", "nap_chunks", "nap_poll", "nap_alloc", "nap_free")
 _CONTROLS = ("nap_set_threads", "nap_forked", "nap_workers")
@@ -88,6 +90,13 @@ def _runtime() -> Runtime:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=made.forked)
     return made
+
+
+@cache
+def contraction(dtype: DType) -> Library:
+    """The matrix product of a floating type, compiled or loaded once."""
+    image = object_code(contract_module(dtype))
+    return link(image, (f"nap_contract_f{dtype.bits}",), runtime().services)
 
 
 def _function(library: ctypes.CDLL, name: str) -> int:

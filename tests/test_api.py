@@ -1,0 +1,274 @@
+"""Naperian from Python: modules, functions, loading, the import hook, and what is kept on disk."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import multiprocessing
+import os
+import pickle
+import pydoc
+import subprocess
+import sys
+import threading
+import time
+import timeit
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.backends import cache
+
+PROGRAM = '''\
+enum Channel = Red | Green | Blue
+
+tau = 6.25
+
+def affine(x: n=>Float) -> n=>Float:
+    """Twice x and one."""
+    [2.0 * x[i] + 1.0 for i]
+
+def dot(x: n=>Float, y: n=>Float) -> Float = sum(x[i] * y[i] for i)
+
+def matmul(x: n=>m=>Float, y: m=>p=>Float) -> n=>p=>Float =
+    [sum(x[i, j] * y[j, k] for j) for i, k]
+
+def pick(x: n=>Float, p: m=>n) -> m=>Float = [x[p[j]] for j]
+
+def count(xs: n=>bins) -> bins=>Int = [sum((1 if xs[i] == b else 0) for i) for b]
+
+def grow(x: Float, rate: Float = 0.5, steps: Int = 2) -> Float = x * (1.0 + rate) * steps
+
+def both(x: n=>Float) -> (n=>Float, Float) = (affine(x), sum(x))
+
+def brightest(p: Channel=>Float) -> Channel = argmax(p)
+
+def safe(x: n=>Float, k: Int) -> Float = x[k?]
+
+def positive(x: Float) -> Float:
+    assert x > 0.0, "x must be positive"
+    x
+'''
+
+
+@pytest.fixture(scope="module")
+def m() -> nap.Module:
+    return nap.compile(PROGRAM, "stats.nap")
+
+
+@pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("NAPERIAN_CACHE", str(tmp_path))
+    yield tmp_path
+
+
+def test_values(m: Any) -> None:
+    x = np.arange(3.0)
+    assert m.affine(x).tolist() == [1, 3, 5]
+    assert m.dot(x, x) == 5.0
+    a, b = np.random.default_rng(0).random((2, 40, 40))
+    assert np.allclose(m.matmul(a, b), a @ b)
+    assert m.pick(x, [2, 0]).tolist() == [2, 0]
+    assert m.count([0, 1, 1, 3], bins=4).tolist() == [1, 2, 0, 1]
+    assert m.grow(2.0) == 6.0
+    assert m.grow(2.0, steps=1, rate=1) == 4.0
+    first, second = m.both(x)
+    assert first.tolist() == [1, 3, 5]
+    assert second == 3.0
+    assert m.tau == 6.25
+
+
+def test_precision(m: Any) -> None:
+    single = np.arange(3, dtype=np.float32)
+    assert m.affine(single).dtype == np.float32
+    assert m.affine(single.astype(float)).dtype == np.float64
+    assert type(m.dot(single, single)) is np.float32
+    assert m.dot(single, single.astype(float)).__class__ is float
+    assert m.affine(np.arange(3)).dtype == np.float64
+
+
+def test_enums(m: Any) -> None:
+    assert m.Channel.Blue == 2
+    assert [c.name for c in m.Channel] == ["Red", "Green", "Blue"]
+    assert m.brightest([0.1, 0.9, 0.5]) == m.Channel.Green
+    assert m.brightest.type == "Channel=>Float -> Channel"
+    assert m.count([0, 2], bins=m.Channel).tolist() == [1, 0, 1]
+
+
+def test_errors(m: Any) -> None:
+    with pytest.raises(nap.ShapeError, match="argument y: axis 0 is 4, but n is 3 from axis 0 of"):
+        m.dot(np.zeros(3), np.zeros(4))
+    with pytest.raises(nap.IndexError, match="argument p: element 1 is 3, but it must be below 3"):
+        m.pick(np.zeros(3), [0, 3])
+    with pytest.raises(nap.IndexError, match=r"stats\.nap:\d+:\d+: .*7.*3"):
+        m.safe(np.zeros(3), 7)
+    with pytest.raises(nap.AssertionError, match=r"stats\.nap:\d+:\d+: x must be positive"):
+        m.positive(-1.0)
+    with pytest.raises(nap.CompileError, match="N0") as caught:
+        nap.compile("def f(x: Float) = x + y")
+    assert isinstance(caught.value, nap.Error)
+    with pytest.raises(nap.CompileError):
+        nap.load("no/such/file.nap")
+
+
+def test_what_a_function_says(m: Any) -> None:
+    assert m.affine.type == "n=>Float -> n=>Float"
+    assert m.dot.type == "(n=>Float, n=>Float) -> Float"
+    assert m.dot.result_type == "Float"
+    assert repr(m.dot) == "<dot : (n=>Float, n=>Float) -> Float>"
+    assert str(inspect.signature(m.grow)) == "(x, rate=0.5, steps=2)"
+    assert str(inspect.signature(m.count)) == "(xs, *, bins)"
+    assert "Twice x and one." in pydoc.render_doc(m.affine)
+    assert "@kernel" in m.affine.show("llvm")
+    assert "affine" in m.affine.explain()
+    assert callable(m.affine)
+
+
+def test_what_a_module_says(m: Any) -> None:
+    assert m.names[:3] == ["tau", "affine", "dot"] or set(m.names) >= {"tau", "affine", "dot"}
+    assert {"affine", "tau", "Channel"} <= set(dir(m))
+    assert "affine" in repr(m)
+    assert "affine : n=>Float -> n=>Float" in pydoc.render_doc(m)
+    with pytest.raises(AttributeError, match="has no definition 'nothing'"):
+        m.nothing  # noqa: B018
+    assert m["affine"] is m.affine
+
+
+def test_pickling(m: Any) -> None:
+    again = pickle.loads(pickle.dumps(m.affine))
+    assert again(np.arange(2.0)).tolist() == [1, 3]
+    assert pickle.loads(pickle.dumps(m)).tau == 6.25
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(m.dot, (np.ones(3), np.ones(3))) == 3.0
+
+
+def test_load_and_imports(tmp_path: Path, fresh_cache: Path) -> None:
+    (tmp_path / "lib.nap").write_text("def twice(x: Float) -> Float = x * 2.0\n")
+    main = tmp_path / "main.nap"
+    main.write_text("import lib\n\ndef four(x: Float) -> Float = lib.twice(lib.twice(x))\n")
+    assert nap.load(main).four(3.0) == 12.0
+    assert nap.load(str(main)).four(3.0) == 12.0
+    (tmp_path / "lib.nap").write_text("def twice(x: Float) -> Float = x * 3.0\n")
+    assert nap.load(main).four(3.0) == 27.0
+
+
+def test_import_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hooked_statistics.nap").write_text("def one() -> Float = 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    nap.install_hook()
+    nap.install_hook()
+    __import__("hooked_statistics")
+    module: Any = sys.modules["hooked_statistics"]
+    assert module.one() == 1.0
+    assert module.__file__ == str(tmp_path / "hooked_statistics.nap")
+    assert sum(type(f).__name__ == "_Finder" for f in sys.meta_path) == 1
+
+
+# what is kept
+
+
+def test_a_program_met_before_is_not_compiled_again(fresh_cache: Path) -> None:
+    x = np.arange(3.0)
+
+    def once() -> float:
+        started = time.perf_counter()
+        assert nap.compile(PROGRAM, "stats.nap").affine(x).tolist() == [1, 3, 5]
+        return time.perf_counter() - started
+
+    once()
+    again = min(once() for _ in range(10))
+    assert again < 0.02  # measured: 2 ms
+
+
+def test_a_damaged_cache_is_repaired(fresh_cache: Path) -> None:
+    def check() -> None:
+        assert nap.compile(PROGRAM).dot([1.0, 2.0], [3.0, 4.0]) == 11.0
+
+    check()
+    for damage in (b"", b"nap1" + bytes(40), b"\x80garbage"):
+        for _, _, path in cache.shared().entries():
+            Path(path).write_bytes(damage)
+        check()
+    # whole entries of another kind of object
+    for _, _, path in cache.shared().entries():
+        if path.endswith(".f"):
+            name = Path(path).parent.name + Path(path).stem
+            cache.shared().put(name, "f", pickle.dumps({"not": "ours"}))
+    check()
+
+
+def test_threads_compile_at_once(fresh_cache: Path) -> None:
+    module: Any = nap.compile(PROGRAM)
+    wrong: list[object] = []
+
+    def work(k: int) -> None:
+        dtype = (np.float32, np.float64)[k % 2]
+        x = np.arange(5, dtype=dtype)
+        for _ in range(50):
+            y = module.affine(x)
+            if y.tolist() != [1, 3, 5, 7, 9] or y.dtype != dtype:
+                wrong.append(y)
+
+    started = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for t in started:
+        t.start()
+    for t in started:
+        t.join()
+    assert not wrong
+
+
+def test_processes_compile_at_once(fresh_cache: Path) -> None:
+    code = (
+        "import naperian as nap, numpy as np\n"
+        f"m = nap.compile({PROGRAM!r})\n"
+        "assert m.affine(np.arange(3.0)).tolist() == [1, 3, 5]\n"
+        "assert m.dot([1.0], [2.0]) == 2.0\n"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", code], env=os.environ) for _ in range(2)]
+    assert [c.wait(120) for c in children] == [0, 0]
+
+
+def test_a_thousand_compilations_do_not_grow_memory(fresh_cache: Path) -> None:
+    x = np.arange(3.0)
+
+    def once() -> None:
+        assert nap.compile(PROGRAM, "stats.nap").affine(x).tolist() == [1, 3, 5]
+
+    def resident() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    for _ in range(200):
+        once()
+    before = resident()
+    for _ in range(1000):
+        once()
+    assert resident() - before < 8 << 20
+
+
+# speed
+
+
+def test_a_small_call_is_cheaper_than_numpy(m: Any) -> None:
+    x = np.zeros(3)
+    f = m.affine
+    f(x)
+    ours = min(timeit.repeat(lambda: f(x), number=2000, repeat=20))
+    numpy = min(timeit.repeat(lambda: 2 * x + 1, number=2000, repeat=20))
+    assert ours < 0.6 * numpy
+
+
+def test_import_is_cheap() -> None:
+    code = (
+        "import sys, naperian\n"
+        "assert 'numpy' not in sys.modules and 'llvmlite' not in sys.modules\n"
+        "print(naperian.__version__, 'compile' in dir(naperian))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{nap.__version__} True\n"
