@@ -6,7 +6,6 @@ flat program must agree, too.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +52,6 @@ from naperian.passes.prune import prune
 from naperian.passes.simplify import simplify
 from naperian.sizes import Size, size
 from naperian.types import (
-    BOOL,
     F64,
     INT,
     BoolSet,
@@ -230,9 +228,9 @@ EXAMPLES: dict[str, Example] = {
         Tuple((Table(BoolSet(), F64), VEC)),
     ),
     "literals": Example(
-        let(Literal(Fin(size(3)), (f(1), f(-2), f(1))), lambda w: each(FN, lambda i: Let(
-            j := Var("j"), k(0), op("add", at(w, (Fin(size(3)), k(1))), total(
-                Fin(size(3)), lambda j: op("mul", at(w, (Fin(size(3)), j)), at(x, (FN, i)))))))),
+        let(Literal(Fin(size(3)), (f(1), f(-2), f(1))), lambda w: each(FN, lambda i: op(
+            "add", at(w, (Fin(size(3)), k(1))), total(Fin(size(3)), lambda j: op(
+                "mul", at(w, (Fin(size(3)), j)), at(x, (FN, i))))))),
         VEC,
     ),
     "literal of literals": Example(

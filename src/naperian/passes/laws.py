@@ -259,8 +259,10 @@ def beyond(op: Op, dtype: DType, known: Known) -> Operand | None:
 
 @law("abs")
 def size_forgets_sign(op: Op, dtype: DType, known: Known) -> Op | None:
-    """|-x| = |x|;  |copysign(x, y)| = |x|"""
+    """|-x| = |x| for signed x;  |copysign(x, y)| = |x|"""
     (x,) = op.args
+    if dtype.is_unsigned:
+        return None
     inner = known.made(x, "neg") or (known.made(x, "copysign") if dtype.is_float else None)
     return Op("abs", (inner[0],)) if inner else None
 

@@ -69,13 +69,14 @@ class _Simplify:
         self.ops: dict[Var, Op] = {}
         self.known = Facts()
         self.guards: Guards = ()
+        self.context: tuple[Var, ...] = ()
 
     def result(self) -> Program:
         slots: list[tuple[int, Delay]] = []
         for b in self.program.bindings:
             for i in b.context:
                 self.open(i)
-            self.guards = ()
+            self.context, self.guards = b.context, ()
             self.guards = self.live(b.guards)
             if isinstance(b.prim, Delay):
                 slots.append((len(self.b.bindings), b.prim))
@@ -324,7 +325,12 @@ class _Simplify:
         return e
 
     def at_least_one(self, extent: Size) -> bool:
-        return self.facts(extent).proves(extent - 1)
+        facts = self.facts(extent)
+        for i in self.context:  # where there is a point, no loop around it is empty
+            around = self.b.indices[i].extent
+            if around is not None:
+                facts = facts.and_(size(i), around - 1 - size(i))
+        return facts.proves(extent - 1)
 
 
 _PATIENCE = 10  # rewrites of one operation: every law makes it smaller or cheaper, so few
