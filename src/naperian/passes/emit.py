@@ -402,9 +402,9 @@ class Emitter:
             for a in s.atoms():
                 match a:
                     case Clamp(value, m) | Remainder(value, m):
-                        v = self.size(t, value)
-                        if n.var in v.atoms():
-                            out.extend((v, self.size(t, m) - 1 - v))
+                        v, divisor = self.size(t, value), self.size(t, m)
+                        if isinstance(a, Clamp) or divisor == extent:  # not a flattened index
+                            out.extend((v, divisor - 1 - v))
                     case _:
                         pass
 

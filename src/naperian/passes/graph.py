@@ -343,17 +343,49 @@ class _Builder:
                 t.at = tuple(self.size(e) for e in t.at)
                 t.guards = tuple(Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards)
         self.tasks += self.late
-        for n, t in enumerate(self.tasks):
-            t.order = n
         conditions: dict[Var, Task | None] = {}
         for i, index in p.indices.items():
             if index.condition is not None:
                 c = index.condition
                 conditions[i] = self.source.get(c.var) if isinstance(c, Read) else None
         graph = Graph(p, self.tasks, self.source, self.params, conditions, self.mentioned)
-        for t in self.tasks:
+        graph.tasks = [x for t in self.tasks for x in (*self.numbers(graph, t), t)]
+        for n, t in enumerate(graph.tasks):
+            t.order = n
             link(graph, t)
         return graph
+
+    def numbers(self, graph: Graph, t: Task) -> list[Task]:
+        """Booleans in the index expressions of a task, as integers."""
+        made: dict[Read, Task] = {}
+
+        def atom(a: Read | Trips | Var) -> Size | None:
+            if not isinstance(a, Read) or self.dtype(a) is not DType.BOOL:
+                return None
+            c = made.get(a)
+            if c is None:
+                c = Task(
+                    Kind.COMPUTE, Var("k"), DType.I64, t.path, t.path, name="cast", args=(a,),
+                    guards=t.guards,
+                )  # fmt: skip
+                graph.source[c.var] = made[a] = c
+            return size_of(Read(c.var, identity(t.path)))
+
+        def of(s: Size) -> Size:
+            return s if all(type(a) is Var for a in s.atoms()) else rewrite_size(s, atom)
+
+        def operand(x: Operand) -> Operand:
+            match x:
+                case Read(var, at):
+                    return Read(var, tuple(of(e) for e in at))
+                case Number(value):
+                    return Number(of(value))
+                case Lit():
+                    return x
+
+        t.args = tuple(operand(x) for x in t.args)
+        t.at = tuple(of(e) for e in t.at)
+        return list(made.values())
 
     def task(self, kind: Kind, b: Binding, path: tuple[Var, ...], **more: object) -> Task:
         t = Task(kind, b.var, b.dtype, b.context, path, guards=b.guards, **more)  # type: ignore[arg-type]

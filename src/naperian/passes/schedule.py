@@ -104,7 +104,10 @@ def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                     pass
 
     look(body, ())
-    return _hoist(body, escaping)[0] if escaping else body
+    if not escaping:
+        return body
+    inner, outer = _hoist(body, escaping)
+    return _declared(outer) + inner
 
 
 def _hoist(block: tuple[Stmt, ...], escaping: set[Var]) -> tuple[tuple[Stmt, ...], list[Let]]:
