@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import timeit
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +60,10 @@ def m() -> nap.Module:
 
 
 @pytest.fixture
-def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
     monkeypatch.setenv("NAPERIAN_CACHE", str(tmp_path))
-    yield tmp_path
+    return tmp_path
 
 
 def test_values(m: Any) -> None:
@@ -129,7 +129,7 @@ def test_what_a_function_says(m: Any) -> None:
 
 
 def test_what_a_module_says(m: Any) -> None:
-    assert m.names[:3] == ["tau", "affine", "dot"] or set(m.names) >= {"tau", "affine", "dot"}
+    assert m.names[:3] == ["tau", "affine", "dot"]
     assert {"affine", "tau", "Channel"} <= set(dir(m))
     assert "affine" in repr(m)
     assert "affine : n=>Float -> n=>Float" in pydoc.render_doc(m)

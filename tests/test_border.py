@@ -161,8 +161,8 @@ def scalars(t: Any, llvm: str, **options: Any) -> Hand:
 def test_scalars(way: Any) -> None:
     f64, f32, i64 = scalars(F64, "double"), scalars(F32, "float"), scalars(INT, "i64")
     flag = scalars(BOOL, "i8")
-    for x in (2.5, 3, np.float64(2.5), np.float32(0.5), np.int32(-4), np.array(7.0), -1, -1.0):
-        assert way(f64)(x) == x
+    for x in (2.5, 3, 10**30, np.float64(2.5), np.float32(0.5), np.int32(-4), np.array(7.0), -1, -1.0):
+        assert way(f64)(x) == float(x)
         assert type(way(f64)(x)) is float
     assert way(f32)(0.1) == np.float32(0.1)
     assert type(way(f32)(0.1)) is np.float32
@@ -183,6 +183,7 @@ def test_scalars(way: Any) -> None:
         (INT, "i64", 10**30, OverflowError, "does not fit in 64 bits"),
         (INT, "i64", True, TypeError, "is bool, but it must be int64"),
         (INT, "i64", np.uint64(1), TypeError, "uint64, which would lose information as int64"),
+        (F64, "double", 10**400, OverflowError, "argument x is too large for any Float"),
         (F64, "double", 1j, TypeError, "complex numbers are not supported"),
         (F64, "double", "1", TypeError, "it holds text"),
         (F64, "double", None, TypeError, "it holds Python objects"),

@@ -294,6 +294,24 @@ def test_interrupt(ir: str, entry: str, release: str) -> None:
     assert done.stdout == "interrupted True\nTrue\n", done.stderr
 
 
+def test_interrupt_of_a_native_call() -> None:
+    done = child("""
+        import signal
+        from by_hand import Hand, define
+        from naperian.types import F64
+        f = Hand(define("f", {"x": F64}, F64, sizes=()), ENDLESS, ())
+        def strike():
+            time.sleep(0.3)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=strike).start()
+        try:
+            f(1.0)
+        except KeyboardInterrupt:
+            print("interrupted", f.slow_calls)
+    """)
+    assert done.stdout == "interrupted 0\n", done.stderr
+
+
 def test_other_python_threads_run_during_a_kernel_that_holds_the_lock() -> None:
     """`test_interrupt` without release needs this too: its second thread sends the signal."""
     done = child("""

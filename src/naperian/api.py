@@ -87,8 +87,8 @@ class Function:
         return self.show("elaborated")
 
     def _usual(self) -> tuple[DType, ...]:
-        """The newest instance's dtypes, or double precision."""
-        return next(reversed(self._kernels), tuple(DType.F64 for _ in self._text.types))
+        """The newest instance's dtypes, or those of a call that gives none."""
+        return next(reversed(self._kernels), border.usual(self._text))
 
     def convert(self, *args: Any, **keywords: Any) -> Any:
         """A call whose arguments need conversion, checks or explanations; `out=` gives the memory

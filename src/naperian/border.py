@@ -121,7 +121,7 @@ def gather(
         else:
             missing.append(p.name)
             continue
-        values.extend(_leaves(p.form, given, f"argument {p.name}", sig.inputs))
+        values.extend(_leaves(p.form, given, f"argument {p.name}", sig))
     if missing:
         listed = " and ".join(repr(x) for x in missing)
         raise TypeError(f"{sig.name}() is missing {_count(len(missing), 'argument')}: {listed}")
@@ -157,16 +157,14 @@ def _size(name: str, given: Any) -> int:
     return n
 
 
-def _leaves(
-    form: Form, given: Any, where: str, inputs: tuple[Leaf, ...]
-) -> Iterator[Value]:
+def _leaves(form: Form, given: Any, where: str, sig: Signature) -> Iterator[Value]:
     if isinstance(form, int):
-        yield _value(inputs[form], given, where)
+        yield _value(sig, sig.inputs[form], given, where)
         return
     if not isinstance(given, tuple | list) or len(given) != len(form):
         raise TypeError(f"{where} must be a tuple of {len(form)}, not {_kind(given)}")
     for k, (part, item) in enumerate(zip(form, given, strict=True)):
-        yield from _leaves(part, item, f"{where}[{k}]", inputs)
+        yield from _leaves(part, item, f"{where}[{k}]", sig)
 
 
 def _kind(given: Any) -> str:
@@ -177,21 +175,36 @@ def _kind(given: Any) -> str:
     return f"{type(given).__name__}"
 
 
-def _value(leaf: Leaf, given: Any, where: str) -> Value:
+def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     """What was given, as an array of its own dtype."""
     python = isinstance(given, bool | int | float | list | tuple)
     weak = python and not isinstance(given, np.generic)
     if leaf.members:
         given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
-    if isinstance(given, int) and not isinstance(given, bool) and not -(1 << 63) <= given < 1 << 64:
-        raise OverflowError(f"{where} is {given}, which does not fit in 64 bits")
-    if isinstance(given, np.ma.MaskedArray):
+    if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
+        if not _is_floating(sig, leaf):
+            raise OverflowError(f"{where} is {given}, which does not fit in 64 bits")
+        try:
+            given = float(given)
+        except OverflowError:
+            raise OverflowError(f"{where} is too large for any Float") from None
+    if isinstance(given, np.ndarray) and hasattr(given, "mask"):
         raise TypeError(f"{where} is a masked array; fill it first, as in x.filled(0)")
     try:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{where} is no array: {error}") from None
     return Value(where, weak, array, _dtype(where, array.dtype))
+
+
+def _is_floating(sig: Signature, leaf: Leaf) -> bool:
+    if isinstance(leaf.dtype, int):
+        return _chooses_precision(sig.types[leaf.dtype])
+    return leaf.dtype.is_float
+
+
+def _chooses_precision(slot: TypeSlot) -> bool:
+    return slot.precision or slot.interface == "Floating"
 
 
 def _ordinals(leaf: Leaf, given: Any, where: str) -> Any:
@@ -227,12 +240,19 @@ def choose(sig: Signature, values: list[Value]) -> tuple[DType, ...]:
     )
 
 
+def usual(sig: Signature) -> tuple[DType, ...]:
+    """The instance when nothing is given that could choose."""
+    return tuple(_choice(t, []) for t in sig.types)
+
+
 def _choice(slot: TypeSlot, values: list[Value]) -> DType:
     strong = [v.dtype for v in values if not v.weak]
     weak = [v.dtype for v in values if v.weak and v.array.size]
-    if slot.precision or slot.interface == "Floating":
+    if _chooses_precision(slot):
         single = any(d is DType.F32 for d in strong) and all(holds(DType.F32, d) for d in strong)
         return DType.F32 if single else DType.F64
+    if not values:
+        return DType.I64  # as a literal of any number type
     chosen = strong[0] if strong else weak[0] if weak else DType.F64
     for v in values:
         joined = chosen if v.weak else join(chosen, v.dtype)

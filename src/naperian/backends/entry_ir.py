@@ -158,7 +158,7 @@ define internal i64 @word(ptr %table) alwaysinline {{
 }}
 
 ; the value of the table's next polynomial, or {_NEVER} if it is too large
-define internal i64 @poly(ptr %table, ptr %slots) {{
+define internal i64 @poly(ptr %table, ptr %slots) noinline {{
   %t = alloca i64
   %f = alloca i64
   %total = alloca i64
