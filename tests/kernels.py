@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from naperian.backends.emit import emit
 from naperian.backends.contract import contract_module
+from naperian.backends.emit import emit
 from naperian.backends.kernel import Kernel, Library, link, load, object_code
 from naperian.backends.llvm import compile_ir
 from naperian.backends.runtime import run, runtime

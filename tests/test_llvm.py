@@ -1,4 +1,4 @@
-"""loops → LLVM, against the interpreter of loops and NumPy; and what the machine code looks like."""
+"""loops → LLVM, against the interpreter of loops and NumPy; and how the machine code looks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from naperian.loops.syntax import (
     Program,
     Reduction,
     Role,
-    Store,
     Update,
     Variable,
     When,
@@ -36,7 +35,7 @@ from naperian.loops.syntax import (
 )
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES, Kind, convert
-from naperian.sizes import ZERO, atom, clamp, size
+from naperian.sizes import atom, clamp, size
 
 F64, F32, I64, BOOL = DType.F64, DType.F32, DType.I64, DType.BOOL
 SIZES = (0, 1, 2, 7, 8, 33, 100)
@@ -386,7 +385,7 @@ def product(dtype: DType, turned: tuple[bool, bool], add: bool) -> Program:
 
 @pytest.mark.parametrize("add", [False, True])
 def test_batched_contraction_over_two_indices(add: bool) -> None:
-    """c[z, i, j, y] = Σ_k,l a[z, k, i, l]·b[k, y, l, j]: a batch, no two loops of a group are one."""
+    """c[z, i, j, y] = Σ a[z, k, i, l]·b[k, y, l, j]: a batch, no two loops of a group are one."""
     z, y, l, q = (Var(name) for name in "zylq")
     a = array("a", n, 5, m, 3)
     b = array("b", 5, 2, 3, q)

@@ -459,8 +459,8 @@ def _large(t: Tile) -> str:
     width = max(1, WIDTH // t.columns) * t.columns
     job = code.first(f"alloca [{len(_JOB)} x i64], align 64")
     slots = {}
-    for k, name in enumerate(_JOB):
-        slots[name] = code.first(f"getelementptr i64, ptr {job}, i64 {k}")
+    for at, name in enumerate(_JOB):
+        slots[name] = code.first(f"getelementptr i64, ptr {job}, i64 {at}")
 
     def put(name: str, value: Value) -> None:
         type = "ptr" if name in _POINTERS else "i64"
@@ -551,7 +551,7 @@ def _entry(t: Tile) -> str:
             code.put(f"store {e} {code.let(f'select i1 {adds}, {e} {both}, {e} {x}')}, ptr {to}")
         code.put(f"call void @nap_free(ptr {own})")
         code.put(f"ret i64 {status}")
-    size = code.let(f"uitofp i64 %m to double")
+    size = code.let("uitofp i64 %m to double")
     for other in ("%n", "%k"):
         size = code.let(f"fmul double {size}, {code.let(f'uitofp i64 {other} to double')}")
     little = code.let(f"fcmp ole double {size}, {float(SMALL)}")

@@ -47,13 +47,14 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.names import Lit, Var
-from naperian.prims import unit
+from naperian.prims import PRIMITIVES, unit
 from naperian.sizes import ONE, ZERO, Atom, Clamp, Quotient, Remainder, Size, size
 
 INTERRUPTED, NO_MEMORY = -1, -2
 FUEL = 1 << 20  # additions between two polls: about a millisecond
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 GRAIN = 1 << 16  # additions that are worth another thread: about 20 microseconds
+HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
 
 _MONOIDS = {"add", "mul", "min", "max", "and", "or"}
@@ -267,10 +268,14 @@ def _hints(frame: Frame, s: Loop, group: int | None) -> int:
     hints = ['!{!"llvm.loop.mustprogress"}']
     if group is not None:
         hints.append(f'!{{!"llvm.loop.parallel_accesses", !{group}}}')
-        if s.reductions and _ragged(frame, s) and not _gathers(s.body):
-            # short segments of changing length: one masked vector at a time
-            hints.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
+        heavy, segment = _heavy(s.body), s.reductions and _ragged(frame, s)
+        if heavy or segment:
+            # long code: not several copies of it; short segments: not several vectors
             hints.append('!{!"llvm.loop.interleave.count", i32 1}')
+        if segment and not _gathers(s.body):
+            # no scalar remainder, which would be most of a short segment. Not where the loop
+            # stores: masked stores are slow
+            hints.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
     module.metadata.append(f"!{number} = distinct !{{!{number}, {', '.join(hints)}}}")
     return number
 
@@ -288,6 +293,27 @@ def _ragged(frame: Frame, s: Loop) -> bool:
                 return False
 
     return not all(fixed(a) for a in (s.high - s.low).atoms())
+
+
+def _heavy(stmts: Sequence[Stmt]) -> bool:
+    """Whether straight-line code holds an elementary function."""
+
+    def within(e: Expr) -> bool:
+        match e:
+            case Apply(name, args, dtype):
+                costly = name in PRIMITIVES and PRIMITIVES[name].cost >= HEAVY
+                return (costly and dtype.is_float) or any(within(a) for a in args)
+            case _:
+                return False
+
+    for s in stmts:
+        match s:
+            case Let(value=e) | Variable(value=e) | Assign(value=e) | Store(value=e):
+                if within(e):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _gathers(stmts: Sequence[Stmt]) -> bool:

@@ -422,8 +422,7 @@ def _erfc_positive(a: Real) -> Real:
 @_function("erfc")
 def erfc(x: Real) -> Real:
     y = _erfc_positive(x.abs())
-    small = 1.0 - _erf_small(x)
-    return (x.abs() < 0.5).choose(small, x.negative().choose(2.0 - y, y))
+    return x.is_(0.0).choose(1.0, x.negative().choose(2.0 - y, y))
 
 
 def _erf_small(x: Real) -> Real:
