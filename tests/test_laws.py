@@ -90,6 +90,11 @@ LAWS: dict[str, list[str]] = {
         *one("mul(u0, u1)", *FLOATS, *ALL_INTS, before=("neg(x)", "neg(y)")),
         *one("div(u0, u1)", before=("neg(x)", "neg(y)")),
     ],
+    "sign_into_constant": [
+        *one("mul(u0, 2.5$)", before=("neg(x)",)),
+        *one("mul(-0.0$, u0)", before=("neg(x)",)),
+        *one("mul(u0, 3$)", *ALL_INTS, before=("neg(x)",)),
+    ],
     "square_of_size": one("mul(u0, u0)", before=("abs(x)",)),
     "divide_by_one": one("div(x, 1.0$)"),
     "divide_by_power_of_two": [*one("div(x, 8.0$)"), *one("div(x, -0.25$)")],

@@ -181,6 +181,19 @@ def signs(op: Op, dtype: DType, known: Known) -> Op | None:
 
 
 @law("mul")
+def sign_into_constant(op: Op, dtype: DType, known: Known) -> Op | None:
+    """(-x) * c = x * (-c) for a constant c"""
+    x, y = op.args
+    if isinstance(x, Lit):
+        x, y = y, x
+    inner = known.made(x, "neg")
+    if inner is None or not isinstance(y, Lit):
+        return None
+    minus = PRIMITIVES["neg"].meaning(scalar(y.value, dtype))
+    return Op("mul", (inner[0], literal(minus.item(), dtype)))
+
+
+@law("mul")
 def square_of_size(op: Op, dtype: DType, known: Known) -> Op | None:
     """|x| * |x| = x * x for floats"""
     x, y = op.args
