@@ -1,0 +1,473 @@
+"""That core is well typed: every type is derived again, from nothing but the syntax.
+
+Sets are equal when their sizes are: as polynomials, or by what is known there (facts of the
+definition, bounds of index variables, asserted and tested comparisons). That an index lies in its
+set was proved by the front end or is tested by `Checked`; here any index of a set of numbers, and
+any Int, counts as an index of any other.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from naperian.broken import Broken
+from naperian.core.show import show
+from naperian.core.syntax import (
+    At,
+    Call,
+    Carried,
+    Check,
+    Checked,
+    Const,
+    ConstOf,
+    Definition,
+    Expr,
+    For,
+    If,
+    Lambda,
+    Let,
+    Literal,
+    Loop,
+    Module,
+    Number,
+    Op,
+    Pack,
+    Part,
+    Recast,
+    Reduce,
+    Ref,
+    Scan,
+    Use,
+)
+from naperian.core.walk import everything, of_type, size_variables
+from naperian.dtypes import DType
+from naperian.facts import Facts
+from naperian.leaves import leaves
+from naperian.names import Lit, Var
+from naperian.prims import MONOIDS, PRIMITIVES, Kind
+from naperian.sizes import ONE, ZERO, Size, rename, size, variables
+from naperian.types import (
+    BOOL,
+    INT,
+    BoolSet,
+    EnumSet,
+    Fin,
+    Function,
+    Index,
+    Range,
+    Reverse,
+    Scalar,
+    Set,
+    SetVar,
+    Table,
+    Tuple,
+    TupleSet,
+    Type,
+    TypeVar,
+    UnitSet,
+    cardinality,
+    element,
+    show_type,
+    table,
+)
+
+_ANYTHING = TypeVar(Var("anything"))  # the cells of an empty literal table
+
+
+def check(module: Module) -> None:
+    """Raises `Broken` unless every definition is well typed."""
+    for d in module.definitions.values():
+        _Check(module, d).definition()
+
+
+def check_normal(d: Definition) -> None:
+    """Raises `Broken` unless the definition is well typed and in the normal form of `normalize`."""
+    check(Module(d.name, {d.name: d}, (d.name,), {}))
+    if d.types or d.sets:
+        raise Broken(f"`{d.name}` is still polymorphic")
+    for p in d.params:
+        if leaves(p.type) != (p.type,):
+            raise Broken(f"parameter `{p.name}` of `{d.name}` is no leaf")
+    bound: set[Var] = {p.var for p in d.params}
+    for e in everything(d.body):
+        if isinstance(e, Lambda | Call | Use | ConstOf | Recast):
+            raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
+        for v in _binders(e):
+            if v in bound:
+                raise Broken(f"`{v!r}` is bound twice in `{d.name}`")
+            bound.add(v)
+
+
+def _binders(e: Expr) -> Iterator[Var]:
+    match e:
+        case Let(var) | For(var) | Reduce(_, var):
+            yield var
+        case Loop(carried, time) | Scan(carried, time):
+            yield from (c.var for c in carried)
+            if time is not None:
+                yield time
+        case _:
+            pass
+
+
+class _Check:
+    """What is in scope, and what is known there."""
+
+    def __init__(self, module: Module, d: Definition) -> None:
+        self.module = module
+        self.d = d
+        self.types: ChainMap[Var, Type] = ChainMap(dict.fromkeys(d.sizes + d.sets, INT))
+        self.known: dict[Var, Size] = {}  # integers that are bound to polynomials
+        self.facts: list[Size] = [size(v) for v in d.sizes + d.sets]
+        self.facts += [f for f, _ in d.facts]
+
+    def broken(self, why: str, e: Expr | None = None) -> Broken:
+        where = "" if e is None else f"\n{show(e)}"
+        return Broken(f"core of `{self.d.name}`: {why}{where}")
+
+    def definition(self) -> None:
+        d = self.d
+        for p in d.params:
+            self.types[p.var] = p.type
+            if isinstance(p.type, Index):
+                self.member(size(p.var), p.type.set)
+        for p in d.params:
+            self.in_scope(of_type(p.type), None)
+            if p.default is not None:
+                self.expect(p.default, p.type)
+        self.in_scope(of_type(d.result), None)
+        self.expect(d.body, d.result)
+
+    # ------------------------------------------------------------ scopes
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """What is bound and learnt inside is forgotten afterwards."""
+        facts, bound = len(self.facts), self.types
+        self.types = bound.new_child()
+        try:
+            yield
+        finally:
+            del self.facts[facts:]
+            self.types = bound
+
+    def index(self, v: Var, s: Set) -> None:
+        """`v` ranges over a set."""
+        self.types[v] = element(s)
+        if isinstance(element(s), Index):
+            self.member(size(v), s)
+
+    def member(self, k: Size, s: Set) -> None:
+        low = s.low if isinstance(s, Range) else ZERO
+        high = s.high if isinstance(s, Range) else cardinality(s)
+        self.facts += [k - low, high - 1 - k]
+
+    def in_scope(self, vs: Iterable[Var], e: Expr | None) -> None:
+        for v in vs:
+            if v not in self.types:
+                raise self.broken(f"a size mentions `{v.name}`, which is not in scope", e)
+
+    # ------------------------------------------------------------ equality
+
+    def same_size(self, a: Size, b: Size) -> bool:
+        if a == b:
+            return True
+        a, b = self.expanded(a), self.expanded(b)
+        return a == b or Facts(tuple(map(self.expanded, self.facts))).proves_equal(a, b)
+
+    def expanded(self, s: Size) -> Size:
+        return rename(s, {v: self.known[v] for v in variables(s) if v in self.known})
+
+    def same_set(self, a: Set, b: Set) -> bool:
+        match a, b:
+            case (Fin(n), Fin(m)):
+                return self.same_size(n, m)
+            case (SetVar() | EnumSet() | BoolSet() | UnitSet(), _):
+                return a == b
+            case (TupleSet(xs), TupleSet(ys)):
+                return len(xs) == len(ys) and all(map(self.same_set, xs, ys))
+            case (Range(l1, h1), Range(l2, h2)):
+                return self.same_size(l1, l2) and self.same_size(h1, h2)
+            case (Range(low, high), Fin(n)) | (Fin(n), Range(low, high)):
+                return self.same_size(low, ZERO) and self.same_size(high, n)
+            case (Reverse(x), Reverse(y)):
+                return self.same_set(x, y)
+            case _:
+                return False
+
+    def same(self, a: Type, b: Type) -> bool:
+        """Whether a value of one type is one of the other."""
+        if a == b or _ANYTHING in (a, b):
+            return True
+        match a, b:
+            case (Index() | Scalar(DType.I64), Index() | Scalar(DType.I64)):
+                return True
+            case (Table(s, x), Table(r, y)):
+                return self.same_set(s, r) and self.same(x, y)
+            case (Tuple(xs), Tuple(ys)):
+                return len(xs) == len(ys) and all(map(self.same, xs, ys))
+            case (Function(ps, r), Function(qs, q)):
+                return len(ps) == len(qs) and all(map(self.same, ps, qs)) and self.same(r, q)
+            case (Index(TupleSet() | UnitSet() | BoolSet() as s), _):
+                return self.same(element(s), b)
+            case (_, Index(TupleSet() | UnitSet() | BoolSet() as s)):
+                return self.same(a, element(s))
+            case _:
+                return False
+
+    def expect(self, e: Expr, t: Type) -> None:
+        found = self.type(e)
+        if not self.same(found, t):
+            raise self.broken(f"{show_type(found)} where {show_type(t)} is expected", e)
+
+    # ------------------------------------------------------------ types
+
+    def type(self, e: Expr) -> Type:
+        """The type of an expression in what is in scope."""
+        if not isinstance(e, Let | Check):
+            return self.plain(e)
+        with self.block():
+            while isinstance(e, Let | Check):
+                if isinstance(e, Check):
+                    self.expect(e.condition, BOOL)
+                    self.facts += self.learnt(e.condition, True)
+                    e = e.then
+                else:
+                    self.let(e)
+                    e = e.body
+            return self.plain(e)
+
+    def let(self, e: Let) -> None:
+        t = self.type(e.value)
+        self.types[e.var] = t
+        poly = self.poly(e.value)
+        if poly is not None:
+            self.known[e.var] = self.expanded(poly)
+        elif isinstance(t, Index):
+            self.member(size(e.var), t.set)
+
+    def plain(self, e: Expr) -> Type:
+        self.in_scope(size_variables(e), e)
+        match e:
+            case Ref(var):
+                if var not in self.types:
+                    raise self.broken(f"`{var!r}` is not in scope")
+                return self.types[var]
+            case Const(lit):
+                return Scalar(lit.dtype)
+            case ConstOf(_, t):
+                return t
+            case Number():
+                return INT
+            case Lambda(params, body):
+                with self.block():
+                    for v, t in params:
+                        self.types[v] = t
+                    return Function(tuple(t for _, t in params), self.type(body))
+            case Call(function, args):
+                f = self.type(function)
+                if not isinstance(f, Function) or len(f.params) != len(args):
+                    raise self.broken(f"{show_type(f)} is called with {len(args)} arguments", e)
+                for a, p in zip(args, f.params, strict=True):
+                    self.expect(a, p)
+                return f.result
+            case Use(name, at):
+                d = self.module.definitions.get(name)
+                if d is None:
+                    raise self.broken(f"`{name}` is not defined")
+                missing = [
+                    v.name
+                    for v in (*(p.var for p in d.types), *d.sets, *d.sizes)
+                    if v not in at.types and v not in at.sets and v not in at.sizes
+                ]
+                if missing:
+                    raise self.broken(f"`{name}` is used without its {', '.join(missing)}")
+                result = at.type(d.result)
+                if d.constant:
+                    return result
+                return Function(tuple(at.type(p.type) for p in d.params), result)
+            case Pack(items):
+                return Tuple(tuple(self.type(x) for x in items))
+            case Part(whole, k):
+                t = self.type(whole)
+                if t == _ANYTHING:
+                    return t
+                if not isinstance(t, Tuple) or not 0 <= k < len(t.items):
+                    raise self.broken(f"{show_type(t)} has no component {k}", e)
+                return t.items[k]
+            case If(condition, then, otherwise):
+                self.expect(condition, BOOL)
+                with self.block():
+                    self.facts += self.learnt(condition, True)
+                    t = self.type(then)
+                with self.block():
+                    self.facts += self.learnt(condition, False)
+                    self.expect(otherwise, t)
+                return t
+            case For(var, s, body):
+                with self.block():
+                    self.index(var, s)
+                    return Table(s, self.type(body))
+            case Literal(s, items):
+                if not self.same_size(cardinality(s), size(len(items))):
+                    raise self.broken(f"{len(items)} items for {cardinality(s)!r} places", e)
+                if not items:
+                    return Table(s, _ANYTHING)
+                t = self.type(items[0])
+                for x in items[1:]:
+                    self.expect(x, t)
+                return Table(s, t)
+            case At(rows, index, s):
+                t = self.type(rows)
+                if t == _ANYTHING:
+                    return t
+                if not isinstance(t, Table) or not self.same_set(t.set, s):
+                    raise self.broken(f"{show_type(t)} is indexed by {show_type(Index(s))}", e)
+                self.expect(index, element(s))
+                return t.cell
+            case Recast(value, old, new, cell):
+                before, after = (_product(sets) for sets in (old, new))
+                if not self.same_size(before, after):
+                    raise self.broken(f"{before!r} cells recast to {after!r}", e)
+                self.expect(value, table(old, cell))
+                return table(new, cell)
+            case Op():
+                return self.operation(e)
+            case Reduce(monoid, var, s, init, value, t):
+                if monoid not in MONOIDS:
+                    raise self.broken(f"no monoid `{monoid}`", e)
+                best = monoid in ("argmin", "argmax")
+                if not best:
+                    self.expect(init, t)
+                with self.block():
+                    self.index(var, s)
+                    self.expect(value, t)
+                return element(s) if best else t
+            case Loop(carried, time, span, condition, body):
+                if condition is None and span is None:
+                    raise self.broken("a loop without an end", e)
+                self.starts(carried)
+                with self.block():
+                    held = self.held(carried)
+                    if time is not None and span is not None:
+                        self.index(time, span)
+                    if condition is not None:
+                        self.expect(condition, BOOL)
+                    self.expect(body, held)
+                return held
+            case Scan(carried, time, s, body):
+                self.starts(carried)
+                with self.block():
+                    held = self.held(carried)
+                    self.index(time, s)
+                    self.expect(body, held)
+                return Table(s, held)
+            case Checked(value, s):
+                self.expect(value, INT)
+                return element(s)
+            case Let() | Check():
+                return self.type(e)
+
+    def starts(self, carried: tuple[Carried, ...]) -> None:
+        for c in carried:
+            self.expect(c.start, c.type)
+
+    def held(self, carried: tuple[Carried, ...]) -> Type:
+        for c in carried:
+            self.types[c.var] = c.type
+        types = tuple(c.type for c in carried)
+        return types[0] if len(types) == 1 else Tuple(types)
+
+    def operation(self, e: Op) -> Type:
+        t = e.type
+        if e.name in ("cast", "bitcast"):
+            (arg,) = e.args
+            found = self.type(arg)
+            if not isinstance(found, Scalar | Index | TypeVar):
+                raise self.broken(f"{show_type(found)} is cast", e)
+            return t
+        prim = PRIMITIVES.get(e.name)
+        if prim is None or len(e.args) != prim.arity:
+            raise self.broken(f"no primitive `{e.name}` of {len(e.args)} operands", e)
+        dtype = t.dtype if isinstance(t, Scalar) else DType.I64 if isinstance(t, Index) else None
+        if dtype is None and not isinstance(t, TypeVar):
+            raise self.broken(f"`{e.name}` on {show_type(t)}", e)
+        if dtype is not None and not _takes(prim.kind, dtype):
+            raise self.broken(f"`{e.name}` on {show_type(t)}", e)
+        operands = e.args
+        if prim.kind is Kind.SELECT:
+            self.expect(e.args[0], BOOL)
+            operands = e.args[1:]
+        for a in operands:
+            self.expect(a, t)
+        return BOOL if prim.result(DType.F64) is DType.BOOL else t
+
+    # ------------------------------------------------------------ what is learnt
+
+    def poly(self, e: Expr) -> Size | None:
+        """An integer expression as a polynomial, if it is index arithmetic."""
+        match e:
+            case Number(value):
+                return value
+            case Ref(var) if isinstance(self.types.get(var), Index) or self.types.get(var) == INT:
+                return size(var)
+            case Const(Lit(int(value), DType.I64)):
+                return size(value)
+            case Op("cast", (arg,), t) if t == INT and not isinstance(arg, Const):
+                return self.poly(arg)
+            case _:
+                return None
+
+    def learnt(self, condition: Expr, holds: bool) -> list[Size]:
+        """Polynomials that are not negative where a condition holds, or where it does not."""
+        match condition:
+            case If(a, b, Const(Lit(False))) | Op("and", (a, b)) if holds:
+                return self.learnt(a, True) + self.learnt(b, True)
+            case If(a, Const(Lit(True)), b) | Op("or", (a, b)) if not holds:
+                return self.learnt(a, False) + self.learnt(b, False)
+            case Op("not", (a,)):
+                return self.learnt(a, not holds)
+            case Op(name, (a, b)):
+                x, y = self.poly(a), self.poly(b)
+                if x is None or y is None:
+                    return []
+                if name in ("gt", "ge"):
+                    x, y, name = y, x, {"gt": "lt", "ge": "le"}[name]
+                match name, holds:
+                    case ("lt", True):
+                        return [y - x - 1]
+                    case ("le", True):
+                        return [y - x]
+                    case ("lt", False):
+                        return [x - y]
+                    case ("le", False):
+                        return [x - y - 1]
+                    case ("eq", True) | ("ne", False):
+                        return [x - y, y - x]
+                    case _:
+                        return []
+            case _:
+                return []
+
+
+def _product(sets: tuple[Set, ...]) -> Size:
+    out = ONE
+    for s in sets:
+        out = out * cardinality(s)
+    return out
+
+
+def _takes(kind: Kind, dtype: DType) -> bool:
+    match kind:
+        case Kind.ARITH | Kind.COMPARE:
+            return dtype is not DType.BOOL or kind is Kind.COMPARE
+        case Kind.FLOAT | Kind.CLASSIFY:
+            return dtype.is_float
+        case Kind.INTEGER:
+            return dtype.is_integer
+        case Kind.LOGIC:
+            return dtype is DType.BOOL
+        case Kind.EQUAL | Kind.SELECT:
+            return True
