@@ -28,7 +28,7 @@ UNARY: dict[str, tuple[Callable[[Any], Any], float, float, float]] = {
     "sin": (mp.sin, -1e5, 1e5, 1.5),
     "cos": (mp.cos, -1e5, 1e5, 1.5),
     "tan": (mp.tan, -1e5, 1e5, 3.0),
-    "asin": (mp.asin, -1, 1, 2.0),
+    "asin": (mp.asin, -1, 1, 2.5),
     "acos": (mp.acos, -1, 1, 2.0),
     "atan": (mp.atan, -1e3, 1e3, 2.0),
     "sinh": (mp.sinh, -711, 711, 2.0),

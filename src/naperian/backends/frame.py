@@ -19,6 +19,7 @@ class Module:
     """The text that functions share: definitions, declarations, metadata."""
 
     program: Program
+    buffers: dict[Var, tuple[int, Buffer]]  # the program's, with their positions
     functions: list[str] = field(default_factory=list)
     definitions: dict[str, str] = field(default_factory=dict)
     rare: dict[str, int] = field(default_factory=dict)
@@ -144,8 +145,8 @@ class Frame:
             return True
         if self.parent:
             return self.parent.bound(v)
-        program = self.module.program
-        return v in program.sizes or any(b.var == v and not b.shape for b in program.buffers)
+        known = self.module.buffers.get(v)
+        return v in self.module.program.sizes or (known is not None and not known[1].shape)
 
     def mutable(self, v: Var) -> bool:
         return v in self.cells
@@ -158,6 +159,16 @@ class Frame:
         else:
             self.values[v] = _argument(self, v)
         return self.values[v]
+
+    def element_type(self, v: Var) -> DType:
+        """The dtype of a buffer."""
+        known = self.module.buffers.get(v)
+        return known[1].dtype if known else self.place(v).buffer.dtype
+
+    def by_value(self, v: Var) -> bool:
+        """Whether a buffer is a scalar parameter."""
+        known = self.module.buffers.get(v)
+        return known is not None and known[1].role is Role.IN and not known[1].shape
 
     def place(self, v: Var) -> Place:
         known = self.places.get(v)
@@ -271,20 +282,16 @@ def _argument(frame: Frame, v: Var) -> tuple[Value, DType]:
     if v in program.sizes:
         at = code.first(f"getelementptr i64, ptr %sizes, i64 {program.sizes.index(v)}")
         return code.first(f"load i64, ptr {at}, !range !{{i64 0, i64 {1 << 62}}}"), DType.I64
-    for k, b in enumerate(program.buffers):
-        if b.var == v and b.role is Role.IN and not b.shape:
-            at = code.first(f"getelementptr i64, ptr %scalars, i64 {k}")
-            value = code.first(f"load {MEMORY[b.dtype]}, ptr {at}, align 8")
-            if b.dtype is DType.BOOL:
-                value = code.first(f"icmp ne i8 {value}, 0")
-            return value, b.dtype
-    raise KeyError(f"{v!r} is not bound")
+    k, b = frame.module.buffers[v]
+    at = code.first(f"getelementptr i64, ptr %scalars, i64 {k}")
+    value = code.first(f"load {MEMORY[b.dtype]}, ptr {at}, align 8")
+    if b.dtype is DType.BOOL:
+        value = code.first(f"icmp ne i8 {value}, 0")
+    return value, b.dtype
 
 
 def _parameter(frame: Frame, v: Var) -> Place:
     code = frame.code
-    for k, b in enumerate(frame.module.program.buffers):
-        if b.var == v:
-            at = code.first(f"getelementptr ptr, ptr %buffers, i64 {k}")
-            return Place(code.first(f"load ptr, ptr {at}"), b, strides(b.shape))
-    raise KeyError(f"buffer {v!r} is not bound")
+    k, b = frame.module.buffers[v]
+    at = code.first(f"getelementptr ptr, ptr %buffers, i64 {k}")
+    return Place(code.first(f"load ptr, ptr {at}"), b, strides(b.shape))

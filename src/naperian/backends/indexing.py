@@ -54,10 +54,8 @@ def element(frame: Frame, place: Place, offset: Size) -> Value:
 
 def load(frame: Frame, v: Var, at: tuple[Size, ...]) -> Value:
     """An element of a buffer, in a register."""
-    if not at and v not in frame.places:
-        buffer = next((b for b in frame.module.program.buffers if b.var == v), None)
-        if buffer is not None and buffer.role.value == "in":
-            return frame.scalar(v)
+    if frame.by_value(v):
+        return frame.scalar(v)
     pointer, place = address(frame, v, at)
     dtype = place.buffer.dtype
     value = frame.code.let(
@@ -155,7 +153,7 @@ def _atom(frame: Frame, a: Atom) -> Value:
             return frame.once(("wide", value), f"{extend} {REGISTER[dtype]} {value} to i64")
         case Load(buffer, at):
             value = load(frame, buffer, at)
-            return as_integer(frame, value, _dtype(frame, buffer))
+            return as_integer(frame, value, frame.element_type(buffer))
         case Clamp(x, extent):
             value, last = number(frame, x), number(frame, extent - 1)
             low = frame.once(
@@ -168,11 +166,6 @@ def _atom(frame: Frame, a: Atom) -> Value:
             return floor_remainder(frame, number(frame, x), number(frame, y), DType.I64)
         case _:
             raise TypeError(f"not an atom of an index expression: {a!r}")
-
-
-def _dtype(frame: Frame, v: Var) -> DType:
-    buffers = frame.module.program.buffers
-    return next((b.dtype for b in buffers if b.var == v), None) or frame.place(v).buffer.dtype
 
 
 def floor_division(frame: Frame, x: Value, y: Value, dtype: DType) -> Value:

@@ -42,9 +42,7 @@ def dtype_of(frame: Frame, e: Expr) -> DType:
         case Number():
             return DType.I64
         case Load(buffer):
-            buffers = frame.module.program.buffers
-            known = next((b.dtype for b in buffers if b.var == buffer), None)
-            return known or frame.place(buffer).buffer.dtype
+            return frame.element_type(buffer)
 
 
 def apply(

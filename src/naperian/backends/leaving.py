@@ -1,0 +1,78 @@
+"""The ways out of a kernel: polls, statuses, and memory that must be freed.
+
+A function keeps *fuel*, additions until the next poll. Short loops burn theirs when they end,
+long ones look whether it has run out.
+"""
+
+from __future__ import annotations
+
+from naperian.backends.code import Value
+from naperian.backends.frame import Frame
+from naperian.loops.syntax import Loop
+
+INTERRUPTED, NO_MEMORY = -1, -2
+FUEL = 1 << 20  # additions between two polls: about a millisecond
+
+
+def work_of(frame: Frame, s: Loop, low: Value, high: Value) -> Value:
+    code = frame.code
+    work = s.work.constant or 1
+    trips = code.let(f"sub nsw i64 {high}, {low}")
+    trips = code.let(f"call i64 @llvm.smax.i64(i64 {trips}, i64 0)")
+    return code.let(f"mul i64 {trips}, {work}") if work > 1 else trips
+
+
+def burn(frame: Frame, amount: Value) -> None:
+    code, fuel = frame.code, frame.slot("fuel", FUEL)
+    left = code.let(f"load i64, ptr {fuel}")
+    code.put(f"store i64 {code.let(f'sub i64 {left}, {amount}')}, ptr {fuel}")
+
+
+def poll_when_due(frame: Frame) -> None:
+    code, fuel = frame.code, frame.slot("fuel", FUEL)
+    left = code.let(f"load i64, ptr {fuel}")
+    due, go = code.label("due"), code.label("go")
+    rarely = ', !prof !{!"branch_weights", i32 1, i32 1000000}'
+    code.branch(code.let(f"icmp slt i64 {left}, 0"), due, go, rarely)
+    code.begin(due)
+    poll(frame)
+    code.put(f"store i64 {FUEL}, ptr {fuel}")
+    code.jump(go)
+    code.begin(go)
+
+
+def poll(frame: Frame) -> None:
+    leave_unless_zero(frame, frame.code.let("call i64 @nap_poll()"))
+
+
+def leave_unless_zero(frame: Frame, status: Value) -> None:
+    """Leave the function with a status that is not 0."""
+    code = frame.code
+    stop, go = code.label("stop"), code.label("go")
+    code.branch(code.let(f"icmp ne i64 {status}, 0"), stop, go)
+    code.begin(stop)
+    frame.fail(status)
+    code.begin(go)
+
+
+def allocated(frame: Frame, bytes: Value) -> Value:
+    """Heap memory; the function is left if there is none."""
+    code = frame.code
+    pointer = code.let(f"call ptr @nap_alloc(i64 {bytes})")
+    none, got = code.label("none"), code.label("got")
+    code.branch(code.let(f"icmp eq ptr {pointer}, null"), none, got)
+    code.begin(none)
+    frame.fail(str(NO_MEMORY))
+    code.begin(got)
+    return pointer
+
+
+def hold(frame: Frame, pointer: Value) -> None:
+    """Until `exits` is popped, leaving the function frees the pointer."""
+    label = frame.code.label("free")
+    frame.cleanups += [
+        f"{label}:",
+        f"  call void @nap_free(ptr {pointer})",
+        f"  br label %{frame.exits[-1]}",
+    ]
+    frame.exits.append(label)

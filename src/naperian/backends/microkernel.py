@@ -1,0 +1,249 @@
+"""The inner part of a matrix product: a tile of C held in registers.
+
+    @tile, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, bk, C, cm, add)
+
+adds k products of a column of A and a row of B to a tile of `rows` by `vectors`. Rows of the tile
+beyond m repeat the last one and are not written; `@edgeV` has V vectors, the last with a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from naperian.backends.code import REGISTER, Code, Value
+from naperian.backends.target import Target
+from naperian.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The micro-kernel's shape."""
+
+    dtype: DType
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def vector(self) -> str:
+        return f"<{self.lanes} x {REGISTER[self.dtype]}>"
+
+
+def tile(dtype: DType, target: Target) -> Tile:
+    """As many accumulators as registers allow, beside a row of B and an element of A."""
+    lanes = target.lanes(dtype.bytes)
+    if target.registers >= 32:
+        return Tile(dtype, 8, 3, lanes)
+    return Tile(dtype, 4, 3 if target.vector_bytes == 32 else 2, lanes)
+
+
+# --- writing loops ------------------------------------------------------------------------------
+
+
+@contextmanager
+def counted(code: Code, low: Value, high: Value, step: int = 1) -> Iterator[Value]:
+    """for i in low, low + step … below high."""
+    head, body, done = code.label("head"), code.label("body"), code.label("done")
+    before, index, after = code.block, code.name(), code.name()
+    code.jump(head)
+    code.begin(head)
+    at = len(code.lines)
+    code.put("")
+    code.branch(code.let(f"icmp slt i64 {index}, {high}"), body, done)
+    code.begin(body)
+    yield index
+    code.put(f"{after} = add nsw i64 {index}, {step}")
+    code.lines[at] = f"  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{code.block} ]"
+    code.jump(head)
+    code.begin(done)
+
+
+@contextmanager
+def only_if(code: Code, condition: Value) -> Iterator[None]:
+    """The body leaves by itself or goes on below."""
+    yes, done = code.label("then"), code.label("join")
+    code.branch(condition, yes, done)
+    code.begin(yes)
+    yield
+    code.jump(done)
+    code.begin(done)
+
+
+@contextmanager
+def returning_if(code: Code, condition: Value) -> Iterator[None]:
+    """The body ends with a return."""
+    yes, done = code.label("then"), code.label("go")
+    code.branch(condition, yes, done)
+    code.begin(yes)
+    yield
+    code.begin(done)
+
+
+def mul(code: Code, x: Value, y: Value | int) -> Value:
+    return code.let(f"mul nsw i64 {x}, {y}")
+
+
+def add(code: Code, x: Value, y: Value | int) -> Value:
+    return code.let(f"add nsw i64 {x}, {y}")
+
+
+def sub(code: Code, x: Value, y: Value) -> Value:
+    return code.let(f"sub nsw i64 {x}, {y}")
+
+
+def least(code: Code, x: Value, y: Value | int) -> Value:
+    return code.let(f"call i64 @llvm.smin.i64(i64 {x}, i64 {y})")
+
+
+def element(code: Code, t: Tile, base: Value, *terms: tuple[Value, Value | int]) -> Value:
+    """The element Σ index·stride after a first one."""
+    for index, stride in terms:
+        step = index if stride == 1 else mul(code, index, stride)
+        base = code.let(f"getelementptr {REGISTER[t.dtype]}, ptr {base}, i64 {step}")
+    return base
+
+
+def function(header: str, code: Code, internal: bool = True, more: str = "") -> str:
+    linkage = "define internal" if internal else "define"
+    return f"{linkage} {header} {more} #0 {{\n{code.text()}\n}}"
+
+
+# --- the micro-kernel ---------------------------------------------------------------------------
+
+
+def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
+    """A tile of C of up to `rows` rows and some vectors; with a mask, only `lanes` elements of the
+    last one exist."""
+    code, e, v = Code(), REGISTER[t.dtype], t.vector
+    size = t.dtype.bytes
+    a = []
+    for r in range(t.rows):
+        last = code.let("add nsw i64 %m, -1")
+        row = least(code, str(r), last)
+        a.append(element(code, t, "%a", (row, "%am")))
+    mask = ""
+    if masked:
+        count = code.let(f"insertelement <{t.lanes} x i64> poison, i64 %lanes, i64 0")
+        zeros = f"<{t.lanes} x i32> zeroinitializer"
+        count = code.let(
+            f"shufflevector <{t.lanes} x i64> {count}, <{t.lanes} x i64> poison, {zeros}"
+        )
+        lanes = ", ".join(f"i64 {k}" for k in range(t.lanes))
+        mask = code.let(f"icmp slt <{t.lanes} x i64> <{lanes}>, {count}")
+
+    def load(pointer: Value, w: int) -> Value:
+        if masked and w == vectors - 1:
+            return code.let(
+                f"call {v} @llvm.masked.load.v{t.lanes}f{t.dtype.bits}.p0(ptr align {size} "
+                f"{pointer}, <{t.lanes} x i1> {mask}, {v} zeroinitializer)"
+            )
+        return code.let(f"load {v}, ptr {pointer}, align {size}")
+
+    head, body, done = "head", "body", "done"
+    code.jump(head)
+    code.begin(head)
+    sums = [[code.name() for _ in range(vectors)] for _ in range(t.rows)]
+    new = [[code.name() for _ in range(vectors)] for _ in range(t.rows)]
+    p, p_new, ia, ia_new, ib, ib_new = (code.name() for _ in range(6))
+    for name, update in ((p, p_new), (ia, ia_new), (ib, ib_new)):
+        code.put(f"{name} = phi i64 [ 0, %entry ], [ {update}, %{body} ]")
+    for r in range(t.rows):
+        for w in range(vectors):
+            code.put(
+                f"{sums[r][w]} = phi {v} [ zeroinitializer, %entry ], [ {new[r][w]}, %{body} ]"
+            )
+    code.branch(code.let(f"icmp slt i64 {p}, %k"), body, done)
+    code.begin(body)
+    b = element(code, t, "%b", (ib, 1))
+    row_of_b = [load(element(code, t, b, (str(w * t.lanes), 1)), w) for w in range(vectors)]
+    for r in range(t.rows):
+        x = code.let(f"load {e}, ptr {element(code, t, a[r], (ia, 1))}, align {size}")
+        x = code.let(f"insertelement {v} poison, {e} {x}, i64 0")
+        x = code.let(f"shufflevector {v} {x}, {v} poison, <{t.lanes} x i32> zeroinitializer")
+        for w in range(vectors):
+            code.put(
+                f"{new[r][w]} = call {v} @llvm.fmuladd.v{t.lanes}f{t.dtype.bits}"
+                f"({v} {x}, {v} {row_of_b[w]}, {v} {sums[r][w]})"
+            )
+    code.put(f"{p_new} = add nsw i64 {p}, 1")
+    code.put(f"{ia_new} = add nsw i64 {ia}, %ak")
+    code.put(f"{ib_new} = add nsw i64 {ib}, %bk")
+    code.jump(head)
+    code.begin(done)
+    adds = code.let("icmp ne i64 %add, 0")
+    for r in range(t.rows):
+        with only_if(code, code.let(f"icmp slt i64 {r}, %m")):
+            c = element(code, t, "%c", (str(r), "%cm"))
+            old, put = code.label("old"), code.label("put")
+            before = code.block
+            code.branch(adds, old, put)
+            code.begin(old)
+            places = [element(code, t, c, (str(w * t.lanes), 1)) for w in range(vectors)]
+            olds = [
+                code.let(f"fadd {v} {load(places[w], w)}, {sums[r][w]}") for w in range(vectors)
+            ]
+            code.jump(put)
+            code.begin(put)
+            totals = [
+                code.let(f"phi {v} [ {sums[r][w]}, %{before} ], [ {olds[w]}, %{old} ]")
+                for w in range(vectors)
+            ]
+            for w, total in enumerate(totals):
+                place = element(code, t, c, (str(w * t.lanes), 1))
+                if masked and w == vectors - 1:
+                    code.put(
+                        f"call void @llvm.masked.store.v{t.lanes}f{t.dtype.bits}.p0({v} {total}, "
+                        f"ptr align {size} {place}, <{t.lanes} x i1> {mask})"
+                    )
+                else:
+                    code.put(f"store {v} {total}, ptr {place}, align {size}")
+    code.put("ret void")
+    name = f"@edge{vectors}" if masked else "@tile"
+    return function(f"void {name}({_MICRO})", code, more="noinline")
+
+
+_MICRO = (
+    "i64 %m, i64 %lanes, i64 %k, ptr noalias readonly %a, i64 %am, i64 %ak, "
+    "ptr noalias readonly %b, i64 %bk, ptr noalias %c, i64 %cm, i64 %add"
+)
+
+
+def row_of_tiles(t: Tile) -> str:
+    """`columns` columns of C, for all rows: one panel of B against every tile of rows of A."""
+    code = Code()
+    vectors = code.let(f"add nsw i64 %n, {t.lanes - 1}")
+    vectors = code.let(f"udiv i64 {vectors}, {t.lanes}")
+    before = mul(code, add(code, vectors, -1), t.lanes)
+    lanes = sub(code, "%n", before)
+    full = code.let(f"icmp sge i64 %n, {t.columns}")
+    choice = code.let(f"select i1 {full}, i64 0, i64 {vectors}")
+    with counted(code, "0", "%m", t.rows) as i:
+        rows = sub(code, "%m", i)
+        a = element(code, t, "%a", (i, "%am"))
+        c = element(code, t, "%c", (i, "%cm"))
+        args = (
+            f"i64 {rows}, i64 {lanes}, i64 %k, ptr {a}, i64 %am, i64 %ak, ptr %b, i64 %bk, "
+            f"ptr {c}, i64 %cm, i64 %add"
+        )
+        labels = [code.label("case") for _ in range(t.vectors + 1)]
+        join = code.label("join")
+        cases = " ".join(f"i64 {k}, label %{x}" for k, x in enumerate(labels) if k)
+        code.put(f"switch i64 {choice}, label %{labels[0]} [ {cases} ]")
+        for k, x in enumerate(labels):
+            code.begin(x)
+            code.put(f"call void {f'@edge{k}' if k else '@tile'}({args})")
+            code.jump(join)
+        code.begin(join)
+    code.put("ret void")
+    return function(
+        "void @column(i64 %m, i64 %n, i64 %k, ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, "
+        "ptr %c, i64 %cm, i64 %add)",
+        code,
+        more="noinline",
+    )

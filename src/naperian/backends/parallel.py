@@ -1,0 +1,186 @@
+"""Parallel loops: functions of a range, their environment, and reductions by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from naperian.backends.code import REGISTER, Value, literal
+from naperian.backends.frame import Frame, Nest
+from naperian.backends.indexing import number
+from naperian.backends.leaving import allocated, hold, leave_unless_zero
+from naperian.backends.scalars import combine
+from naperian.loops.syntax import Loop, Reduction
+from naperian.names import Var
+from naperian.prims import unit
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
+
+GRAIN = 1 << 16  # additions that are worth another thread: about 20 microseconds
+
+REPORT = """\
+; the failure of the lowest chunk wins: its number, its code and its values
+define internal void @nap.report(ptr %env, ptr %error, i64 %chunk, i64 %code, \
+i64 %a, i64 %b, i64 %c, i64 %d) noinline cold nounwind {
+entry:
+  br label %wait
+wait:
+  %seen = cmpxchg ptr %env, i64 0, i64 1 acquire monotonic
+  %mine = extractvalue { i64, i1 } %seen, 1
+  br i1 %mine, label %compare, label %wait
+compare:
+  %at = getelementptr i64, ptr %env, i64 1
+  %lowest = load i64, ptr %at
+  %lower = icmp slt i64 %chunk, %lowest
+  br i1 %lower, label %write, label %leave
+write:
+  store i64 %chunk, ptr %at
+  %at.code = getelementptr i64, ptr %env, i64 2
+  store i64 %code, ptr %at.code
+  store i64 %a, ptr %error
+  %e1 = getelementptr i64, ptr %error, i64 1
+  store i64 %b, ptr %e1
+  %e2 = getelementptr i64, ptr %error, i64 2
+  store i64 %c, ptr %e2
+  %e3 = getelementptr i64, ptr %error, i64 3
+  store i64 %d, ptr %e3
+  br label %leave
+leave:
+  store atomic i64 0, ptr %env release, align 8
+  ret void
+}"""
+
+
+def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
+    """The loop as a function of a range, which `write` writes, called once when there is
+    little to do, else by the pool. The choice depends on sizes alone, and so do the chunks."""
+    code, module = frame.code, frame.module
+    low, high = number(frame, s.low), number(frame, s.high)
+    trips = code.let(f"sub nsw i64 {high}, {low}")
+    grain = _grain(frame, s.work)
+    few = code.let(f"icmp sle i64 {trips}, {grain}")
+
+    name = f"@part{len(module.functions)}"
+    child = Frame(module, parent=frame, nest=Nest())
+    child.depth = 0
+    for r in s.reductions:
+        cell = child.code.first(f"alloca {REGISTER[r.dtype]}")
+        child.cells[r.var] = cell, r.dtype
+        start = literal(unit(r.monoid, r.dtype), r.dtype)
+        child.code.put(f"store {REGISTER[r.dtype]} {start}, ptr {cell}")
+    write(child)
+    partials: _Partials | None = None
+    if s.reductions:
+        partials = _partials(frame, len(s.reductions), few, low, high, grain)
+        base = child.capture(partials.pointer, "ptr")
+        for k, r in enumerate(s.reductions):
+            at = _partial(child, base, "%chunk", len(s.reductions), k)
+            value = child.scalar(r.var)
+            child.code.put(f"store {REGISTER[r.dtype]} {value}, ptr {at}")
+    child.code.put("ret i64 0")
+    assert child.nest is not None
+    child.nest.close(module)
+    child.finish(f"define internal i64 {name}(ptr %env, i64 %low, i64 %high, i64 %chunk) noinline")
+
+    count = len(child.captured)
+    env = code.first(f"alloca [{count + 3} x i64], align 8")
+    words = [("0", "i64"), (str((1 << 63) - 1), "i64"), ("0", "i64"), *child.captured]
+    for k, (value, type) in enumerate(words):
+        at = code.let(f"getelementptr i64, ptr {env}, i64 {k}")
+        code.put(f"store {type} {value}, ptr {at}")
+    here, pool, both = code.label("here"), code.label("pool"), code.label("both")
+    code.branch(few, here, pool)
+    code.begin(here)
+    alone = code.let(f"call i64 {name}(ptr {env}, i64 {low}, i64 {high}, i64 0)")
+    code.jump(both)
+    code.begin(pool)
+    args = f"ptr {name}, ptr {env}, i64 {low}, i64 {high}, i64 {grain}"
+    shared = code.let(f"call i64 @nap_parallel({args})")
+    code.jump(both)
+    code.begin(both)
+    status = code.let(f"phi i64 [ {alone}, %{here} ], [ {shared}, %{pool} ]")
+    failed = code.let(f"icmp sgt i64 {status}, 0")
+    first = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr {env}, i64 2')}")
+    leave_unless_zero(frame, code.let(f"select i1 {failed}, i64 {first}, i64 {status}"))
+    if partials:
+        _merge(frame, s.reductions, partials)
+
+
+@dataclass(frozen=True, slots=True)
+class _Partials:
+    """An array of 8-byte results, one per chunk and reduction."""
+
+    pointer: Value
+    chunks: Value
+    heap: Value  # the same pointer, or null if it is on the stack
+
+
+def _partials(
+    frame: Frame, width: int, few: Value, low: Value, high: Value, grain: Value
+) -> _Partials:
+    code = frame.code
+    one = code.first(f"alloca [{width} x i64], align 8")
+    many, ready = code.label("many"), code.label("ready")
+    before = code.block
+    code.branch(few, ready, many)
+    code.begin(many)
+    count = code.let(f"call i64 @nap_chunks(i64 {low}, i64 {high}, i64 {grain})")
+    bytes = code.let(f"mul i64 {count}, {8 * width}")
+    heap = allocated(frame, bytes)
+    last = code.block
+    code.jump(ready)
+    code.begin(ready)
+    pointer = code.let(f"phi ptr [ {one}, %{before} ], [ {heap}, %{last} ]")
+    chunks = code.let(f"phi i64 [ 1, %{before} ], [ {count}, %{last} ]")
+    given = code.let(f"phi ptr [ null, %{before} ], [ {heap}, %{last} ]")
+    hold(frame, given)
+    return _Partials(pointer, chunks, given)
+
+
+def _partial(frame: Frame, base: Value, chunk: Value, width: int, k: int) -> Value:
+    at = frame.code.let(f"getelementptr [{width} x i64], ptr {base}, i64 {chunk}, i64 {k}")
+    return at
+
+
+def _merge(frame: Frame, reductions: tuple[Reduction, ...], partials: _Partials) -> None:
+    """Every variable combined with the chunks' results, in their order."""
+    code = frame.code
+    body, done = code.label("merge"), code.label("merged")
+    before, index = code.block, code.name()
+    code.jump(body)
+    code.begin(body)
+    after = code.name()
+    code.put(f"{index} = phi i64 [ 0, %{before} ], [ {after}, %{body} ]")
+    for k, r in enumerate(reductions):
+        at = _partial(frame, partials.pointer, index, len(reductions), k)
+        new = code.let(f"load {REGISTER[r.dtype]}, ptr {at}")
+        cell, dtype = frame.cells[r.var]
+        total = combine(frame, r.monoid, frame.scalar(r.var), new, dtype)
+        code.put(f"store {REGISTER[dtype]} {total}, ptr {cell}")
+    code.put(f"{after} = add nsw i64 {index}, 1")
+    code.branch(code.let(f"icmp slt i64 {after}, {partials.chunks}"), body, done)
+    code.begin(done)
+    code.put(f"call void @nap_free(ptr {partials.heap})")
+    frame.exits.pop()
+
+
+def _grain(frame: Frame, work: Size) -> Value:
+    """How many iterations are worth a thread's while."""
+    constant = work.constant
+    if constant is not None:
+        return str(max(1, GRAIN // max(1, constant)))
+    code = frame.code
+    known = Size(tuple((m, c) for m, c in work.terms if all(_outside(frame, a) for a in m)))
+    cost = code.let(f"call i64 @llvm.smax.i64(i64 {number(frame, known)}, i64 1)")
+    share = code.let(f"udiv i64 {GRAIN}, {cost}")
+    return code.let(f"call i64 @llvm.smax.i64(i64 {share}, i64 1)")
+
+
+def _outside(frame: Frame, a: Atom) -> bool:
+    """Whether an atom of an estimate has a value here; one that depends on the loop has none."""
+    match a:
+        case Var():
+            return frame.bound(a)
+        case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+            return all(_outside(frame, b) for e in (x, y) for b in e.atoms())
+        case _:
+            return False

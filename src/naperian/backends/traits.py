@@ -1,0 +1,138 @@
+"""What can be seen of statements before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from naperian.backends.code import Value
+from naperian.backends.frame import Frame
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Assign,
+    Contract,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Variable,
+    When,
+    While,
+)
+from naperian.names import Var
+from naperian.prims import PRIMITIVES
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
+
+HEAVY = 15  # the cost of an operation that is a page of code
+UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
+
+_MONOIDS = {"add", "mul", "min", "max", "and", "or"}
+
+
+def accumulates(frame: Frame, v: Var, value: Expr) -> bool:
+    """Whether an assignment is `v = v ⊕ …` of a declared reduction."""
+    return (
+        v in frame.reductions
+        and isinstance(value, Apply)
+        and value.name in ("add", "mul")
+        and Local(v) in value.args
+    )
+
+
+def mergeable(s: Loop) -> bool:
+    return all(r.monoid in _MONOIDS for r in s.reductions)
+
+
+def ragged(frame: Frame, s: Loop) -> bool:
+    """Whether the number of iterations depends on data or outer loops."""
+
+    def fixed(a: Atom) -> bool:
+        match a:
+            case Var():
+                return frame.depths.get(a, 0) == 0 and not frame.mutable(a)
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                return all(fixed(b) for e in (x, y) for b in e.atoms())
+            case _:
+                return False
+
+    return not all(fixed(a) for a in (s.high - s.low).atoms())
+
+
+def heavy(stmts: Sequence[Stmt]) -> bool:
+    """Whether straight-line code holds an elementary function."""
+
+    def within(e: Expr) -> bool:
+        match e:
+            case Apply(name, args, dtype):
+                costly = name in PRIMITIVES and PRIMITIVES[name].cost >= HEAVY
+                return (costly and dtype.is_float) or any(within(a) for a in args)
+            case _:
+                return False
+
+    for s in stmts:
+        match s:
+            case Let(value=e) | Variable(value=e) | Assign(value=e) | Store(value=e):
+                if within(e):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def gathers(stmts: Sequence[Stmt]) -> bool:
+    """Whether an index in straight-line code is itself loaded or computed from a local."""
+
+    def indirect(at: tuple[Size, ...]) -> bool:
+        return any(isinstance(a, Load) for e in at for a in e.atoms())
+
+    def within(e: Expr) -> bool:
+        match e:
+            case Load(_, at):
+                return indirect(at)
+            case Apply(_, args):
+                return any(within(a) for a in args)
+            case _:
+                return False
+
+    for s in stmts:
+        match s:
+            case Let(value=value) | Variable(value=value) | Assign(value=value):
+                if within(value):
+                    return True
+            case _:
+                return True
+    return False
+
+
+def is_short(stmts: Sequence[Stmt]) -> bool:
+    """Whether the statements take a short time that does not depend on sizes."""
+    for s in stmts:
+        match s:
+            case Loop():
+                if _constant_trips(s) > UNROLLED or not is_short(s.body):
+                    return False
+            case While() | Contract():
+                return False
+            case Allocate(small=small) if not small:
+                return False
+            case When(_, then, otherwise):
+                if not (is_short(then) and is_short(otherwise)):
+                    return False
+            case _:
+                pass
+    return True
+
+
+def _constant_trips(s: Loop) -> float:
+    trips = (s.high - s.low).constant
+    return float("inf") if trips is None else trips
+
+
+def trips(low: Value, high: Value) -> float:
+    """How many iterations, if both bounds are numbers."""
+    if low.lstrip("-").isdigit() and high.lstrip("-").isdigit():
+        return int(high) - int(low)
+    return float("inf")
