@@ -158,8 +158,10 @@ class _Block:
         low, near = self.lowest(group, statement=False)
         nest = self.choose(root, head, group, low, near)
         self.recompute(group, nest)
+        group.sort(key=lambda t: t.order)
         for t in group:
             self.join(t, nest)
+            t.effort = self.effort(t, nest)
         if root.unit is not None and head == self.time(root):
             nest.time = head
         nest.serial = nest.serial or self.serial(root)
@@ -290,7 +292,7 @@ class _Block:
                 q = s.task
                 if not self.local(q) or len(q.nests) == self.depth or q.nests[self.depth] is nest:
                     continue
-                if q.root or not self.aligned(t, s) or not self.cheap(q):
+                if q.root or q.effort > _CHEAP or not self.aligned(t, s):
                     continue
                 new = made.get(q)
                 if new is None:
@@ -306,9 +308,19 @@ class _Block:
             if replace:
                 _replace(self.graph, t, replace)
 
-    def cheap(self, q: Task) -> bool:
-        loads = sum(isinstance(x, Read) and bool(x.at) for x in q.args)
-        return q.kind is Kind.COMPUTE and q.name != "checked" and cost(q) + loads <= _CHEAP
+    def effort(self, t: Task, nest: Nest) -> int:
+        if t.kind is not Kind.COMPUTE or t.name == "checked":
+            return _CHEAP + 1
+        total = cost(t)
+        for s in t.sites:
+            q = s.task
+            if q.parent is nest and q.kind is Kind.COMPUTE and not q.root:
+                total += q.effort
+            elif q.context:
+                total += 1
+        return total + sum(
+            isinstance(x, Read) and bool(x.at) and x.var in self.graph.params for x in t.args
+        )
 
     def join(self, t: Task, nest: Nest) -> None:
         head = self.head(t)

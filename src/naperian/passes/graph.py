@@ -130,6 +130,7 @@ class Task:
     nests: list[Nest] = field(default_factory=list)
     loops: dict[Var, Size] = field(default_factory=dict)
     parent: Nest | None = None
+    effort: int = 0  # additions and loads to compute it again in another nest
     scope: int = 0  # how many of its nests everybody who reads it shares
     level: int = -1  # in its block: the number of its nest, or of the nest it comes after
     root: bool = False
