@@ -8,6 +8,7 @@ the language's own check runs; a failure there is ours, never the user's.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,22 +35,27 @@ from naperian.passes.normalize import normalize
 from naperian.passes.prune import prune
 from naperian.passes.schedule import schedule
 from naperian.passes.simplify import simplify
+from naperian.sizes import size
 from naperian.source import Diagnostic, Source
 from naperian.surface.parse import parse
-from naperian.types import Substitution
+from naperian.types import Fin, Substitution
 
 _DEPTH = 20_000  # Python frames: a few per level of nesting, which the parser bounds
 
 
 @contextmanager
 def deep() -> Iterator[None]:
-    """Room for the recursion of the walks over deeply nested expressions."""
-    before = sys.getrecursionlimit()
+    """Room for the recursion of the walks over deeply nested expressions, and no garbage
+    collection meanwhile: a compilation makes trees, not cycles, and is over soon."""
+    before, collecting = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(before, _DEPTH))
+    gc.disable()
     try:
         yield
     finally:
         sys.setrecursionlimit(before)
+        if collecting:
+            gc.enable()
 
 
 @cache
@@ -104,8 +110,17 @@ PASSES: tuple[Step, ...] = (
 )
 
 
+def instance(definition: core.Definition, at: Substitution) -> Substitution:
+    """The substitution with what it leaves open: a set `n` becomes `Fin(n)`, a size itself, both
+    bound at the call."""
+    sets = {v: at.sets.get(v, Fin(size(v))) for v in definition.sets}
+    sizes = {v: at.sizes.get(v, size(v)) for v in definition.sizes}
+    return Substitution(at.types, sets, sizes)
+
+
 def specialise(program: core.Module, name: str, at: Substitution) -> core.Definition:
     """One definition at one instance, in normal form."""
+    at = instance(program.definitions[name], at)
     with deep():
         made = normalize(program, name, at)
         core_check.check(core.Module(program.name, {made.name: made}, (made.name,), {}))

@@ -236,8 +236,10 @@ class _Flatten:
 
     def other(self, e: core.Expr) -> Value:
         match e:
-            case core.Ref(var):
+            case core.Ref(var) if var in self.env:
                 return self.env[var]
+            case core.Ref(var):
+                return number(size(var))  # a size parameter as a number
             case core.Const(lit):
                 return lit
             case core.Number(s):

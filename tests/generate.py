@@ -1,0 +1,216 @@
+"""Well-typed programs for the meaning tests, drawn by Hypothesis as text.
+
+Every program is `def f(x, y, a, c, b, p, k) = …` over the same parameters:
+
+    x y : Fin(n)=>Float   a : Fin(n)=>Fin(m)=>Float   c : Fin(n)=>Int   b : Fin(n)=>Bool
+    p : Fin(m)=>Fin(n)    s : Float                   k : Int
+
+Inputs are small multiples of a half, so that most arithmetic is exact and comparisons do not hang
+on rounding; sizes are 0, 1, small and odd.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from hypothesis import strategies as st
+
+HEADER = (
+    "def f(x: Fin(n)=>Float, y: Fin(n)=>Float, a: Fin(n)=>Fin(m)=>Float, c: Fin(n)=>Int,"
+    " b: Fin(n)=>Bool, p: Fin(m)=>Fin(n), s: Float, k: Int)"
+)
+SIZES = ((0, 0), (3, 0), (1, 1), (3, 2), (5, 5), (2, 7))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Names in scope by type: indices of Fin(n) and Fin(m), local floats and integers."""
+
+    n: tuple[str, ...] = ()
+    m: tuple[str, ...] = ()
+    floats: tuple[str, ...] = ("s",)
+    ints: tuple[str, ...] = ("k",)
+    made: int = 0
+
+    def fresh(self) -> tuple[str, Scope]:
+        return f"v{self.made}", replace(self, made=self.made + 1)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """A whole program: some bindings and a result."""
+    scope = Scope()
+    lines = []
+    tables: list[tuple[str, str]] = []
+    for _ in range(draw(st.integers(0, 2))):
+        name, scope = scope.fresh()
+        if draw(st.booleans()):
+            lines.append(f"    {name} = {draw(floats(scope, 2))}")
+            scope = replace(scope, floats=(*scope.floats, name))
+        else:
+            lines.append(f"    {name} = {draw(vectors(scope, 2, tuple(tables)))}")
+            tables.append((name, "n"))
+    result = draw(
+        st.one_of(
+            vectors(scope, 3, tuple(tables)),
+            matrices(scope, 3),
+            floats(scope, 3),
+            st.tuples(floats(scope, 2), vectors(scope, 2, tuple(tables))).map(
+                lambda t: f"({t[0]}, {t[1]})"
+            ),
+        )
+    )
+    return f"{HEADER}:\n" + "".join(line + "\n" for line in lines) + f"    {result}\n"
+
+
+@st.composite
+def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    """A scalar expression of type Float."""
+    leaves = ["0.5", "-1.5", "2.0", *scope.floats]
+    for i in scope.n:
+        leaves += [f"x[{i}]", f"y[{i}]", f"Float(c[{i}])", f"x[clamp({i} + 1)]",
+                   f"y[wrap({i} - 1)]", f"x.get({i} - 1, 0.5)"]  # fmt: skip
+        leaves += [f"a[{i}, {j}]" for j in scope.m]
+    leaves += [f"x[p[{j}]]" for j in scope.m]
+    if depth == 0:
+        return draw(st.sampled_from(leaves))
+    name, inner = scope.fresh()
+    deeper = floats(scope, depth - 1)
+    in_n = replace(inner, n=(*scope.n, name))
+    in_m = replace(inner, m=(*scope.m, name))
+    match draw(st.integers(0, 11)):
+        case 0 | 1 | 2:
+            return draw(st.sampled_from(leaves))
+        case 3 | 4:
+            op = draw(st.sampled_from(["+", "-", "*"]))
+            return f"({draw(deeper)} {op} {draw(deeper)})"
+        case 5:
+            function = draw(st.sampled_from(["abs", "sin", "floor", "tanh", "sqrt"]))
+            return f"{function}({draw(deeper)})"
+        case 6:
+            function = draw(st.sampled_from(["max", "min"]))
+            return f"{function}({draw(deeper)}, {draw(deeper)})"
+        case 7:
+            return f"({draw(deeper)} if {draw(booleans(scope, depth - 1))} else {draw(deeper)})"
+        case 8:
+            reduce = draw(st.sampled_from(["sum", "max", "min"]))
+            body = draw(floats(in_n, depth - 1))
+            return f"{reduce}({body} for {name} in Fin(n))"
+        case 9:
+            condition = draw(booleans(in_m, depth - 1))
+            return f"sum({draw(floats(in_m, depth - 1))} for {name} in Fin(m) if {condition})"
+        case 10:
+            body = draw(floats(replace(in_n, floats=(*in_n.floats, "acc")), depth - 1))
+            return (
+                f"fold(lambda acc, {name}: 0.5 * acc + {body}, "
+                f"{draw(deeper)}, [{name} for {name} in Fin(n)])"
+            )
+        case _:
+            return f"Float({draw(integers(scope, depth - 1))})"
+
+
+@st.composite
+def integers(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    """A scalar expression of type Int."""
+    leaves = ["1", "-3", *scope.ints, *(f"c[{i}]" for i in scope.n)]
+    leaves += [f"Int({i})" for i in (*scope.n, *scope.m)] + ["size(x)"]
+    if depth == 0:
+        return draw(st.sampled_from(leaves))
+    deeper = integers(scope, depth - 1)
+    name, inner = scope.fresh()
+    match draw(st.integers(0, 6)):
+        case 0 | 1:
+            return draw(st.sampled_from(leaves))
+        case 2 | 3:
+            op = draw(st.sampled_from(["+", "-", "*", "//", "%", "&", "|", "^"]))
+            return f"({draw(deeper)} {op} {draw(deeper)})"
+        case 4:
+            body = draw(integers(replace(inner, n=(*scope.n, name)), depth - 1))
+            return f"sum({body} for {name} in Fin(n))"
+        case 5:
+            return f"({draw(deeper)} if {draw(booleans(scope, depth - 1))} else {draw(deeper)})"
+        case _:
+            return f"Int(argmax(x[{name}] for {name} in Fin(n)))"
+
+
+@st.composite
+def booleans(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    """A scalar condition."""
+    leaves = ["s > 0.5", "k == 2", *(f"b[{i}]" for i in scope.n)]
+    leaves += [f"{i} < n - 1" for i in scope.n] + [f"{j} > 0" for j in scope.m]
+    if depth == 0:
+        return draw(st.sampled_from(leaves))
+    match draw(st.integers(0, 4)):
+        case 0 | 1:
+            return draw(st.sampled_from(leaves))
+        case 2:
+            op = draw(st.sampled_from(["<", "<=", "==", "!="]))
+            return f"{draw(floats(scope, depth - 1))} {op} {draw(floats(scope, depth - 1))}"
+        case 3:
+            op = draw(st.sampled_from(["and", "or"]))
+            return f"({draw(booleans(scope, depth - 1))} {op} {draw(booleans(scope, depth - 1))})"
+        case _:
+            return f"(not {draw(booleans(scope, depth - 1))})"
+
+
+@st.composite
+def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, str], ...]) -> str:
+    """An expression of type Fin(n)=>Float."""
+    leaves = ["x", "y", "reverse(x)", "rotate(y, k)", *(t for t, _ in tables)]
+    if depth == 0:
+        return draw(st.sampled_from(leaves))
+    name, inner = scope.fresh()
+    deeper = vectors(scope, depth - 1, tables)
+    match draw(st.integers(0, 7)):
+        case 0:
+            return draw(st.sampled_from(leaves))
+        case 1 | 2:
+            body = draw(floats(replace(inner, n=(*scope.n, name)), depth - 1))
+            return f"[{body} for {name} in Fin(n)]"
+        case 3:
+            return f"({draw(deeper)} {draw(st.sampled_from(['+', '-', '*']))} {draw(deeper)})"
+        case 4:
+            return f"scan((+), 0.0, {draw(deeper)})"
+        case 5:
+            return f"({draw(deeper)} if b else {draw(floats(scope, depth - 1))})"
+        case 6:
+            return f"[sum(a[{name}, j] for j) for {name}]"
+        case _:
+            body = draw(floats(replace(inner, n=(*scope.n, name)), depth - 1))
+            return (
+                f"fold(lambda u, t: [u[{name}] * 0.5 + u[clamp({name} - 1)] + {body} "
+                f"for {name} in Fin(n)], {draw(deeper)}, [t for t in Fin(3)])"
+            )
+
+
+@st.composite
+def matrices(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    """An expression of type Fin(n)=>Fin(m)=>Float."""
+    i, scope1 = scope.fresh()
+    j, inner = scope1.fresh()
+    match draw(st.integers(0, 3)):
+        case 0 | 1:
+            body = draw(
+                floats(replace(inner, n=(*scope.n, i), m=(*scope.m, j)), max(0, depth - 1))
+            )
+            return f"[{body} for {i} in Fin(n), {j} in Fin(m)]"
+        case 2:
+            return f"[a[{i}] * {draw(floats(replace(inner, n=(*scope.n, i)), 1))} for {i}]"
+        case _:
+            return draw(st.sampled_from(["(*)~(1, 0)(a, x)", "transpose(transpose(a) * 2.0)"]))
+
+
+def arguments(n: int, m: int, seed: int) -> dict[str, object]:
+    """Inputs of the given sizes (`p` needs n >= 1 when m >= 1)."""
+    rng = np.random.default_rng(seed)
+
+    def halves(*shape: int) -> np.ndarray:
+        return rng.integers(-4, 5, shape) / 2.0
+
+    return {
+        "x": halves(n), "y": halves(n), "a": halves(n, m),
+        "c": rng.integers(-3, 4, n), "b": rng.integers(0, 2, n).astype(bool),
+        "p": rng.integers(0, max(n, 1), m) if n else np.zeros(0, int),
+        "s": float(rng.integers(-4, 5)) / 2, "k": int(rng.integers(-2, 4)),
+    }  # fmt: skip
