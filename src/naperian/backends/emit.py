@@ -33,7 +33,7 @@ from naperian.backends.leaving import (
 from naperian.backends.parallel import REPORT, parallel
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
 from naperian.backends.target import Target, host
-from naperian.backends.traits import accumulates, gathers, heavy, is_short, mergeable, ragged, trips
+from naperian.backends.traits import accumulates, heavy, is_short, mergeable, trips
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -221,14 +221,10 @@ def _hints(frame: Frame, s: Loop, group: int | None) -> int:
     hints = ['!{!"llvm.loop.mustprogress"}']
     if group is not None:
         hints.append(f'!{{!"llvm.loop.parallel_accesses", !{group}}}')
-        long, segment = heavy(s.body), s.reductions and ragged(frame, s)
-        if long or segment:
-            # long code: not several copies of it; short segments: not several vectors
+        if heavy(s.body):
+            # one vector at a time: the processor overlaps iterations of long code by itself.
+            # Not masked, though that would save the remainder's copy: masked accesses are slow
             hints.append('!{!"llvm.loop.interleave.count", i32 1}')
-        if segment and not gathers(s.body):
-            # no scalar remainder, which would be most of a short segment. Not where the loop
-            # stores: masked stores are slow
-            hints.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
     module.metadata.append(f"!{number} = distinct !{{!{number}, {', '.join(hints)}}}")
     return number
 

@@ -13,7 +13,6 @@ from naperian.loops.syntax import (
     Contract,
     Expr,
     Let,
-    Load,
     Local,
     Loop,
     Stmt,
@@ -24,7 +23,6 @@ from naperian.loops.syntax import (
 )
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
-from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
 
 HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
@@ -46,21 +44,6 @@ def mergeable(s: Loop) -> bool:
     return all(r.monoid in _MONOIDS for r in s.reductions)
 
 
-def ragged(frame: Frame, s: Loop) -> bool:
-    """Whether the number of iterations depends on data or outer loops."""
-
-    def fixed(a: Atom) -> bool:
-        match a:
-            case Var():
-                return frame.depths.get(a, 0) == 0 and not frame.mutable(a)
-            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                return all(fixed(b) for e in (x, y) for b in e.atoms())
-            case _:
-                return False
-
-    return not all(fixed(a) for a in (s.high - s.low).atoms())
-
-
 def heavy(stmts: Sequence[Stmt]) -> bool:
     """Whether straight-line code holds an elementary function."""
 
@@ -79,31 +62,6 @@ def heavy(stmts: Sequence[Stmt]) -> bool:
                     return True
             case _:
                 pass
-    return False
-
-
-def gathers(stmts: Sequence[Stmt]) -> bool:
-    """Whether an index in straight-line code is itself loaded or computed from a local."""
-
-    def indirect(at: tuple[Size, ...]) -> bool:
-        return any(isinstance(a, Load) for e in at for a in e.atoms())
-
-    def within(e: Expr) -> bool:
-        match e:
-            case Load(_, at):
-                return indirect(at)
-            case Apply(_, args):
-                return any(within(a) for a in args)
-            case _:
-                return False
-
-    for s in stmts:
-        match s:
-            case Let(value=value) | Variable(value=value) | Assign(value=value):
-                if within(value):
-                    return True
-            case _:
-                return True
     return False
 
 
