@@ -61,7 +61,7 @@ class _Scope:
         self.scalars = scalars
         self.buffers = buffers
         self.failures = failures
-        self.nested = nested  # inside a loop: no more PARALLEL
+        self.nested = nested  # inside a PARALLEL or FREE loop: no more PARALLEL
 
     def inner(self, nested: bool | None = None) -> _Scope:
         now = self.nested if nested is None else nested
@@ -82,16 +82,16 @@ class _Scope:
                 for bound in (low, high, work):
                     self.size(bound)
                 if order is Order.PARALLEL and self.nested:
-                    raise Broken(f"a parallel loop over {var} inside another loop")
+                    raise Broken(f"a parallel loop over {var} inside another")
                 for r in reductions:
                     self.variable(r.var, r.dtype)
                     if r.monoid not in MONOIDS or r.monoid.startswith("arg"):
                         raise Broken(f"{r.monoid} is not a reduction of loops")
-                inside = self.inner(nested=True)
+                inside = self.inner(self.nested or order is not Order.SERIAL)
                 inside.bind(var, ("index", DType.I64))
                 inside.block(body)
             case While(head, condition, body):
-                inside = self.inner(nested=True)
+                inside = self.inner()
                 inside.block(head)
                 inside.expect(condition, DType.BOOL)
                 inside.block(body)

@@ -87,7 +87,7 @@ class Order(Enum):
 
     SERIAL = "serial"  # iterations depend on each other
     FREE = "free"  # independent iterations: LLVM may vectorise
-    PARALLEL = "parallel"  # independent iterations, worth threads (an outermost loop only)
+    PARALLEL = "parallel"  # independent iterations, worth threads (outside only SERIAL loops)
 
 
 @dataclass(frozen=True, slots=True)

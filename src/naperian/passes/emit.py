@@ -57,6 +57,7 @@ class Emitter:
         self.bounds = Bounds()
         self.asserted: dict[Expr, bool] = {}
         self.latch: list[Stmt] = []
+        self.inside = 0  # how many PARALLEL and FREE loops are open
         self.notes: list[str] = []
         self.named = self._named()
 
@@ -367,6 +368,7 @@ class Emitter:
         self.notes.append(f"loop over `{n.var.name}`: {why}")
         above = self.bounds
         work = self.work(n.body)
+        self.inside += order is not Order.SERIAL
         parts = segments(extent, self.conditions(n, extent), n.var, self.inner_bounds(n, above))
         if len(parts) > 1:
             self.notes.append(f"loop over `{n.var.name}` is cut where its guards and clamps change")
@@ -383,6 +385,7 @@ class Emitter:
                     loops.Loop(n.var, part.low, part.high, statements, here, reductions, work)
                 )
         self.bounds = above
+        self.inside -= order is not Order.SERIAL
 
     def inner_bounds(self, n: Nest, above: Bounds) -> Bounds:
         """With the loops inside that have constant extents."""
@@ -464,10 +467,10 @@ class Emitter:
         self.latch = latch
 
     def while_loop(self, n: Nest, out: Block) -> None:
-        time = n.time
         condition = n.index.condition
-        if time is None or condition is None:
+        if not n.times or condition is None:
             raise Broken(f"a loop over {n.var} carries nothing")
+        (time,) = n.times
         t = next(x for x in n.members if x.kind is Kind.STEP)
         self.rounds[time] = n.var
         out.put(loops.Variable(n.var, DType.I64, Lit(0, DType.I64)))
@@ -527,7 +530,7 @@ class Emitter:
                     return Order.SERIAL, f"sequential, it updates the array `{t.var.name}`"
                 if t.name.startswith("arg"):
                     return Order.SERIAL, f"sequential, it looks for the first best `{t.var.name}`"
-        if n.depth == 0:
+        if not self.inside:
             return Order.PARALLEL, "parallel, its iterations are independent"
         return Order.FREE, "independent iterations inside another loop"
 

@@ -122,7 +122,7 @@ class _Block:
         q = site.task
         if not site.carried or q.cell is None or not self.local(q):
             return False
-        return any(n.time == q.cell.time for n in q.nests[: self.depth])
+        return any(q.cell.time in n.times for n in q.nests[: self.depth])
 
     def local(self, q: Task) -> bool:
         """Whether a task is in this block or in a nest of it."""
@@ -163,7 +163,7 @@ class _Block:
             self.join(t, nest)
             t.effort = self.effort(t, nest)
         if root.unit is not None and head == self.time(root):
-            nest.time = head
+            nest.times.add(head)
         nest.serial = nest.serial or self.serial(root)
         if root.kind is Kind.DEMAND:
             self.barrier = max(self.barrier, nest.number)
@@ -235,7 +235,7 @@ class _Block:
         key = self.key(root, head)
         serial = self.serial(root)
         if near is not None and near.number == low:
-            apart = serial and not near.serial and self.depth == 0 and near.time is None
+            apart = serial and not near.serial and self.depth == 0 and not near.times
             if not apart or root.unit is not None:
                 return near
         same = self.by_key.setdefault(key, [])
@@ -246,7 +246,7 @@ class _Block:
         if root.unit is None and root.kind is not Kind.DEMAND:
             for nest in reversed(same[-_NEAR:]):
                 if nest.number >= low and nest.serial == serial and nest.arrays & mine:
-                    if nest.time is None:
+                    if not nest.times:
                         return nest
         index = self.graph.program.indices[head]
         nest = Nest(

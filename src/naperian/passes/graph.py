@@ -80,14 +80,14 @@ class Cell:
 
 @dataclass(slots=True, eq=False)
 class Nest:
-    """A loop of the plan. `time` is set for a loop that carries cells or ends by a condition."""
+    """A loop of the plan. `times` are those of the cells it carries."""
 
     var: Var
     index: Index
     extent: Size | None
     number: int
     depth: int
-    time: Var | None = None
+    times: set[Var] = field(default_factory=set)
     members: list[Task] = field(default_factory=list)
     body: list[Item] = field(default_factory=list)
     arrays: set[Var] = field(default_factory=set)
