@@ -25,6 +25,7 @@ from naperian.types import (
     Set,
     Substitution,
     Type,
+    cardinality,
 )
 
 Expr = core.Expr
@@ -169,37 +170,41 @@ def agree(
     """The value on NumPy arguments, which the definition and its normal form must agree on.
     `sizes` are numbers for the set and size variables."""
     check(m)
-    d, n, sizes = m.definitions[name], normal(m, name, types), sizes or {}
-    own = Substitution(
-        types or {},
-        {v: Fin(size(sizes[v])) for v in d.sets},
-        {v: size(sizes[v]) for v in d.sizes},
-    )
-    new = Substitution({}, {}, _matched(d, n, sizes))
-    params = [own.type(p.type) for p in d.params]
-    result = own.type(d.result)
-    values = [from_numpy(a, t) for a, t in zip(args, params, strict=True)]
-    expected = to_numpy(run(m, name, values, own), result)
-    flat = [x for a, t in zip(args, params, strict=True) for x in spread(t, a)]
-    leaves = [
-        from_numpy(a, new.type(p.type)) for a, p in zip(flat, n.params, strict=True)
-    ]
-    found = to_numpy(run(module(n), name, leaves, new), new.type(n.result))
-    parts = found if isinstance(found, tuple) else (found,)
-    same(expected, rebuild(result, parts))
+    d = m.definitions[name]
+    own = _instance(d, sizes or {}, types or {})
+    values = [from_numpy(a, own.type(p.type)) for a, p in zip(args, d.params, strict=True)]
+    expected = to_numpy(run(m, name, values, own), own.type(d.result))
+    same(expected, run_normal(m, name, args, sizes, types))
     return expected
 
 
-def _matched(
-    d: core.Definition, n: core.Definition, sizes: dict[Var, int]
-) -> dict[Var, Size]:
-    """Numbers for the sizes of the normal form, which stand in the order of the old ones."""
-    old = (*d.sets, *d.sizes)
-    return {v: size(sizes[o]) for v, o in zip(n.sizes, old, strict=True)}
+def run_normal(
+    m: core.Module,
+    name: str,
+    args: tuple[Any, ...],
+    sizes: dict[Var, int] | None = None,
+    types: dict[Var, Type] | None = None,
+) -> Any:
+    """What the normal form of a definition gives."""
+    d, n = m.definitions[name], normal(m, name, types)
+    own = _instance(d, sizes or {}, types or {})
+    numbers = [cardinality(s) for s in own.sets.values()] + list(own.sizes.values())
+    new = Substitution({}, {}, dict(zip(n.sizes, numbers, strict=True)))
+    flat = [x for a, p in zip(args, d.params, strict=True) for x in spread(own.type(p.type), a)]
+    leaves = [from_numpy(a, new.type(p.type)) for a, p in zip(flat, n.params, strict=True)]
+    found = to_numpy(run(module(n), name, leaves, new), new.type(n.result))
+    return rebuild(own.type(d.result), found if isinstance(found, tuple) else (found,))
+
+
+def _instance(
+    d: core.Definition, sizes: dict[Var, int], types: dict[Var, Type]
+) -> Substitution:
+    sets: dict[Var, Set] = {v: Fin(size(sizes[v])) for v in d.sets}
+    return Substitution(types, sets, {v: size(sizes[v]) for v in d.sizes})
 
 
 def same(a: Any, b: Any) -> None:
-    """Equal bit for bit, with dtype and shape; tuples part by part."""
+    """Equal with dtype, shape and signs of zeros; any NaN equals any. Tuples part by part."""
     assert isinstance(a, tuple) == isinstance(b, tuple)
     if isinstance(a, tuple):
         assert len(a) == len(b)
@@ -209,7 +214,8 @@ def same(a: Any, b: Any) -> None:
     x, y = np.asarray(a), np.asarray(b)
     assert x.dtype == y.dtype
     assert x.shape == y.shape
-    assert x.tobytes() == y.tobytes() or np.array_equal(x, y, equal_nan=True)
+    assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
+    assert np.array_equal(np.signbit(x), np.signbit(y)) if x.dtype.kind == "f" else True
 
 
 def count(d: core.Definition, name: str) -> int:

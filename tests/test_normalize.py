@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from core_by_chance import definitions
 from core_by_hand import (
     NOTHING,
     Expr,
@@ -26,10 +27,13 @@ from core_by_hand import (
     op,
     real,
     reduce,
+    run_normal,
     scan,
     truth,
     whole,
 )
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from naperian.broken import Broken
 from naperian.core import syntax as core
@@ -638,3 +642,17 @@ def test_time_grows_with_the_program() -> None:
         return best
 
     assert seconds(2000) < 25 * seconds(200)
+
+
+# ---------------------------------------------------------------- by chance
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@given(definitions(), st.sampled_from(SIZES), st.integers(-2, 2))
+def test_the_normal_form_means_the_same(d: core.Definition, k: int, number: int) -> None:
+    data = (rng.normal(size=k), number, (rng.normal(size=k), np.arange(k)[::-1]))
+    try:
+        agree(module(d), "f", data, {d.sets[0]: k})
+    except RunError:
+        with pytest.raises(RunError):
+            run_normal(module(d), "f", data, {d.sets[0]: k})
