@@ -100,7 +100,7 @@ def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
 
     def goal() -> None:
         found = w.solver.zonk_set(own)
-        if isinstance(found, SetVar) and found.var in w.solver.unknown_sets:
+        if isinstance(found, SetVar) and found.var in w.solver.unknown_sets - w.solver.chosen:
             raise errors.unknown_range(name, b.span)
 
     w.solver.goals.insert(0, goal)

@@ -230,6 +230,9 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
             else:
                 solver.types[v] = Scalar(DType.I64)
         solver.run()
+        solver.chosen = {
+            v for t in params for own in sets_in(solver.zonk(t)) for v in _open_vars(solver, own)
+        }
         while solver.goals or solver.tasks:
             solver.settle()
             solver.run()

@@ -33,6 +33,7 @@ from naperian.sizes import ONE, ZERO, Size, size
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
+    BOOL,
     INT,
     EnumSet,
     Fin,
@@ -141,6 +142,9 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
             w, 1, lambda args: BUILTINS[e.name](w, _call_of(w, e, args), args, expected),
             e.span, expected,
         )
+    if e.name in ("True", "False"):
+        truth = core.Const(Lit(e.name == "True", DType.BOOL))
+        return Typed(BOOL, lambda: truth, e.span)
     if e.name in SCALARS or e.name == "Float":
         return function_value(
             w, 1, lambda args: conversion(w, e.name, args[0], e.span), e.span, expected

@@ -116,6 +116,7 @@ class Solver:
     goals: list[Callable[[], None]] = field(default_factory=list)
     rigid: dict[Var, Dtypes] = field(default_factory=dict)
     generic: set[Var] = field(default_factory=set)  # type variables of the signature
+    chosen: set[Var] = field(default_factory=set)  # unknowns left to the caller
     facts: Callable[[], Facts] = Facts
 
     # ------------------------------------------------------------ making unknowns
