@@ -12,9 +12,8 @@ import numpy as np
 
 import naperian as nap
 from naperian import cli, pages, values
-from naperian.session import RESULT, Session
+from naperian.session import RESULT, Session, source_of
 from naperian.source import CompileError
-from naperian.surface.parse import read_source
 
 
 def run(options: argparse.Namespace) -> int:
@@ -75,7 +74,7 @@ def _argument(text: str, file: str) -> tuple[str | None, Any]:
     try:
         return None, values.literal(text)
     except ValueError:
-        draft = Session.of(read_source(file)).draft(text, "<argument>")
+        draft = Session.of(source_of(file)).draft(text, "<argument>")
         try:
             return None, nap.compile(draft.source.text, draft.source.name)[RESULT]()
         except CompileError as e:
@@ -160,7 +159,7 @@ def test(options: argparse.Namespace) -> int:
     wrong: list[pages.Difference] = []
     files = _testable([Path(p) for p in options.paths or ["."]])
     for file in files:
-        text = read_source(str(file)).text
+        text = source_of(str(file)).text
         try:
             if file.suffix == ".nap":
                 wrong += pages.check_docstrings(str(file), text)

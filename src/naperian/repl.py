@@ -17,10 +17,10 @@ from pathlib import Path
 
 import naperian as nap
 from naperian import __version__, cli
-from naperian.session import RESULT, Draft, Session
+from naperian.session import RESULT, Draft, Session, source_of
 from naperian.source import CompileError, Source
 from naperian.surface.lex import KEYWORDS
-from naperian.surface.parse import parse_entry, read_source
+from naperian.surface.parse import parse_entry
 from naperian.values import duration, show
 
 try:
@@ -108,7 +108,7 @@ class Repl:
                 print(f"{name} : {module[name].type}")
             return
         value = module[RESULT]()
-        if value != () or not isinstance(value, tuple):
+        if not (isinstance(value, tuple) and not value):
             print(show(value))
 
     # -------------------------------------------------------- commands
@@ -140,7 +140,7 @@ class Repl:
         print(f"compiled and run once in {duration(first)}, then {duration(spent / runs)} a run")
 
     def load(self, path: str) -> None:
-        source = read_source(_given(path))
+        source = source_of(_given(path))
         module = nap.compile(source.text, source.name)
         self.session = Session.of(source)
         for name in module.names:
@@ -189,17 +189,9 @@ def _given(text: str) -> str:
 
 
 def goes_on(lines: list[str]) -> bool:
-    """Whether an entry wants another line: an open bracket or string, a header without its block,
-    or a block that no empty line has ended."""
-    if len(lines) > 1 and not lines[-1].strip():
-        return False
-    text = "\n".join(lines) + "\n"
-    in_block = len(lines) > 1 and lines[-1].startswith((" ", "\t"))
-    return parse_entry(Source("<entry>", text)) is None or (in_block and _opens_block(text))
-
-
-def _opens_block(text: str) -> bool:
-    return re.search(r":\s*(?:#.*)?$", text, re.MULTILINE) is not None
+    """Whether an entry wants another line: a bracket, a string or a block is open. An empty line
+    ends a block."""
+    return parse_entry(Source("<entry>", "\n".join(lines) + "\n"))[2]
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from naperian.source import CompileError, Diagnostic, Label, Source, Span
 from naperian.surface import syntax
-from naperian.surface.parse import parse
+from naperian.surface.parse import parse, read_source
 
 RESULT = "it"
 _LEAD = f"def {RESULT}() = "
@@ -90,6 +90,15 @@ class Session:
     def after(self, draft: Draft) -> Session:
         """The session once a definition has been accepted."""
         return Session(draft.pieces) if draft.names else self
+
+
+def source_of(path: str) -> Source:
+    """The text of a file, or a CompileError that says why there is none."""
+    source, wrong = read_source(path)
+    if source is None:
+        assert wrong is not None
+        raise CompileError((wrong,))
+    return source
 
 
 def docstrings(source: Source) -> list[tuple[str, int]]:
