@@ -29,10 +29,9 @@ from naperian.backends.runtime import threads
 from naperian.border import AssertionError, IndexError, RunError, ShapeError, at_border
 from naperian.dtypes import DType
 from naperian.pipeline import STAGES
-from naperian.program import Compiled, Program
+from naperian.program import Compiled, Program, source_of
 from naperian.signature import Constant, Fault, Named
 from naperian.source import CompileError, Error, Source
-from naperian.surface.parse import read_source
 
 __all__ = [
     "STAGES", "AssertionError", "CompileError", "Error", "Function", "IndexError", "Module",
@@ -220,8 +219,7 @@ def compile(text: str, name: str = "<text>") -> Module:
 
 def load(path: str | Path) -> Module:
     """The module in a file."""
-    source = read_source(str(path))
-    return Module(Program(source, Path(path).parent))
+    return Module(Program(source_of(path), Path(path).parent))
 
 
 @lru_cache(maxsize=32)

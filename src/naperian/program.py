@@ -96,7 +96,7 @@ class Program:
     def read(self, dotted: str) -> Source | None:
         """The text of an imported module: a file beside this one."""
         path = self.folder.joinpath(*dotted.split(".")).with_suffix(".nap")
-        found = read_source(str(path)) if path.is_file() else None
+        found = source_of(path) if path.is_file() else None
         self._read[dotted] = _text_hash(found)
         return found
 
@@ -166,6 +166,14 @@ class Program:
             d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
         )
         return Compiled(made, object_name(text), contractions, program.notes), image
+
+
+def source_of(path: str | Path) -> Source:
+    """The text of a file; raises CompileError if it cannot be read."""
+    source, wrong = read_source(path)
+    if source is None:
+        raise CompileError((wrong,) if wrong is not None else ())
+    return source
 
 
 def _text_hash(source: Source | None) -> str:
