@@ -1,8 +1,8 @@
 """Random flat programs mean the same as loops: `ainf.run == loops.run`.
 
-A program is a list of arrays over (n), (m, n), …: element-wise operations, partial sums, transposed,
-reversed and shifted reads, guards, gathers, carried values; every line reads earlier ones. Values are small
-whole numbers, so that sums in any order are equal.
+A program is a list of arrays over (n), (m, n), …: element-wise operations, partial sums,
+transposed, reversed and shifted reads, guards, gathers, carried values; every line reads earlier
+ones. Values are small whole numbers, so that sums in any order are equal.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def _mentions(text: str, index: str) -> bool:
 
 @st.composite
 def program(draw: st.DrawFn) -> str:
-    text = Text([], [("x", ("n",)), ("y", ("m",)), ("a", ("n", "m")), ("b", ("m", "n")), ("q", ("n", "n"))])
+    given = {"x": ("n",), "y": ("m",), "a": ("n", "m"), "b": ("m", "n"), "q": ("n", "n")}
+    text = Text([], list(given.items()))
     for _ in range(draw(st.integers(1, 8))):
         what = draw(st.sampled_from(["map", "map", "map", "sum", "sum", "guard", "carry", "table",
                                      "scatter", "gather", "argmax"]))  # fmt: skip
@@ -196,7 +197,8 @@ def program(draw: st.DrawFn) -> str:
                 p = {"n": "p", "m": "r"}[n]  # p: of m into n, r: of n into m
                 extent = {"n": "m", "m": "n"}[n]
                 value = draw(read(text, {k: extent}))
-                v = text.define((n,), [b], f"add over {k}<{extent} at [{p}[{k}]] of {value} from 0.0")
+                right = f"add over {k}<{extent} at [{p}[{k}]] of {value} from 0.0"
+                v = text.define((n,), [b], right)
                 text.arrays.append((v, (n,)))
             case "gather":
                 n = draw(st.sampled_from(AXES))

@@ -61,14 +61,14 @@ def _bytes(s: Allocate) -> int | None:
 
 def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Constant-size buffers leave sequential loops and are marked if they are small. Those of
-    parallel loops stay: every iteration has its own."""
+    other loops stay: every iteration has its own."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case Allocate():
                 n = _bytes(s)
                 out.append(replace(s, small=True) if n is not None and n <= _SMALL else s)
-            case Loop(order=order) if order is not Order.PARALLEL:
+            case Loop(order=Order.SERIAL):
                 inner = _hoisted(s.body)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
                 free = [x for x in up if x.fill is None]

@@ -178,6 +178,7 @@ class Graph:
     params: dict[Var, Param]
     conditions: dict[Var, Task | None]  # of the `while` times: the task of the condition
     mentioned: dict[Var, frozenset[Var]]  # indices that an index's extent mentions
+    moved: bool = False  # new tasks stand at the end
 
 
 def rewrite_size(s: Size, atom: Callable[[Read | Trips | Var], Size | None]) -> Size:

@@ -11,7 +11,7 @@ shifting or cutting an intermediate array costs nothing.
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Read
+from naperian.ainf.syntax import Guard, Read
 from naperian.names import Var
 from naperian.passes.graph import (
     Graph,
@@ -32,12 +32,12 @@ _TOGETHER = 12  # all copies of a producer
 
 
 def inline(graph: Graph) -> None:
-    """See the module. New tasks take their producer's place in the order."""
+    """See the module. New tasks are left out of order (`moved`)."""
     weights: dict[Task, int] = {}
     for t in graph.tasks:
         if t.kind is Kind.COMPUTE:
             weights[t] = _weight(t, weights)
-    made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...]], Task] = {}
+    made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...], tuple[Guard, ...]], Task] = {}
     work = list(graph.tasks)
     extra: list[Task] = []
     while work:
@@ -56,7 +56,7 @@ def inline(graph: Graph) -> None:
             continue
         replaced: dict[Read, Read] = {}
         for r, p in chosen.items():
-            key = (p, r.at, path)
+            key = (p, r.at, path, t.guards)
             new = made.get(key)
             if new is None or new.uses < 0:
                 new = copy(graph, p, dict(zip(p.context, r.at, strict=True)), path)
@@ -71,7 +71,7 @@ def inline(graph: Graph) -> None:
         map_reads(graph, t, replaced.get)
     if extra:
         graph.tasks += extra
-        graph.tasks.sort(key=lambda t: t.order)
+        graph.moved = True
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
 
 

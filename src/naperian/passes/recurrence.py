@@ -19,7 +19,7 @@ def find_units(graph: Graph) -> None:
     """Mark the units, and put the tasks into an order in which producers come first (a unit's
     tasks stand together)."""
     steps = [t for t in graph.tasks if t.kind is Kind.STEP]
-    if not steps:
+    if not steps and not graph.moved:
         return
     extra: dict[Task, list[Task]] = {}
     for time in graph.conditions:
@@ -31,7 +31,7 @@ def find_units(graph: Graph) -> None:
                 mine.append(condition)
         for a, b in zip(mine, mine[1:] + mine[:1], strict=True):
             extra.setdefault(a, []).append(b)
-    component = _components(graph, extra)
+    component = _components(graph, extra) if steps else {t: k for k, t in enumerate(graph.tasks)}
     members: dict[int, list[Task]] = {}
     for t in graph.tasks:
         members.setdefault(component[t], []).append(t)
