@@ -1,0 +1,461 @@
+"""One function per thing to say about the text itself. Codes N01xx, each with a page
+`docs/errors/<code>.md`. A message is one sentence in the words of a Python user, with the fix.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from naperian.source import Diagnostic, Label, Span
+
+
+def _error(
+    code: str, message: str, span: Span, label: str = "",
+    *, others: tuple[Label, ...] = (), helps: tuple[str, ...] = (),
+) -> Diagnostic:
+    return Diagnostic(code, message, (Label(span, label), *others), (), helps)
+
+
+def _short(text: str) -> str:
+    """Text to quote in a sentence: one line, and not much of it."""
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+# ---------------------------------------------------------------- what is expected
+
+
+def unexpected(expected: str, found: str, span: Span, *helps: str) -> Diagnostic:
+    """N0101"""
+    return _error("N0101", f"expected {expected}, found {found}", span, "here", helps=helps)
+
+
+def missing_comma(span: Span) -> Diagnostic:
+    """N0131"""
+    return _error("N0131", "a `,` is missing between two items", span, "the next item starts here")
+
+
+def missing_type(found: str, span: Span) -> Diagnostic:
+    """N0124"""
+    return _error("N0124", f"after `->` comes the type of the result, not {found}", span,
+                  helps=("leave out `->` to have the type inferred",))
+
+
+# ---------------------------------------------------------------- brackets
+
+
+def unclosed(opener: Span) -> Diagnostic:
+    """N0102"""
+    return _error("N0102", f"this `{opener.text}` is never closed", opener, "opened here")
+
+
+def wrong_closer(closer: Span, opener: Span, due: str) -> Diagnostic:
+    """N0103"""
+    return _error("N0103", f"`{opener.text}` is closed by `{due}`, not by `{closer.text}`", closer,
+                  f"`{due}` is due here", others=(Label(opener, "opened here"),))
+
+
+def nothing_to_close(closer: Span) -> Diagnostic:
+    """N0103"""
+    return _error("N0103", f"there is no open bracket for this `{closer.text}` to close", closer)
+
+
+# ---------------------------------------------------------------- lines
+
+
+def indented(span: Span) -> Diagnostic:
+    """N0104"""
+    return _error(
+        "N0104", "this line is indented, but the line above opens no block", span, "too deep",
+        helps=("a line that goes on with the one above it must stand in parentheses",),
+    )
+
+
+def dedent(span: Span, outer: int, inner: int) -> Diagnostic:
+    """N0105"""
+    width = span.end - span.start
+    return _error("N0105", f"this line is indented by {width}, as no block above it is", span,
+                  f"the blocks here are indented by {outer} and {inner}")
+
+
+def missing_block(span: Span, header: str) -> Diagnostic:
+    """N0106"""
+    return _error("N0106", f"the block of this `{header}` is missing", span, "opens a block",
+                  helps=("the lines of a block are indented, by four spaces",))
+
+
+def missing_value(span: Span) -> Diagnostic:
+    """N0106"""
+    return _error("N0106", f"nothing follows this `{span.text}`", span,
+                  helps=("the value stands on the same line, or indented on the next",))
+
+
+def tabs(span: Span, lines: int) -> Diagnostic:
+    """N0107"""
+    more = f" here and on {lines - 1} more line{'s' * (lines > 2)}" if lines > 1 else " here"
+    return _error("N0107", f"lines are indented by spaces, and there is a tab{more}", span, "a tab",
+                  helps=("replace every tab by four spaces",))
+
+
+def missing_colon(span: Span, header: str) -> Diagnostic:
+    """N0109"""
+    return _error("N0109", f"a `:` is missing after this `{header}`", span, "`:` goes here")
+
+
+def missing_body(span: Span, name: str) -> Diagnostic:
+    """N0109"""
+    return _error("N0109", f"`{name}` has no body", span, "`=` or `:` goes here",
+                  helps=("a body is `= expression`, or `:` and an indented block",))
+
+
+def misplaced_return(span: Span) -> Diagnostic:
+    """N0110"""
+    return _error("N0110", "`return` stands only on the last line of a function", span, "too early",
+                  helps=("a choice is `a if c else b`, or `if c:` with an `else:`",))
+
+
+def return_outside(span: Span) -> Diagnostic:
+    """N0110"""
+    return _error("N0110", "there is no function for this `return` to end", span)
+
+
+# ---------------------------------------------------------------- words and characters
+
+
+def unterminated(span: Span, quote: str) -> Diagnostic:
+    """N0111"""
+    return _error("N0111", "this string has no end", span, f"`{quote}` is missing")
+
+
+def single_quotes(span: Span) -> Diagnostic:
+    """N0111"""
+    return _error("N0111", 'a string stands between `"` and `"`', span,
+                  helps=(f'write `"{_short(span.text[1:-1])}"`',))
+
+
+def escape(span: Span) -> Diagnostic:
+    """N0132"""
+    return _error("N0132", f"`{span.text}` is not a character that can be written with `\\`", span,
+                  helps=(f"for a backslash itself, write `\\{span.text}`",))
+
+
+def number(span: Span) -> Diagnostic:
+    """N0112"""
+    text = span.text
+    return _error("N0112", f"`{_short(text)}` is not a number", span, _number_mistake(text),
+                  helps=_mended(text))
+
+
+def _number_mistake(text: str) -> str:
+    low = text.lower()
+    if text.endswith("."):
+        return "digits are missing after the point"
+    if text.startswith("."):
+        return "a digit is missing before the point"
+    if low.startswith("0o"):
+        return "there are no octal numbers"
+    if "__" in text or text.endswith("_"):
+        return "`_` stands singly, between digits"
+    if text.endswith(("j", "J")) and text[:-1].replace(".", "", 1).isdigit():
+        return "there are no imaginary numbers"
+    return ""
+
+
+def _mended(text: str) -> tuple[str, ...]:
+    low = text.lower()
+    if low.startswith(("0x", "0b")):
+        digits = set("0123456789abcdef" if low[1] == "x" else "01")
+        return (f"write `{low}`",) if text != low and set(low[2:]) <= digits else ()
+    if low.startswith("0o") and low[2:] and set(low[2:]) <= set("01234567") and len(low) < 20:
+        return (f"write `{int(low, 8)}`",)
+    if low.endswith("j"):
+        return ()
+    parts = low.replace("_", "").split(".")
+    if len(parts) == 2 and parts[1].startswith("e"):
+        parts[1] = "0" + parts[1]
+    mended = ".".join(p or "0" for p in parts)
+    bare = mended.replace(".", "").replace("e", "", 1)
+    if len(parts) <= 2 and bare.isdecimal() and mended[-1] != "e":
+        return (f"write `{mended}`",)
+    unit = text.lstrip("0123456789")
+    if unit != text and unit.isidentifier() and unit.isascii() and not unit.startswith("_"):
+        return (f"for the product, write `{text.removesuffix(unit)} * {unit}`",)
+    return ()
+
+
+def too_long_number(span: Span) -> Diagnostic:
+    """N0112"""
+    return _error("N0112", "this number is larger than any that can be represented", span)
+
+
+def numbered_field(span: Span) -> Diagnostic:
+    """N0112"""
+    return _error("N0112", f"`{_short(span.text)}` is not the name of a field", span,
+                  helps=("take a tuple apart by `(a, b) = …`",))
+
+
+_LOOKALIKES = {
+    "“": '"', "”": '"', "„": '"', "‘": '"', "’": '"', "−": "-", "–": "-", "—": "-", "×": "*",
+    "·": "*", "÷": "/", "≤": "<=", "≥": ">=", "≠": "!=", "→": "->", "⇒": "=>", "…": "..",
+    "，": ",", "：": ":", "（": "(", "）": ")", "∧": "and", "∨": "or", "¬": "not",
+}
+_NAMED = {
+    "\\": "no `\\` is needed where a line ends inside parentheses",
+    ";": "write each statement on a line of its own",
+    "$": "names are made of letters, digits and `_`",
+    "'": 'a string stands between `"` and `"`',
+    "`": 'a string stands between `"` and `"`',
+}
+
+
+def character(span: Span) -> Diagnostic:
+    """N0113; N0121 for `!`, N0128 for what is no text at all"""
+    c = span.text
+    if c == "!":
+        return operator(span, "not")
+    if c == "\0" or "\ud800" <= c[0] <= "\udfff":
+        what = "a NUL byte" if c == "\0" else "half of a surrogate pair"
+        return _error("N0128", f"this is not a text: it contains {what}", span)
+    if c[0].isalpha() or (len(c) > 1 and c.isidentifier()):
+        helps = ("names are made of the letters a to z, digits and `_`",)
+        return _error("N0113", f"`{_short(c)}` is not a name", span, helps=helps)
+    name = unicodedata.name(c, "")
+    shown = f"`{c}`" if c.isprintable() and not c.isspace() else f"U+{ord(c):04X}"
+    known = f" ({name.lower()})" if name and not c.isascii() else ""
+    helps = (f"write `{_LOOKALIKES[c]}`",) if c in _LOOKALIKES else ()
+    helps = (_NAMED[c],) if c in _NAMED else helps
+    return _error("N0113", f"the character {shown}{known} has no meaning here", span, helps=helps)
+
+
+def operator(span: Span, word: str) -> Diagnostic:
+    """N0121"""
+    return _error("N0121", f"`{span.text}` is written `{word}`", span, helps=(f"write `{word}`",))
+
+
+def keyword(span: Span, role: str) -> Diagnostic:
+    """N0118"""
+    return _error("N0118", f"`{span.text}` is a keyword, so it cannot be {role}", span,
+                  helps=(f"another name, say `{span.text}_`",))
+
+
+# ---------------------------------------------------------------- expressions
+
+
+def equals(span: Span) -> Diagnostic:
+    """N0108"""
+    return _error("N0108", "`=` gives a name to a value; a comparison is `==`", span,
+                  helps=("write `==`",))
+
+
+def slice_colon(span: Span, mended: str) -> Diagnostic:
+    """N0114"""
+    return _error("N0114", "a slice is a range, written with `..`", span, "not `:`",
+                  helps=(f"write `{mended}`",))
+
+
+def slice_step(span: Span) -> Diagnostic:
+    """N0114"""
+    return _error("N0114", "a slice has no step", span,
+                  helps=("every second element of `x` is `[x[2 * i] for i in Fin(h)]`,"
+                         " and backwards is `reverse(x)`",))
+
+
+def lambda_colon(span: Span, found: str) -> Diagnostic:
+    """N0117"""
+    return _error("N0117", f"a `lambda` has a `:` before its body, not {found}", span,
+                  helps=("write `lambda x: e`",))
+
+
+def lambda_in_header(span: Span) -> Diagnostic:
+    """N0117"""
+    return _error("N0117", "a `lambda` before the `:` of a block stands in parentheses", span,
+                  helps=("write `(lambda x: e)`",))
+
+
+def arrow_function(span: Span) -> Diagnostic:
+    """N0117"""
+    return _error("N0117", f"`{span.text}` stands only in types; a function is a `lambda`", span,
+                  helps=("write `lambda x: e`",))
+
+
+def block_inside(span: Span) -> Diagnostic:
+    """N0119"""
+    return _error(
+        "N0119", f"this `{span.text}` begins a block, and blocks cannot stand in expressions", span,
+        helps=(
+            {"if": "the expression is `a if c else b`", "for": "the expression is `[e for i]`"}.get(
+                span.text, "give the value of the block a name, on a line of its own"),
+        ),
+    )
+
+
+def no_operator(span: Span) -> Diagnostic:
+    """N0122"""
+    text = span.text
+    if text in ("++", "--"):
+        return _error("N0122", f"there is no operator `{text}`", span,
+                      helps=("arrays are joined by `[*a, *b]`, and one is added by `+= 1`",))
+    sign = text[:-1]
+    return _error("N0122", f"there is no `{text}`: only `+=` adds to what is there", span,
+                  helps=(f"write `x = x {sign} e`, or `x := x {sign} e` if `x` is a `state`",))
+
+
+def walrus(span: Span) -> Diagnostic:
+    """N0123"""
+    return _error("N0123", "`:=` stores into a reference, which is a statement by itself", span,
+                  helps=("give the value a name on the line before",))
+
+
+def membership(span: Span) -> Diagnostic:
+    """N0133"""
+    return _error("N0133", "`in` stands only after the name that a `for` binds", span,
+                  helps=("whether `x` is among the elements of `xs` is `any(y == x for y in xs)`",))
+
+
+def two_ends(span: Span) -> Diagnostic:
+    """N0134"""
+    return _error("N0134", "a range has two ends, so it cannot be the end of a range", span)
+
+
+def bare_tuple(span: Span, text: str) -> Diagnostic:
+    """N0135"""
+    helps = (f"write `({_short(text)})`",)
+    return _error("N0135", "a tuple stands in parentheses", span, helps=helps)
+
+
+def braces(span: Span) -> Diagnostic:
+    """N0136"""
+    return _error("N0136", "there are no dictionaries and no sets", span,
+                  helps=("a table is `[…]`, and a value with named fields is a `struct`",))
+
+
+def generator_alone(span: Span) -> Diagnostic:
+    """N0137"""
+    return _error("N0137", "`e for i` must be the only argument of a call", span,
+                  helps=("among other arguments, write `[e for i]`",))
+
+
+def generator_in_parentheses(span: Span) -> Diagnostic:
+    """N0137"""
+    return _error("N0137", "`e for i` stands in brackets, or is the argument of a call", span,
+                  helps=("a table is `[e for i]`",))
+
+
+def format_part(span: Span, what: str) -> Diagnostic:
+    """N0138"""
+    return _error("N0138", f"in an f-string, {what}", span,
+                  helps=("between `{` and `}` stands an expression; a brace itself is doubled",))
+
+
+# ---------------------------------------------------------------- statements
+
+
+def else_if(span: Span) -> Diagnostic:
+    """N0120"""
+    return _error("N0120", "`else if` is written `elif`", span, helps=("write `elif`",))
+
+
+def while_loop(span: Span) -> Diagnostic:
+    """N0116"""
+    return _error(
+        "N0116", "`while` is a part of `loop`, which names what changes from round to round", span,
+        helps=("write `loop x = x0 while c:`; the block's value is the next `x`",),
+    )
+
+
+_INSTEAD = {
+    "class": "a value with named fields is a `struct`",
+    "try": "a computation that may fail is `with except:`",
+    "except": "a computation that may fail is `with except:`",
+    "finally": "a computation that may fail is `with except:`",
+    "raise": "inside `with except:`, `throw()` gives up; `assert c, \"why\"` stops the run",
+    "print": "write `print(…)`",
+    "del": "a name is known to the end of its block",
+    "global": "a function gets what it uses as arguments",
+    "nonlocal": "a function gets what it uses as arguments",
+    "yield": "a table of values is `[e for i]`",
+    "async": "whatever may run in parallel does",
+    "await": "whatever may run in parallel does",
+    "let": "write `x = e`",
+    "var": "write `x = e`",
+    "const": "write `x = e`",
+    "val": "write `x = e`",
+    "fn": "write `def`",
+    "fun": "write `def`",
+    "func": "write `def`",
+    "function": "write `def`",
+    "type": "a record is a `struct`, a choice an `enum`",
+    "@": "a function is transformed by applying: `g = grad(f)`",
+}
+FOREIGN = frozenset(_INSTEAD)
+
+
+def foreign(span: Span) -> Diagnostic:
+    """N0115"""
+    word = span.text
+    return _error("N0115", f"there is no `{word}` statement", span, helps=(_INSTEAD[word],))
+
+
+def binder_colon(span: Span, name: str, domain: str) -> Diagnostic:
+    """N0125"""
+    return _error("N0125", "the range of an index comes after `in`, not after `:`", span,
+                  helps=(f"write `for {_short(name)} in {_short(domain)}`",))
+
+
+def not_a_pattern(span: Span, what: str, *helps: str) -> Diagnostic:
+    """N0130"""
+    shown = _short(span.text)
+    return _error("N0130", f"`{shown}` cannot stand left of `=`", span, what, helps=helps)
+
+
+def no_pattern(found: str, span: Span) -> Diagnostic:
+    """N0130"""
+    return _error("N0130", f"expected a name or a pattern, found {found}", span, "here")
+
+
+def both_outside_case(span: Span) -> Diagnostic:
+    """N0130"""
+    return _error("N0130", "`&` joins patterns only in a `case`", span)
+
+
+def block_after_equals(span: Span) -> Diagnostic:
+    """N0140"""
+    return _error("N0140", "after `=` comes one expression, and here come several lines", span,
+                  "a block comes after `:`", helps=("write `:` instead of `=`",))
+
+
+def stray(span: Span, where: str) -> Diagnostic:
+    """N0139"""
+    return _error("N0139", f"this `{span.text}` stands alone: it belongs {where}", span)
+
+
+# ---------------------------------------------------------------- limits and files
+
+
+def too_deep(span: Span, limit: int) -> Diagnostic:
+    """N0126"""
+    return _error("N0126", f"this is nested more than {limit} levels deep", span, "here",
+                  helps=("give the inner parts names, on lines of their own",))
+
+
+def unreadable(path: str, why: str) -> Diagnostic:
+    """N0127"""
+    return Diagnostic("N0127", f"`{path}` cannot be read: {why}")
+
+
+def not_utf8(path: str, offset: int, line: int, byte: int) -> Diagnostic:
+    """N0128"""
+    return Diagnostic(
+        "N0128",
+        f"`{path}` is not UTF-8 text: byte {offset}, on line {line}, is 0x{byte:02x}",
+        helps=("save it as UTF-8",),
+    )
+
+
+def too_large(name: str, size: int, limit: int) -> Diagnostic:
+    """N0129"""
+    return Diagnostic(
+        "N0129",
+        f"`{name}` is {size / 1e6:.1f} MB, and a source file has at most {limit / 1e6:g} MB",
+        helps=("data belongs in arrays that are passed to a function",),
+    )
