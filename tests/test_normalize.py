@@ -636,9 +636,9 @@ def test_time_grows_with_the_program() -> None:
         m_ = module(lines(count))
         best = np.inf
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             normalize(m_, "lines", Substitution({}, {N: Fin(size(K))}, {}))
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     assert seconds(2000) < 25 * seconds(200)

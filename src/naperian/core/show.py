@@ -89,16 +89,17 @@ class _Show:
 
     def __init__(self) -> None:
         self.names: dict[Var, str] = {}
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}  # with the number last tried for it
 
     def name(self, v: Var) -> str:
         """The variable's own name, with a number if another one has it."""
         if v not in self.names:
-            text, k = v.name, 1
+            text, k = v.name, self.taken.get(v.name, 1)
             while text in self.taken:
                 k += 1
                 text = f"{v.name}{k}"
-            self.taken.add(text)
+            self.taken[v.name] = k
+            self.taken.setdefault(text, 1)
             self.names[v] = text
         return self.names[v]
 

@@ -7,12 +7,12 @@ table too, and so do the data that a table of functions closes over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from naperian.broken import Broken
 from naperian.core.syntax import At, Const, Expr, For, If, Literal, Number, Op, Pack, Ref
-from naperian.core.walk import everything, size_variables
+from naperian.core.walk import everything, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.leaves import leaves, rebuild
 from naperian.names import Lit, Var
@@ -224,49 +224,73 @@ def _fission(w: Work, scope: Scope, i: Var, s: Set) -> list[Bound]:
         match st:
             case Bound(var, value, t, work, fails):
                 if work:
-                    body = block(_needed(names, value), value)
+                    needed: list[Bound | Guard] = [*_needed(names, _variables(value))]
+                    body = block(needed, value)
                     table = w.bind(For(i, s, body), Table(s, t), var.name, fails)
                     assert isinstance(table, Leaf)
                     value = At(table.expr, Ref(i), s)
                 names[var] = Bound(var, value, t, work=False)
             case Guard(condition):
-                needed = [*_needed(names, condition), st]
+                needed = [*_needed(names, _variables(condition)), st]
                 w.bind(For(i, s, block(needed, TRUE)), Table(s, BOOL), "checks", fails=True)
     return list(names.values())
 
 
-def _needed(names: dict[Var, Bound], value: Expr) -> list[Bound | Guard]:
-    """Those of the names that an expression mentions, and those they mention."""
-    wanted: set[Var] = set()
-    rest = [value]
+def _needed(names: dict[Var, Bound], mentioned: Iterable[Var]) -> list[Bound]:
+    """Those of the names that are mentioned, and those they mention, in their order."""
+    wanted: dict[Var, Bound] = {}
+    rest = list(mentioned)
     while rest:
-        for e in everything(rest.pop()):
-            found = [e.var] if isinstance(e, Ref) else []
-            for v in (*found, *size_variables(e)):
-                if v in names and v not in wanted:
-                    wanted.add(v)
-                    rest.append(names[v].value)
-    return [b for v, b in names.items() if v in wanted]
+        v = rest.pop()
+        if v in names and v not in wanted:
+            wanted[v] = names[v]
+            rest.extend(_variables(names[v].value))
+    return sorted(wanted.values(), key=lambda b: b.var.id)
+
+
+def _variables(e: Expr) -> Iterator[Var]:
+    """The variables of an expression, bound ones too."""
+    for x in everything(e):
+        if isinstance(x, Ref):
+            yield x.var
+        yield from size_variables(x)
+
+
+def _mentioned(m: Meaning) -> Iterator[Var]:
+    """The variables of data."""
+    match m:
+        case Leaf(e, t):
+            yield from _variables(e)
+            yield from of_type(t)
+        case Parts(items) | Items(_, items):
+            for x in items:
+                yield from _mentioned(x)
+        case View(s, _, names, cell):
+            yield from of_type(Index(s))
+            for b in names:
+                yield from _variables(b.value)
+            yield from _mentioned(cell)
+        case Fun() | Chosen():
+            raise Broken("a function is used as data")
 
 
 def distributed(m: View) -> Meaning:
-    """A view with tuples outside; one that is all of another table is that table."""
-    match m.cell:
-        case Parts(items):
-            return Parts(tuple(distributed(View(m.set, m.var, m.names, x)) for x in items))
+    """A view with tuples outside, each with the names it needs; one that is all of another table
+    is that table."""
+    if isinstance(m.cell, Parts):
+        cells = m.cell.items
+        return Parts(tuple(distributed(View(m.set, m.var, m.names, x)) for x in cells))
+    if has_function(m.cell):
+        return m
+    names = {b.var: b for b in m.names}
+    cell = m.cell
+    while isinstance(cell, Leaf) and isinstance(cell.expr, Ref) and cell.expr.var in names:
+        cell = Leaf(names[cell.expr.var].value, cell.type)
+    match cell:
         case Leaf(At(table, Ref(var), s), t) if var == m.var and s == m.set:
-            mine = {m.var, *(b.var for b in m.names)}
-            for e in everything(table):
-                if (isinstance(e, Ref) and e.var in mine) or mine & set(size_variables(e)):
-                    return m
-            return Leaf(table, Table(s, t))
-        case Leaf(Ref(var), t):
-            for b in m.names:
-                if b.var == var:
-                    return distributed(View(m.set, m.var, m.names, Leaf(b.value, t)))
-            return m
-        case _:
-            return m
+            if not any(v == m.var or v in names for v in _variables(table)):
+                return Leaf(table, Table(s, t))
+    return View(m.set, m.var, tuple(_needed(names, _mentioned(cell))), cell)
 
 
 def literal(w: Work, s: Set, items: list[Meaning], name: str) -> Meaning:
