@@ -257,9 +257,9 @@ class _Show:
             case Call(function, args):
                 return f"{self.inline(function, _CALL)}({self.all(args)})", _CALL
             case Use(name, at):
-                entries = [f"{self.name(v)} = {self.type(t)}" for v, t in at.types.items()]
-                entries += [f"{self.name(v)} = {self.set(s)}" for v, s in at.sets.items()]
-                entries += [f"{self.name(v)} = {self.size(n)}" for v, n in at.sizes.items()]
+                entries = [f"{v.name} = {self.type(t)}" for v, t in at.types.items()]
+                entries += [f"{v.name} = {self.set(s)}" for v, s in at.sets.items()]
+                entries += [f"{v.name} = {self.size(n)}" for v, n in at.sizes.items()]
                 return name + ("{" + ", ".join(entries) + "}" if entries else ""), _CALL
             case Let() | Check():
                 return self.chain(e), _LOOSE
