@@ -32,14 +32,16 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import expressions, indices, used, used_in
 from naperian.names import Var
+from naperian.passes.block import Block
 from naperian.passes.contract import contract
-from naperian.passes.emit import Block, Emitter, zero
+from naperian.passes.emit import Emitter
 from naperian.passes.fuse import fuse
-from naperian.passes.graph import build
 from naperian.passes.inline import inline
 from naperian.passes.order import order_loops
 from naperian.passes.recurrence import find_units
+from naperian.passes.statements import zero
 from naperian.passes.storage import check_plan, place
+from naperian.passes.tasks import build
 from naperian.sizes import Size
 
 
@@ -67,7 +69,7 @@ def schedule(program: ainf.Program) -> Program:
     block = Block()
     emitter.block(items, block)
     body = _escape(block.statements())
-    notes = tuple(dict.fromkeys(emitter.notes))
+    notes = tuple(dict.fromkeys(emitter.s.notes))
     return Program(
         program.name, program.sizes, (*buffers, *outs), body, program.failures, notes
     )
