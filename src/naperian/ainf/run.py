@@ -1,9 +1,9 @@
 """What an AiNF program means: an interpreter, demand driven, one value per binding and point.
 
-A value is computed when a result, a check or another value needs it, so guards need no
-attention of their own: `select` asks for one side only. Computations are generators that yield
-the value they need next to a loop in `_Machine.force`, so a chain of ten thousand steps of a
-delay is a long list and not a deep recursion.
+A value is computed when a result, a check or another value needs it: `select` asks for one side
+only, and a value is never asked for where its guards fail (that is `Broken`). Computations are
+generators that yield the value they need next to a loop in `_Machine.force`, so a chain of ten
+thousand steps of a delay is a long list and not a deep recursion.
 """
 
 from __future__ import annotations
@@ -50,10 +50,15 @@ class RunError(Exception):
         self.size = size
 
 
-def run(program: Program, sizes: Sequence[int], args: Sequence[Any]) -> list[Any]:
+def run(
+    program: Program, sizes: Sequence[int], args: Sequence[Any], everything: bool = False
+) -> list[Any]:
     """The results (NumPy scalars and arrays) for these sizes and arguments, which are NumPy
-    scalars and arrays of the parameters' dtypes. Every check is made first, in order."""
-    return _Machine(program, sizes, args).results()
+    scalars and arrays of the parameters' dtypes. Every check is made first, in order.
+
+    With `everything`, all bindings are computed wherever their guards hold, as compiled code may
+    do: that every one can be is a promise to the code generator."""
+    return _Machine(program, sizes, args).results(everything)
 
 
 class _Machine:
@@ -66,9 +71,9 @@ class _Machine:
         self.scattered: dict[Key, dict[tuple[int, ...], Any]] = {}
         self.rank = {i: k for k, i in enumerate(program.indices)}
 
-    def results(self) -> list[Any]:
+    def results(self, everything: bool) -> list[Any]:
         for b in self.program.bindings:
-            if stops(b.prim):
+            if stops(b.prim) or (everything and self.is_finite(b)):
                 self.force(self.test(b))
         out = []
         for r in self.program.results:
@@ -184,6 +189,15 @@ class _Machine:
             raise Broken(f"{var!r} is read but never bound")
         b = self.bindings[var]
         env = dict(zip(b.context, point, strict=True))
+        return self.guarded(b, env) if b.guards else self.prim(b, env)
+
+    def guarded(self, b: Binding, env: dict[Var, int]) -> Needs:
+        """A value under guards; elsewhere there is none, so nobody may ask for it."""
+        if not (yield from self.holds(b.guards, env)):
+            raise Broken(f"{b.var!r} is read at {tuple(env.values())}, where its guards fail")
+        return (yield from self.prim(b, env))
+
+    def prim(self, b: Binding, env: dict[Var, int]) -> Needs:
         match b.prim:
             case Op(name, args, code):
                 return self.op(b, name, args, code, env)
@@ -195,7 +209,7 @@ class _Machine:
                     return self.value(init, env)
                 return self.value(next, {**env, time: step - 1})
             case Check():
-                raise Broken(f"{var!r} is a check and has no value")
+                raise Broken(f"{b.var!r} is a check and has no value")
 
     def count(self, time: Var, env: dict[Var, int]) -> Needs:
         index = self.program.indices[time]
@@ -241,9 +255,8 @@ class _Machine:
         for entry in prim.entries:
             fixed = {i: env[i] for i, e in zip(b.context, entry.at, strict=True) if e == size(i)}
             if len(fixed) == len(b.context):
-                for here in (yield from self.domain(entry.over, env)):
-                    if (yield from self.holds(entry.guards, here)):
-                        total = combine(total, (yield from self.value(entry.value, here)))
+                for here in (yield from self.domain(entry.over, env, entry.guards)):
+                    total = combine(total, (yield from self.value(entry.value, here)))
             else:
                 key = (b.var, (prim.entries.index(entry), *fixed.values()))
                 if key not in self.scattered:
@@ -262,9 +275,7 @@ class _Machine:
             mentioned |= {*free(g.operand)}
         loops = tuple(i for i in b.context if i in mentioned and i not in fixed) + entry.over
         sums: dict[tuple[int, ...], Any] = {}
-        for here in (yield from self.domain(loops, fixed)):
-            if not (yield from self.holds(entry.guards, here)):
-                continue
+        for here in (yield from self.domain(loops, fixed, entry.guards)):
             value = yield from self.value(entry.value, here)
             point = []
             for e in entry.at:
@@ -278,23 +289,27 @@ class _Machine:
         (index,) = entry.over
         better = np.less if prim.monoid == "argmin" else np.greater
         chosen, best = 0, None
-        for here in (yield from self.domain(entry.over, env)):
-            if not (yield from self.holds(entry.guards, here)):
-                continue
+        for here in (yield from self.domain(entry.over, env, entry.guards)):
             value = yield from self.value(entry.value, here)
             if best is None or better(value, best) or (value != value and best == best):
                 chosen, best = here[index], value
         return np.int64(chosen)
 
+    def is_finite(self, b: Binding) -> bool:
+        """Whether a binding has values at all points of its context (a `while` loop's delay has
+        none after its last round)."""
+        return not (
+            isinstance(b.prim, Delay) and self.program.indices[b.prim.time].condition is not None
+        )
+
     def test(self, b: Binding) -> Needs:
-        """Make a check wherever its guards hold."""
-        for env in (yield from self.domain(b.context, {})):
-            if (yield from self.holds(b.guards, env)):
-                if isinstance(b.prim, Check):
-                    if not (yield from self.value(b.prim.condition, env)):
-                        raise RunError(b.prim.code)
-                else:
-                    yield from self.at(b.var, tuple(env[i] for i in b.context))
+        """Make a check (or compute a value) wherever the guards hold."""
+        for env in (yield from self.domain(b.context, {}, b.guards)):
+            if isinstance(b.prim, Check):
+                if not (yield from self.value(b.prim.condition, env)):
+                    raise RunError(b.prim.code)
+            else:
+                yield from self.at(b.var, tuple(env[i] for i in b.context))
         return None
 
     def holds(self, guards: tuple[Guard, ...], env: Env) -> Needs:
@@ -303,19 +318,35 @@ class _Machine:
                 return False
         return True
 
-    def domain(self, indices: tuple[Var, ...], env: Env) -> Needs:
-        """All points of these indices around `env`, the last index fastest."""
+    def domain(self, indices: tuple[Var, ...], env: Env, guards: tuple[Guard, ...] = ()) -> Needs:
+        """All points of these indices around `env` where the guards hold, the last index fastest.
+        A guard is asked as soon as its indices are known: the extents of others may need it."""
         points = [dict(env)]
-        for i in indices:
-            it = self.program.indices[i]
-            more = []
-            for p in points:
-                if it.condition is not None:
-                    n = yield from self.rounds(i, p)
-                elif it.extent is not None:
-                    n = yield from self.number(it.extent, p)
-                else:
-                    raise Broken(f"the index {i!r} has no end")
-                more += [{**p, i: k} for k in range(n)]
-            points = more
+        asked: set[int] = set()
+        for known in range(len(indices) + 1):
+            if known:
+                points = yield from self.along(indices[known - 1], points)
+            open_ = set(indices[known:])
+            now = [g for g in guards if id(g) not in asked and open_.isdisjoint(free(g.operand))]
+            asked.update(id(g) for g in now)
+            if now:
+                kept = []
+                for p in points:
+                    if (yield from self.holds(tuple(now), p)):
+                        kept.append(p)
+                points = kept
         return points
+
+    def along(self, i: Var, points: list[dict[Var, int]]) -> Needs:
+        """These points with each value of one more index."""
+        it = self.program.indices[i]
+        more = []
+        for p in points:
+            if it.condition is not None:
+                n = yield from self.rounds(i, p)
+            elif it.extent is not None:
+                n = yield from self.number(it.extent, p)
+            else:
+                raise Broken(f"the index {i!r} has no end")
+            more += [{**p, i: k} for k in range(n)]
+        return more
