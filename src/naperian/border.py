@@ -25,6 +25,7 @@ from naperian.signature import (
     Bind,
     Constant,
     Equal,
+    Given,
     Fault,
     Form,
     Instance,
@@ -362,6 +363,10 @@ class _Sizes:
             self.source[slot] = f"{self.sig.slots[slot]}={n}"
         for step in self.sig.plan:
             v = self.values[step.leaf]
+            if isinstance(step, Given):
+                self.known[step.slot] = int(v.array)
+                self.source[step.slot] = v.where
+                continue
             length = v.array.shape[step.axis]
             match step:
                 case Bind(_, axis, slot, factor, rest):

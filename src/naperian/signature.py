@@ -3,9 +3,9 @@
     signature ::= (parameter…) -> form, leaves, slots, plan
     form      ::= leaf number | (form, …)             a buffer, or a tuple of forms
     leaf      ::= dtype[size, …], bounds              one buffer: an array or a scalar
-    plan      ::= Bind | Search | Equal               how shapes give the size variables
+    plan      ::= Given | Bind | Search | Equal       how arguments give the size variables
 
-A *slot* is a size variable by number; sizes here are polynomials whose atoms are slots. A
+A *slot* is a size variable, or an integer parameter that sizes mention, by number; sizes here are polynomials whose atoms are slots. A
 parameter that is a tuple, or a table of tuples, is several leaves: a table of tuples is a tuple
 of tables. A leaf's dtype is known, or it is a *type slot* that each call fills.
 """
@@ -19,7 +19,18 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.names import Var
-from naperian.sizes import ONE, ZERO, Clamp, Quotient, Remainder, Size, atom, size, substitute
+from naperian.sizes import (
+    ONE,
+    ZERO,
+    Clamp,
+    Quotient,
+    Remainder,
+    Size,
+    atom,
+    size,
+    substitute,
+    variables,
+)
 from naperian.types import (
     F64,
     BoolSet,
@@ -42,6 +53,8 @@ from naperian.types import (
     UnitSet,
     cardinality,
     element,
+    set_variables,
+    sets_in,
     show_type,
 )
 
@@ -93,6 +106,14 @@ class TypeSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """slot = the value of a scalar argument."""
+
+    leaf: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """slot = (axis - rest) / factor, which must be a whole number >= 0."""
 
@@ -122,7 +143,7 @@ class Equal:
     size: Size
 
 
-Step: TypeAlias = Bind | Search | Equal
+Step: TypeAlias = Given | Bind | Search | Equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +192,15 @@ class Instance:
 
 def size_variables(definition: core.Definition) -> tuple[Var, ...]:
     """The variables that slots stand for, in order."""
-    return (*definition.sets, *definition.sizes)
+    return (*definition.sets, *definition.sizes, *_numbers_in_sizes(definition))
+
+
+def _numbers_in_sizes(definition: core.Definition) -> tuple[Var, ...]:
+    """The integer parameters that sizes mention: `k: Int` and `Fin(k)`."""
+    types = [*(p.type for p in definition.params), definition.result]
+    mentioned = {v for t in types for s in sets_in(t) for v in set_variables(s)}
+    mentioned |= {v for fact, _ in definition.facts for v in variables(fact)}
+    return tuple(p.var for p in definition.params if p.var in mentioned)
 
 
 def signature(definition: core.Definition) -> Signature:
@@ -200,7 +229,12 @@ def signature(definition: core.Definition) -> Signature:
         params = [Parameter(p.name, (), None) for p in definition.params]
         inputs = outputs = ()
     given = [numbers[v] for v in definition.implicit]
-    plan, missing = _plan(inputs, len(names), given)
+    scalars = [
+        Given(p.form, numbers[v])
+        for p, v in zip(params, (p.var for p in definition.params), strict=True)
+        if v in numbers and isinstance(p.form, int)
+    ]
+    plan, missing = _plan(inputs, len(names), given, scalars)
     return Signature(
         name=definition.name,
         type=_type_text(definition),
@@ -353,13 +387,13 @@ def _type_text(definition: core.Definition) -> str:
 
 
 def _plan(
-    leaves: tuple[Leaf, ...], count: int, given: list[int]
+    leaves: tuple[Leaf, ...], count: int, given: list[int], scalars: list[Given]
 ) -> tuple[tuple[Step, ...], list[int]]:
     """How the shapes give the slots, in order, and the slots they do not give.
 
     Plain axes bind first, in the order of the arguments, then axes that are linear in one slot,
     then any with one unknown slot; what is left must agree."""
-    known = set(given)
+    known = {*given, *(step.slot for step in scalars)}
     pending = [(k, a, s) for k, leaf in enumerate(leaves) for a, s in enumerate(leaf.shape)]
     binding: list[Step] = []
 
@@ -372,7 +406,7 @@ def _plan(
         known.add(step.slot)
         pending = [item for item in pending if item[:2] != (step.leaf, step.axis)]
     equal = (Equal(*item) for item in pending)
-    return (*binding, *equal), [k for k in range(count) if k not in known]
+    return (*scalars, *binding, *equal), [k for k in range(count) if k not in known]
 
 
 def _plain(leaf: int, axis: int, s: Size, known: set[int]) -> Bind | None:

@@ -57,7 +57,7 @@ from naperian.backends.entry_ir import (
 )
 from naperian.backends.kernel import Kernel, Library
 from naperian.dtypes import DType
-from naperian.signature import Bind, Equal, Instance, Leaf, Search
+from naperian.signature import Bind, Equal, Given, Instance, Leaf, Search
 from naperian.sizes import Size
 
 _SCALARS = {DType.F64: FLOAT, DType.F32: SINGLE, DType.I64: INT, DType.BOOL: BOOL}
@@ -88,7 +88,7 @@ def table(instance: Instance, kernel: Kernel) -> bytes | None:
                     words += [argument, axis, slot, *_poly(factor), *_poly(rest)]
                 case Equal(argument, axis, size):
                     words += [argument, axis, -1, *_poly(size)]
-                case Search():
+                case Search() | Given():
                     return None
         words.append(len(sig.facts))
         for size, _ in sig.facts:

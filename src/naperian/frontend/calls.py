@@ -96,6 +96,7 @@ def use_definition(
     given = _arrange(w, d, name, args or (), keywords or {}, span)
     typed: list[Typed] = []
     dependent = _dependent(d)
+    sizes: dict[Var, Size] = {}
     for k, a in enumerate(given):
         param = at.type(d.params[k].type)
         if a is None:
@@ -111,15 +112,18 @@ def use_definition(
             poly = typed[-1].poly
             if poly is None:
                 raise errors.local_size(f"the result of `{name}`", typed[-1].span.text, span)
-            sizes = dict(at.sizes)
             sizes[d.params[k].var] = poly
-            at = Substitution(at.types, at.sets, sizes)
+            at = Substitution(at.types, at.sets, {**at.sizes, **sizes})
+            typed[-1] = Typed(INT, _number(w, poly), typed[-1].span, poly)
     params = [at.type(p.type) for p in d.params]
     result = at.type(d.result)
     _facts(w, d, name, at, span)
 
     def call(cells: list[core.Expr]) -> core.Expr:
-        return core.Call(core.Use(d.name, solved()), tuple(cells))
+        chosen = solved()
+        fixed = {v: w.solver.zonk_size(p) for v, p in sizes.items()}
+        chosen = Substitution(chosen.types, chosen.sets, {**chosen.sizes, **fixed})
+        return core.Call(core.Use(d.name, chosen), tuple(cells))
 
     def text(texts: list[str]) -> str:
         return f"{name}({', '.join(texts)})"
@@ -129,6 +133,10 @@ def use_definition(
         tuple(p.name for p in d.params), (d.origin,) * len(params), signature(d), text,
     )
     return apply(w, callee, typed, span)
+
+
+def _number(w: Walk, poly: Size) -> Callable[[], core.Expr]:
+    return lambda: core.Number(w.solver.zonk_size(poly))
 
 
 def _constantly(e: core.Expr) -> Callable[[], core.Expr]:

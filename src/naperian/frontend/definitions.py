@@ -285,9 +285,9 @@ def _definition(
     )
     for v in generalised:
         u = solver.unknown[v]
-        type_params.append(
-            core.TypeParam(v, interface_name(u.dtypes) if u.dtypes is not None else None)
-        )
+        name_of = interface_name(u.dtypes) if u.dtypes is not None else None
+        precision = u.dtypes == FLOATS and v.name == "Float"
+        type_params.append(core.TypeParam(v, name_of, precision))
     set_vars, size_vars = list(sets.values()), list(sizes.values())
     for made in out_params:
         for own in sets_in(made.type):

@@ -112,12 +112,15 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
         case Variable(var, kind, _, poly, _):
             if poly is None and w.solver.head(kind) == INT:
                 poly = size(var)
-            return Typed(kind, lambda: core.Ref(var), e.span, poly)
+            exact = isinstance(w.solver.head(kind), Index)
+            return Typed(kind, lambda: core.Ref(var), e.span, poly, exact=exact)
         case SetName(own, _):
             count = cardinality(own)
-            return Typed(INT, lambda: core.Number(w.solver.zonk_size(count)), e.span, count)
+            return Typed(
+                INT, lambda: core.Number(w.solver.zonk_size(count)), e.span, count, exact=True
+            )
         case SizeName(var, _):
-            return Typed(INT, lambda: core.Number(size(var)), e.span, size(var))
+            return Typed(INT, lambda: core.Number(size(var)), e.span, size(var), exact=True)
         case TypeName(_, _):
             raise errors.not_a_set(e.name, "a type", e.span)
         case None:
@@ -197,7 +200,7 @@ def number(w: Walk, e: s.Number) -> Typed:
         return constant(w, e.value, t, e.span)
 
     poly = size(int(e.value)) if whole else None
-    return Typed(t, build, e.span, poly)
+    return Typed(t, build, e.span, poly, exact=whole)
 
 
 def constant(w: Walk, value: int | float, t: Type, span: Span) -> core.Expr:

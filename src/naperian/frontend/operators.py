@@ -99,8 +99,18 @@ def apply_primitive(
     result = apply(w, callee, args, span)
     result.poly = _poly(name, args)
     result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()
+    if result.poly is not None and poly_is_exact(args, result.poly):
+        poly = result.poly
+        result.exact = True
+        result.build = lambda: core.Number(w.solver.zonk_size(poly))
     result.condition = _condition(name, args)
     return result
+
+
+def poly_is_exact(args: list[Typed], poly: Size) -> bool:
+    """Whether arithmetic is on indices and sizes alone, so that it is the polynomial itself. Data
+    stay machine integers, which wrap around; literals alone stay literals of any type."""
+    return all(a.exact for a in args) and poly.constant is None
 
 
 def _poly(name: str, args: list[Typed]) -> Size | None:
@@ -226,8 +236,8 @@ def compare(w: Walk, e: s.Compare) -> Typed:
                 body = core.Let(v, t.build(), body)
             return body
 
-        return Typed(result.type, build, e.span, None, (), result.condition)
-    return Typed(result.type, result.build, e.span, None, (), result.condition)
+        return Typed(result.type, build, e.span, condition=result.condition)
+    return Typed(result.type, result.build, e.span, condition=result.condition)
 
 
 def _share(t: Typed, shared: list[tuple[Var, Typed]]) -> Typed:

@@ -30,6 +30,7 @@ class Typed:
     span: Span
     poly: Size | None = None
     lets: tuple[tuple[Var, Build], ...] = ()
+    exact: bool = False  # the polynomial has only indices, sizes and literals: it cannot overflow
     condition: Condition | None = None
 
 
