@@ -47,18 +47,23 @@ Guards = tuple[Guard, ...]
 class Builder:
     """The bindings so far, with what is needed to add another."""
 
-    def __init__(self, name: str, sizes: tuple[Var, ...], params: tuple[Param, ...]) -> None:
+    def __init__(self, name: str, sizes: tuple[Var, ...], params: tuple[Param, ...] = ()) -> None:
         self.name = name
         self.sizes = sizes
-        self.params = params
         self.indices: dict[Var, Index] = {}
         self.rank: dict[Var, int] = {}
         self.closures: dict[Var, frozenset[Var]] = {}
         self.bindings: list[Binding] = []
         self.contexts: dict[Var, tuple[Var, ...]] = {}
         self.guards: dict[Var, Guards] = {}
+        self.dtypes: dict[Var, DType] = {}
+        self.take(params)
+
+    def take(self, params: tuple[Param, ...]) -> None:
+        """The parameters."""
+        self.params = params
         self.shapes = {p.var: p.shape for p in params}
-        self.dtypes: dict[Var, DType] = {p.var: p.dtype for p in params}
+        self.dtypes |= {p.var: p.dtype for p in params}
 
     def program(self, results: Iterable[Result], failures: tuple[Failure, ...]) -> Program:
         return Program(

@@ -17,12 +17,9 @@ from dataclasses import replace
 
 from naperian import prims, types
 from naperian.ainf.syntax import (
-    Check,
     Delay,
     Failure,
-    Guard,
     Index,
-    Number,
     Op,
     Operand,
     Param,
@@ -31,38 +28,32 @@ from naperian.ainf.syntax import (
     Result,
     Trips,
 )
-from naperian.ainf.walk import Names, atoms, free, number, rewrite, size_of, variables
+from naperian.ainf.walk import free, number
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.facts import Facts
 from naperian.names import Lit, Var
-from naperian.passes.builder import Builder, Guards
+from naperian.passes.builder import Guards
 from naperian.passes.narrow import narrow, without_unused_indices
+from naperian.passes.place import Place
 from naperian.passes.values import (
     Items,
     Listed,
     Row,
-    Truth,
     Value,
     components,
     digits,
     element,
     extents,
     leaves,
-    number_of,
     ordinal,
     reshaped,
     row,
     substitute,
 )
-from naperian.sizes import ONE, ZERO, Atom, Clamp, Remainder, Size, atom, clamp, size
-from naperian.sizes import substitute as substitute_size
+from naperian.sizes import ZERO, Size, atom, size
 from naperian.source import Span
-from naperian.types import Fin, Range, Reverse, Set, Type
-
-_LOGIC = ("and", "or", "not")
-_ORDER = ("lt", "le", "gt", "ge", "eq", "ne")
+from naperian.types import Range, Set, Type
 
 
 def flatten(definition: core.Definition) -> Program:
@@ -70,29 +61,24 @@ def flatten(definition: core.Definition) -> Program:
     return _Flatten(definition).program()
 
 
-class _Flatten:
+class _Flatten(Place):
     def __init__(self, definition: core.Definition) -> None:
-        self.definition = definition
+        facts = tuple(f for f, _ in definition.facts)
         sizes = definition.sets + definition.sizes
-        self.facts = Facts(tuple(size(v) for v in sizes) + tuple(f for f, _ in definition.facts))
-        self.env: dict[Var, Value] = {}
-        self.scope: tuple[Var, ...] = ()
-        self.guards: Guards = ()
-        self.tests: dict[Var, tuple[str, tuple[Operand, ...]]] = {}
-        self.failures: dict[tuple[str, Span], int] = {}
+        super().__init__(definition.name, definition.origin, sizes, facts)
+        self.definition = definition
         # the shapes of parameters may mention scalar parameters: reads of those
         for p in definition.params:
             if not isinstance(p.type, types.Table):
                 self.env[p.var] = Read(p.var, ())
-        params = tuple(self.param(p) for p in definition.params)
-        self.b = Builder(definition.name, sizes, params)
+        self.b.take(tuple(self.param(p) for p in definition.params))
         for p in definition.params:
             self.env[p.var] = self.open_param(p)
 
     def program(self) -> Program:
         for fact, message in self.definition.facts:
             holds = self.op("ge", (number(self.size(fact)), Lit(0, DType.I64)), DType.BOOL)
-            self.check(holds, message, self.definition.origin)
+            self.check(holds, message, self.origin)
         value = self.tabulated(self.expr(self.definition.body))
         results = []
         for indices, leaf in leaves(value):
@@ -122,100 +108,12 @@ class _Flatten:
             if low != ZERO:
                 self.scope = at
                 holds = self.op("ge", (read, number(low)), DType.BOOL)
-                self.check(holds, f"an index in `{p.name}` is too small", self.definition.origin)
+                self.check(holds, f"an index in `{p.name}` is too small", self.origin)
                 self.scope = ()
         value: Value = read
         for s, indices in reversed(opened):
             value = Row(s, indices, value)
         return value
-
-    # sizes and sets, with the variables of core replaced
-
-    def size(self, s: Size) -> Size:
-        def replaced(a: Atom) -> Size | None:
-            return number_of(self.env[a]) if isinstance(a, Var) and a in self.env else None
-
-        return substitute_size(s, replaced)
-
-    def set(self, s: Set) -> Set:
-        match s:
-            case Fin(n):
-                return Fin(self.size(n))
-            case Range(low, high):
-                return Range(self.size(low), self.size(high))
-            case Reverse(inner):
-                return Reverse(self.set(inner))
-            case types.TupleSet(sets):
-                return types.TupleSet(tuple(self.set(x) for x in sets))
-            case _:
-                return s
-
-    def indices(self, s: Set, name: str) -> tuple[Var, ...]:
-        """Fresh indices for the components of a set."""
-        shape = extents(s)
-        if len(shape) == 1:
-            return (self.b.index(shape[0], name),)
-        return tuple(self.b.index(n, f"{name}{k}") for k, n in enumerate(shape))
-
-    def count(self, s: Set) -> Size:
-        """The number of elements, never negative."""
-        product = ONE
-        for n in extents(s):
-            product = product * (n if self.natural(n) else clamp(n, n + 1))
-        return product
-
-    def natural(self, s: Size) -> bool:
-        if all(c >= 0 and all(self.natural_atom(a) for a in m) for m, c in s.terms):
-            return True
-        return self.facts.proves(s)
-
-    def natural_atom(self, a: Atom) -> bool:
-        match a:
-            case Var() | Clamp() | Trips():
-                return True
-            case Remainder(_, below):
-                return self.natural(below)
-            case _:
-                return False
-
-    # making bindings
-
-    def op(
-        self, name: str, args: tuple[Operand, ...], dtype: DType, origin: Span | None = None
-    ) -> Read:
-        made = self.b.op(name, args, dtype, self.guards, origin or self.definition.origin)
-        if name in _LOGIC or name in _ORDER:
-            self.tests[made.var] = (name, args)
-        return made
-
-    def check(self, holds: Operand, message: str, origin: Span) -> None:
-        code = self.failure(message, origin)
-        context = self.b.order(self.b.closed(self.scope))
-        self.b.add(Check(holds, code), context, self.guards, DType.BOOL, origin, Var("check"))
-
-    def failure(self, message: str, origin: Span) -> int:
-        return self.failures.setdefault((message, origin), len(self.failures) + 1)
-
-    def operand(self, value: Value) -> Operand:
-        """A scalar as an operand."""
-        match value:
-            case Number(s):
-                read = s.single
-                if isinstance(read, Read) and self.b.dtype(read) is DType.I64:
-                    return read
-                return value
-            case Read() | Lit():
-                return value
-            case Truth(s):
-                k = s.constant
-                if k is not None:
-                    return Lit(bool(k), DType.BOOL)
-                single = s.single
-                if isinstance(single, Read) and self.b.dtype(single) is DType.BOOL:
-                    return single
-                return self.op("ne", (number(s), Lit(0, DType.I64)), DType.BOOL)
-            case _:
-                raise Broken("a table or tuple is used as a scalar")
 
     # expressions
 
@@ -374,27 +272,6 @@ class _Flatten:
         self.guards = outer
         return self.select(condition, yes, no, where, elsewhere)
 
-    def guard(self, condition: Operand, holds: bool) -> Iterator[Guard]:
-        """A condition as guards: conjunctions fall apart, comparisons of sizes state facts."""
-        name = ""
-        args: tuple[Operand, ...] = ()
-        if isinstance(condition, Read) and condition.var in self.tests:
-            name, args = self.tests[condition.var]
-            context = self.b.contexts[condition.var]
-            names: Names = dict(zip(context, condition.at, strict=True))
-            args = tuple(rewrite(a, names) for a in args)
-        if name == "not":
-            yield from self.guard(args[0], not holds)
-        elif (name, holds) in (("and", True), ("or", False)):
-            for a in args:
-                yield from self.guard(a, holds)
-        elif name in _ORDER and all(self.b.dtype(a) is DType.I64 for a in args):
-            facts = _facts(name, size_of(args[0]), size_of(args[1]), holds)
-            for fact in facts or (None,):
-                yield Guard(condition, holds, fact)
-        else:
-            yield Guard(condition, holds)
-
     def select(
         self, condition: Operand, yes: Value, no: Value, where: Guards, elsewhere: Guards
     ) -> Value:
@@ -416,28 +293,6 @@ class _Flatten:
         if chosen == other:
             return chosen
         return self.op("select", (condition, chosen, other), self.b.dtype(chosen))
-
-    def arm(self, value: Value, guards: Guards) -> Operand:
-        """A side of a choice as an operand that may be read on the other side, too: a read that
-        is in range only here becomes a guarded binding."""
-        operand = self.operand(value)
-        if all(self.in_range(a) for a in atoms(operand) if isinstance(a, Read)):
-            return operand
-        return self.b.op("copy", (operand,), self.b.dtype(operand), guards)
-
-    def in_range(self, r: Read) -> bool:
-        for e, n in zip(r.at, self.b.shape(r), strict=True):
-            i = e.single
-            if n is None or (isinstance(i, Var) and self.b.extent(i) == n):
-                continue
-            facts = self.facts
-            for v in variables(e):
-                limit = self.b.extent(v)
-                if limit is not None:
-                    facts = facts.and_(size(v), limit - 1 - size(v))
-            if not (facts.proves(e) and facts.proves(n - 1 - e)):
-                return False
-        return True
 
     # reductions and loops
 
@@ -575,23 +430,3 @@ def _dtype(t: Type) -> DType:
 def _free_guards(guards: Guards) -> Iterator[Var]:
     for g in guards:
         yield from free(g.operand)
-
-
-def _facts(name: str, a: Size, b: Size, holds: bool) -> tuple[Size, ...]:
-    """What is not negative when `a name b` is `holds`."""
-    match name if holds else _OPPOSITE[name]:
-        case "lt":
-            return (b - a - 1,)
-        case "le":
-            return (b - a,)
-        case "gt":
-            return (a - b - 1,)
-        case "ge":
-            return (a - b,)
-        case "eq":
-            return (a - b, b - a)
-        case _:
-            return ()
-
-
-_OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
