@@ -1,10 +1,10 @@
 """Imports point down, and all of them stand at the top of their file.
 
-    names dtypes source sizes facts types prims broken       nouns
+    names dtypes source sizes facts types leaves prims …     nouns
     surface core ainf loops                                  languages: know no other language
     frontend passes backends                                 verbs: know languages, not each other
-    signature border pipeline
-    api
+    pipeline                          signature → border     the compiler; the way to NumPy
+    program → api
     values session oracle → repl pages commands demo doctor → cli
 """
 
@@ -19,7 +19,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "naperian"
 FILES = sorted(SRC.rglob("*.py"))
 
-_NOUNS = {"names", "dtypes", "source", "sizes", "facts", "types", "prims", "broken"}
+_NOUNS = {"names", "dtypes", "source", "sizes", "facts", "types", "leaves", "prims", "broken"}
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}
 _BELOW_PIPELINE = _NOUNS | _LANGUAGES | _VERBS
@@ -29,22 +29,24 @@ _ABOVE = {"values", "session", "oracle"}
 MAY: dict[str, set[str]] = (
     {part: _NOUNS for part in _NOUNS}
     | {part: _NOUNS for part in _LANGUAGES}
-    | {part: _NOUNS | _LANGUAGES for part in _VERBS}
+    | {part: _NOUNS | _LANGUAGES for part in _VERBS - {"backends"}}
     | {
         "loops": _NOUNS | {"ainf"},  # `Failure`, which it hands on
+        "backends": _NOUNS | _LANGUAGES | {"signature"},  # what a native entry converts
         "pipeline": _BELOW_PIPELINE,
         "signature": _NOUNS | _LANGUAGES,
         "border": _NOUNS | {"signature"},
-        "api": _BELOW_PIPELINE | {"pipeline", "signature", "border"},
+        "program": _BELOW_PIPELINE | {"pipeline", "signature"},
+        "api": _BELOW_PIPELINE | {"pipeline", "signature", "border", "program"},
         "": {"api"},
         "values": set(),
-        "session": {"source", "surface"},
-        "oracle": _BELOW_PIPELINE | {"", "leaves", "pipeline", "session", "values"},
+        "session": {"border", "source", "surface"},
+        "oracle": _BELOW_PIPELINE | {"", "pipeline", "session", "values"},
         "cli": {"", "source"},
         "__main__": {"cli"},
     }
     | {
-        part: _BELOW_PIPELINE | _ABOVE | {"", "pipeline", "api", "cli", "pages", "repl"}
+        part: _BELOW_PIPELINE | _ABOVE | {"", "program", "cli", "pages"}
         for part in ("pages", "repl", "commands", "demo", "doctor")
     }
 )

@@ -12,7 +12,8 @@ import numpy as np
 
 import naperian as nap
 from naperian import cli, pages, values
-from naperian.session import RESULT, Session, source_of
+from naperian.program import source_of
+from naperian.session import RESULT, Session
 from naperian.source import CompileError
 
 

@@ -127,7 +127,7 @@ def measured(module: nap.Module, step: Step) -> Outcome:
 
 
 def grey_numpy(photo: Array) -> Array:
-    return photo @ np.array([0.299, 0.587, 0.114])
+    return np.asarray(photo @ np.array([0.299, 0.587, 0.114]))
 
 
 def blur_numpy(image: Array) -> Array:
@@ -146,7 +146,7 @@ def edges_numpy(image: Array) -> Array:
     for a, weight in enumerate((1.0, 2.0, 1.0)):
         dx += weight * (p[a : a + h, 2:] - p[a : a + h, :-2])
         dy += weight * (p[2:, a : a + w] - p[:-2, a : a + w])
-    return np.sqrt(dx**2 + dy**2)
+    return np.asarray(np.sqrt(dx**2 + dy**2))
 
 
 def histogram_numpy(levels: Array) -> Array:

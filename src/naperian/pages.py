@@ -9,7 +9,7 @@ the definition:
                         interpreter of every stage, which must agree
     error               the diagnostics of the program, as printed
     explain NAME        the definition with every lift written out
-    core | ainf | … NAME    the definition at a stage, one of `pipeline.STAGES`
+    core | ainf | … NAME    the definition at a stage, one of `nap.STAGES`
     python              `>>>` lines of Python, with `nap`, `np` and the program as `m`
     console             `$ nap …` lines and their output, run in an empty directory that holds the
                         program as `page.nap`; `…` in the output stands for anything
@@ -38,11 +38,12 @@ from typing import Any
 import numpy as np
 
 import naperian as nap
-from naperian import oracle, pipeline
+from naperian import oracle
 from naperian.session import Session, docstrings
 from naperian.source import CompileError, Source
 
 PAGE = "page.nap"
+_BUG = "internal error:"
 PROMPT, MORE, SHELL, ANYTHING = ">>> ", "... ", "$ ", "…"
 
 
@@ -132,44 +133,26 @@ def claims(page: str) -> list[Claim]:
     return found
 
 
-def examples(text: str) -> Iterator[tuple[str, bool]]:
-    """The parts of a block with prompts, and whether each is an input; what follows an input up
-    to a blank line or the next input is its output."""
-    entry: list[str] = []
-    rest: list[str] = []
-    for line in text.splitlines():
-        if line.startswith(PROMPT):
-            yield from _part(entry, True)
-            yield from _part(rest, False)
-            entry, rest = [line], []
-        elif line.startswith(MORE) and entry and not rest:
-            entry.append(line)
-        else:
-            yield from _part(entry, True)
-            entry = []
-            rest.append(line)
-    yield from _part(entry, True)
-    yield from _part(rest, False)
-
-
-def _part(lines: list[str], is_input: bool) -> Iterator[tuple[str, bool]]:
-    if lines:
-        yield "\n".join(lines), is_input
-
-
 def answered(text: str, answer: Callable[[str], str]) -> str:
-    """The block with the output of every input replaced by what `answer` gives for it."""
+    """The text with what `answer` gives for it below every input, in place of what stands there up
+    to a blank line or the next input."""
     out: list[str] = []
-    for part, is_input in examples(text):
-        if is_input:
-            out.append(part)
-            entry = "\n".join(line[len(PROMPT) :] for line in part.splitlines())
-            out.extend(line for line in answer(entry).splitlines() if line.strip())
-        else:
-            # keep the blank line that ends an output, and whatever prose follows it
-            lines = part.splitlines()
-            first = next((k for k, line in enumerate(lines) if not line.strip()), len(lines))
-            out.extend(lines[first:])
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        if not lines[at].startswith(PROMPT):
+            out.append(lines[at])
+            at += 1
+            continue
+        end = at + 1
+        while end < len(lines) and lines[end].startswith(MORE):
+            end += 1
+        out += lines[at:end]
+        entry = "\n".join(line[len(PROMPT) :] for line in lines[at:end])
+        out += [line for line in answer(entry).splitlines() if line.strip()]
+        at = end
+        while at < len(lines) and lines[at].strip() and not lines[at].startswith(PROMPT):
+            at += 1
     return "\n".join(out)
 
 
@@ -202,8 +185,10 @@ class Answers:
             return ""
         except CompileError as e:
             return str(draft.explained(e))
-        except (nap.RunError, oracle.Disagreement) as e:
-            return f"{type(e).__name__}: {e}"
+        except nap.RunError as e:
+            return draft.stopped(e)
+        except Exception as e:
+            return _our_bug(e)
 
 
 def _error(claim: Claim) -> str:
@@ -233,7 +218,7 @@ def _python(claim: Claim) -> str:
                 interactive = ast.Interactive(ast.parse(entry).body)
                 exec(compile(interactive, "<page>", "single"), scope)
             except Exception as e:
-                print("".join(traceback.format_exception_only(e)).strip())
+                print(f"{type(e).__name__}: {e}")
         return said.getvalue()
 
     with np.printoptions(precision=6, suppress=True):
@@ -272,7 +257,7 @@ STAGES: dict[str, Callable[[Claim], str]] = {
     "value": _value,
     "error": _error,
     "explain": _stage,
-    **{stage: _stage for stage in pipeline.STAGES},
+    **{stage: _stage for stage in nap.STAGES},
     "python": _python,
     "console": _console,
 }
@@ -286,13 +271,25 @@ def truth(claim: Claim) -> str:
     """What is true of the claim's program, in the claim's form."""
     try:
         said = STAGES[claim.stage](claim)
-    except (CompileError, KeyError) as e:
+    except CompileError as e:
         said = str(e)
+    except PageError:
+        raise
+    except Exception as e:
+        said = _our_bug(e)
     return said.rstrip("\n") + "\n" if said.strip() else ""
+
+
+def _our_bug(e: Exception) -> str:
+    """What stands in place of an answer when the compiler fails; it never holds."""
+    where = traceback.extract_tb(e.__traceback__)[-1]
+    return f"{_BUG} {type(e).__name__}: {e} ({Path(where.filename).name}:{where.lineno})"
 
 
 def holds(said: str, true: str) -> bool:
     """Whether what is said is true; `…` stands for anything."""
+    if _BUG in true:
+        return False
     if ANYTHING not in said:
         return said == true
     pattern = ".*?".join(re.escape(part) for part in said.split(ANYTHING))
@@ -309,10 +306,10 @@ def check(path: str, page: str) -> list[Difference]:
 
 
 def accept(page: str) -> str:
-    """The page with every claim made true."""
+    """The page with every claim made true that the compiler has an answer to."""
     for c in reversed(claims(page)):
         true = truth(c)
-        if not holds(c.block.text, true):
+        if not holds(c.block.text, true) and _BUG not in true:
             page = page[: c.block.start] + true + page[c.block.end :]
     return page
 

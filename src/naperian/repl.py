@@ -14,10 +14,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import naperian as nap
 from naperian import __version__, cli
-from naperian.session import RESULT, Draft, Session, source_of
+from naperian.program import source_of
+from naperian.session import RESULT, Draft, Session
 from naperian.source import CompileError, Source
 from naperian.surface.lex import KEYWORDS
 from naperian.surface.parse import parse_entry
@@ -56,10 +58,8 @@ class Repl:
                 cli.say("interrupted")
             except CompileError as e:
                 cli.report(e.diagnostics)
-            except cli.UsageError as e:
+            except Told as e:
                 cli.say(str(e))
-            except nap.RunError as e:
-                cli.say(f"{type(e).__name__}: {e}")
             except _Quit:
                 return
             except Exception as e:
@@ -88,7 +88,7 @@ class Repl:
         word, _, rest = entry[1:].partition(" ")
         candidates = [c for c in COMMANDS if c.startswith(word)] if word else []
         if word not in COMMANDS and len(candidates) != 1:
-            raise cli.UsageError(f"`:{word}` is no command; `:help` lists them")
+            raise Told(f"`:{word}` is no command; `:help` lists them")
         COMMANDS[word if word in COMMANDS else candidates[0]][2](self, rest.strip())
 
     def compiled(self, entry: str) -> tuple[nap.Module, Draft]:
@@ -107,7 +107,7 @@ class Repl:
             for name in sorted(draft.names & set(module.names)):
                 print(f"{name} : {module[name].type}")
             return
-        value = module[RESULT]()
+        value = called(module[RESULT], draft)
         if not (isinstance(value, tuple) and not value):
             print(show(value))
 
@@ -126,9 +126,11 @@ class Repl:
 
     def time(self, expression: str) -> None:
         start = time.perf_counter()
-        module, _ = self.compiled(_given(expression))
+        module, draft = self.compiled(_given(expression))
+        if draft.names:
+            raise Told("a definition takes no time; give an expression")
         function = module[RESULT]
-        value = function()
+        value = called(function, draft)
         first = time.perf_counter() - start
         runs, spent = 0, 0.0
         while runs < 3 or (spent < 0.2 and runs < 10_000):
@@ -168,6 +170,18 @@ class Repl:
         return matching[number] if number < len(matching) else None
 
 
+def called(function: nap.Function, draft: Draft) -> Any:
+    """The value of `it`, or what stopped it in the user's own entry."""
+    try:
+        return function()
+    except nap.RunError as e:
+        raise Told(draft.stopped(e)) from None
+
+
+class Told(Exception):
+    """A sentence for the user instead of a result."""
+
+
 class _Quit(Exception):
     """`:quit`."""
 
@@ -184,7 +198,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Repl, str], None]]] = {
 
 def _given(text: str) -> str:
     if not text.strip():
-        raise cli.UsageError("what of? (see `:help`)")
+        raise Told("what of? (see `:help`)")
     return text.strip()
 
 

@@ -7,12 +7,14 @@ user typed, not in the whole text.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from naperian.border import RunError
 from naperian.source import CompileError, Diagnostic, Label, Source, Span
 from naperian.surface import syntax
-from naperian.surface.parse import parse, read_source
+from naperian.surface.parse import parse
 
 RESULT = "it"
 _LEAD = f"def {RESULT}() = "
@@ -45,6 +47,15 @@ class Draft:
     def explained(self, error: CompileError) -> CompileError:
         """The error with every place given in the entry it is in."""
         return CompileError(tuple(self._moved(d) for d in error.diagnostics))
+
+    def stopped(self, error: RunError) -> str:
+        """What a run that stopped says, with the place given in the entry it is in."""
+        place = re.fullmatch(rf"{_WHOLE}:(\d+):(\d+)", error.place)
+        if place is None:
+            return f"{type(error).__name__}: {error}"
+        start = self.source.line_starts[int(place[1]) - 1] + int(place[2]) - 1
+        own = self._place(Span(self.source, start, start))
+        return f"{type(error).__name__}: {str(error).replace(error.place, own.place)}"
 
     def _moved(self, d: Diagnostic) -> Diagnostic:
         return replace(d, labels=tuple(Label(self._place(x.span), x.text) for x in d.labels))
@@ -90,15 +101,6 @@ class Session:
     def after(self, draft: Draft) -> Session:
         """The session once a definition has been accepted."""
         return Session(draft.pieces) if draft.names else self
-
-
-def source_of(path: str) -> Source:
-    """The text of a file, or a CompileError that says why there is none."""
-    source, wrong = read_source(path)
-    if source is None:
-        assert wrong is not None
-        raise CompileError((wrong,))
-    return source
 
 
 def docstrings(source: Source) -> list[tuple[str, int]]:
