@@ -15,7 +15,7 @@ from naperian.names import Lit, Var
 from naperian.passes.block import Block, Guards
 from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Task, cost
 from naperian.passes.operands import Values
-from naperian.passes.split import Bounds, segments
+from naperian.passes.split import Bounds, end, segments
 from naperian.passes.statements import FALSE, Statements
 from naperian.passes.storage import Memory, Storage, tasks_in
 from naperian.sizes import ZERO, Clamp, Remainder, Size, size
@@ -133,18 +133,23 @@ class Emitter:
         if len(parts) > 1:
             why = "is cut where its guards and clamps change"
             self.s.notes.append(f"loop over `{n.var.name}` {why}")
+        low = ZERO
         for part in parts:
+            high = extent
+            if part.cut is not None:
+                cut = Var("cut")
+                where = loops.Number(end(part.cut, low, extent))
+                out.put(loops.Let(cut, DType.I64, where))
+                high = size(cut)
             self.v.bounds = above.opened(n.var, part.at_least, part.at_most)
             body = Block()
             self.loop_body(n, n.body, body)
             statements = body.statements()
             if statements:
-                here = order
-                if order is Order.PARALLEL and not part.main:
-                    here = Order.FREE
-                out.put(
-                    loops.Loop(n.var, part.low, part.high, statements, here, reductions, work)
-                )
+                edge = order is Order.PARALLEL and not part.main
+                here = Order.FREE if edge else order
+                out.put(loops.Loop(n.var, low, high, statements, here, reductions, work))
+            low = high
         self.v.bounds = above
         self.inside -= order is not Order.SERIAL
 

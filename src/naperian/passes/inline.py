@@ -28,6 +28,7 @@ from naperian.passes.graph import (
 from naperian.sizes import Size
 
 _LIGHT = 3  # a value: two loads and an addition
+_FREE = 8  # a value of indices alone, which a cut loop may decide
 _TOGETHER = 12  # all copies of a producer
 
 
@@ -83,6 +84,21 @@ def _candidate(p: Task) -> bool:
     return p.kind is Kind.COMPUTE and p.name != "checked"
 
 
+def _loads(graph: Graph, p: Task) -> bool:
+    """Whether a value needs memory: a parameter, or what is itself more than index arithmetic."""
+    work = [p]
+    for _ in range(_FREE):
+        if not work:
+            return False
+        q = work.pop()
+        if q.kind is not Kind.COMPUTE or q.home is not None:
+            return True
+        if any(isinstance(x, Read) and x.var in graph.params for x in q.args):
+            return True
+        work += [s.task for s in q.sites if s.task.context]
+    return True
+
+
 def _weight(t: Task, weights: dict[Task, int]) -> int:
     """What it takes to compute a value again: its operation, its loads, its light producers."""
     w = cost(t)
@@ -111,7 +127,7 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
     if own:
         if p.kind is Kind.FINAL or set(t.path[: len(names)]) == set(names):
             return False
-        return len(names) < len(t.path) and weight <= 2
+        return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _FREE)
     if p.kind is Kind.FINAL:
         return True
     if weight <= _LIGHT and weight * p.uses <= _TOGETHER:

@@ -78,11 +78,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part low … high-1 of a loop, with what is known of the variable in it. `main` is the part
-    where most iterations are."""
+    """A part of a loop, from where the one before ends to `cut` (None: to the end), with what is
+    known of the variable in it. `main` is the part where most iterations are."""
 
-    low: Size
-    high: Size
+    cut: Size | None
     at_least: tuple[Size, ...]
     at_most: tuple[Size, ...]
     main: bool
@@ -93,7 +92,7 @@ def segments(
 ) -> list[Segment]:
     """Cut 0 … extent-1 where the conditions (polynomials >= 0) on the loop's variable change. In
     the middle part all decided ones hold; constants cut near the start, others near the end."""
-    whole = Segment(ZERO, extent, (ZERO,), (extent - 1,), True)
+    whole = Segment(None, (ZERO,), (extent - 1,), True)
     if extent.constant is not None and extent.constant <= 16:
         return [whole]
     start = 0
@@ -124,16 +123,14 @@ def segments(
     )
     cuts += [e for e in ends if e not in near][: 2 - len(cuts)]
     out: list[Segment] = []
-    low = ZERO
     passed: tuple[Size, ...] = (ZERO,)
-    last = (extent - 1,)
     for k, cut in enumerate(cuts):
-        to = clamp(cut, extent + 1)
-        if k:
-            to = low + clamp(cut - low, extent - low + 1)
-        main = bool(start) == (k > 0)
-        out.append(Segment(low, to, passed, (*last, cut - 1), main))
+        out.append(Segment(cut, passed, (extent - 1, cut - 1), bool(start) == (k > 0)))
         passed += (cut,)
-        low = to
-    out.append(Segment(low, extent, passed, last, bool(start) and len(cuts) == 1))
+    out.append(Segment(None, passed, (extent - 1,), bool(start) and len(cuts) == 1))
     return out
+
+
+def end(cut: Size, low: Size, extent: Size) -> Size:
+    """Where a part from `low` that should end at `cut` does: in low … extent."""
+    return low + clamp(cut - low, extent - low + 1)
