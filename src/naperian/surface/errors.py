@@ -217,8 +217,8 @@ def character(span: Span) -> Diagnostic:
         what = "a NUL byte" if c == "\0" else "half of a surrogate pair"
         return _error("N0128", f"this is not a text: it contains {what}", span)
     if c[0].isalpha() or (len(c) > 1 and c.isidentifier()):
-        helps = ("names are made of the letters a to z, digits and `_`",)
-        return _error("N0113", f"`{_short(c)}` is not a name", span, helps=helps)
+        return _error("N0113", f"`{_short(c)}` is not a name", span,
+                      helps=("names are made of the letters a to z, digits and `_`",))
     name = unicodedata.name(c, "")
     shown = f"`{c}`" if c.isprintable() and not c.isspace() else f"U+{ord(c):04X}"
     known = f" ({name.lower()})" if name and not c.isascii() else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import isinf
+from textwrap import dedent
 
 from naperian.source import Source, Span
 from naperian.surface import errors
@@ -98,3 +99,9 @@ def characters(span: Span) -> str:
     if "\\" in text:
         text = _ESCAPE.sub(replaced, text)
     return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def cleaned(doc: str) -> str:
+    """A docstring without the indentation that all its lines but the first share."""
+    first, newline, more = doc.partition("\n")
+    return (first.lstrip() + newline + dedent(more)).strip()

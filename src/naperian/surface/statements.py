@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import dedent
 from typing import TypeVar
 
 from naperian.source import Diagnostic, Span
@@ -23,7 +22,7 @@ from naperian.surface.expressions import (
     type_,
 )
 from naperian.surface.lex import KEYWORDS
-from naperian.surface.literals import string
+from naperian.surface.literals import cleaned, string
 from naperian.surface.patterns import as_pattern, pattern
 
 T = TypeVar("T")
@@ -527,24 +526,23 @@ def _without_docstring(body: s.Block) -> tuple[str | None, s.Block]:
     match body.statements:
         case (s.ExprStmt(span, s.String(_, parts)), first, *_) if not span.text.startswith("f"):
             text = "".join(p for p in parts if isinstance(p, str))
-            return _cleaned(text), s.Block(first.span.to(body.span), body.statements[1:])
+            return cleaned(text), s.Block(first.span.to(body.span), body.statements[1:])
         case _:
             return None, body
 
 
 def docstring(c: Cursor) -> str | None:
     """A string on a line of its own, if it comes next."""
-    if c.kind != "STR" or c.ahead(1) != "NEWLINE":
+    if c.kind != "STR" or c.ahead(1) != "NEWLINE" or c.word.startswith("f"):
         return None
-    text = string(c)
-    c.pos += 1
-    return _cleaned(text)
-
-
-def _cleaned(text: str) -> str:
-    """Without the indentation that all lines but the first share."""
-    first, newline, rest_ = text.partition("\n")
-    return (first.lstrip() + newline + dedent(rest_)).strip()
+    after = c.pos + 2
+    try:
+        return cleaned(string(c))
+    except Wrong as wrong:
+        c.report(wrong.diagnostic)
+        return None
+    finally:
+        c.pos = after
 
 
 def comments_above(c: Cursor) -> str | None:
