@@ -26,10 +26,10 @@ _UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
 class Emitter:
     """Emits nests, and what they hold."""
 
-    def __init__(self, graph: Graph, storage: Storage) -> None:
-        self.v = Values(graph, storage)
+    def __init__(self, graph: Graph, storage: Storage, items: list[Item]) -> None:
+        self.v = Values(graph, storage, tasks_in(items))
         self.s = Statements(self.v)
-        self.inside = 0  # how many PARALLEL and FREE loops are open
+        self.inside = 0  # how many loops are open that are not over the time of a recurrence
 
     def block(self, items: list[Item], out: Block) -> None:
         for item in items:
@@ -128,7 +128,7 @@ class Emitter:
         self.s.notes.append(f"loop over `{n.var.name}`: {why}")
         above = self.v.bounds
         work = self.work(n.body)
-        self.inside += order is not Order.SERIAL
+        self.inside += not n.times
         parts = segments(extent, self.conditions(n, extent), n.var, self.inner_bounds(n, above))
         if len(parts) > 1:
             why = "is cut where its guards and clamps change"
@@ -151,7 +151,7 @@ class Emitter:
                 out.put(loops.Loop(n.var, low, high, statements, here, reductions, work))
             low = high
         self.v.bounds = above
-        self.inside -= order is not Order.SERIAL
+        self.inside -= not n.times
 
     def inner_bounds(self, n: Nest, above: Bounds) -> Bounds:
         """With the loops inside that have constant extents."""

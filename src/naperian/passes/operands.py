@@ -34,7 +34,7 @@ _TOTAL = 40  # an operation dearer than this is skipped where it is not needed
 class Values:
     """The values known as expressions, and what is known of loops and conditions."""
 
-    def __init__(self, graph: Graph, storage: Storage) -> None:
+    def __init__(self, graph: Graph, storage: Storage, tasks: list[Task]) -> None:
         self.graph = graph
         self.storage = storage
         self.values: dict[Task, Expr] = {}
@@ -43,13 +43,13 @@ class Values:
         self.rounds: dict[Var, Var] = {}
         self.bounds = Bounds()
         self.asserted: dict[Expr, bool] = {}
-        self.named = self._named()
+        self.named = self._named(tasks)
 
-    def _named(self) -> set[Task]:
+    def _named(self, tasks: list[Task]) -> set[Task]:
         """Values that must have a name: read in index expressions, several times, or elsewhere."""
         out: set[Task] = set()
         reader: dict[Task, Task] = {}
-        for t in self.graph.tasks:
+        for t in tasks:
             for s in t.sites:
                 q = s.task
                 if s.bound or q in reader or q.nests != t.nests:

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from naperian.ainf.syntax import Read
 from naperian.names import Var
 from naperian.passes.classes import Classes
-from naperian.passes.graph import Graph, Kind, Task
+from naperian.passes.graph import Graph, Kind, Task, operand_sizes, size_vars
 
 
 def find_units(graph: Graph) -> None:
@@ -61,6 +61,10 @@ def _share_outer(graph: Graph, unit: list[Task]) -> None:
             v = e.single
             if isinstance(v, Var) and v in t.path and time not in (i, v):
                 classes.union((s.task, i), (t, v))
+    for i in _asked(graph, time):  # what the condition depends on, all depend on
+        first, *others = [t for t in inside if i in t.path]
+        for t in others:
+            classes.union((first, i), (t, i))
     wanted: dict[tuple[Task, Var], Var] = {}
     for t in inside:
         if t.kind is not Kind.STEP:
@@ -79,6 +83,13 @@ def _share_outer(graph: Graph, unit: list[Task]) -> None:
         t.path = (*outer, time, *rest)
         if t.kind is Kind.STEP and t.cell is not None:
             t.cell.start.path = tuple(i for i in t.path if i in t.cell.start.context)
+
+
+def _asked(graph: Graph, time: Var) -> list[Var]:
+    """The indices that a loop's condition mentions, beside its time."""
+    c = graph.program.indices[time].condition
+    found = () if c is None else (v for e in operand_sizes(c) for v in size_vars(e))
+    return [i for i in dict.fromkeys(found) if i in graph.program.indices and i != time]
 
 
 def _components(graph: Graph, extra: dict[Task, list[Task]]) -> dict[Task, int]:

@@ -65,7 +65,7 @@ def schedule(program: ainf.Program) -> Program:
     items = fuse(graph)
     storage = place(graph, items)
     check_plan(graph, items)
-    emitter = Emitter(graph, storage)
+    emitter = Emitter(graph, storage, items)
     block = Block()
     emitter.block(items, block)
     body = _escape(block.statements())

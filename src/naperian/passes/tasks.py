@@ -32,6 +32,7 @@ from naperian.passes.graph import (
     rename_operand,
     rewrite_size,
     size_of,
+    size_reads,
     size_vars,
 )
 from naperian.sizes import Size, size
@@ -79,7 +80,7 @@ class _Builder:
             for t in tasks:
                 t.args = tuple(self.operand(x) for x in t.args)
                 t.at = tuple(self.size(e) for e in t.at)
-                t.guards = tuple(Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards)
+                t.guards = tuple(self.guard(g) for g in t.guards)
         self.tasks += self.late
         conditions: dict[Var, Task | None] = {}
         for i, index in p.indices.items():
@@ -238,6 +239,11 @@ class _Builder:
                 return Number(self.size(value))
             case Lit():
                 return x
+
+    def guard(self, g: Guard) -> Guard:
+        """A fact about computed numbers cannot cut a loop: it is dropped."""
+        plain = g.fact is not None and not any(True for _ in size_reads(g.fact))
+        return Guard(self.operand(g.operand), g.holds, g.fact if plain else None)
 
     def size(self, s: Size) -> Size:
         def atom(a: Read | Trips | Var) -> Size | None:
