@@ -27,6 +27,7 @@ def measure(threads: int, seconds: float, only: str) -> list[dict[str, Any]]:
     cpus = sorted(os.sched_getaffinity(0))[:threads]
     environment = os.environ | {
         "NAPERIAN_THREADS": str(threads),
+        "NAPERIAN_CACHE": "off",  # the first call is to show what compiling takes
         "OMP_NUM_THREADS": str(threads),
         "OPENBLAS_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),

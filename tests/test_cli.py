@@ -17,6 +17,7 @@ from naperian.source import Diagnostic, Label, Source, Span
 from naperian.values import show
 
 STATS = '''\
+"""Little functions of a list of numbers."""
 
 def mean(x: n=>Float) -> Float where n >= 1:
     """The arithmetic mean.
