@@ -78,11 +78,11 @@ class _Simplify:
                 self.open(i)
             self.context, self.guards = b.context, ()
             self.guards = self.live(b.guards)
-            if isinstance(b.prim, Delay):
+            if any(isinstance(g.operand, Lit) for g in self.guards):
+                self.never(b)
+            elif isinstance(b.prim, Delay):
                 slots.append((len(self.b.bindings), b.prim))
                 self.delay(b, b.prim)
-            elif any(isinstance(g.operand, Lit) for g in self.guards):
-                self.never(b)
             else:
                 self.binding(b)
         self.guards = ()
