@@ -14,11 +14,11 @@ from naperian.loops.syntax import Expr, Order
 from naperian.names import Lit, Var
 from naperian.passes.block import Block, Guards
 from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Task, cost
-from naperian.passes.operands import Values
+from naperian.passes.operands import Values, reads_memory
 from naperian.passes.split import Bounds, end, segments
 from naperian.passes.statements import FALSE, Statements
 from naperian.passes.storage import Memory, Storage, tasks_in
-from naperian.sizes import ZERO, Clamp, Remainder, Size, size
+from naperian.sizes import ZERO, Clamp, Remainder, Size, atom, size
 
 _UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
 
@@ -170,7 +170,7 @@ class Emitter:
         def look(t: Task, s: Size) -> None:
             for a in s.atoms():
                 match a:
-                    case Clamp(value, m) | Remainder(value, m):
+                    case Clamp(value, m) | Remainder(value, m) if not reads_memory(atom(a)):
                         v, divisor = self.v.size(t, value), self.v.size(t, m)
                         if isinstance(a, Clamp) or divisor == extent:  # not a flattened index
                             out.extend((v, divisor - 1 - v))

@@ -244,7 +244,7 @@ class Values:
             return ()
         a, b = t.args
         x, y = _number(a), _number(b)
-        if x is None or y is None:
+        if x is None or y is None or reads_memory(x) or reads_memory(y):
             return ()
         d = self.size(t, y) - self.size(t, x)  # b - a
         match t.name:
@@ -284,6 +284,11 @@ class Values:
         if q is None:
             return not x.at
         return len(q.nests) <= n.depth and q in self.values
+
+
+def reads_memory(s: Size) -> bool:
+    """Whether an index expression depends on more than loops and sizes."""
+    return any(True for _ in size_reads(s))
 
 
 def _number(x: Operand) -> Size | None:
