@@ -18,13 +18,13 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn, TextIO
 
 from naperian import __version__
+from naperian.node import node
 from naperian.source import CompileError, Diagnostic, render
 
 OK, WRONG, USAGE, BROKEN, INTERRUPTED = 0, 1, 2, 70, 130
@@ -34,7 +34,7 @@ class UsageError(Exception):
     """The command cannot be carried out as given; the message says what to do instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Argument:
     """One argument of a command, as argparse takes it."""
 
@@ -45,7 +45,7 @@ class Argument:
     flag: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Command:
     """A subcommand. `action` is `module:function`, called with the parsed options and giving the
     exit code; `needs` are modules of the extra `naperian[demo]`."""

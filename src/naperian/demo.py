@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from PIL import Image, UnidentifiedImageError
 
 import naperian as nap
 from naperian import cli
+from naperian.node import node
 from naperian.values import duration
 
 PROGRAM = Path(__file__).parent / "library" / "photo.nap"
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _RUNS = 7
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Step:
     """One definition of the program with its argument, and the same in NumPy."""
 
@@ -37,7 +37,7 @@ class Step:
     numpy: Callable[[Array], Array]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Outcome:
     """What a step gave, and how long compiling, running and NumPy took, in seconds."""
 
@@ -56,8 +56,9 @@ def run(options: argparse.Namespace) -> int:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise cli.UsageError(f"cannot make the directory {out}: {e.strerror}") from None
+    load = nap.load  # this imports the compiler, which is not to count as compiling
     start = time.perf_counter()
-    module = nap.load(str(PROGRAM))
+    module = load(PROGRAM)
     checked = time.perf_counter() - start
     outcomes = {}
     grey = np.asarray(module["grey"](photo))
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         Step("equalise", "histogram equalisation", levels, equalise_numpy),
     ]
     for step in steps:
-        outcomes[step.name] = measured(nap.load(str(PROGRAM)), step)
+        outcomes[step.name] = measured(load(PROGRAM), step)
     files = pictures(out, photo, outcomes)
     if options.json:
         cli.emit(
@@ -195,7 +196,7 @@ def plot(before: Array, after: Array) -> Figure:
     return figure
 
 
-def contact_sheet(images: list[Array], height: int = 180) -> Image.Image:
+def contact_sheet(images: list[Array], height: int = 150) -> Image.Image:
     """The pictures side by side."""
     small = []
     for image in images:
@@ -232,4 +233,5 @@ def tell(
             f"{duration(o.numpy):>10}{o.numpy / o.run:>10.1f}×   {o.difference:.2g}  ({step.does})"
         )
     print()
+    print("compile: what the first call took longer; code compiled before comes from the cache")
     print("wrote " + ", ".join(str(f) for f in files))

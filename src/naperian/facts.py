@@ -9,16 +9,16 @@ with `assert`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import ONE, Clamp, Monomial, Quotient, Remainder, Size, size
 
 _LIMIT = 400  # inequalities held at once before the search gives up (an honest "cannot prove")
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Facts:
     """Polynomials known to be at least 0. Immutable: a scope extends its parent's facts."""
 

@@ -31,7 +31,6 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ import numpy as np
 
 import naperian as nap
 from naperian import oracle
+from naperian.node import node
 from naperian.session import Session, docstrings
 from naperian.source import CompileError, Source
 
@@ -51,7 +51,7 @@ class PageError(Exception):
     """A page that cannot be read: an unknown kind of block, or a claim without a program."""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Block:
     """A fenced block: its info words, its text, where the text is and its line in the page."""
 
@@ -62,7 +62,7 @@ class Block:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Claim:
     """A block that says something about a program."""
 
@@ -72,7 +72,7 @@ class Claim:
     block: Block
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Difference:
     """A false claim: what the page says and what is true."""
 

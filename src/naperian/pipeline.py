@@ -12,7 +12,6 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -28,6 +27,7 @@ from naperian.frontend.resolve import Library, Read, module
 from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
+from naperian.node import node
 from naperian.passes.allocate import allocate
 from naperian.passes.cse import cse
 from naperian.passes.flatten import flatten
@@ -90,13 +90,13 @@ def front(
 # ---------------------------------------------------------------- one definition, lowered
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Step:
     """A pass with the language of its result."""
 
     name: str
     function: Callable[[Any], Any]
-    check: Callable[[Any], None]
+    check: Callable[[Any], object]
     show: Callable[[Any], str]
 
 

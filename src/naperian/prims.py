@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from naperian.dtypes import DType
+from naperian.node import node
 
 
 class Kind(Enum):
@@ -43,7 +43,7 @@ class Kind(Enum):
     SELECT = "choice"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Primitive:
     """A named scalar operation. `cost` is in additions, roughly, for the fuser."""
 

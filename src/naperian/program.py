@@ -14,7 +14,6 @@ import os
 import pickle
 import sys
 import threading
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +27,7 @@ from naperian.backends.llvm import VERSION
 from naperian.backends.target import host
 from naperian.core import syntax as core
 from naperian.dtypes import DType
+from naperian.node import node
 from naperian.signature import (
     Instance,
     Named,
@@ -59,7 +59,7 @@ def _compiler() -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Summary:
     """What the front end found out, as it is kept on disk. `imports` are the modules it read, with
     the hashes of their texts."""
@@ -70,7 +70,7 @@ class Summary:
     enums: dict[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Compiled:
     """An instance as it is kept on disk: its border, the name of its object code in the cache,
     the dtypes of the contraction kernels it calls, and the notes of its loops."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from naperian.border import RunError
+from naperian.node import node
 from naperian.source import CompileError, Diagnostic, Label, Source, Span
 from naperian.surface import syntax
 from naperian.surface.parse import parse
@@ -21,7 +22,7 @@ _LEAD = f"def {RESULT}() = "
 _WHOLE = "<session>"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Piece:
     """An entry: what it is called in messages, its text, the names it defines, and how much of the
     text the user did not write."""
@@ -75,7 +76,7 @@ class Draft:
         return span
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Session:
     """The accepted entries, in order."""
 

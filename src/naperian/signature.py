@@ -19,6 +19,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import (
     ONE,
     ZERO,
@@ -61,7 +62,7 @@ from naperian.types import (
 Form: TypeAlias = "int | tuple[Form, ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Leaf:
     """One buffer. Elements of an index type lie in low … high-1. `labels` names the axes that are
     an enum or `Bool`, `members` the enum an element is of."""
@@ -75,28 +76,28 @@ class Leaf:
     enum: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Constant:
     """A default that is written out."""
 
     value: bool | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Named:
     """A default that is the value of a parameterless definition."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Parameter:
     name: str
     form: Form
     default: Constant | Named | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class TypeSlot:
     """A scalar type that each call chooses. `precision` is what `Float` stands for."""
 
@@ -105,7 +106,7 @@ class TypeSlot:
     precision: bool
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Given:
     """slot = the value of a scalar argument."""
 
@@ -113,7 +114,7 @@ class Given:
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Bind:
     """slot = (axis - rest) / factor, which must be a whole number >= 0."""
 
@@ -124,7 +125,7 @@ class Bind:
     rest: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Search:
     """The smallest slot >= 0 for which `size`, which grows with it, is the axis."""
 
@@ -134,7 +135,7 @@ class Search:
     size: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Equal:
     """The axis is `size` (0 if that is negative: an empty range)."""
 
@@ -146,7 +147,7 @@ class Equal:
 Step: TypeAlias = Given | Bind | Search | Equal
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Signature:
     """`implicit` are the slots that no shape fixes: given by keyword. `facts` are sizes that must
     not be negative, with their text. `refusal` says why Python cannot call this, if it cannot."""
@@ -168,7 +169,7 @@ class Signature:
     refusal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Fault:
     """A way in which a run can fail: a message with `{value}` and `{size}`, and its place."""
 
@@ -176,7 +177,7 @@ class Fault:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Instance:
     """A signature at dtypes for its type slots, compiled: `order` are the slots the kernel takes,
     `faults` what its failure codes, from 1, mean."""

@@ -15,16 +15,16 @@ that is not negative (`facts.py` proves with these).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from naperian.names import Var
+from naperian.node import node
 
 Atom: TypeAlias = Hashable
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Size:
     """A polynomial; `terms` is sorted and has no zero coefficient, so equality is structural."""
 
@@ -125,7 +125,7 @@ class Size:
         return show(self)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Quotient:
     """⌊above / below⌋."""
 
@@ -133,7 +133,7 @@ class Quotient:
     below: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Remainder:
     """above - below·⌊above / below⌋."""
 
@@ -141,7 +141,7 @@ class Remainder:
     below: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Clamp:
     """The nearest of 0 … extent-1."""
 

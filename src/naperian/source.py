@@ -11,6 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from naperian.node import node
+
 
 @dataclass(frozen=True)
 class Source:
@@ -38,7 +40,7 @@ class Source:
         return self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Span:
     """A half-open range of character offsets in a source."""
 
@@ -64,7 +66,7 @@ class Span:
 NOWHERE = Span(Source("<builtin>", ""), 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Label:
     """A remark on a span; an empty text only underlines."""
 
@@ -72,7 +74,7 @@ class Label:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Diagnostic:
     """One thing to tell the user. `labels[0]` is the primary one."""
 

@@ -14,36 +14,36 @@ of an element is its distance from `low`. `Reverse` has the elements of its set,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from naperian.dtypes import DType
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import ONE, ZERO, Size, rename, show, size, variables
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Scalar:
     """A number or a Boolean."""
 
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class TypeVar:
     """A type chosen by the caller (or, during inference, not known yet)."""
 
     var: Var
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Index:
     """An element of an index set; at run time its ordinal (for a `Range`, the number itself)."""
 
     set: Set
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Table:
     """An array: a function from a finite index set, tabulated."""
 
@@ -51,14 +51,14 @@ class Table:
     cell: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Tuple:
     """A tuple; the empty one is the unit type."""
 
     items: tuple[Type, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Function:
     """A function of several arguments."""
 
@@ -66,7 +66,7 @@ class Function:
     result: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Text:
     """A message; not data."""
 
@@ -74,31 +74,31 @@ class Text:
 Type: TypeAlias = "Scalar | TypeVar | Index | Table | Tuple | Function | Text"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Fin:
     """0 … size-1."""
 
     size: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class SetVar:
     """An index set chosen by the caller (or not known yet)."""
 
     var: Var
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class BoolSet:
     """False, True."""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class UnitSet:
     """One element, the empty tuple."""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class EnumSet:
     """The members of an `enum` without fields, in order. Equal only to itself (`var`)."""
 
@@ -106,14 +106,14 @@ class EnumSet:
     members: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class TupleSet:
     """Pairs, triples, …; the last component runs fastest."""
 
     sets: tuple[Set, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Range:
     """The integers low … high-1; empty if high <= low."""
 
@@ -121,7 +121,7 @@ class Range:
     high: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Reverse:
     """The elements of a set, last one first."""
 
@@ -193,7 +193,7 @@ def table(sets: list[Set] | tuple[Set, ...], cell: Type) -> Type:
     return cell
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Substitution:
     """Types, sets and sizes for variables."""
 

@@ -36,16 +36,17 @@ carries it as a polynomial that is not negative when the guard holds, for index-
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Read:
     """The value of a binding or parameter at a point: `y[e, …]`; a scalar's has no indices.
     Also an atom of index expressions, when `y` is an integer."""
@@ -54,7 +55,7 @@ class Read:
     at: tuple[Size, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Number:
     """An index expression used as a 64-bit integer."""
 
@@ -64,7 +65,7 @@ class Number:
 Operand: TypeAlias = Read | Lit | Number
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Trips:
     """An atom: how many rounds a sequential index with a condition made. `at` gives the indices
     its condition depends on (beside `time`), as (index, value) pairs in the order of the
@@ -74,7 +75,7 @@ class Trips:
     at: tuple[tuple[Var, Size], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Guard:
     """`operand` is `holds`. `fact`, when known, is a polynomial that is >= 0 where it is."""
 
@@ -83,7 +84,7 @@ class Guard:
     fact: Size | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Op:
     """A scalar primitive of `prims`, or one of
 
@@ -98,7 +99,7 @@ class Op:
     code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Entry:
     """One contribution to an accumulation: for every point of (the target's free indices and)
     `over`, where the guards hold, `value` goes to the target at `at`."""
@@ -109,7 +110,7 @@ class Entry:
     guards: tuple[Guard, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Accumulate:
     """x[c] = init ⊕ the values of all entries whose `at` is c; ⊕ one of `prims.MONOIDS`.
 
@@ -123,7 +124,7 @@ class Accumulate:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Delay:
     """x[…, 0] = init; x[…, t + 1] = next at t. `index` is x's own last-run index u, a member of
     the binding's context; `time` is t."""
@@ -134,7 +135,7 @@ class Delay:
     next: Operand
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Check:
     """The run stops with error `code` unless the condition holds everywhere in the context.
     The binding has no value. Its context is the loops it stands in, not just its free indices."""
@@ -146,7 +147,7 @@ class Check:
 Prim: TypeAlias = Op | Accumulate | Delay | Check
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Index:
     """An index: `extent` and, for a sequential one, the `condition` for another round."""
 
@@ -155,7 +156,7 @@ class Index:
     name: str = field(default="i", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Binding:
     """`var` over `context` is `prim`."""
 
@@ -167,7 +168,7 @@ class Binding:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Param:
     """An array of the caller, stored by rows; a scalar has no shape."""
 
@@ -177,7 +178,7 @@ class Param:
     bound: Size | None = None  # every element (an index) is in 0 … bound-1, checked at the call
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Result:
     """An array to give back: at (indices) of `shape`, the operand. `indices` name the axes in
     order; a scalar has none. Each is an index of the program whose extent is that axis."""
@@ -187,7 +188,7 @@ class Result:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Failure:
     """What a failed `Check` or `checked` tells the user. `message` may hold `{value}` and
     `{size}`, filled from the operands of `checked`."""
@@ -196,7 +197,7 @@ class Failure:
     origin: Span
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Program:
     """A function in AiNF. `sizes` are the size parameters (64-bit integers given at the call);
     `indices` is every index used, extents mentioning only earlier ones; `failures` is indexed by

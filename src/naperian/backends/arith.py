@@ -7,13 +7,13 @@ here carries a fast-math flag: error-free transformations rely on what is writte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from naperian.backends.code import Code, Value, literal
 from naperian.dtypes import DType
+from naperian.node import node
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Format:
     """A floating-point format and the function being written in it."""
 
@@ -62,7 +62,7 @@ class Format:
         return ((exponent + self.bias) << self.mantissa).as_real()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Flag:
     f: Format
     value: Value
@@ -88,7 +88,7 @@ class Flag:
         return Real(f, f.code.let(f"select i1 {self.value}, {f.type} {a}, {f.type} {b}"))
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Bits:
     f: Format
     value: Value
@@ -129,7 +129,7 @@ class Bits:
         return Real(f, f.code.let(f"bitcast {f.integer} {self.value} to {f.type}"))
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Real:
     f: Format
     value: Value

@@ -8,7 +8,7 @@ products with a vector, and products of a few elements are plain loops.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -27,6 +27,7 @@ from naperian.loops.syntax import (
     Variable,
 )
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.prims import unit
 from naperian.sizes import ONE, ZERO, Size
 
@@ -36,7 +37,7 @@ Matrix = tuple[Var, Size, Size, Size]
 """A buffer, the distance of the first element, and two strides."""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Product:
     """out[m, n] (+)= Σ_k left[m, k]·right[k, n]; strides in elements, in that order."""
 

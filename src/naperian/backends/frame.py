@@ -11,6 +11,7 @@ from naperian.backends.code import MEMORY, REGISTER, Code, Value
 from naperian.dtypes import DType
 from naperian.loops.syntax import Buffer, Program, Role
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import ONE, Size
 
 
@@ -63,7 +64,7 @@ def _list(numbers: tuple[int, ...]) -> str:
     return "!{" + ", ".join(f"!{n}" for n in numbers) + "}"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Place:
     """A buffer's memory. `strides` are in elements; `since` is how many parallel loops were open
     when it was allocated: it is private to an iteration of those."""

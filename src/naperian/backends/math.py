@@ -12,7 +12,6 @@ nothing else pays for: see `rare`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from naperian.backends import circular, exponential, special
@@ -20,11 +19,12 @@ from naperian.backends.arith import Format, Real
 from naperian.backends.code import Code
 from naperian.backends.elementary import FUNCTIONS, RARE
 from naperian.dtypes import DType
+from naperian.node import node
 
 WRITTEN_IN = (exponential, circular, special)  # each registers its functions
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Function:
     """A function's text, and the rare calls (with their arities) it makes."""
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from naperian.backends.code import REGISTER, Code, Value
 from naperian.backends.target import Target
 from naperian.dtypes import DType
+from naperian.node import node
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Tile:
     """The micro-kernel's shape."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
@@ -12,6 +11,7 @@ from naperian.backends.leaving import allocated, hold, leave_unless_zero
 from naperian.backends.scalars import combine
 from naperian.loops.syntax import Loop, Reduction
 from naperian.names import Var
+from naperian.node import node
 from naperian.prims import unit
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
 
@@ -105,7 +105,7 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
         _merge(frame, s.reductions, partials)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class _Partials:
     """An array of 8-byte results, one per chunk and reduction."""
 

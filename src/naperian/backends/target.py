@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
 
+from naperian.node import node
 
-@dataclass(frozen=True, slots=True)
+
+@node
 class Target:
     """`vector_bytes` is the widest vector worth using, `registers` how many of them there are."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import Size
 from naperian.types import (
     BoolSet,
@@ -29,7 +29,7 @@ from naperian.types import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Resolve:
     """What sizes, set variables and type variables become. The answers are final: they are not
     looked into again."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ from naperian.core.syntax import (
 from naperian.core.values import Value, count, element_at, ordinal
 from naperian.dtypes import DType
 from naperian.names import Var
+from naperian.node import node
 from naperian.prims import PRIMITIVES, convert, scalar
 from naperian.sizes import Atom, Size, evaluate, size
 from naperian.source import Span
@@ -80,7 +80,7 @@ def run(module: Module, name: str, args: Sequence[Value], at: Substitution) -> V
     return _exact(result, scope.type(definition.result))
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Scope:
     """Values of the variables in scope; sizes and the sizes of set variables are among them."""
 

@@ -21,30 +21,31 @@ operands of Op, If's condition, Reduce's value … are scalars; tables of tuples
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 from naperian.types import Set, Substitution, Type
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Ref:
     """A variable: parameter, let-bound, index or carried."""
 
     var: Var
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Const:
     """A scalar constant."""
 
     lit: Lit
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class ConstOf:
     """A numeric literal at a type variable (`1` where `a: Num`): becomes a `Const` when the type
     is known. `type` is the type variable's type."""
@@ -53,26 +54,26 @@ class ConstOf:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Number:
     """A polynomial over integer variables in scope, as an Int or an index."""
 
     value: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Lambda:
     params: tuple[tuple[Var, Type], ...]
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Call:
     function: Expr
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Use:
     """A top-level definition, at these types, sets and sizes (in its own type variables)."""
 
@@ -80,21 +81,21 @@ class Use:
     at: Substitution = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Let:
     var: Var
     value: Expr
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Pack:
     """A tuple."""
 
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Part:
     """A component of a tuple, from 0."""
 
@@ -102,7 +103,7 @@ class Part:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class If:
     """Of any type; only the taken side is evaluated."""
 
@@ -111,7 +112,7 @@ class If:
     otherwise: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class For:
     """The table of `body` over `set`; `var` has type `element(set)`."""
 
@@ -120,7 +121,7 @@ class For:
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Literal:
     """The table of these items over `set`, in order of ordinals."""
 
@@ -128,7 +129,7 @@ class Literal:
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class At:
     """`table[index]`, one axis; the index is an element of `set` and in range."""
 
@@ -137,7 +138,7 @@ class At:
     set: Set
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Recast:
     """The same data under other axes: `value` has axes `old` (outermost first) of cells `cell`,
     the result axes `new`; equally many elements, in the same order."""
@@ -148,7 +149,7 @@ class Recast:
     cell: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Op:
     """A scalar primitive (`prims`), or `cast`/`bitcast` to `type`. `type` is the *operands'* type
     (of the choices, for `select`; the target, for the casts): a Scalar, or a type variable until
@@ -160,7 +161,7 @@ class Op:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Reduce:
     """init ⊕ value for all elements `var` of `set`, ⊕ a monoid of `prims.MONOIDS` on `type`.
     For `argmin`/`argmax` the result is an element of `set` and `init` is ignored."""
@@ -174,7 +175,7 @@ class Reduce:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Carried:
     """A carried variable of a loop: its type (without functions) and its first value."""
 
@@ -183,7 +184,7 @@ class Carried:
     start: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Loop:
     """Sequential: starting from the first values, while elements `time` of `set` are left and
     `condition` (which sees the carried variables and `time`) holds, all carried variables become
@@ -198,7 +199,7 @@ class Loop:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Scan:
     """Like a `Loop` over a set, but gives the table of the carried values: after each round, or
     before it if `exclusive`."""
@@ -211,7 +212,7 @@ class Scan:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Check:
     """Stop with `message` unless the condition holds; else the value of `then`."""
 
@@ -221,7 +222,7 @@ class Check:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Checked:
     """An integer as an index of `set` (ordinals from 0), checked at run time."""
 
@@ -236,7 +237,7 @@ Expr: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class TypeParam:
     """A type variable of a definition. `interface` is Num, Floating, Ord, Eq or None. `precision`
     marks the one that `Float` in the signature stands for."""
@@ -246,7 +247,7 @@ class TypeParam:
     precision: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Param:
     """A parameter: the name the caller may use, the variable, its type. `default` is a Use of a
     parameterless definition or a constant."""
@@ -257,7 +258,7 @@ class Param:
     default: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Definition:
     """A top-level function (or constant: no `params` and `constant`).
 
@@ -278,7 +279,7 @@ class Definition:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Module:
     """Definitions by name (imported ones under their qualified names, `module.name`), in
     dependency order. `public` are those of this module, in the order of the text."""

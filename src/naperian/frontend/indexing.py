@@ -8,7 +8,6 @@ offers `k?`, `clamp`, `wrap` and `get`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
@@ -20,6 +19,7 @@ from naperian.frontend.solve import Because, Mismatch, make_range
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import ONE, ZERO, Size, rename, size, variables
 from naperian.sizes import clamp as clamped
 from naperian.source import Span
@@ -268,7 +268,7 @@ def _wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Rep
 # ---------------------------------------------------------------- proofs
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Goal:
     """`poly` must lie in 0 … extent-1 under the facts of a scope."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from naperian.dtypes import FLOATS, SIGNED, UNSIGNED, DType
 from naperian.facts import Facts
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import Clamp as ClampAtom
 from naperian.sizes import Quotient, Remainder, Size, size, substitute, variables
 from naperian.source import Label, Span
@@ -64,7 +65,7 @@ def interface_name(dtypes: Dtypes) -> str:
     return " or ".join(sorted(d.surface_name for d in dtypes))
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Because:
     """Why something was believed."""
 

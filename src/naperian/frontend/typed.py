@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import Size
 from naperian.source import Span
 from naperian.types import Type
@@ -34,7 +35,7 @@ class Typed:
     condition: Condition | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Condition:
     """What a Boolean says of sizes: polynomials that are >= 0 if it holds, and if it does not.
     `lets` are the values named in them."""

@@ -16,13 +16,14 @@ accumulator or a carried value), `Assign` sets it. `Local` reads either.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
 from naperian.ainf.syntax import Failure
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.sizes import ONE, Size
 
 
@@ -34,7 +35,7 @@ class Role(Enum):
     TEMP = "temp"  # allocated by `Allocate`
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Buffer:
     """Memory for an array, row-major and contiguous. A scalar parameter or result has shape ();
     an IN scalar is passed by value, an OUT scalar through a pointer."""
@@ -45,21 +46,21 @@ class Buffer:
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Local:
     """A `Let`, a `Variable` or an IN scalar, by name."""
 
     var: Var
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Number:
     """An index expression as a 64-bit integer."""
 
     value: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Load:
     """An element of a buffer; also an atom of index expressions when it is an integer."""
 
@@ -67,7 +68,7 @@ class Load:
     at: tuple[Size, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Apply:
     """A scalar operation (`ainf.Op` names, without `checked` and `copy`). `dtype` is the result's;
     `operand` the operands' (of the choices, for `select`). `exact` forbids nothing and allows
@@ -90,7 +91,7 @@ class Order(Enum):
     PARALLEL = "parallel"  # independent iterations, worth threads (outside only SERIAL loops)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Reduction:
     """A variable that a loop accumulates: `var` is combined with a monoid in every iteration.
     In a FREE or PARALLEL loop it is the only thing that iterations share. For floats `add` and
@@ -101,7 +102,7 @@ class Reduction:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Loop:
     """`for var in low … high-1`. `work` estimates additions per iteration (for grain)."""
 
@@ -114,7 +115,7 @@ class Loop:
     work: Size = field(default=ONE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class While:
     """Repeat: run `head`, stop unless `condition`, run `body`. What `head` binds is visible in
     the body. Sequential."""
@@ -124,7 +125,7 @@ class While:
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class When:
     """`then` where the condition holds, else `otherwise`."""
 
@@ -133,14 +134,14 @@ class When:
     otherwise: tuple[Stmt, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Let:
     var: Var
     dtype: DType
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Variable:
     """A mutable scalar with its first value."""
 
@@ -149,20 +150,20 @@ class Variable:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Assign:
     var: Var
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Store:
     buffer: Var
     at: tuple[Size, ...]
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Update:
     """buffer[at] = buffer[at] ⊕ value (histograms, array-valued accumulators)."""
 
@@ -172,7 +173,7 @@ class Update:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Allocate:
     """A TEMP buffer, live to the end of the block. `fill` initialises every element. `small`
     promises that its size is a small constant (a stack slot)."""
@@ -182,7 +183,7 @@ class Allocate:
     small: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Fail:
     """Stop the run with failure `code` when the condition holds; `values` fill its message."""
 
@@ -191,7 +192,7 @@ class Fail:
     values: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Contract:
     """out[m…, n…] (+)= Σ_k left[m…, k] · right[k, n…], for every point of the `batch` loops.
 
@@ -216,7 +217,7 @@ Stmt: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Program:
     """A function over buffers. `buffers` are the IN and OUT ones, in call order (results last);
     `notes` say why each stored array is stored and each loop is or is not parallel."""

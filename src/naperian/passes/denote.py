@@ -37,6 +37,7 @@ from naperian.core.syntax import (
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.sizes import Atom, Size, size, substitute
 from naperian.source import Span
 from naperian.types import Set, Table, Tuple, Type
@@ -44,18 +45,18 @@ from naperian.types import Set, Table, Tuple, Type
 TRUE = Const(Lit(True, DType.BOOL))
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Leaf:
     expr: Expr
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Parts:
     items: tuple[Meaning, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class View:
     set: Set
     var: Var
@@ -63,7 +64,7 @@ class View:
     cell: Meaning
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Items:
     """`home` is the scope that `stored`, the table as a variable, is bound in when it is needed."""
 
@@ -73,14 +74,14 @@ class Items:
     stored: list[Leaf] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Fun:
     params: tuple[Var, ...]
     body: Expr
     env: Env
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Chosen:
     condition: Expr
     then: Meaning
@@ -94,7 +95,7 @@ Entry: TypeAlias = "Meaning | Set | Type"
 # ---------------------------------------------------------------- scopes
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Bound:
     """`var = value`. `work` tells computing from naming; `fails` that it may stop the run."""
 
@@ -105,7 +106,7 @@ class Bound:
     fails: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Guard:
     """Go on only if the condition holds."""
 
@@ -207,7 +208,7 @@ def size_of(e: Expr) -> Size | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Moves:
     """Trivial expressions for variables; `simplify` sees every size that changes."""
 

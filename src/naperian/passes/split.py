@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from naperian.names import Var
+from naperian.node import node
 from naperian.sizes import ZERO, Clamp, Remainder, Size, clamp, rename, size
 
 
@@ -76,7 +77,7 @@ class Bounds:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Segment:
     """A part of a loop, from where the one before ends to `cut` (None: to the end), with what is
     known of the variable in it. `main` is the part where most iterations are."""

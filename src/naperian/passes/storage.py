@@ -11,16 +11,15 @@ element that is written after; it has all of them if somebody outside its loop a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from naperian.broken import Broken
 from naperian.names import Var, fresh
+from naperian.node import node
 from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Site, Task
 
 _VALUES = (Kind.COMPUTE, Kind.FINAL, Kind.ROUNDS, Kind.PRODUCT)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Memory:
     """A buffer that holds a value or cell: `axes` are its task's indices. `temp` is False for the
     buffer of a result."""
@@ -30,7 +29,7 @@ class Memory:
     temp: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Storage:
     """The memory of tasks and of cells; those that are missing are registers. `homes` are the
     result buffers that tasks write. `before` are the temporaries to allocate before an item."""

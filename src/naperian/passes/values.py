@@ -17,6 +17,7 @@ from naperian.ainf.syntax import Guard, Number, Read
 from naperian.ainf.walk import Names, number, rewrite, rewrite_size, size_of
 from naperian.broken import Broken
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.sizes import ZERO, Size, size
 from naperian.types import (
     BoolSet,
@@ -31,21 +32,21 @@ from naperian.types import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Truth:
     """A Boolean known as the number 0 or 1 (an index of `BoolSet`)."""
 
     value: Size
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Items:
     """A tuple. A table of tuples is a tuple of tables."""
 
     items: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Row:
     """The table whose element at `indices` (one for each component of `set`) is `cell`."""
 

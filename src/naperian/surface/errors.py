@@ -219,6 +219,7 @@ def character(span: Span) -> Diagnostic:
     if c[0].isalpha() or (len(c) > 1 and c.isidentifier()):
         return _error("N0113", f"`{_short(c)}` is not a name", span,
                       helps=("names are made of the letters a to z, digits and `_`",))
+    c = c[0]
     name = unicodedata.name(c, "")
     shown = f"`{c}`" if c.isprintable() and not c.isspace() else f"U+{ord(c):04X}"
     known = f" ({name.lower()})" if name and not c.isascii() else ""

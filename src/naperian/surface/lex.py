@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from naperian.node import node
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import errors
 
@@ -94,7 +95,7 @@ def lex_within(source: Source, start: int, end: int) -> Tokens:
     return lexer.finish()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class _Open:
     """An open bracket: where, the indentation of its block, and its number among the tokens."""
 

@@ -9,9 +9,9 @@ A line that would be longer than `WIDTH` is broken inside its outermost brackets
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from naperian.node import node
 from naperian.surface import syntax as s
 from naperian.surface.cursor import deep
 from naperian.surface.expressions import (
@@ -33,7 +33,7 @@ WIDTH = 88
 _STEP = "    "
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Group:
     """Brackets and their items, on one line or one item a line."""
 

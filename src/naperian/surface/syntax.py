@@ -15,15 +15,15 @@ its own at the end. Nothing is resolved here: `x[i]` and `f(x)` say only what st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from naperian.node import node
 from naperian.source import Span
 
 # ---------------------------------------------------------------- expressions
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Name:
     """`x`. `_` is a hole."""
 
@@ -31,7 +31,7 @@ class Name:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Number:
     """`1`, `0xff`, `1.5e3`; `value` is an int or a float as written."""
 
@@ -39,7 +39,7 @@ class Number:
     value: int | float
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class String:
     """`"…"` or `f"…"`: literal parts (str) and, in an f-string, expressions."""
 
@@ -47,7 +47,7 @@ class String:
     parts: tuple[str | Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Unary:
     """`-e`, `~e`, `not e`."""
 
@@ -56,7 +56,7 @@ class Unary:
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Binary:
     """`a + b`, also `and`, `or`, `@`, `|`. `op_span` is the operator's own place."""
 
@@ -67,7 +67,7 @@ class Binary:
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Compare:
     """`a < b <= c`: one more operand than operators."""
 
@@ -76,7 +76,7 @@ class Compare:
     ops: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Ternary:
     """`a if c else b`."""
 
@@ -86,7 +86,7 @@ class Ternary:
     otherwise: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Lambda:
     """`lambda (a, b), y: e`."""
 
@@ -95,7 +95,7 @@ class Lambda:
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class TupleExpr:
     """`()`, `(a,)`, `(a, b)`. In a type: unit, a tuple or a parameter list."""
 
@@ -103,7 +103,7 @@ class TupleExpr:
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Star:
     """`*e` or `**e`, only as an item of a `Bracket`."""
 
@@ -112,7 +112,7 @@ class Star:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Bracket:
     """`[a, b, *c]`: a table literal or a join."""
 
@@ -120,7 +120,7 @@ class Bracket:
     items: tuple[Expr | Star, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Binder:
     """`i`, `i in S`, `(a, b) in xs`."""
 
@@ -129,7 +129,7 @@ class Binder:
     domain: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Comprehension:
     """`[e for i, j if p]`."""
 
@@ -139,7 +139,7 @@ class Comprehension:
     condition: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Generator:
     """`e for i, j if p`, only as the single argument of a `Call`."""
 
@@ -149,7 +149,7 @@ class Generator:
     condition: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Keyword:
     """`name=e` in a call."""
 
@@ -158,7 +158,7 @@ class Keyword:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Call:
     """`f(a, k=b)`, `f(e for i)`. In a type: `Fin(n)`, `Maybe(a)`."""
 
@@ -167,7 +167,7 @@ class Call:
     args: tuple[Expr | Keyword | Generator, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class IndexExpr:
     """`x[i, j]`."""
 
@@ -176,7 +176,7 @@ class IndexExpr:
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Field:
     """`e.name`; `name_span` is the name's own place."""
 
@@ -186,7 +186,7 @@ class Field:
     name_span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Checked:
     """`k?`, `x[i]?`."""
 
@@ -194,7 +194,7 @@ class Checked:
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Rank:
     """`f~1`, `f~(1, all)`, `f~(-1, 0)`: each rank a number or None for `all`."""
 
@@ -203,7 +203,7 @@ class Rank:
     ranks: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class RangeExpr:
     """`a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`."""
 
@@ -213,7 +213,7 @@ class RangeExpr:
     inclusive: bool
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class As:
     """`e as T`, `e as T?`."""
 
@@ -223,7 +223,7 @@ class As:
     checked: bool
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Section:
     """`(+)`, `(* 2.0)`."""
 
@@ -232,7 +232,7 @@ class Section:
     right: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Block:
     """An indented block, a block form's branch, or a right side that is a block form; its last
     statement is its value."""
@@ -244,7 +244,7 @@ class Block:
 # ---------------------------------------------------------------- types
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class TableType:
     """`n=>a`; `binder` names the index in a dependent table `(i: n)=>a`."""
 
@@ -254,7 +254,7 @@ class TableType:
     cell: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class FunctionType:
     """`(a, b) -> {State} c`. `params` are as written: one `Expr` for `a -> b`."""
 
@@ -264,7 +264,7 @@ class FunctionType:
     result: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Exists:
     """`exists k. T`."""
 
@@ -282,30 +282,30 @@ Expr: TypeAlias = (
 # ---------------------------------------------------------------- patterns
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PName:
     span: Span
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PWild:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PNumber:
     span: Span
     value: int | float
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PString:
     span: Span
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PConstructor:
     """`Found(d)`, `Axis.X`, with `args` None when there are no parentheses."""
 
@@ -314,13 +314,13 @@ class PConstructor:
     args: tuple[Pattern, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PTuple:
     span: Span
     items: tuple[Pattern, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PStar:
     """`*name`, `**name`, `*name: k` in a bracket pattern."""
 
@@ -330,20 +330,20 @@ class PStar:
     at: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PBracket:
     span: Span
     items: tuple[Pattern | PStar, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PAlt:
     span: Span
     left: Pattern
     right: Pattern
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PBoth:
     span: Span
     left: Pattern
@@ -357,7 +357,7 @@ Pattern: TypeAlias = (
 # ---------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class For:
     """`for i, j in S if p: body`."""
 
@@ -367,7 +367,7 @@ class For:
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class If:
     """`if c: … elif d: … else: …`, the arms in order; `otherwise` None without `else`."""
 
@@ -376,7 +376,7 @@ class If:
     otherwise: Block | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Case:
     span: Span
     pattern: Pattern
@@ -384,14 +384,14 @@ class Case:
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Match:
     span: Span
     subject: Expr
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Handler:
     """`accum() as h`, `state(x) as s`; `effect` None for the bare word `except`."""
 
@@ -400,14 +400,14 @@ class Handler:
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class With:
     span: Span
     handlers: tuple[Handler, ...]
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Carry:
     """`x: T = x0` of a `loop`."""
 
@@ -417,7 +417,7 @@ class Carry:
     start: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Loop:
     """`loop x = x0, y = y0 for t in S while p: body`."""
 
@@ -428,14 +428,14 @@ class Loop:
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Assert:
     span: Span
     condition: Expr
     message: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Bind:
     """`pattern = rhs`, `x: T = rhs`."""
 
@@ -445,7 +445,7 @@ class Bind:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Set:
     """`target := rhs`."""
 
@@ -454,7 +454,7 @@ class Set:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Add:
     """`target += rhs`."""
 
@@ -463,13 +463,13 @@ class Add:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Return:
     span: Span
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class ExprStmt:
     span: Span
     value: Expr
@@ -478,7 +478,7 @@ class ExprStmt:
 # ---------------------------------------------------------------- declarations
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Param:
     """`x: T = default`."""
 
@@ -488,7 +488,7 @@ class Param:
     default: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Fact:
     """`a: Num` (`interface` set) or a size fact `n >= 1`."""
 
@@ -497,7 +497,7 @@ class Fact:
     interface: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Def:
     """A function; `body` None in an interface's signature. `doc` is the docstring or the comment
     lines directly above."""
@@ -513,7 +513,7 @@ class Def:
     doc: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Struct:
     span: Span
     name: str
@@ -523,14 +523,14 @@ class Struct:
     doc: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Variant:
     span: Span
     name: str
     fields: tuple[Param, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Enum:
     span: Span
     name: str
@@ -540,7 +540,7 @@ class Enum:
     doc: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Interface:
     span: Span
     name: str
@@ -550,7 +550,7 @@ class Interface:
     doc: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Instance:
     span: Span
     name: str
@@ -559,7 +559,7 @@ class Instance:
     members: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Alias:
     """`name as other` of an import."""
 
@@ -568,7 +568,7 @@ class Alias:
     alias: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Import:
     """`import a.b as c: f, g as h`."""
 
@@ -578,7 +578,7 @@ class Import:
     names: tuple[Alias, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class FromImport:
     """`from a.b import f, g as h`."""
 
@@ -593,7 +593,7 @@ Stmt: TypeAlias = (
 Decl: TypeAlias = "Struct | Enum | Interface | Instance | Import | FromImport | Stmt"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Module:
     span: Span
     doc: str | None

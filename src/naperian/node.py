@@ -1,0 +1,116 @@
+"""`@node`: a frozen, slotted dataclass that is made quickly.
+
+The languages have some two hundred node classes, and `dataclasses.dataclass` takes half a
+millisecond for each: more than everything else an import does. This decorator generates only
+`__init__`; equality, hash and repr are shared functions over the fields. The result is a dataclass
+to `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+_FIELD: Any = dataclasses.fields(dataclasses.make_dataclass("_", ["x"]))[0]._field_type  # type: ignore[attr-defined]
+_REQUIRED = dataclasses.MISSING
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def node(cls: type[T]) -> type[T]:
+    """The class with its annotations as fields, in order. A default may be a value or a
+    `dataclasses.field`; fields are not inherited."""
+    names = tuple(cls.__dict__.get("__annotations__", {}))
+    fields = {name: _field(cls, name) for name in names}
+    hidden = {*names, "__dict__", "__weakref__"}
+    body = {k: v for k, v in cls.__dict__.items() if k not in hidden}
+    compared = _values([n for n in names if fields[n].compare])
+    defaults: dict[str, Callable[..., Any]] = {
+        "__init__": _init(names, fields),
+        "__eq__": _equality(compared),
+        "__hash__": _hashing(compared),
+        "__repr__": _repr,
+        "__setattr__": _frozen,
+        "__delattr__": _frozen,
+        "__reduce__": _reduce,
+    }
+    for name, function in defaults.items():
+        body.setdefault(name, function)
+    body |= {"__slots__": names, "__match_args__": names, "__dataclass_fields__": fields}
+    made: Any = type(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
+    # slots are set directly: the class refuses every other assignment
+    made.__init__.__globals__.update({f"_set_{n}": made.__dict__[n].__set__ for n in names})
+    return made  # type: ignore[no-any-return]
+
+
+def _field(cls: type, name: str) -> Any:
+    given = cls.__dict__.get(name, _REQUIRED)
+    if not isinstance(given, dataclasses.Field):
+        given = dataclasses.field() if given is _REQUIRED else dataclasses.field(default=given)
+    made: Any = given
+    made.name, made.type, made._field_type = name, cls.__annotations__[name], _FIELD
+    return made
+
+
+def _init(names: tuple[str, ...], fields: dict[str, Any]) -> Callable[..., None]:
+    scope: dict[str, Any] = {}
+    params = ["self"]
+    lines = []
+    for n in names:
+        f = fields[n]
+        value = n
+        if f.default is not _REQUIRED:
+            scope[f"_default_{n}"] = f.default
+            params.append(f"{n}=_default_{n}")
+        elif f.default_factory is not _REQUIRED:
+            scope[f"_make_{n}"] = f.default_factory
+            params.append(f"{n}=_default")
+            value = f"_make_{n}() if {n} is _default else {n}"
+            scope["_default"] = _REQUIRED
+        else:
+            params.append(n)
+        lines.append(f" _set_{n}(self, {value})")
+    exec(f"def __init__({', '.join(params)}):\n" + ("\n".join(lines) or " pass"), scope)
+    return scope["__init__"]  # type: ignore[no-any-return]
+
+
+def _values(names: list[str]) -> Callable[[Any], Any]:
+    """The compared fields, as something that is equal and hashes as they do."""
+    if not names:
+        return lambda self: ()
+    return attrgetter(*names)
+
+
+def _equality(values: Callable[[Any], Any]) -> Callable[..., Any]:
+    def __eq__(self: Any, other: object) -> Any:
+        if self is other:
+            return True
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return values(self) == values(other)
+
+    return __eq__
+
+
+def _hashing(values: Callable[[Any], Any]) -> Callable[[Any], int]:
+    def __hash__(self: Any) -> int:
+        return hash((self.__class__, values(self)))
+
+    return __hash__
+
+
+def _repr(self: Any) -> str:
+    shown = (f"{n}={getattr(self, n)!r}" for n, f in self.__dataclass_fields__.items() if f.repr)
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _frozen(self: Any, name: str, value: object = None) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _reduce(self: Any) -> tuple[Any, ...]:
+    return self.__class__, tuple(getattr(self, n) for n in self.__slots__)
