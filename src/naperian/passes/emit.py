@@ -20,6 +20,7 @@ from naperian.passes.statements import FALSE, Statements
 from naperian.passes.storage import Memory, Storage, tasks_in
 from naperian.sizes import ZERO, Clamp, Remainder, Size, atom, size
 
+_LITTLE = 4096  # additions that are not worth a thread
 _UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
 
 
@@ -125,9 +126,12 @@ class Emitter:
             if t.kind is Kind.ENTER and t.cell in self.v.cells and t.path[n.depth] in t.over
             and t.cell not in self.v.bests
         )  # fmt: skip
-        self.s.notes.append(f"loop over `{n.var.name}`: {why}")
         above = self.v.bounds
         work = self.work(n.body)
+        total = (extent * work).constant
+        if order is Order.PARALLEL and total is not None and total <= _LITTLE:
+            order, why = Order.FREE, "independent iterations, too few for threads"
+        self.s.notes.append(f"loop over `{n.var.name}`: {why}")
         self.inside += not n.times
         parts = segments(extent, self.conditions(n, extent), n.var, self.inner_bounds(n, above))
         if len(parts) > 1:

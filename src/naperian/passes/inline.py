@@ -23,6 +23,7 @@ from naperian.passes.graph import (
     in_register,
     link,
     map_reads,
+    operand_reads,
     size_reads,
 )
 from naperian.sizes import Size
@@ -57,11 +58,12 @@ def inline(graph: Graph) -> None:
             continue
         replaced: dict[Read, Read] = {}
         for r, p in chosen.items():
-            key = (p, r.at, path, t.guards)
+            guards = _before(t.guards, p.var)
+            key = (p, r.at, path, guards)
             new = made.get(key)
             if new is None or new.uses < 0:
                 new = copy(graph, p, dict(zip(p.context, r.at, strict=True)), path)
-                new.guards = t.guards
+                new.guards = guards
                 link(graph, new)
                 if p in weights:
                     weights[new] = weights[p]
@@ -74,6 +76,14 @@ def inline(graph: Graph) -> None:
         graph.tasks += extra
         graph.moved = True
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+
+
+def _before(guards: tuple[Guard, ...], var: Var) -> tuple[Guard, ...]:
+    """The guards that hold where a task reads `var`: those before the first that does itself."""
+    for k, g in enumerate(guards):
+        if any(isinstance(r, Read) and r.var == var for r in operand_reads(g.operand)):
+            return guards[:k]
+    return guards
 
 
 def _candidate(p: Task) -> bool:
