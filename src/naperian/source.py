@@ -7,9 +7,11 @@ A `Diagnostic` is one thing to say: a code with a page, one sentence that stands
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from unicodedata import combining, east_asian_width
 
 from naperian.node import node
 
@@ -109,6 +111,7 @@ class CompileError(Error):
 
 
 _WIDEST = 160  # a longer source line is cut around its labels
+_HIDDEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # what would disturb a terminal
 
 
 def render(diagnostic: Diagnostic) -> str:
@@ -117,10 +120,7 @@ def render(diagnostic: Diagnostic) -> str:
     by_source: dict[Source, list[tuple[int, Label]]] = {}
     for k, label in enumerate(diagnostic.labels):
         by_source.setdefault(label.span.source, []).append((k, label))
-    numbers = [
-        label.span.source.position(label.span.start)[0]
-        for label in diagnostic.labels
-    ]
+    numbers = [label.span.source.position(label.span.start)[0] for label in diagnostic.labels]
     gutter = len(str(max(numbers, default=1)))
     for source, labels in by_source.items():
         line, column = source.position(labels[0][1].span.start)
@@ -131,7 +131,7 @@ def render(diagnostic: Diagnostic) -> str:
         lines.append(f"{pad} |")
     lines.extend(_hang(f"{pad} = note: ", note) for note in diagnostic.notes)
     lines.extend(_hang(f"{pad} = help: ", text) for text in diagnostic.helps)
-    return "\n".join(lines)
+    return _HIDDEN.sub(lambda m: " " if m[0] == "\t" else "�", "\n".join(lines))
 
 
 def _hang(lead: str, text: str) -> str:
@@ -139,24 +139,32 @@ def _hang(lead: str, text: str) -> str:
 
 
 def _excerpt(source: Source, labels: list[tuple[int, Label]], gutter: int) -> list[str]:
-    by_line: dict[int, list[tuple[int, int, int, str]]] = {}
+    """The lines with labels, each with its marks below it, the rightmost first."""
+    by_line: dict[int, list[tuple[int, Label]]] = {}
     for rank, label in labels:
-        line, column = source.position(label.span.start)
-        width = max(1, min(label.span.end - label.span.start, len(source.line(line)) - column + 1))
-        by_line.setdefault(line, []).append((rank, column, width, label.text))
-    out = [f"{' ' * gutter} |"]
+        by_line.setdefault(source.position(label.span.start)[0], []).append((rank, label))
+    pad = " " * gutter
+    out = [f"{pad} |"]
     for line in sorted(by_line):
-        text = source.line(line).replace("\t", " ")
-        marks = by_line[line]
-        shift = 0
-        if len(text) > _WIDEST:
-            shift = max(0, min(c for _, c, _, _ in marks) - 40)
-            text = ("…" if shift else "") + text[shift + bool(shift) : shift + _WIDEST] + "…"
-        out.append(f"{line:>{gutter}} | {text}")
-        # the rightmost mark first, the primary one closest to the text among equals
-        for rank, column, width, remark in sorted(marks, key=lambda m: (-m[1], m[0])):
-            sign = "^" if rank == 0 else "-"
-            under = " " * (column - 1 - shift) + sign * min(width, _WIDEST)
-            lead = f"{' ' * gutter} | {under}"
-            out.append(_hang(lead + " ", remark) if remark else lead)
+        text = source.line(line)
+        begin = source.line_starts[line - 1]
+        first = min(label.span.start for _, label in by_line[line]) - begin
+        shift = max(0, first - _WIDEST // 4) if len(text) > _WIDEST else 0
+        shown = text[shift : shift + _WIDEST]
+        cut = "…" * (shift > 0), "…" * (len(text) > shift + _WIDEST)
+        out.append(f"{line:>{gutter}} | {cut[0]}{shown}{cut[1]}".rstrip())
+        for rank, label in sorted(by_line[line], key=lambda m: (-m[1].span.start, m[0])):
+            start = min(label.span.start - begin - shift, len(shown))
+            end = max(start, min(label.span.end - begin - shift, len(shown)))
+            under = " " * _columns(cut[0] + shown[:start])
+            under += ("^" if rank == 0 else "-") * max(1, _columns(shown[start:end]))
+            lead = f"{pad} | {under}"
+            out.append(_hang(lead + " ", label.text) if label.text else lead)
     return out
+
+
+def _columns(text: str) -> int:
+    """How many columns a terminal takes for a text: wide characters two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

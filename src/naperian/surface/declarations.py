@@ -91,7 +91,7 @@ def _struct(c: Cursor) -> s.Struct:
     fields = tuple([m for m in members if isinstance(m, s.Param)])
     methods = tuple([m for m in members if isinstance(m, s.Def)])
     span = Span(c.source, word.start, members[-1].span.end if members else end)
-    return s.Struct(span, name, params, fields, methods, own or doc)
+    return s.Struct(span, name, params, fields, methods, doc if own is None else own)
 
 
 def _struct_member(c: Cursor) -> s.Param | s.Def:
@@ -153,7 +153,7 @@ def _interface(c: Cursor) -> s.Interface:
     end = c.ends[c.pos - 1]
     own, members = _members(c, word, _interface_member)
     span = Span(c.source, word.start, members[-1].span.end if members else end)
-    return s.Interface(span, name, params, facts, members, own or doc)
+    return s.Interface(span, name, params, facts, members, doc if own is None else own)
 
 
 def _interface_member(c: Cursor) -> s.Stmt:

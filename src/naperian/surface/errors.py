@@ -209,13 +209,10 @@ _NAMED = {
 
 
 def character(span: Span) -> Diagnostic:
-    """N0113; N0121 for `!`, N0128 for what is no text at all"""
+    """N0113, and N0121 for `!`"""
     c = span.text
     if c == "!":
         return operator(span, "not")
-    if c == "\0" or "\ud800" <= c[0] <= "\udfff":
-        what = "a NUL byte" if c == "\0" else "half of a surrogate pair"
-        return _error("N0128", f"this is not a text: it contains {what}", span)
     if c[0].isalpha() or (len(c) > 1 and c.isidentifier()):
         return _error("N0113", f"`{_short(c)}` is not a name", span,
                       helps=("names are made of the letters a to z, digits and `_`",))
@@ -442,6 +439,12 @@ def too_deep(span: Span, limit: int) -> Diagnostic:
 def unreadable(path: str, why: str) -> Diagnostic:
     """N0127"""
     return Diagnostic("N0127", f"`{path}` cannot be read: {why}")
+
+
+def no_text(span: Span) -> Diagnostic:
+    """N0128"""
+    what = "a NUL character" if span.text == "\0" else "half of a surrogate pair"
+    return _error("N0128", f"this is not a text: it contains {what}", span)
 
 
 def not_utf8(path: str, offset: int, line: int, byte: int) -> Diagnostic:

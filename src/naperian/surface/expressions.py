@@ -284,11 +284,12 @@ def _part(c: Cursor, span: Span) -> s.Expr:
         braces = Span(c.source, span.start - 1, span.end + 1)
         raise Wrong(errors.format_part(braces, "`{}` is empty"))
     if inner.wrong:
-        sign = inner.wrong[0].labels[0].span
-        conversion = sign.text == "!" and sign.start > span.start
-        raise Wrong(
-            errors.format_part(sign, "there are no conversions") if conversion else inner.wrong[0]
-        )
+        wrong = inner.wrong[0].labels[0].span
+        if wrong.text == "!" and wrong.start > span.start:
+            raise Wrong(errors.format_part(wrong, "there are no conversions"))
+        if ":" in inner.kinds and inner.starts[inner.kinds.index(":")] < wrong.start:
+            raise Wrong(errors.format_part(wrong, "there are no formats"))
+        raise Wrong(inner.wrong[0])
     inner.depth = c.depth
     part = expression(inner)
     if inner.kind == ":":

@@ -38,7 +38,7 @@ _NUMBER = (
 _TOKEN = re.compile(
     r"[ \t\f]*+(?:"
     r'((?!f")[A-Za-z_]\w*+)'
-    r"|(\.\.=?|=>|->|(?:\*\*|//|<<|>>|[-+*/%@&|^])=|[=!<>:]=|&&|\|\||\+\+|\*\*|//|<<|>>"
+    r"|(\.\.=(?!>)|\.\.|=>|->|(?:\*\*|//|<<|>>|[-+*/%@&|^])=|[=!<>:]=|&&|\|\||\+\+|\*\*|//|<<|>>"
     r"|\.(?!\d)|[-+*/%@&|^~<>=()\[\]{},:?])"
     rf"|({_NUMBER}(?!\w|\.(?!\.)))"
     r"|((?:\#[^\n]*+)?\r?\n(?:[ \t\f]*+(?:\#[^\n]*+|\r?)\n)*+([ \t\f]*+))"
@@ -51,6 +51,8 @@ _TOKEN = re.compile(
 )
 _NAME, _OPERATOR, _NUM, _LINE, _INDENT, _STR, _COMMENT, _NO_NUM, _NO_STR, _OTHER = range(1, 11)
 _BLANK_LINES = re.compile(r"(?:[ \t\f]*+(?:#[^\n]*+|\r?)\n)*+([ \t\f]*+)")
+_NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
+_CONTINUED = re.compile(r"\\\r?\n[ \t]*")
 _RUN = re.compile(r"[^\W\d]\w*|.", re.DOTALL)
 # Words at the start of a line that cannot stand inside brackets: before them, one was not closed.
 _AFRESH = re.compile(r"(?:def|struct|enum|interface|instance|import)[ ]+[A-Za-z_(]")
@@ -81,6 +83,8 @@ class Tokens:
 def lex(source: Source) -> Tokens:
     """The tokens of a text."""
     lexer = _Lexer(Tokens(source), len(source.text))
+    if no_text := _NO_TEXT.search(source.text):
+        lexer.report(errors.no_text(Span(source, *no_text.span())))
     lead = _BLANK_LINES.match(source.text, 1 if source.text.startswith("\ufeff") else 0)
     assert lead is not None
     lexer.line(*lead.span(1))
@@ -257,6 +261,7 @@ class _Lexer:
         deeper than its block probably starts something new: take back the tokens from there on,
         close the brackets, and say where to go on."""
         outer, text, tokens = self.brackets[0], self.tokens.source.text, self.tokens
+        self.foreign = -1
         self.report(errors.unclosed(self.span(outer.start, outer.start + 1)))
         again = None
         self.restarts += 1
@@ -298,10 +303,12 @@ class _Lexer:
         run = _RUN.match(text, start, self.end)
         if run is None:
             return self.end
-        if self.foreign < 0 or "\n" in text[self.foreign : start]:  # one a line is enough
+        first = self.foreign < 0 or "\n" in text[self.foreign : start]  # one a line is enough
+        if first and not _NO_TEXT.match(text, start):
             self.report(errors.character(self.span(*run.span())))
         self.foreign = start
-        return run.end()
+        continued = _CONTINUED.match(text, start, self.end)
+        return continued.end() if continued else run.end()
 
     def report(self, diagnostic: Diagnostic) -> None:
         if len(self.tokens.wrong) < _MOST_WRONG:

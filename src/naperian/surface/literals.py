@@ -12,7 +12,7 @@ from naperian.surface.cursor import Cursor, Wrong
 
 _LONGEST = 400  # digits; any more is a mistake, and Python refuses thousands
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'", "\n": ""}
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|\r?(.)|)", re.DOTALL)
+_ESCAPE = re.compile(r"\r\n|\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|\r?(.)|)", re.DOTALL)
 
 _MARK = re.compile(r"\{\{|\}\}|[{}]")
 _BRACE = re.compile(r"[{}]")
@@ -84,9 +84,11 @@ def _closing(source: Source, opened: int, end: int) -> int:
 
 
 def characters(span: Span) -> str:
-    """A part of a string with its escapes replaced."""
+    """A part of a string with its escapes and line ends replaced."""
 
     def replaced(m: re.Match[str]) -> str:
+        if m[0] == "\r\n":
+            return "\n"
         if m[3] in _ESCAPES:
             return _ESCAPES[m[3]]
         code = int(m[1] or m[2] or "d800", 16)
@@ -96,9 +98,7 @@ def characters(span: Span) -> str:
         return chr(code)
 
     text = span.text
-    if "\\" in text:
-        text = _ESCAPE.sub(replaced, text)
-    return text.replace("\r\n", "\n") if "\r" in text else text
+    return _ESCAPE.sub(replaced, text) if "\\" in text or "\r" in text else text
 
 
 def cleaned(doc: str) -> str:

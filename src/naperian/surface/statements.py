@@ -65,7 +65,7 @@ def sequence(c: Cursor, one: Callable[[Cursor], T]) -> tuple[T, ...]:
             c.depth, c.height, c.header, c.typing = depth, 0, False, False
             c.returns = returns
             _recover(c, begin, wrong.diagnostic)
-            while c.kind in ("elif", "else"):
+            while c.kind in ("elif", "else", "except"):
                 _skip(c, c.pos)
     return tuple(items)
 
