@@ -169,9 +169,19 @@ def test_a_missing_extra_is_named(
     monkeypatch.setattr(cli, "find_spec", lambda _: None)
     code, _, err = nap(capsys, "demo")
     assert code == 2
-    assert err == (
-        "nap: `nap demo` needs PIL and matplotlib: pip install 'naperian[demo]'\n"
-    )
+    assert err.startswith("nap: `nap demo` needs Pillow and Matplotlib: pip install 'naperian[demo]'")
+    assert len(err.splitlines()) == 1
+
+
+def test_demo_agrees_with_numpy_and_writes_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = nap(capsys, "demo", "--out", str(tmp_path / "pictures"), "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert all(step["difference"] < 1e-9 for step in told["steps"].values())
+    assert len(told["files"]) == 6
+    assert all(Path(file).stat().st_size > 1000 for file in told["files"])
 
 
 def test_our_bugs_say_so_without_a_traceback(

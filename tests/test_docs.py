@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -49,3 +52,12 @@ def test_readme_is_short_and_its_picture_small() -> None:
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / "README.md").read_text("utf-8"))
     assert len(pictures) == 1
     assert (ROOT / pictures[0]).stat().st_size <= 150_000
+
+
+def test_the_benchmarks_run_and_results_agree(tmp_path: Path) -> None:
+    """One case, to see that the command works; peers that are not installed are left out."""
+    command = [sys.executable, "benchmarks/run.py", "--quick", "--only", "small", "--threads", "1"]
+    subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (row,) = json.loads((tmp_path / "results.json").read_text("utf-8"))["rows"]
+    assert row["wrong"] == []
+    assert row["seconds"]["naperian"] < row["seconds"]["numpy"]

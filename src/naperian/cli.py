@@ -48,14 +48,14 @@ class Argument:
 @node
 class Command:
     """A subcommand. `action` is `module:function`, called with the parsed options and giving the
-    exit code; `needs` are modules of the extra `naperian[demo]`."""
+    exit code; `needs` are modules, with their projects' names, of the extra `naperian[demo]`."""
 
     name: str
     summary: str
     examples: str
     action: str
     arguments: tuple[Argument, ...]
-    needs: tuple[str, ...] = ()
+    needs: tuple[tuple[str, str], ...] = ()
 
 
 _FILE = Argument("file", "a .nap file")
@@ -154,7 +154,7 @@ nap demo --photo holiday.jpg --out pictures""",
             Argument("--out", "the directory for the pictures", default="nap-demo"),
             _JSON,
         ),
-        needs=("PIL", "matplotlib"),
+        needs=(("PIL", "Pillow"), ("matplotlib", "Matplotlib")),
     ),
 )
 
@@ -224,9 +224,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def perform(options: argparse.Namespace) -> int:
     """Import the module that carries out the command, and let it."""
     command: Command = options.command
-    if missing := [m for m in command.needs if find_spec(m) is None]:
+    if missing := [name for module, name in command.needs if find_spec(module) is None]:
         raise UsageError(
-            f"`nap {command.name}` needs {' and '.join(missing)}: pip install 'naperian[demo]'"
+            f"`nap {command.name}` needs {' and '.join(missing)}: pip install 'naperian[demo]',"
+            " or '.[demo]' where its source is"
         )
     action: Callable[[argparse.Namespace], int] = pkgutil.resolve_name(command.action)
     return action(options)
