@@ -59,7 +59,7 @@ _AFRESH = re.compile(r"(?:def|struct|enum|interface|instance|import)[ ]+[A-Za-z_
 # A line that starts with this word goes on with the line above.
 _GOES_ON = re.compile(r"where\b")
 
-_MOST_RESTARTS = 20
+_MOST_AGAIN = 4  # how many times the length of the text may be read again
 _MOST_WRONG = 50
 
 
@@ -122,7 +122,8 @@ class _Lexer:
     """The lines begun inside the open brackets: where their indentation and their first token
     start, and how many tokens came before."""
     tabs: list[int] = field(default_factory=list)
-    restarts: int = 0
+    again: int = 0
+    """How many characters were read again."""
     foreign: int = -1
     """Where the last character was that is no token."""
 
@@ -264,10 +265,12 @@ class _Lexer:
         self.foreign = -1
         self.report(errors.unclosed(self.span(outer.start, outer.start + 1)))
         again = None
-        self.restarts += 1
-        if not self.one_line and self.restarts < _MOST_RESTARTS:
+        if not self.one_line:
             for indent, first, number in self.inner_lines:
                 if first - indent <= outer.indent and first < limit and text[first] not in ")]}":
+                    self.again += limit - first
+                    if self.again > _MOST_AGAIN * self.end:
+                        break
                     again, limit = (indent, first), text.rindex("\n", 0, first)
                     del tokens.kinds[number:], tokens.starts[number:], tokens.ends[number:]
                     tokens.wrong = [d for d in tokens.wrong if d.labels[0].span.start < first]
