@@ -10,7 +10,7 @@ from naperian.frontend.annotations import as_set
 from naperian.frontend.cells import show
 from naperian.frontend.indexing import range_set
 from naperian.frontend.scope import Variable
-from naperian.frontend.solve import Because
+from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -55,7 +55,12 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
         bound = Bound(Var(_name(b.pattern)), own)
         if isinstance(b.pattern, s.PTuple):
             parts = tuple(solver.set() for _ in b.pattern.items)
-            solver.unify(Index(own), Tuple(tuple(Index(p) for p in parts)))
+            try:
+                solver.unify(Index(own), Tuple(tuple(Index(p) for p in parts)))
+            except Mismatch:
+                raise errors.pattern_shape(
+                    len(parts), show_set(solver.zonk_set(own)), b.pattern.span
+                ) from None
         _bind_index(w, b, bound)
         _require_range(w, b, own)
         return bound

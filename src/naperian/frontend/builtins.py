@@ -13,7 +13,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.annotations import SCALARS, as_set
 from naperian.frontend.binders import Bound, open_binder
-from naperian.frontend.cells import clash, convert, join_cells, show
+from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.indexing import into_set
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.operators import FALSE, apply_primitive
@@ -27,6 +27,7 @@ from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
+    F64,
     INT,
     Fin,
     Function,
@@ -155,6 +156,13 @@ def _divide(w: Walk, total: core.Expr, count: core.Expr, t: Type) -> core.Expr:
     return core.Op("div", (total, core.Op("cast", (count,), kind)), kind)
 
 
+def _truth(w: Walk, name: str, cell: Type, span: Span) -> None:
+    try:
+        w.solver.unify(cell, BOOL)
+    except Mismatch:
+        raise errors.operand(name, "Booleans", show(w, cell), span) from None
+
+
 def _reduce_generator(
     w: Walk, name: str, monoid: str, dtypes: Dtypes, g: s.Generator, span: Span
 ) -> Typed:
@@ -183,11 +191,11 @@ def _reduce_generator(
         axes, cell = solver.axes(body.type)
         if solver.is_open(cell) and not force:
             return False
-        if isinstance(solver.head(cell), Index) and not is_index:
-            operand: Type = INT
-        elif dtypes == frozenset({DType.BOOL}):
-            solver.unify(cell, BOOL)
-            operand = BOOL
+        if dtypes == frozenset({DType.BOOL}):
+            _truth(w, name, cell, body.span)
+            operand: Type = BOOL
+        elif isinstance(solver.head(cell), Index) and not is_index:
+            operand = w.float if dtypes == FLOATS else INT
         else:
             operand = join_cells(w, f"`{name}`", [Typed(cell, body.build, body.span)], dtypes, span)
         state["axes"], state["operand"] = axes, operand
@@ -367,10 +375,7 @@ def _widest(w: Walk, start: Typed, xs: Typed, name: str) -> Type:
 
 
 def _function_of(w: Walk, f: Typed, wanted: Type, span: Span) -> None:
-    try:
-        w.solver.unify(f.type, wanted)
-    except Mismatch as m:
-        raise clash(w, f"`{span.text}`", wanted, f.type, span, m) from None
+    equate(w, f"`{span.text}`", wanted, f.type, span)
 
 
 # ---------------------------------------------------------------- conversions and sizes
@@ -558,8 +563,9 @@ def _bitcast(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
     def scalars(w: Walk, cells: list[Typed], span: Span) -> tuple[list[Type], Type]:
         kind = w.solver.head(cells[0].type)
         if w.solver.is_unknown(kind):
-            w.solver.unify(kind, INT)
-            kind = INT
+            whole = w.solver.dtypes_of(kind) != FLOATS
+            equate(w, f"`{cells[0].span.text}`", INT if whole else F64, kind, cells[0].span)
+            kind = w.solver.head(kind)
         if not isinstance(kind, Scalar) or not isinstance(target, Scalar) or (
             kind.dtype.bits != target.dtype.bits
         ):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from naperian.core import syntax as core
 from naperian.frontend import errors
 from naperian.frontend.annotations import as_set
-from naperian.frontend.cells import clash, show
+from naperian.frontend.cells import equate, short, show
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.scope import Scope
-from naperian.frontend.solve import INTERFACES, Because, Mismatch
+from naperian.frontend.solve import INTERFACES, Because
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -239,10 +239,7 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
     if solver.is_open(cell):
         typed = given if given is not None else [w.infer(a) for a in args_e]
         fresh = Function(tuple(t.type for t in typed), solver.type("r"))
-        try:
-            solver.unify(cell, fresh)
-        except Mismatch as m:
-            raise clash(w, title, cell, fresh, function.span, m) from None
+        equate(w, title, cell, fresh, function.span)
         return Typed(
             fresh.result,
             lambda: core.Call(function.build(), tuple(t.build() for t in typed)),
@@ -301,14 +298,23 @@ def function_value(
         params = tuple((v, solver.zonk(t)) for v, t in zip(variables, types, strict=True))
         return core.Lambda(params, body.build())
 
-    return Typed(Function(tuple(types), body.type), build, span)
+    whole = Typed(Function(tuple(types), body.type), build, span)
+    require_known(w, whole)
+    return whole
+
+
+def require_known(w: Walk, function: Typed) -> None:
+    """A function value's type must be known at the end, or be the caller's to choose."""
+
+    def goal() -> None:
+        if not w.solver.determined(function.type):
+            raise errors.undetermined(f"`{short(function.span.text)}`", function.span)
+
+    w.solver.goals.append(goal)
 
 
 def _agree(w: Walk, wanted: Type, found: Type, span: Span) -> None:
-    try:
-        w.solver.unify(wanted, found)
-    except Mismatch as m:
-        raise clash(w, f"the result of `{span.text}`", wanted, found, span, m) from None
+    equate(w, f"the result of `{span.text}`", wanted, found, span)
 
 
 def _ref(v: Var) -> Callable[[], core.Expr]:

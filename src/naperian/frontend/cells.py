@@ -72,14 +72,22 @@ def converts(
         return
     if len(a_axes) == len(f_axes) and widens(w, f_cell, a_cell):
         found = table(f_axes, a_cell)
-    because = Because(arg.span, f"`{_short(arg.span.text)}` is `{show(w, arg.type)}`")
+    because = Because(arg.span, f"`{short(arg.span.text)}` is `{show(w, arg.type)}`")
     try:
         solver.unify(wanted, found, because)
     except Mismatch as m:
         raise clash(w, what, wanted, found, arg.span, m, declared) from None
 
 
-def _short(text: str) -> str:
+def equate(w: Walk, what: str, wanted: Type, found: Type, span: Span) -> None:
+    """`found` is the type that `what` should have, or an error that says so."""
+    try:
+        w.solver.unify(wanted, found)
+    except Mismatch as m:
+        raise clash(w, what, wanted, found, span, m) from None
+
+
+def short(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 40 else text[:37] + "…"
 
@@ -153,6 +161,9 @@ def join_cells(
     if rigid is not None:
         answer = rigid
         is_float = solver.rigid[rigid.var] == FLOATS
+        if not solver.rigid[rigid.var] <= dtypes:
+            at = next(c for c in cells if solver.head(c.type) == rigid)
+            raise errors.operand(title.strip("`"), _needs(dtypes), show(w, rigid), at.span)
         if known is DType.F64 and is_float:
             answer = Scalar(DType.F64)
         elif known is not None and not is_float:
@@ -160,8 +171,6 @@ def join_cells(
                 title.strip("`"), show(w, rigid), known.surface_name, span, cells[0].span,
                 cells[-1].span,
             )
-        elif dtypes == FLOATS and not is_float:
-            raise errors.operand(title.strip("`"), _needs(dtypes), show(w, rigid), cells[0].span)
     elif known is not None:
         if known not in dtypes and known.is_integer and dtypes == FLOATS:
             answer = w.float
@@ -173,8 +182,14 @@ def join_cells(
             if known.is_integer and any(_floats_only(w, c) for c in open_cells):
                 answer = w.float
     else:
-        for t in open_cells[1:]:
-            solver.unify(open_cells[0], t)
+        for k, t in enumerate(open_cells[1:], 1):
+            try:
+                solver.unify(open_cells[0], t)
+            except Mismatch:
+                raise errors.no_common_type(
+                    title.strip("`"), show(w, open_cells[0]), show(w, t), span,
+                    cells[0].span, cells[k].span,
+                ) from None
         for t in open_cells:
             _restrict(w, title, t, dtypes, cells[0])
         return open_cells[0]
@@ -240,7 +255,7 @@ def clash(
     if isinstance(left, TypeVar) and isinstance(right, Table | Function | Tuple) and (
         left.var in solver.unknown and solver._occurs(left.var, right)
     ):
-        return errors.occurs(_short(span.text), span, show(w, right))
+        return errors.occurs(short(span.text), span, show(w, right))
     _, a_cell = solver.axes(x)
     _, b_cell = solver.axes(y)
     if (

@@ -26,7 +26,6 @@ from naperian.types import (
     Function,
     Index,
     Scalar,
-    Set,
     SetVar,
     Table,
     Tuple,
@@ -66,6 +65,8 @@ def constant(
                 value = expect(w, value, wanted, f"`{b.pattern.span.text}`", b.type)
         finish(w, value.span, [])
         result = w.solver.zonk(value.type)
+        if not w.solver.determined(result):
+            raise errors.undetermined(f"`{b.pattern.span.text}`", value.span)
         precision = core.TypeParam(w.precision.var, "Floating", True)
         return core.Definition(
             name, (precision,), (), (), (), result, (), (), value.build(), None, True,
@@ -217,7 +218,7 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
     solver = w.solver
     try:
         solver.run()
-        kept = {v for t in params for v in _unknowns(w, t)}
+        kept = {v for t in params for v in solver.unknown_types(t)}
         for v, u in list(solver.unknown.items()):
             if v in solver.types or v in kept or u.dtypes is None:
                 continue
@@ -230,9 +231,8 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
             else:
                 solver.types[v] = Scalar(DType.I64)
         solver.run()
-        solver.chosen = {
-            v for t in params for own in sets_in(solver.zonk(t)) for v in _open_vars(solver, own)
-        }
+        for t in params:
+            solver.chosen.update(solver.unknown_types(t), solver.unknown_extents(t))
         while solver.goals or solver.tasks:
             solver.settle()
             solver.run()
@@ -242,24 +242,6 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
 
 def _as_type(x: object) -> Type:
     return x if isinstance(x, Scalar | TypeVar | Index | Table | Tuple | Function) else UNIT
-
-
-def _unknowns(w: Walk, t: Type) -> Iterator[Var]:
-    t = w.solver.zonk(t)
-    match t:
-        case TypeVar(v):
-            if v in w.solver.unknown:
-                yield v
-        case Table(_, cell):
-            yield from _unknowns(w, cell)
-        case Tuple(items):
-            for x in items:
-                yield from _unknowns(w, x)
-        case Function(params, result):
-            for x in (*params, result):
-                yield from _unknowns(w, x)
-        case _:
-            pass
 
 
 def _definition(
@@ -281,7 +263,7 @@ def _definition(
     if w.precision is not None:
         type_params.append(core.TypeParam(w.precision.var, "Floating", True))
     generalised = dict.fromkeys(
-        v for p in out_params for v in _unknowns(w, p.type)
+        v for p in out_params for v in solver.unknown_types(p.type)
     )
     for v in generalised:
         u = solver.unknown[v]
@@ -290,12 +272,13 @@ def _definition(
         type_params.append(core.TypeParam(v, name_of, precision))
     set_vars, size_vars = list(sets.values()), list(sizes.values())
     for made in out_params:
-        for own in sets_in(made.type):
-            for v in _open_vars(solver, own):
-                target = set_vars if v in solver.unknown_sets else size_vars
-                if v not in target:
-                    target.append(v)
+        for v in solver.unknown_extents(made.type):
+            target = set_vars if v in solver.unknown_sets else size_vars
+            if v not in target:
+                target.append(v)
     known = {p.var for p in out_params} | set(set_vars) | set(size_vars)
+    if not solver.determined(result):
+        raise errors.undetermined(f"the result of `{d.name}`", body.span)
     for own in sets_in(result):
         for v in set_variables(own):
             if v not in known:
@@ -306,12 +289,6 @@ def _definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
         final_facts, implicit, expr, d.doc, False, d.name_span,
     )
-
-
-def _open_vars(solver: Solver, own: Set) -> Iterator[Var]:
-    for v in set_variables(own):
-        if v in solver.unknown_sets or v in solver.unknown_sizes:
-            yield v
 
 
 def _implicit(

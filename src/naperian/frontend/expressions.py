@@ -10,8 +10,13 @@ from naperian.frontend import errors
 from naperian.frontend.annotations import SCALARS, as_type
 from naperian.frontend.binders import Bound, bind_pattern, open_binder, pattern_type
 from naperian.frontend.builtins import BUILTINS, contract, conversion
-from naperian.frontend.calls import apply_value, function_value, use_definition
-from naperian.frontend.cells import clash, convert, show, widens
+from naperian.frontend.calls import (
+    apply_value,
+    function_value,
+    require_known,
+    use_definition,
+)
+from naperian.frontend.cells import convert, equate, show, widens
 from naperian.frontend.indexing import _checked as checked_index
 from naperian.frontend.indexing import get, index
 from naperian.frontend.lifting import ranked
@@ -265,7 +270,9 @@ def lambda_(w: Walk, e: s.Lambda, expected: Type | None) -> Typed:
             inner = f(inner)
         return core.Lambda(tuple((v, solver.zonk(t)) for v, t in variables), inner)
 
-    return Typed(Function(tuple(t for _, t in variables), body.type), build, e.span)
+    whole = Typed(Function(tuple(t for _, t in variables), body.type), build, e.span)
+    require_known(w, whole)
+    return whole
 
 
 def _ref(v: Var) -> Build:
@@ -642,13 +649,10 @@ def _cells(w: Walk, e: s.As, found: Type, wanted: Type) -> None:
     from_scalar = w.solver.head(found)
     if w.solver.dtypes_of(from_scalar) is not None and w.solver.dtypes_of(wanted) is not None:
         if w.solver.is_unknown(from_scalar) or w.solver.is_unknown(wanted):
-            w.solver.unify(from_scalar, wanted)
+            equate(w, "the elements", wanted, from_scalar, e.operand.span)
             return
-    try:
-        if not widens(w, found, wanted):
-            w.solver.unify(found, wanted)
-    except Mismatch as m:
-        raise clash(w, "the elements", wanted, found, e.operand.span, m) from None
+    if not widens(w, found, wanted):
+        equate(w, "the elements", wanted, found, e.operand.span)
 
 
 def _product(sets: list[Set]) -> Size:

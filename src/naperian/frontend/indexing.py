@@ -13,7 +13,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.frontend import errors
-from naperian.frontend.cells import convert, show
+from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.scope import Scope, SetName, Variable
 from naperian.frontend.solve import Because, Mismatch, make_range
 from naperian.frontend.typed import Build, Typed, wrap
@@ -141,7 +141,8 @@ def use(w: Walk, t: Typed, axis: Set, table: str, checked: bool = False) -> Buil
     scope = w.scope
 
     def attempt(force: bool) -> bool:
-        build = _decide(w, scope, t, axis, table, checked, force)
+        with w.inside(scope):
+            build = _decide(w, scope, t, axis, table, checked, force)
         if build is None:
             return False
         chosen.append(build)
@@ -161,7 +162,10 @@ def _decide(
     if solver.is_unknown(kind) and t.poly is None:
         if not force and solver.set_is_open(target):
             return None
-        solver.unify(kind, element(target), because)
+        try:
+            solver.unify(kind, element(target), because)
+        except Mismatch:
+            raise _no_index(w, t, axis) from None
         return t.build
     match kind:
         case Index(own):
@@ -192,33 +196,33 @@ def _decide(
         case Scalar(DType.BOOL) if isinstance(target, BoolSet):
             return t.build
         case Scalar(DType.BOOL):
-            raise errors.not_an_index(t.span.text, "Bool", show_set(solver.zonk_set(axis)), t.span)
+            raise _no_index(w, t, axis)
         case Tuple(items):
-            if isinstance(target, SetVar) and target.var in solver.unknown_sets:
-                solver.unify(Index(target), kind, because)
-                return t.build
-            if isinstance(target, TupleSet) and len(target.sets) == len(items):
-                solver.unify(kind, element(target), because)
+            unknown = isinstance(target, SetVar) and target.var in solver.unknown_sets
+            if unknown or (isinstance(target, TupleSet) and len(target.sets) == len(items)):
+                try:
+                    solver.unify(Index(target) if unknown else element(target), kind, because)
+                except Mismatch:
+                    raise _no_index(w, t, axis) from None
                 return t.build
             if isinstance(target, UnitSet) and not items:
                 return t.build
-            raise errors.not_an_index(
-                t.span.text, show(w, kind), show_set(solver.zonk_set(axis)), t.span
-            )
+            raise _no_index(w, t, axis)
         case _ if t.poly is not None:
-            if solver.is_unknown(kind):
-                solver.unify(kind, INT)
+            number(w, t)
             if isinstance(target, EnumSet | TupleSet | BoolSet | UnitSet):
-                raise errors.not_an_index(
-                    t.span.text, show(w, kind), show_set(solver.zonk_set(axis)), t.span
-                )
+                raise _no_index(w, t, axis)
             return _prove_poly(w, scope, t, axis, table, checked)
         case _:
             if checked:
                 return _checked(w, t, axis, t.span)
-            raise errors.not_an_index(
-                t.span.text, show(w, kind), show_set(solver.zonk_set(axis)), t.span
-            )
+            raise _no_index(w, t, axis)
+
+
+def _no_index(w: Walk, t: Typed, axis: Set) -> errors.Reported:
+    return errors.not_an_index(
+        t.span.text, show(w, t.type), show_set(w.solver.zonk_set(axis)), t.span
+    )
 
 
 def _try_unify(w: Walk, a: Set, b: Set, because: Because) -> bool:
@@ -403,7 +407,8 @@ def number(w: Walk, t: Typed) -> Build:
     """The expression as an Int, whatever integer or index it is."""
     solver = w.solver
     kind = solver.head(t.type)
-    if solver.is_unknown(kind):
+    whole = solver.dtypes_of(kind)
+    if solver.is_unknown(kind) and (whole is None or INT.dtype in whole):
         solver.unify(kind, INT)
     elif not isinstance(kind, Index) and not (
         isinstance(kind, Scalar) and kind.dtype.is_integer
@@ -416,7 +421,7 @@ def as_poly(w: Walk, t: Typed, name: str = "k") -> Typed:
     """The same integer with a polynomial: its own, or that of a name made for it."""
     if t.poly is not None:
         if w.solver.is_unknown(t.type):
-            w.solver.unify(t.type, INT)
+            number(w, t)
         return t
     build = number(w, t)
     v = Var(name)
@@ -482,10 +487,7 @@ def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span
             inner = core.If(test, inner, other)
         return inner
 
-    from_default = solver.head(value.type)
-    if from_default != kind:
-        if solver.is_unknown(from_default):
-            solver.unify(from_default, kind)
+    converts(w, "the default", kind, value.type, value, default.span)
     return Typed(kind, wrap(tuple(lets), build), span)
 
 

@@ -14,7 +14,7 @@ from itertools import combinations
 
 from naperian.core import syntax as core
 from naperian.frontend import errors
-from naperian.frontend.cells import clash, convert, converts, join_cells, show
+from naperian.frontend.cells import clash, convert, converts, equate, join_cells, show
 from naperian.frontend.solve import NUMBERS, Because, Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
@@ -160,7 +160,8 @@ def _split(
         if not force:
             return None
         if len(axes) < len(wanted):
-            solver.unify(cell, table(wanted[len(axes) :], pcell))
+            missing = table(wanted[len(axes) :], pcell)
+            equate(w, f"the argument of {callee.title}", missing, cell, arg.span)
             axes, cell = solver.axes(arg.type)
     n = max(0, len(axes) - len(wanted))
     return axes[:n], axes[n:], cell
@@ -178,8 +179,11 @@ def _align(
             for a, b in zip(frame, common, strict=True):
                 same = solver.same_set(a, b)
                 if same is None:
-                    solver.unify_set(a, b, _because(w, args[k], a))
-                elif not same:
+                    try:
+                        solver.unify_set(a, b, _because(w, args[k], a))
+                    except Mismatch:
+                        same = False
+                if same is False:
                     raise _no_frame(w, callee, args, frames, span, k)
             places.append(tuple(range(len(common))))
             continue
@@ -195,8 +199,11 @@ def _align(
             return None
         if len(ways) > 1:
             raise _ambiguous(w, callee, args, frames, common, ways, span, k)
-        for a, c in zip(frame, ways[0], strict=True):
-            solver.unify_set(a, common[c], _because(w, args[k], a))
+        try:
+            for a, c in zip(frame, ways[0], strict=True):
+                solver.unify_set(a, common[c], _because(w, args[k], a))
+        except Mismatch:
+            raise _no_frame(w, callee, args, frames, span, k) from None
         places.append(ways[0])
     return common, places
 
@@ -319,12 +326,7 @@ def _match_cells(
         cells = [Typed(rests[k][1], args[k].build, args[k].span, args[k].poly) for k in members]
         dtypes = solver.dtypes_of(TypeVar(v)) or NUMBERS
         joined = join_cells(w, callee.title, cells, dtypes, span)
-        try:
-            solver.unify(TypeVar(v), joined)
-        except Mismatch as m:
-            raise clash(
-                w, f"the argument of {callee.title}", TypeVar(v), joined, cells[0].span, m
-            ) from None
+        equate(w, f"the argument of {callee.title}", TypeVar(v), joined, cells[0].span)
     out: list[Type] = []
     for k, (param, arg) in enumerate(zip(callee.params, args, strict=True)):
         rest, cell = rests[k]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
-from naperian.frontend.cells import convert, join_cells, show
+from naperian.frontend.cells import convert, equate, join_cells, show
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.solve import (
     ANY_SCALAR,
@@ -50,7 +50,7 @@ def primitive(name: str, title: str, symbol: str | None = None) -> Callee:
         elif prim.kind is Kind.EQUAL and _all_bools(w, cells):
             operand = BOOL
             for c in cells:
-                w.solver.unify(c.type, BOOL)
+                equate(w, f"both sides of {title}", BOOL, c.type, c.span)
         else:
             operand = join_cells(w, title, cells, allowed, span)
         result = BOOL if prim.result(DType.F64) is DType.BOOL else operand

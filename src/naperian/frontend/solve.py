@@ -41,6 +41,8 @@ from naperian.types import (
     UnitSet,
     cardinality,
     element,
+    set_variables,
+    sets_in,
 )
 
 Dtypes = frozenset[DType]
@@ -244,6 +246,36 @@ class Solver:
             case BoolSet() | UnitSet() | EnumSet():
                 return False
 
+    def unknown_types(self, t: Type) -> Iterator[Var]:
+        """The unknown types in a type."""
+        t = self.zonk(t)
+        match t:
+            case TypeVar(v):
+                if v in self.unknown:
+                    yield v
+            case Table(_, cell):
+                yield from self.unknown_types(cell)
+            case Tuple(items):
+                for x in items:
+                    yield from self.unknown_types(x)
+            case Function(params, result):
+                for x in (*params, result):
+                    yield from self.unknown_types(x)
+            case Scalar() | Index() | Text():
+                pass
+
+    def unknown_extents(self, t: Type) -> Iterator[Var]:
+        """The unknown sets and sizes in a type."""
+        for own in sets_in(self.zonk(t)):
+            for v in set_variables(own):
+                if v in self.unknown_sets or v in self.unknown_sizes:
+                    yield v
+
+    def determined(self, t: Type) -> bool:
+        """Whether all of a type is known, or left to the caller."""
+        unknown = {*self.unknown_types(t), *self.unknown_extents(t)}
+        return unknown <= self.chosen
+
     def size_is_open(self, s: Size) -> bool:
         return any(True for _ in self._open_in(s))
 
@@ -400,6 +432,8 @@ class Solver:
     def _bind_set(self, v: Var, s: Set, because: Because | None) -> None:
         if isinstance(s, SetVar) and s.var == v:
             return
+        if v in set(set_variables(self.zonk_set(s))):
+            raise Mismatch(SetVar(v), self.zonk_set(s))
         self.sets[v] = s
         if because is not None:
             self.why[v] = because
