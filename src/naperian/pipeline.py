@@ -33,6 +33,7 @@ from naperian.passes.cse import cse
 from naperian.passes.flatten import flatten
 from naperian.passes.normalize import normalize
 from naperian.passes.prune import prune
+from naperian.passes.scatter import scatter
 from naperian.passes.schedule import schedule
 from naperian.passes.simplify import simplify
 from naperian.sizes import size
@@ -104,6 +105,7 @@ PASSES: tuple[Step, ...] = (
     Step("ainf", flatten, ainf_check.check, ainf_show.show),
     Step("simplify", simplify, ainf_check.check, ainf_show.show),
     Step("cse", cse, ainf_check.check, ainf_show.show),
+    Step("scatter", scatter, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
@@ -130,7 +132,7 @@ def specialise(program: core.Module, name: str, at: Substitution) -> core.Defini
 def flat(definition: core.Definition) -> ainf.Program:
     """AiNF after all its passes."""
     with deep():
-        return _through(definition, PASSES[:4])  # type: ignore[no-any-return]
+        return _through(definition, PASSES[:5])  # type: ignore[no-any-return]
 
 
 def lower(program: core.Module, name: str, at: Substitution) -> loops.Program:
