@@ -10,7 +10,8 @@ its own at the end. Nothing is resolved here: `x[i]` and `f(x)` say only what st
     expr      ::= Name | Number | String | Unary | Binary | Compare | Ternary | Lambda | Tuple
                 | Bracket | Comprehension | Call | Index | Field | Checked | Rank | RangeExpr
                 | As | Section | Block | types
-    pattern   ::= PName | PWild | PNumber | PString | PConstructor | PTuple | PBracket | PAlt | PBoth
+    pattern   ::= PName | PWild | PNumber | PString | PConstructor | PTuple | PBracket
+                | PAlt | PBoth
 """
 
 from __future__ import annotations
