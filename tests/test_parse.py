@@ -13,8 +13,9 @@ from trees import bare, expressions, modules, nodes, types
 from naperian.source import Source, render
 from naperian.surface import errors
 from naperian.surface import syntax as s
+from naperian.surface.layout import WIDTH
 from naperian.surface.parse import LARGEST, parse, parse_entry, read_source
-from naperian.surface.show import WIDTH, show
+from naperian.surface.show import show
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = sorted(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
-from naperian.surface.expressions import COMPARISONS, LEFT, SECTIONS
 from naperian.surface.literals import cleaned
+from naperian.surface.operators import COMPARISONS, LEFT, SECTIONS
 
 T = TypeVar("T")
 

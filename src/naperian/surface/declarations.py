@@ -10,18 +10,8 @@ from naperian.surface import errors
 from naperian.surface import syntax as s
 from naperian.surface.cursor import Cursor, Wrong
 from naperian.surface.expressions import close, type_
-from naperian.surface.statements import (
-    comments_above,
-    docstring,
-    end_of_line,
-    end_of_text,
-    function,
-    parameter,
-    parameters,
-    sequence,
-    statement,
-    where,
-)
+from naperian.surface.headers import comments_above, docstring, parameter, parameters, where
+from naperian.surface.statements import end_of_line, end_of_text, function, sequence, statement
 
 T = TypeVar("T")
 

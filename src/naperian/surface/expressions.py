@@ -7,35 +7,29 @@ what binds at least so tightly. Types share this grammar from `..` down, so `Fin
 
 from __future__ import annotations
 
-from naperian.source import Diagnostic, Span
+from naperian.source import Span
 from naperian.surface import errors
 from naperian.surface import syntax as s
 from naperian.surface.cursor import HEIGHT, Cursor, Wrong, cursor
 from naperian.surface.lex import KEYWORDS, lex_within
 from naperian.surface.literals import number, pieces
-from naperian.surface.patterns import pattern
-
-TERNARY, AS, OR, AND, NOT, COMPARE, RANGE, UNION = 0, 2, 3, 4, 5, 6, 7, 8
-PREFIX, POWER, POSTFIX = 14, 15, 16
-
-LEFT = {"or": OR, "and": AND, "|": UNION, "^": 9, "&": 10, "<<": 11, ">>": 11, "+": 12, "-": 12}
-LEFT |= dict.fromkeys(("*", "/", "//", "%", "@"), 13)
-COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-SECTIONS = frozenset(LEFT) | COMPARISONS | {"**"}
-"""The operators that can stand in `(+)`, `(* 2.0)` and `def (+)(a, b)`."""
-
-_BINDS = (
-    LEFT
-    | {"if": TERNARY, "as": AS, "**": POWER, "..": RANGE, "..=": RANGE}
-    | dict.fromkeys(COMPARISONS, COMPARE)
-    | dict.fromkeys(("(", "[", ".", "?", "~"), POSTFIX)
-    # what stands where an operator could, and is none
-    | {"&&": AND, "||": OR, "=": COMPARE}
+from naperian.surface.mistakes import colon_slice, no_closer, no_expression, rest
+from naperian.surface.operators import (
+    BINDS,
+    COMPARE,
+    COMPARISONS,
+    LEFT,
+    MEANT,
+    NOT,
+    OR,
+    PREFIX,
+    RANGE,
+    SECTIONS,
+    TERNARY,
+    TIGHT_STARTS,
+    UNION,
 )
-_MEANT = {"&&": "and", "||": "or"}
-_STARTS = frozenset(("NAME", "NUM", "STR", "(", "[", "-", "~"))
-STARTS = _STARTS | {"not", "lambda", "..", "..="}
-"""What an expression can start with; the private ones, also one that binds tighter than a range."""
+from naperian.surface.patterns import pattern
 
 
 def expression(c: Cursor, power: int = 0) -> s.Expr:
@@ -57,16 +51,16 @@ def expression(c: Cursor, power: int = 0) -> s.Expr:
     c.height += 1
     while True:
         kind = kinds[c.pos]
-        binds = _BINDS.get(kind)
+        binds = BINDS.get(kind)
         if binds is None or binds < power:
             break
         if kind == "(":
             left = _call(c, left, start)
-        elif kind in LEFT or kind == "**" or kind in _MEANT:
+        elif kind in LEFT or kind == "**" or kind in MEANT:
             op = c.skip()
-            if kind in _MEANT:
-                c.report(errors.operator(op, _MEANT[kind]))
-                kind = _MEANT[kind]
+            if kind in MEANT:
+                c.report(errors.operator(op, MEANT[kind]))
+                kind = MEANT[kind]
             right = expression(c, PREFIX if kind == "**" else binds + 1)
             left = s.Binary(c.since(start), kind, op, left, right)
         elif kind == "[":
@@ -131,38 +125,7 @@ def _first(c: Cursor, kind: str, power: int) -> s.Expr:
         case "lambda" if power == TERNARY:
             return _lambda(c)
         case _:
-            raise Wrong(_no_expression(c, kind))
-
-
-def _no_expression(c: Cursor, kind: str) -> Diagnostic:
-    """Why no expression starts here."""
-    here = c.here
-    match kind:
-        case "for" | "match" | "with" | "loop" | "if" | "while":
-            return errors.block_inside(here)
-        case "not" | "lambda":
-            return errors.unexpected("an expression", c.found, here, f"write `({kind} …)`")
-        case "{" | "}":
-            return errors.braces(here)
-        case "case" | "where" | "def" | "struct" | "enum" | "interface" | "instance" | "import" | (
-            "from" | "exists" | "assert" | "except"
-        ):
-            return errors.keyword(here, "a value")
-        case "+" if c.pos and c.kinds[c.pos - 1] != "+":
-            help_ = "a number has no sign `+`"
-            return errors.unexpected("an expression", c.found, here, help_)
-        case "++" | "--" | "+=":
-            return errors.no_operator(here)
-        case "*" | "**":
-            help_ = "`*x` stands only in `[…]`, where it joins tables"
-            return errors.unexpected("an expression", c.found, here, help_)
-        case "NEWLINE":
-            return errors.unexpected(
-                "an expression", c.found, here,
-                "an expression that goes on to the next line stands in parentheses",
-            )
-        case _:
-            return errors.unexpected("an expression", c.found, here)
+            raise Wrong(no_expression(c, kind))
 
 
 def _parentheses(c: Cursor) -> s.Expr:
@@ -182,8 +145,6 @@ def _parentheses(c: Cursor) -> s.Expr:
         comma = c.take(",")
         if not comma:
             break
-    if c.kind == "for":
-        raise Wrong(errors.generator_in_parentheses(c.here))
     close(c, ")")
     if len(items) == 1 and not comma:
         return items[0]
@@ -209,23 +170,8 @@ def _value(c: Cursor) -> s.Expr:
 
 def close(c: Cursor, closer: str) -> None:
     """The end of a bracket after an item."""
-    if c.kinds[c.pos] == closer:
-        c.pos += 1
-        return
-    here, kind = c.here, c.kind
-    if kind == ":=":
-        raise Wrong(errors.walrus(here))
-    if kind == "in":
-        raise Wrong(errors.membership(here))
-    if kind == "=":
-        raise Wrong(errors.equals(here))
-    if kind in ("=>", "->"):
-        raise Wrong(errors.arrow_function(here))
-    if kind in ("++", "--"):
-        raise Wrong(errors.no_operator(here))
-    if kind in STARTS or kind == "INDENT":
-        raise Wrong(errors.missing_comma(here))
-    raise Wrong(errors.unexpected(f"`,` or `{closer}`", c.found, here))
+    if not c.take(closer):
+        raise Wrong(no_closer(c, closer))
 
 
 def _bracket(c: Cursor) -> s.Expr:
@@ -316,7 +262,7 @@ def _call(c: Cursor, function: s.Expr, start: int) -> s.Expr:
             value = _value(c)
             args.append(s.Keyword(c.since(begin), name, value))
         elif c.kind in ("*", "**"):
-            raise Wrong(_no_expression(c, c.kind))
+            raise Wrong(no_expression(c, c.kind))
         else:
             args.append(_inner(c))
         if c.kind == "for":
@@ -339,35 +285,14 @@ def _index(c: Cursor, base: s.Expr, start: int) -> s.Expr:
     indices: list[s.Expr] = []
     while True:
         if c.kind in (":", ":=") or (c.kind == "]" and not indices):
-            raise Wrong(_slice(c, start))
+            raise Wrong(colon_slice(c, start))
         indices.append(_value(c))
         if c.kind == ":":
-            raise Wrong(_slice(c, start))
+            raise Wrong(colon_slice(c, start))
         if not c.take(","):
             break
     close(c, "]")
     return s.IndexExpr(c.since(start), base, tuple(indices))
-
-
-def _slice(c: Cursor, start: int) -> Diagnostic:
-    """A NumPy slice: how to write it, found by replacing every `:` up to the bracket's end."""
-    here = c.here
-    if c.kind == "]":
-        return errors.unexpected("an index", c.found, here)
-    depth, at = 0, c.pos
-    while not (depth == 0 and c.kinds[at] == "]") and c.kinds[at] not in ("NEWLINE", "EOF"):
-        depth += (c.kinds[at] in ("(", "[")) - (c.kinds[at] in (")", "]"))
-        at += 1
-    tokens = range(c.pos, at)
-    signs = [k for k in tokens if c.kinds[k] == ":"]
-    if any(c.kinds[k + 1] == ":" for k in signs) or c.kinds[c.pos] == ":=":
-        return errors.slice_step(here)
-    mended = c.text[start : c.starts[c.pos]]
-    for k in tokens:
-        text = ".." if c.kinds[k] == ":" else c.text[c.starts[k] : c.ends[k]]
-        gap = c.text[c.ends[k] : c.starts[k + 1]]
-        mended += text + ("" if ":" in (c.kinds[k], c.kinds[k + 1]) else gap)
-    return errors.slice_colon(here, mended + "]")
 
 
 def _comparison(c: Cursor, first: s.Expr, start: int) -> s.Expr:
@@ -387,7 +312,7 @@ def _comparison(c: Cursor, first: s.Expr, start: int) -> s.Expr:
 def _range(c: Cursor, low: s.Expr | None, start: int) -> s.Expr:
     inclusive = c.kind == "..="
     c.pos += 1
-    high = expression(c, UNION) if inclusive or c.kind in _STARTS else None
+    high = expression(c, UNION) if inclusive or c.kind in TIGHT_STARTS else None
     return s.RangeExpr(c.since(start), low, high, inclusive)
 
 
@@ -442,17 +367,6 @@ def _clause(c: Cursor) -> tuple[tuple[s.Binder, ...], s.Expr | None]:
         raise Wrong(errors.binder_colon(sign, found[0][-1].span.text, rest(c)))
     c.header, c.typing = outside
     return found
-
-
-def rest(c: Cursor) -> str:
-    """The text from here to the end of the bracket or the header."""
-    depth, at = 0, c.pos
-    while c.kinds[at] != "EOF" and (depth or c.kinds[at] not in ("NEWLINE", ":", "if", ",")):
-        depth += (c.kinds[at] in ("(", "[")) - (c.kinds[at] in (")", "]"))
-        if depth < 0:
-            break
-        at += 1
-    return c.text[c.starts[c.pos] : c.starts[at]].strip()
 
 
 def binders(c: Cursor) -> tuple[tuple[s.Binder, ...], s.Expr | None]:

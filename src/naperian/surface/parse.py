@@ -8,8 +8,9 @@ from naperian.source import Diagnostic, Source, Span
 from naperian.surface import errors
 from naperian.surface.cursor import Cursor, cursor, deep
 from naperian.surface.declarations import declaration
+from naperian.surface.headers import docstring
 from naperian.surface.lex import lex
-from naperian.surface.statements import docstring, sequence
+from naperian.surface.statements import sequence
 from naperian.surface.syntax import Decl, Module
 
 LARGEST = 2_000_000

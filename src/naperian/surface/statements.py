@@ -9,20 +9,18 @@ from naperian.source import Diagnostic, Span
 from naperian.surface import errors
 from naperian.surface import syntax as s
 from naperian.surface.cursor import Cursor, Wrong
-from naperian.surface.expressions import (
-    OR,
-    SECTIONS,
-    STARTS,
-    binder,
-    binders,
-    close,
-    expression,
-    rest,
-    result,
-    type_,
+from naperian.surface.expressions import binder, binders, expression, result, type_
+from naperian.surface.headers import (
+    check_returns,
+    comments_above,
+    function_name,
+    parameters,
+    where,
+    without_docstring,
 )
 from naperian.surface.lex import KEYWORDS
-from naperian.surface.literals import cleaned, string
+from naperian.surface.mistakes import no_end, rest
+from naperian.surface.operators import OR, STARTS
 from naperian.surface.patterns import as_pattern, pattern
 
 T = TypeVar("T")
@@ -225,30 +223,8 @@ def _whole_line(c: Cursor) -> s.Expr:
 
 def end_of_line(c: Cursor, start: int) -> None:
     """The end of a statement whose last expression starts at `start`."""
-    if c.kind == "NEWLINE":
-        c.pos += 1
-        return
-    here, kind = c.here, c.kind
-    match kind:
-        case ",":
-            at = c.pos
-            while c.kinds[at] not in ("NEWLINE", "=", ":"):
-                at += 1
-            raise Wrong(errors.bare_tuple(here, c.text[start : c.ends[at - 1]]))
-        case "=":
-            raise Wrong(errors.equals(here))
-        case ":=":
-            raise Wrong(errors.walrus(here))
-        case "=>" | "->":
-            raise Wrong(errors.arrow_function(here))
-        case "in":
-            raise Wrong(errors.membership(here))
-        case "for":
-            raise Wrong(errors.generator_in_parentheses(here))
-        case _ if kind.endswith("=") or kind == "++":
-            raise Wrong(errors.no_operator(here))
-        case _:
-            raise Wrong(errors.unexpected("the end of the line", c.found, here))
+    if not c.take("NEWLINE"):
+        raise Wrong(no_end(c, start))
 
 
 def end_of_text(c: Cursor) -> None:
@@ -433,7 +409,7 @@ def function(c: Cursor, in_interface: bool = False) -> s.Def:
     """A definition; `in_interface` also a signature, which has no body."""
     doc = comments_above(c)
     word = c.skip()
-    name, name_span = _function_name(c)
+    name, name_span = function_name(c)
     c.expect("(", "`(` and the parameters")
     params = parameters(c)
     effects, to = result(c) if c.kind == "->" else (None, None)
@@ -442,66 +418,13 @@ def function(c: Cursor, in_interface: bool = False) -> s.Def:
     outside, c.returns = c.returns, []
     body = _body(c, word, name, in_interface)
     if body is not None:
-        _check_returns(c, body)
+        check_returns(c, body)
         end = max(end, body.span.end)
-        own, body = _without_docstring(body)
+        own, body = without_docstring(body)
         doc = own if own is not None else doc
     c.returns = outside
     span = Span(c.source, word.start, end)
     return s.Def(span, name, name_span, params, effects, to, facts, body, doc)
-
-
-def _function_name(c: Cursor) -> tuple[str, Span]:
-    if c.kind != "(":
-        return c.name("a function")
-    start = c.skip().start
-    if c.kind not in SECTIONS:
-        raise Wrong(errors.unexpected("an operator", c.found, c.here))
-    operator = c.kind
-    c.pos += 1
-    c.expect(")")
-    return f"({operator})", c.since(start)
-
-
-def parameters(c: Cursor) -> tuple[s.Param, ...]:
-    """Parameters to the closing bracket; the opening one is behind."""
-    found: list[s.Param] = []
-    while c.kind != ")":
-        found.append(parameter(c, "a parameter"))
-        if not c.take(","):
-            break
-    close(c, ")")
-    return tuple(found)
-
-
-def parameter(c: Cursor, role: str) -> s.Param:
-    """`x: T = e`."""
-    start = c.starts[c.pos]
-    name, _ = c.name(role)
-    annotation = type_(c) if c.take(":") else None
-    default = expression(c) if c.take("=") else None
-    return s.Param(c.since(start), name, annotation, default)
-
-
-def where(c: Cursor) -> tuple[s.Fact, ...]:
-    """`where a: Num, n >= 1`, if it is there. After a bare name, `:` gives its interface; after
-    any other fact it begins the body."""
-    facts: list[s.Fact] = []
-    if c.take("where"):
-        facts.append(_fact(c))
-        while c.take(","):
-            facts.append(_fact(c))
-    return tuple(facts)
-
-
-def _fact(c: Cursor) -> s.Fact:
-    start = c.starts[c.pos]
-    subject = expression(c, OR)
-    interface = None
-    if isinstance(subject, s.Name) and c.kind == ":" and c.ahead(1) == "NAME":
-        c.pos += 1
-        interface, _ = c.name("an interface")
-    return s.Fact(c.since(start), subject, interface)
 
 
 def _body(c: Cursor, word: Span, name: str, in_interface: bool) -> s.Block | None:
@@ -519,64 +442,3 @@ def _body(c: Cursor, word: Span, name: str, in_interface: bool) -> s.Block | Non
     if not in_interface or c.kind == "INDENT":
         c.report(errors.missing_body(Span(c.source, end, end), name))
     return indented(c, word) if c.kind == "INDENT" else None
-
-
-def _without_docstring(body: s.Block) -> tuple[str | None, s.Block]:
-    """A string before the other statements of a body says what the function is for."""
-    match body.statements:
-        case (s.ExprStmt(span, s.String(_, parts)), first, *_) if not span.text.startswith("f"):
-            text = "".join(p for p in parts if isinstance(p, str))
-            return cleaned(text), s.Block(first.span.to(body.span), body.statements[1:])
-        case _:
-            return None, body
-
-
-def docstring(c: Cursor) -> str | None:
-    """A string on a line of its own, if it comes next."""
-    if c.kind != "STR" or c.ahead(1) != "NEWLINE" or c.word.startswith("f"):
-        return None
-    after = c.pos + 2
-    try:
-        return cleaned(string(c))
-    except Wrong as wrong:
-        c.report(wrong.diagnostic)
-        return None
-    finally:
-        c.pos = after
-
-
-def comments_above(c: Cursor) -> str | None:
-    """The comment lines directly above the line that starts here."""
-    text, lines = c.text, []
-    end = text.rfind("\n", 0, c.starts[c.pos])
-    if text[end + 1 : c.starts[c.pos]].strip():
-        return None
-    while end > 0:
-        start = text.rfind("\n", 0, end) + 1
-        line = text[start:end].strip()
-        if not line.startswith("#"):
-            break
-        lines.append(line[1:].removeprefix(" "))
-        end = start - 1
-    return "\n".join(reversed(lines)) or None
-
-
-def _check_returns(c: Cursor, body: s.Block) -> None:
-    if c.returns:
-        last = set(_last(body))
-        for span in c.returns:
-            if span.start not in last:
-                c.report(errors.misplaced_return(span))
-
-
-def _last(block: s.Block) -> list[int]:
-    """Where the statements start that give a function its value."""
-    match block.statements:
-        case (*_, s.Return(span, _)):
-            return [span.start]
-        case (*_, s.If(_, arms, s.Block() as otherwise)):
-            return [at for b in (*[b for _, b in arms], otherwise) for at in _last(b)]
-        case (*_, s.Match(_, _, cases)):
-            return [at for case in cases for at in _last(case.body)]
-        case _:
-            return []

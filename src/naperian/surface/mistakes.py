@@ -1,0 +1,108 @@
+"""What a token that cannot stand where it does probably means."""
+
+from __future__ import annotations
+
+from naperian.source import Diagnostic
+from naperian.surface import errors
+from naperian.surface.cursor import Cursor
+from naperian.surface.operators import STARTS
+
+
+def no_expression(c: Cursor, kind: str) -> Diagnostic:
+    """Why no expression starts here."""
+    here = c.here
+    match kind:
+        case "for" | "match" | "with" | "loop" | "if" | "while":
+            return errors.block_inside(here)
+        case "not" | "lambda":
+            return errors.unexpected("an expression", c.found, here, f"write `({kind} …)`")
+        case "{" | "}":
+            return errors.braces(here)
+        case "case" | "where" | "def" | "struct" | "enum" | "interface" | "instance" | "import" | (
+            "from" | "exists" | "assert" | "except"
+        ):
+            return errors.keyword(here, "a value")
+        case "+" if c.pos and c.kinds[c.pos - 1] != "+":
+            help_ = "a number has no sign `+`"
+            return errors.unexpected("an expression", c.found, here, help_)
+        case "++" | "--" | "+=":
+            return errors.no_operator(here)
+        case "*" | "**":
+            help_ = "`*x` stands only in `[…]`, where it joins tables"
+            return errors.unexpected("an expression", c.found, here, help_)
+        case "NEWLINE":
+            return errors.unexpected(
+                "an expression", c.found, here,
+                "an expression that goes on to the next line stands in parentheses",
+            )
+        case _:
+            return errors.unexpected("an expression", c.found, here)
+
+
+def no_closer(c: Cursor, closer: str) -> Diagnostic:
+    """Why a bracket does not go on, or end, after an item."""
+    if c.kind in STARTS:
+        return errors.missing_comma(c.here)
+    return _no_operator(c) or errors.unexpected(f"`,` or `{closer}`", c.found, c.here)
+
+
+def no_end(c: Cursor, start: int) -> Diagnostic:
+    """Why a statement does not end after its last expression, which starts at `start`."""
+    if c.kind == ",":
+        at = c.pos
+        while c.kinds[at] not in ("NEWLINE", "=", ":"):
+            at += 1
+        return errors.bare_tuple(c.here, c.text[start : c.ends[at - 1]])
+    return _no_operator(c) or errors.unexpected("the end of the line", c.found, c.here)
+
+
+def _no_operator(c: Cursor) -> Diagnostic | None:
+    """What is taken for an operator after an expression."""
+    here = c.here
+    match c.kind:
+        case "=":
+            return errors.equals(here)
+        case ":=":
+            return errors.walrus(here)
+        case "=>" | "->":
+            return errors.arrow_function(here)
+        case "in":
+            return errors.membership(here)
+        case "for":
+            return errors.generator_in_parentheses(here)
+        case kind if kind.endswith("=") or kind == "++":
+            return errors.no_operator(here)
+        case _:
+            return None
+
+
+def colon_slice(c: Cursor, start: int) -> Diagnostic:
+    """A NumPy slice: how to write it, found by replacing every `:` up to the bracket's end."""
+    here = c.here
+    if c.kind == "]":
+        return errors.unexpected("an index", c.found, here)
+    depth, at = 0, c.pos
+    while not (depth == 0 and c.kinds[at] == "]") and c.kinds[at] not in ("NEWLINE", "EOF"):
+        depth += (c.kinds[at] in ("(", "[")) - (c.kinds[at] in (")", "]"))
+        at += 1
+    tokens = range(c.pos, at)
+    signs = [k for k in tokens if c.kinds[k] == ":"]
+    if any(c.kinds[k + 1] == ":" for k in signs) or c.kinds[c.pos] == ":=":
+        return errors.slice_step(here)
+    mended = c.text[start : c.starts[c.pos]]
+    for k in tokens:
+        text = ".." if c.kinds[k] == ":" else c.text[c.starts[k] : c.ends[k]]
+        gap = c.text[c.ends[k] : c.starts[k + 1]]
+        mended += text + ("" if ":" in (c.kinds[k], c.kinds[k + 1]) else gap)
+    return errors.slice_colon(here, mended + "]")
+
+
+def rest(c: Cursor) -> str:
+    """The text from here to the end of the bracket or the header."""
+    depth, at = 0, c.pos
+    while c.kinds[at] != "EOF" and (depth or c.kinds[at] not in ("NEWLINE", ":", "if", ",")):
+        depth += (c.kinds[at] in ("(", "[")) - (c.kinds[at] in (")", "]"))
+        if depth < 0:
+            break
+        at += 1
+    return c.text[c.starts[c.pos] : c.starts[at]].strip()
