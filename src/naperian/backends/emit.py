@@ -183,7 +183,7 @@ def _counted(
         code.let(f"icmp slt i64 {after}, {high}"),
         body,
         done,
-        f", !llvm.loop !{_hints(frame, s, group)}",
+        f", !llvm.loop !{_hints(frame, s, group, len(code.lines) - start)}",
     )
     code.begin(done)
 
@@ -214,11 +214,18 @@ def _in_strips(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> No
     code.begin(done)
 
 
-def _hints(frame: Frame, s: Loop, group: int | None) -> int:
-    """What LLVM is told about a loop."""
+# Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
+# square: half a second here, minutes for what a program writes that writes programs.
+_MOST_VECTORISED = 3_000
+
+
+def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
+    """What LLVM is told about a loop with so many lines."""
     module = frame.module
     number = module.id()
     hints = ['!{!"llvm.loop.mustprogress"}']
+    if lines > _MOST_VECTORISED:
+        hints.append('!{!"llvm.loop.vectorize.enable", i1 false}')
     if group is not None:
         hints.append(f'!{{!"llvm.loop.parallel_accesses", !{group}}}')
         if heavy(s.body):

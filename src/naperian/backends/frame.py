@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ class Module:
     buffers: dict[Var, tuple[int, Buffer]]  # the program's, with their positions
     functions: list[str] = field(default_factory=list)
     definitions: dict[str, str] = field(default_factory=dict)
+    calls: Counter[str] = field(default_factory=Counter)
     rare: dict[str, int] = field(default_factory=dict)
     metadata: list[str] = field(default_factory=list)
     offsets: dict[tuple[Var, tuple[Size, ...]], Size] = field(default_factory=dict)
@@ -49,15 +51,24 @@ class Module:
         """The symbol of an elementary function, included once."""
         f = math.function(name, dtype)
         self.definitions[f.symbol] = f.text
+        self.calls[f.symbol] += 1
         self.rare |= f.rare
         return f.symbol
 
     def text(self) -> str:
+        lines = {symbol: text.count("\n") for symbol, text in self.definitions.items()}
         parts = list(self.definitions.values())
+        if sum(lines[symbol] * n for symbol, n in self.calls.items()) > _MOST_INLINED:
+            parts = [p.replace("alwaysinline", "noinline", 1) for p in parts]
         parts += [rare.definition(name, arity) for name, arity in self.rare.items()]
         if self.rare:
             parts.append(rare.kept(list(self.rare)))
         return "\n\n".join([*parts, *self.functions, "\n".join(self.metadata)]) + "\n"
+
+
+# Lines of inlined functions in a module; with more of them they are called. LLVM's time grows with
+# the square of a block's length, so a thousand sines in a row would take it a minute.
+_MOST_INLINED = 15_000
 
 
 def _list(numbers: tuple[int, ...]) -> str:
