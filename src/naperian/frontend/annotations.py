@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from naperian.dtypes import DType
 from naperian.frontend import errors
+from naperian.frontend.cells import show
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import make_range
 from naperian.frontend.walk import Walk
@@ -13,6 +14,7 @@ from naperian.sizes import ONE, ZERO, Size, size
 from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
+    INT,
     BoolSet,
     Fin,
     Function,
@@ -162,8 +164,14 @@ def as_size(w: Walk, e: s.Expr) -> Size:
         case _:
             pass
     typed = w.infer(e)
+    solver = w.solver
+    if typed.poly is None and isinstance(e, s.Name) and solver.is_unknown(typed.type):
+        whole = solver.dtypes_of(typed.type)
+        if whole is not None and DType.I64 in whole:  # a literal's type, which is Int from here on
+            solver.unify(typed.type, INT)
+            typed = w.infer(e)
     if typed.poly is None or typed.lets:
-        raise errors.not_a_set(e.span.text, "not a size", e.span)
+        raise errors.not_a_size(e.span.text, show(w, typed.type), e.span)
     return typed.poly
 
 

@@ -11,6 +11,7 @@ from naperian.frontend.expressions import nest, open_all
 from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.scope import Variable
+from naperian.frontend.solve import Because
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -127,8 +128,10 @@ def expect(
     w: Walk, value: Typed, wanted: Type, what: str, declared: s.Expr | None = None
 ) -> Typed:
     """The value converted to a declared type."""
-    converts(w, what, wanted, value.type, value, value.span,
-             declared.span if declared is not None else None)
+    reason = None
+    if declared is not None:
+        reason = Because(declared.span, f"{what} is declared to be `{show(w, wanted)}`")
+    converts(w, what, wanted, value.type, value, value.span, reason)
     return Typed(
         wanted, lambda: convert(w, value.build(), value.type, wanted), value.span,
         value.poly, value.lets,

@@ -22,6 +22,7 @@ from naperian.types import (
     Function,
     Index,
     Set,
+    SetVar,
     Substitution,
     Type,
     set_variables,
@@ -56,6 +57,7 @@ def instantiate(
         types[p.var] = t
     sets: dict[Var, Set] = {v: solver.set(v.name) for v in d.sets}
     sizes: dict[Var, Size] = {v: size(solver.size(v.name)) for v in d.sizes}
+    solver.named.update(own.var for own in sets.values() if isinstance(own, SetVar))
     at = Substitution(types, sets, sizes)
 
     def solved() -> Substitution:
@@ -130,9 +132,19 @@ def use_definition(
 
     callee = Callee(
         f"`{name}`", tuple(params), result, call, None,
-        tuple(p.name for p in d.params), (d.origin,) * len(params), signature(d), text,
+        tuple(p.name for p in d.params), _declared(d, name), signature(d), text,
     )
     return apply(w, callee, typed, span)
+
+
+def _declared(d: core.Definition, name: str) -> tuple[Because | None, ...]:
+    """What the definition says of each parameter; nothing of one in the library, which has no
+    text to point at."""
+    if d.origin.source.name == "<builtin>":
+        return (None,) * len(d.params)
+    return tuple(
+        Because(d.origin, f"`{name}` takes `{p.name}: {show_type(p.type)}`") for p in d.params
+    )
 
 
 def _number(w: Walk, poly: Size) -> Callable[[], core.Expr]:
@@ -194,7 +206,7 @@ def _implicit(
         if v.name in keywords and v.name not in [p.name for p in d.params]:
             typed = w.infer(keywords[v.name].value)
             if typed.poly is None:
-                raise errors.not_a_set(typed.span.text, "not a size", typed.span)
+                raise errors.not_a_size(typed.span.text, show(w, typed.type), typed.span)
             solver.unify_size(at.sizes[v], typed.poly)
     if not d.implicit:
         return

@@ -10,6 +10,7 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors
+from naperian.frontend.scope import Variable
 from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
@@ -42,7 +43,9 @@ def _hide(w: Walk, t: Type) -> Type:
             u = w.solver.unknown[v]
             if u.default is not None:
                 return Scalar(u.default)
-            return TypeVar(Var("_")) if u.dtypes is None else TypeVar(Var("number"))
+            if u.dtypes is None:
+                return TypeVar(Var("_"))
+            return TypeVar(Var("Float" if u.dtypes <= FLOATS else "number"))
         case Table(s, cell):
             return Table(s, _hide(w, cell))
         case Tuple(items):
@@ -55,7 +58,7 @@ def _hide(w: Walk, t: Type) -> Type:
 
 def converts(
     w: Walk, what: str, wanted: Type, found: Type, arg: Typed, span: Span,
-    declared: Span | None = None,
+    declared: Because | None = None,
 ) -> None:
     """`found` must become `wanted` by equality or by widening of its scalars."""
     solver = w.solver
@@ -229,21 +232,23 @@ def _needs(dtypes: Dtypes) -> str:
 
 def clash(
     w: Walk, what: str, wanted: Type, found: Type, span: Span, m: Mismatch,
-    declared: Span | None = None,
+    declared: Because | None = None,
 ) -> errors.Reported:
     """The message for two types that should have been equal."""
     solver = w.solver
-    reasons = m.reasons
-    if declared is not None and declared.source.name != "<builtin>":
-        reasons = (*reasons, Because(declared, "declared here"))
+    reasons = (*m.reasons, *_origin(w, span))
+    if declared is not None:
+        reasons = (*reasons, declared)
     left, right = m.left, m.right
     if isinstance(left, Size) and isinstance(right, Size):
         a, b = solver.zonk_size(left), solver.zonk_size(right)
-        return errors.size_clash(
-            f"a size of {what}" if what.startswith("argument") or what.startswith("the") else what,
-            repr(a), repr(b), span, f"this is `{show(w, found)}`", reasons,
-            notes=_rigid_note(w, a, b),
-        )
+        label = f"this is `{show(w, found)}`"
+        message = f"a size of {what} would have to be both {a!r} and {b!r}"
+        if m.variable:
+            callee = what.rpartition(" of ")[2]
+            message = f"{callee} needs its size `{m.variable}` to be both {a!r} and {b!r}"
+            label = f"{label}, so `{m.variable}` = {b!r}"
+        return errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
     if not isinstance(left, Size) and not isinstance(right, Size):
         if _is_set(left) and _is_set(right):
             return errors.set_clash(
@@ -267,6 +272,14 @@ def clash(
         return errors.narrowing(what, show(w, a_cell), show(w, b_cell), span)
     from_ = tuple(r.label for r in reasons if r.span != span)
     return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_)
+
+
+def _origin(w: Walk, span: Span) -> tuple[Because, ...]:
+    """Where a name that clashes was bound in this definition."""
+    entry = w.scope.find(span.text)
+    if isinstance(entry, Variable) and entry.what == "name":
+        return (Because(entry.span, f"`{span.text}` is bound here, to a `{show(w, entry.type)}`"),)
+    return ()
 
 
 def _is_set(x: object) -> bool:

@@ -237,6 +237,8 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
             solver.settle()
             solver.run()
     except Mismatch as m:
+        if m.reasons:  # the check that had to wait says where it was made
+            span = m.reasons[0].span
         raise clash(w, "a value", _as_type(m.left), _as_type(m.right), span, m) from None
 
 

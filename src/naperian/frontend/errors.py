@@ -6,8 +6,10 @@ Codes: N02 names and modules, N03 types, N04 sizes and index sets, N05 lifting. 
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
+from naperian.dtypes import DType
 from naperian.frontend.solve import Because
 from naperian.source import Diagnostic, Label, Span
 
@@ -34,7 +36,26 @@ def _fail(
     notes: tuple[str, ...] = (),
     helps: tuple[str, ...] = (),
 ) -> Reported:
-    return Reported(Diagnostic(code, message, (Label(span, label), *others), notes, helps))
+    labels = (Label(span, label), *others)
+    return Reported(
+        Diagnostic(
+            code, _brief(message), tuple(Label(x.span, _brief(x.text)) for x in labels),
+            tuple(map(_brief, notes)), tuple(map(_brief, helps)),
+        )
+    )
+
+
+def _brief(text: str) -> str:
+    """Quoted program text on one line, and not longer than a message bears."""
+    return re.sub(r"`[^`]*[^`]{60}`|`[^`]*\n[^`]*`", _shortened, text)
+
+
+def _shortened(quoted: re.Match[str]) -> str:
+    text = " ".join(quoted[0].strip("`").split())
+    return f"`{text}`" if len(text) <= _LONGEST else f"`{text[:_LONGEST]}…`"
+
+
+_LONGEST = 120
 
 
 def _labels(reasons: tuple[Because, ...], primary: Span) -> tuple[Label, ...]:
@@ -213,6 +234,16 @@ def arity(name: str, wanted: int, found: int, span: Span, signature: str) -> Rep
     )
 
 
+def lambda_arity(wanted: int, found: int, expected: str, span: Span) -> Reported:
+    """N0302"""
+    return _fail(
+        "N0302",
+        f"this `lambda` takes {plural(found, 'argument')}, but it is called with {wanted}", span,
+        f"takes {plural(found, 'argument')}",
+        notes=(f"a function of type `{expected}` stands here",),
+    )
+
+
 def unknown_keyword(function: str, name: str, span: Span, known: list[str]) -> Reported:
     """N0303"""
     close = get_close_matches(name, known, 1, 0.5)
@@ -303,6 +334,16 @@ def no_common_type(op: str, left: str, right: str, span: Span, a: Span, b: Span)
     )
 
 
+def different_enums(op: str, left: str, right: str, span: Span, a: Span, b: Span) -> Reported:
+    """N0310"""
+    return _fail(
+        "N0310", f"`{op}` compares `{left}` with `{right}`, and different enums have no order or "
+        "equality between them", span, "both sides must be of one enum",
+        others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
+        helps=("`Int(…)` of both compares their positions",),
+    )
+
+
 def _converter(left: str, right: str) -> str:
     return "Float" if "F" in left + right else "Int" if left == "U64" else right
 
@@ -342,6 +383,11 @@ def condition_type(found: str, span: Span) -> Reported:
     helps: tuple[str, ...] = ()
     if found in ("Int", "Float") or "Fin" in found:
         helps = ("compare it: `… != 0`",)
+    if found.endswith("=>Bool"):
+        helps = (
+            "element by element: `a if condition else b`, on one line; for one answer: "
+            "`all(…)` or `any(…)`",
+        )
     return _fail(
         "N0314", f"a condition is `Bool`, but this is `{found}`", span, f"`{found}`", helps=helps
     )
@@ -372,9 +418,16 @@ def needs_else(span: Span, found: str) -> Reported:
     )
 
 
-def literal_range(value: int, dtype: str, span: Span) -> Reported:
+def literal_range(value: int, kind: DType, span: Span) -> Reported:
     """N0318"""
-    return _fail("N0318", f"{value} is not a value of `{dtype}`", span, f"used as `{dtype}` here")
+    dtype = kind.surface_name
+    low = 0 if kind.is_unsigned else -(1 << (kind.bits - 1))
+    high = (1 << (kind.bits - (0 if kind.is_unsigned else 1))) - 1
+    return _fail(
+        "N0318", f"{value} is not a value of `{dtype}`", span, f"used as `{dtype}` here",
+        notes=(f"`{dtype}` holds {low} … {high}",),
+        helps=(f"as a `Float`: `{value}.0`",) if dtype == "Int" else (),
+    )
 
 
 def pattern_shape(count: int, found: str, span: Span) -> Reported:
@@ -444,13 +497,12 @@ def wrong_index_set(
 
 
 def size_clash(
-    what: str, left: str, right: str, span: Span, label: str, reasons: tuple[Because, ...],
+    message: str, span: Span, label: str, reasons: tuple[Because, ...],
     helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
 ) -> Reported:
     """N0402"""
     return _fail(
-        "N0402", f"{what} would have to be both {left} and {right}", span, label,
-        others=_labels(reasons, span), notes=notes, helps=helps,
+        "N0402", message, span, label, others=_labels(reasons, span), notes=notes, helps=helps
     )
 
 
@@ -478,16 +530,27 @@ def out_of_range(
 
 def not_an_index(text: str, found: str, axis: str, span: Span) -> Reported:
     """N0405"""
-    helps = (
-        f"`{text}?` checks it at run time; `clamp({text})` and `wrap({text})` bring it into range; "
-        f"`.get({text}, default)` gives a default outside",
-    )
-    if "Float" in found or found in ("F32", "F64"):
+    label = f"this is `{found}`"
+    helps: tuple[str, ...] = ()
+    if found == "Float" or found in ("F32", "F64"):
         helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
+    elif found in _INTEGERS:
+        label = f"`{found}`, which could be any number"
+        helps = (
+            f"`{postfix(text)}?` checks it at run time; `clamp({text})` and `wrap({text})` bring "
+            f"it into range; `.get({text}, default)` gives a default outside",
+        )
     return _fail(
-        "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span,
-        f"`{found}`, which could be any number", helps=helps,
+        "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
+
+
+_INTEGERS = ("Int", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
+
+
+def postfix(text: str) -> str:
+    """An expression before `?`, `.` or `[`: in parentheses unless nothing in it binds less."""
+    return text if re.fullmatch(r"\w+(\[[^\[\]]*\]|\([^()]*\))*", text) else f"({text})"
 
 
 def unknown_range(name: str, span: Span) -> Reported:
@@ -505,6 +568,15 @@ def not_a_set(text: str, found: str, span: Span) -> Reported:
     helps = (f"`Fin({text})` is the set 0 … {text}-1",) if found in ("Int", "a number") else ()
     return _fail("N0407", f"`{text}` is {found}, not an index set or an array", span,
                  "cannot be ranged over", helps=helps)
+
+
+def not_a_size(text: str, found: str, span: Span) -> Reported:
+    """N0407"""
+    helps = (f"name it first: `k = {text}`",) if found == "Int" else ()
+    return _fail(
+        "N0407", f"a size is made of integers and sizes, and `{text}` is `{found}`", span,
+        "not a size", helps=helps,
+    )
 
 
 def tuple_axis(table: str, indices: str, axis: str, span: Span) -> Reported:
@@ -568,11 +640,15 @@ def slice_range(text: str, axis: str, why: str, span: Span) -> Reported:
     )
 
 
-def unequal_ranges(name: str, first: str, second: str, span: Span, before: Span) -> Reported:
+def not_a_value(text: str, what: str, span: Span) -> Reported:
     """N0415"""
+    helps = {
+        "a range": (f"it stands after `in` or in brackets: `for i in {text}`, `x[{text}]`",),
+        "an index set": (f"its elements are `[i for i in {text}]`",),
+    }
     return _fail(
-        "N0415", f"`{name}` ranges over `{first}`, so it is no index of `{second}`", span,
-        f"this axis is `{second}`", others=(Label(before, f"`{first}` comes from here"),),
+        "N0415", f"`{text}` is {what}, not a value", span, f"{what} has no value",
+        helps=helps.get(what, ()),
     )
 
 
@@ -585,12 +661,11 @@ def existential(span: Span) -> Reported:
     )
 
 
-def set_arithmetic(op: str, span: Span) -> Reported:
+def true_division(text: str, left: str, right: str, span: Span) -> Reported:
     """N0417"""
     return _fail(
-        "N0417", f"`{op}` cannot divide an index: the result is in no index set", span,
-        "not an index",
-        helps=("a number is fine: `Int(i) // 2`, and `k?` makes an index of it again",),
+        "N0417", f"`{text}` is no index, because `/` is true division", span,
+        "the result is a `Float`", helps=(f"floor division: `{left} // {right}`",),
     )
 
 
@@ -668,4 +743,9 @@ def _or(items: list[str]) -> str:
 def _joined(items: list[str], word: str) -> str:
     if len(items) < 2:
         return "".join(items)
+    if len(items) > _MANY:
+        items = [*items[: _MANY - 1], f"{len(items) - _MANY + 1} more"]
     return ", ".join(items[:-1]) + f" {word} {items[-1]}"
+
+
+_MANY = 10

@@ -99,13 +99,13 @@ def infer(w: Walk, e: s.Expr, expected: Type | None = None) -> Typed:
         case s.Rank(span, function, _):
             raise errors.not_yet("a ranked function as a value", function.span.to(span))
         case s.RangeExpr(span, _, _, _):
-            raise errors.not_a_set(span.text, "a range; it stands after `in` or in brackets", span)
+            raise errors.not_a_value(span.text, "a range", span)
         case s.String(span, _):
             raise errors.text_as_data(span)
         case s.Block():
             return w.block(e, expected)
         case s.TableType(span, _, _, _) | s.FunctionType(span, _, _, _) | s.Exists(span, _, _):
-            raise errors.not_a_set(span.text, "a type", span)
+            raise errors.not_a_value(span.text, "a type", span)
 
 
 # ---------------------------------------------------------------- names and literals
@@ -127,7 +127,7 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
         case SizeName(var, _):
             return Typed(INT, lambda: core.Number(size(var)), e.span, size(var), exact=True)
         case TypeName(_, _):
-            raise errors.not_a_set(e.name, "a type", e.span)
+            raise errors.not_a_value(e.name, "a type", e.span)
         case None:
             pass
     member = _member(w, e, expected)
@@ -216,7 +216,7 @@ def constant(w: Walk, value: int | float, t: Type, span: Span) -> core.Expr:
                 return core.Const(Lit(float(value), d))
             low = 0 if d.is_unsigned else -(1 << (d.bits - 1))
             if not low <= value < (1 << (d.bits - (0 if d.is_unsigned else 1))):
-                raise errors.literal_range(int(value), d.surface_name, span)
+                raise errors.literal_range(int(value), d, span)
             return core.Const(Lit(int(value), d))
         case TypeVar():
             return core.ConstOf(value, kind)
@@ -243,7 +243,9 @@ def lambda_(w: Walk, e: s.Lambda, expected: Type | None) -> Typed:
     kind = solver.head(expected) if expected is not None else None
     known: tuple[Type, ...] | None = None
     result_hint: Type | None = None
-    if isinstance(kind, Function) and len(kind.params) == len(e.params):
+    if isinstance(kind, Function):
+        if len(kind.params) != len(e.params):
+            raise errors.lambda_arity(len(kind.params), len(e.params), show(w, kind), e.span)
         known, result_hint = kind.params, kind.result
     variables: list[tuple[Var, Type]] = []
     wraps: list[Wrap] = []
@@ -314,12 +316,16 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 return _call_primitive(w, fname, e)
             if fname in w.library.definitions:
                 return _call_definition(w, w.library.definitions[fname], fname, e, expected)
+            if fname == "Fin":
+                raise errors.not_a_value(e.span.text, "an index set", e.span)
             if fname in ("enumerate", "zip", "range", "len", "print"):
                 raise errors.python_habit(fname, span)
         case s.Field(_, s.Name(_, module), member, member_span) if (
             w.scope.find(module) is None and module in w.globals.modules
         ):
             there = w.globals.modules[module]
+            if member in there.failed:
+                raise errors.Silent()
             if member not in there.definitions:
                 raise errors.unknown_member(module, member, member_span, there.names())
             return _call_definition(
@@ -333,6 +339,8 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 raise errors.arity("get", 2, len(args_e), e.span, "(index, default)")
             return get(w, w.infer(base), args_e[:-1], args_e[-1], e.span)
         case s.Field(span, base, method, method_span):
+            if isinstance(base, s.Name) and method not in known_names(w):
+                w.infer(base)  # a name that means nothing is told before the method is
             inner = s.Call(e.span, s.Name(method_span, method), (base, *e.args))
             return call(w, inner, expected)
         case s.Rank(_, function, ranks):
@@ -419,6 +427,8 @@ def field(w: Walk, e: s.Field) -> Typed:
                 return enum_member(own, e.name, e.span)
             if base in w.globals.modules:
                 there = w.globals.modules[base]
+                if e.name in there.failed:
+                    raise errors.Silent()
                 if e.name in there.definitions:
                     return use_definition(w, there.definitions[e.name], e.name, e.span, None)
                 raise errors.unknown_member(base, e.name, e.name_span, there.names())

@@ -127,6 +127,13 @@ def at_axis(w: Walk, e: s.Expr, axis: Set, table: str, checked: bool = False) ->
                     for x, part in zip(items, parts_of.sets, strict=True)
                 ]
                 return lambda: core.Pack(tuple(b() for b in builds))
+        case s.Binary(_, "/", op_span, left, right):
+            w.infer(e)
+            raise errors.true_division(
+                e.span.text, left.span.text, right.span.text, op_span
+            )
+        case _:
+            pass
     typed = w.infer(e, element(w.solver.head_set(axis)) if _is_enum(w, axis) else None)
     return use(w, typed, axis, table, checked)
 
@@ -341,8 +348,8 @@ def _falls_out(
     example = _example(w, scope, poly, extent, low_ok)
     helps = (
         f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
-        f"outside; `{text}?` checks at run time; a range such as `for … in 1..n-1` or an `if` "
-        "keeps it inside",
+        f"outside; `{errors.postfix(text)}?` checks at run time; a range such as "
+        "`for … in 1..n-1` or an `if` keeps it inside",
     )
     reasons = _ranges_of(w, scope, poly)
     return errors.out_of_range(table, text, shown, example, t.span, reasons, helps)
@@ -438,6 +445,7 @@ def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
     named = as_poly(w, t)
     assert named.poly is not None
     poly = named.poly
+    w.solver.goals.append(lambda: _counted(w, how, t, axis))
 
     def build() -> core.Expr:
         target = w.solver.zonk_set(axis)
@@ -449,10 +457,19 @@ def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
     return wrap(named.lets, build)
 
 
+def _counted(w: Walk, how: str, t: Typed, axis: Set) -> None:
+    """A number can be brought into sets whose elements are counted, not into Booleans or tuples."""
+    if not isinstance(element(w.solver.zonk_set(axis)), Index):
+        raise errors.not_an_index(
+            f"{how}({t.span.text})", "Int", show_set(w.solver.zonk_set(axis)), t.span
+        )
+
+
 def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
     """`clamp(k, n)` and `wrap(k, n)` away from an axis: an index of the set."""
     named = as_poly(w, t)
     assert named.poly is not None
+    _counted(w, how, t, target)
     extent = cardinality(w.solver.zonk_set(target))
     base = _base(w.solver.zonk_set(target))
     value = named.poly - base

@@ -49,7 +49,7 @@ class Callee:
     call: MakeCall
     scalars: Callable[[Walk, list[Typed], Span], tuple[list[Type], Type]] | None = None
     names: tuple[str, ...] = ()
-    spans: tuple[Span | None, ...] = ()
+    declared: tuple[Because | None, ...] = ()
     signature: str = ""
     text: Callable[[list[str]], str] | None = None
     lifts_functions: bool = False  # the first argument is a table of functions
@@ -261,13 +261,8 @@ def _outer(callee: Callee, args: list[Typed], frames: list[list[Set]]) -> str:
     for a, frame in zip(args, frames, strict=True):
         mine = [next(names) for _ in frame]
         binders += mine
-        texts.append(f"{_base(a)}[{', '.join(mine)}]" if mine else a.span.text)
+        texts.append(f"{errors.postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
     return f"for every combination: `[{callee.text(texts)} for {', '.join(binders)}]`"
-
-
-def _base(a: Typed) -> str:
-    text = a.span.text
-    return text if text.replace("_", "a").isalnum() else f"({text})"
 
 
 def _ambiguous(
@@ -289,9 +284,9 @@ def _ambiguous(
             if not frame:
                 texts.append(a.span.text)
             elif len(frame) == len(common):
-                texts.append(f"{_base(a)}[{', '.join(letters)}]")
+                texts.append(f"{errors.postfix(a.span.text)}[{', '.join(letters)}]")
             else:
-                texts.append(f"{_base(a)}[{', '.join(letters[c] for c in way)}]")
+                texts.append(f"{errors.postfix(a.span.text)}[{', '.join(letters[c] for c in way)}]")
         body = callee.text(texts) if callee.text else f"…({', '.join(texts)})"
         candidates.append(f"[{body} for {', '.join(letters)}]")
     axis = ", ".join(show_set(w.solver.zonk_set(a)) for a in frames[k])
@@ -334,7 +329,7 @@ def _match_cells(
         what = f"argument `{name}` of {callee.title}" if name else f"the argument of {callee.title}"
         out.append(param)
         converts(w, what, param, table(rest, cell), arg, span,
-                 callee.spans[k] if k < len(callee.spans) else None)
+                 callee.declared[k] if k < len(callee.declared) else None)
     return out
 
 

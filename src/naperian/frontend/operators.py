@@ -86,6 +86,10 @@ def _same_enum(w: Walk, title: str, cells: list[Typed], span: Span) -> None:
     assert isinstance(b, Index)
     x, y = w.solver.head_set(a.set), w.solver.head_set(b.set)
     if x != y and (isinstance(x, EnumSet) or isinstance(y, EnumSet)):
+        if isinstance(x, EnumSet) and isinstance(y, EnumSet):
+            raise errors.different_enums(
+                title.strip("`"), show(w, a), show(w, b), span, cells[0].span, cells[1].span
+            )
         raise errors.no_common_type(
             title.strip("`"), show(w, a), show(w, b), span, cells[0].span, cells[1].span
         )

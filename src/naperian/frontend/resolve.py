@@ -20,6 +20,9 @@ Read = Callable[[str], Source | None]
 Parse = Callable[[Source], tuple[s.Module, tuple[Diagnostic, ...]]]
 
 
+_MOST_WRONG = 100  # mistakes told at once
+
+
 @dataclass(slots=True)
 class Loaded:
     """A module that was elaborated: its names, its definitions under their full names."""
@@ -114,6 +117,8 @@ def module(
         wrong.append(errors.recursion(cycle, span).diagnostic)
         loaded.globals.failed.update(cycle)
     for n in order:
+        if len(wrong) >= _MOST_WRONG:
+            break
         d = written[n]
         if isinstance(d, s.Def):
             made, mistakes = define(d, prefix + n, loaded.globals, lib)
@@ -142,17 +147,18 @@ def _import(
     path: tuple[str, ...], wrong: list[Diagnostic],
 ) -> None:
     dotted = ".".join(d.path)
+    name = d.alias if isinstance(d, s.Import) else None
+    into.globals.failed.add(name or d.path[-1])  # until it is known to be there
     if dotted in path:
         raise errors.import_cycle([*path[path.index(dotted) :], dotted], d.span)
     source = read(dotted)
     if source is None:
-        alias = d.alias if isinstance(d, s.Import) else None
-        into.globals.failed.add(alias or d.path[-1])
         raise errors.module_not_found(dotted, d.span)
     tree, mistakes = parse(source)
     if mistakes:
         wrong.extend(mistakes)
         return
+    into.globals.failed.discard(name or d.path[-1])
     there = module(dotted, tree, read, parse, library, path)
     wrong.extend(there.diagnostics)
     into.definitions |= there.definitions

@@ -83,12 +83,14 @@ class Mismatch(Exception):
     """Two things that cannot be equal: the innermost parts that differ."""
 
     def __init__(
-        self, left: Type | Set | Size, right: Type | Set | Size, reasons: tuple[Because, ...] = ()
+        self, left: Type | Set | Size, right: Type | Set | Size, reasons: tuple[Because, ...] = (),
+        variable: str = "",
     ) -> None:
         super().__init__(left, right)
         self.left = left
         self.right = right
         self.reasons = reasons
+        self.variable = variable  # the size of a called definition that would be both
 
 
 @dataclass(slots=True)
@@ -119,6 +121,7 @@ class Solver:
     goals: list[Callable[[], None]] = field(default_factory=list)
     rigid: dict[Var, Dtypes] = field(default_factory=dict)
     generic: set[Var] = field(default_factory=set)  # type variables of the signature
+    named: set[Var] = field(default_factory=set)  # sets that called definitions name
     chosen: set[Var] = field(default_factory=set)  # unknowns left to the caller
     facts: Callable[[], Facts] = Facts
 
@@ -145,11 +148,15 @@ class Solver:
 
     def head(self, t: Type) -> Type:
         """The type with its outermost constructor known, if it is."""
+        first, steps = t, 0
         while isinstance(t, TypeVar):
             bound = self.types.get(t.var)
             if bound is None:
-                return t
-            t = bound
+                break
+            t, steps = bound, steps + 1
+        if steps > 1:  # what was passed on the way leads there at once from now on
+            while isinstance(first, TypeVar) and first is not t:
+                self.types[first.var], first = t, self.types[first.var]
         if isinstance(t, Index):
             s = self.head_set(t.set)
             if s is not t.set:
@@ -413,7 +420,10 @@ class Solver:
             return
         match a, b:
             case Fin(n), Fin(m):
-                self.unify_size(n, m, because, self.reasons_set(one, two))
+                variable = ""
+                if isinstance(one, SetVar) and one.var in self.named:
+                    variable = one.var.name
+                self.unify_size(n, m, because, self.reasons_set(one, two), variable)
             case (Range(low, high), Fin(n)) | (Fin(n), Range(low, high)) if (
                 self.zonk_size(low).constant == 0
             ):
@@ -444,6 +454,7 @@ class Solver:
         b: Size,
         because: Because | None = None,
         reasons: tuple[Because, ...] = (),
+        variable: str = "",
     ) -> None:
         one, two = a, b
         a, b = self.zonk_size(a), self.zonk_size(b)
@@ -462,16 +473,21 @@ class Solver:
                     return
         if self.size_is_open(gap):
             facts = self.facts
-            self.goals.append(lambda: self._check_equal(one, two, reasons, facts))
+            given = (because,) if because is not None else ()
+            self.goals.append(
+                lambda: self._check_equal(one, two, given + reasons, facts, variable)
+            )
             return
-        self._check_equal(one, two, reasons, self.facts)
+        self._check_equal(one, two, reasons, self.facts, variable)
 
     def _check_equal(
-        self, a: Size, b: Size, reasons: tuple[Because, ...], facts: Callable[[], Facts]
+        self, a: Size, b: Size, reasons: tuple[Because, ...], facts: Callable[[], Facts],
+        variable: str,
     ) -> None:
         x, y = self.zonk_size(a), self.zonk_size(b)
         if x != y and not facts().proves_equal(x, y):
-            raise Mismatch(x, y, tuple(dict.fromkeys(self._why_sizes(a, b) + reasons)))
+            why = tuple(dict.fromkeys(reasons + self._why_sizes(a, b)))
+            raise Mismatch(x, y, why, variable)
 
     # ------------------------------------------------------------ reasons
 
