@@ -104,8 +104,8 @@ class Step:
 PASSES: tuple[Step, ...] = (
     Step("ainf", flatten, ainf_check.check, ainf_show.show),
     Step("simplify", simplify, ainf_check.check, ainf_show.show),
-    Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("scatter", scatter, ainf_check.check, ainf_show.show),
+    Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
