@@ -183,6 +183,9 @@ def join_cells(
         else:
             answer = Scalar(known)
             if known.is_integer and any(_floats_only(w, c) for c in open_cells):
+                if not FLOATS & dtypes:
+                    at = next(c for c in cells if solver.dtypes_of(c.type) == FLOATS)
+                    raise errors.operand(title.strip("`"), _needs(dtypes), "Float", at.span)
                 answer = w.float
     else:
         for k, t in enumerate(open_cells[1:], 1):

@@ -395,7 +395,7 @@ def _call_ranked(
 
     def make(cells: list[Typed]) -> Typed:
         match function:
-            case s.Section(_, op, None):
+            case s.Section(_, op, None) if op in OPERATORS:
                 return apply_primitive(w, OPERATORS[op], cells, e.span, op)
             case s.Name(_, fname) if w.scope.find(fname) is None:
                 d = w.globals.definitions.get(fname)

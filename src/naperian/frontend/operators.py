@@ -99,6 +99,10 @@ def apply_primitive(
     w: Walk, name: str, args: list[Typed], span: Span, symbol: str | None = None,
 ) -> Typed:
     """The primitive on the arguments; keeps index arithmetic as a polynomial beside it."""
+    wanted = PRIMITIVES[name].arity
+    if len(args) != wanted:
+        cells = ", ".join(["number"] * wanted)
+        raise errors.arity(symbol or name, wanted, len(args), span, f"({cells}) -> number")
     callee = primitive(name, f"`{symbol or name}`", symbol)
     result = apply(w, callee, args, span)
     result.poly = _poly(name, args)
