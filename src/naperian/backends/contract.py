@@ -13,6 +13,7 @@ same order whatever the number of threads.
 from __future__ import annotations
 
 from naperian.backends.code import REGISTER, Code, Value
+from naperian.backends.llvm import AS_WRITTEN
 from naperian.backends.microkernel import (
     Tile,
     add,
@@ -42,7 +43,7 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
     target = target or host()
     t = tile(dtype, target)
     kernels = [micro_kernel(t, vectors, True) for vectors in range(1, t.vectors + 1)]
-    return "\n\n".join(
+    return AS_WRITTEN + "\n\n".join(
         [
             _DECLARATIONS,
             *kernels,

@@ -18,6 +18,7 @@ from naperian.backends import entry
 from naperian.backends.contract import contract_module
 from naperian.backends.entry_ir import entry_ir
 from naperian.backends.kernel import Kernel, Library, link, object_code
+from naperian.backends.llvm import AS_WRITTEN
 from naperian.backends.pool import has_threads, pool_ir
 from naperian.dtypes import DType
 
@@ -78,7 +79,7 @@ def _runtime() -> Runtime:
     python = {name: entry.address_of(name) for name in _PYTHON}
     process = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
     imports = python | {name: _function(process, name) for name in ("malloc", "free")}
-    pool = link(object_code(pool_ir()), (*_SERVICES, *_CONTROLS), imports)
+    pool = link(object_code(AS_WRITTEN + pool_ir()), (*_SERVICES, *_CONTROLS), imports)
     entries = None
     if os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds():
         image = object_code(entry_ir())
