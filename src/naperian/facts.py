@@ -9,6 +9,7 @@ with `assert`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import gcd
 
 from naperian.names import Var
@@ -16,6 +17,13 @@ from naperian.node import node
 from naperian.sizes import ONE, Clamp, Monomial, Quotient, Remainder, Size, size
 
 _LIMIT = 400  # inequalities held at once before the search gives up (an honest "cannot prove")
+
+
+@node
+class Apart:
+    """A polynomial that is not 0: one that is known to have a sign is at least 1 away from it."""
+
+    poly: Size
 
 
 @node
@@ -28,6 +36,16 @@ class Facts:
         """These facts and some more (each a polynomial that is not negative)."""
         new = tuple(m for m in more if m.constant is None and m not in self.known)
         return Facts(self.known + new) if new else self
+
+    def with_apart(self, apart: Iterable[Apart]) -> Facts:
+        """These facts, and what inequalities (`!=`) say beside them."""
+        more = []
+        for a in apart:
+            if self.proves(a.poly):
+                more.append(a.poly - 1)
+            elif self.proves(-a.poly):
+                more.append(-a.poly - 1)
+        return self.and_(*more)
 
     def proves(self, goal: Size) -> bool:
         """Whether `goal >= 0` follows from what is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
+from naperian.facts import Apart
 from naperian.frontend import errors
 from naperian.frontend.cells import convert, equate, join_cells, show
 from naperian.frontend.lifting import Callee, apply
@@ -168,9 +169,9 @@ def _condition(name: str, args: list[Typed]) -> Condition | None:
         case "ge":
             return Condition((x - y,), (y - x - 1,))
         case "eq":
-            return Condition((x - y, y - x), ())
+            return Condition((x - y, y - x), (Apart(x - y),))
         case "ne":
-            return Condition((), (x - y, y - x))
+            return Condition((Apart(x - y),), (x - y, y - x))
         case _:
             return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from naperian.facts import Facts
+from naperian.facts import Apart, Facts
 from naperian.frontend.solve import Solver
 from naperian.names import Var
 from naperian.sizes import Size, size
@@ -67,7 +67,7 @@ class Scope:
     function: bool = False  # starts a function: it may hide enclosing names
     names: dict[str, Entry] = field(default_factory=dict)
     indices: list[tuple[Var, Set]] = field(default_factory=list)
-    known: list[Size] = field(default_factory=list)
+    known: list[Size | Apart] = field(default_factory=list)
     _cache: tuple[object, Facts] | None = None
 
     def inner(self, block: bool = False, function: bool = False) -> Scope:
@@ -106,8 +106,8 @@ class Scope:
         """`var` is an element of the set (which may not be known yet)."""
         self.indices.append((var, s))
 
-    def assume(self, *facts: Size) -> None:
-        """These polynomials are not negative here."""
+    def assume(self, *facts: Size | Apart) -> None:
+        """These polynomials are not negative (or not 0) here."""
         self.known.extend(facts)
 
     def facts(self) -> Facts:
@@ -117,11 +117,16 @@ class Scope:
         if self._cache is not None and self._cache[0] == stamp:
             return self._cache[1]
         known: list[Size] = []
+        apart: list[Apart] = []
         scope: Scope | None = self
         while scope is not None:
             for var, s in scope.indices:
                 known += _bounds(var, solver.zonk_set(s))
-            known += [solver.zonk_size(k) for k in scope.known]
+            for k in scope.known:
+                if isinstance(k, Apart):
+                    apart.append(Apart(solver.zonk_size(k.poly)))
+                else:
+                    known.append(solver.zonk_size(k))
             for entry in scope.names.values():
                 match entry:
                     case SetName(SetVar(v)) | SizeName(v):
@@ -129,7 +134,7 @@ class Scope:
                     case _:
                         pass
             scope = scope.parent
-        facts = Facts().and_(*dict.fromkeys(known))
+        facts = Facts().and_(*dict.fromkeys(known)).with_apart(apart)
         self._cache = (stamp, facts)
         return facts
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from naperian.core import syntax as core
+from naperian.facts import Apart
 from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import Size
@@ -37,11 +38,11 @@ class Typed:
 
 @node
 class Condition:
-    """What a Boolean says of sizes: polynomials that are >= 0 if it holds, and if it does not.
+    """What a Boolean says of sizes: polynomials that are >= 0 (or not 0) if it holds, and if not.
     `lets` are the values named in them."""
 
-    then: tuple[Size, ...]
-    otherwise: tuple[Size, ...]
+    then: tuple[Size | Apart, ...]
+    otherwise: tuple[Size | Apart, ...]
 
 
 def let_all(lets: tuple[tuple[Var, Build], ...], expr: core.Expr) -> core.Expr:
