@@ -7,11 +7,11 @@ from naperian.frontend import errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.cells import convert, converts, show
-from naperian.frontend.expressions import nest, open_all
 from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because
+from naperian.frontend.tables import nest, open_all
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var

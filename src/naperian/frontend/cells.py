@@ -7,6 +7,8 @@ of what they meet.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors
@@ -18,13 +20,22 @@ from naperian.names import Var
 from naperian.sizes import Size
 from naperian.source import Span
 from naperian.types import (
+    BoolSet,
+    EnumSet,
+    Fin,
     Function,
     Index,
+    Range,
+    Reverse,
     Scalar,
+    Set,
+    SetVar,
     Table,
     Tuple,
+    TupleSet,
     Type,
     TypeVar,
+    UnitSet,
     show_set,
     show_type,
     table,
@@ -252,13 +263,11 @@ def clash(
             message = f"{callee} needs its size `{m.variable}` to be both {a!r} and {b!r}"
             label = f"{label}, so `{m.variable}` = {b!r}"
         return errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
-    if not isinstance(left, Size) and not isinstance(right, Size):
-        if _is_set(left) and _is_set(right):
-            return errors.set_clash(
-                what, show_set(solver.zonk_set(left)), show_set(solver.zonk_set(right)),  # type: ignore[arg-type]
-                span, f"this is `{show(w, found)}`", reasons,
-                notes=_set_note(left, right),
-            )
+    if _is_set(left) and _is_set(right):
+        return errors.set_clash(
+            what, show_set(solver.zonk_set(left)), show_set(solver.zonk_set(right)),
+            span, f"this is `{show(w, found)}`", reasons, notes=_set_note(left, right),
+        )
     x, y = solver.head(wanted), solver.head(found)
     if isinstance(left, TypeVar) and isinstance(right, Table | Function | Tuple) and (
         left.var in solver.unknown and solver._occurs(left.var, right)
@@ -285,8 +294,10 @@ def _origin(w: Walk, span: Span) -> tuple[Because, ...]:
     return ()
 
 
-def _is_set(x: object) -> bool:
-    return not isinstance(x, Scalar | TypeVar | Index | Table | Tuple | Function | Size)
+def _is_set(x: object) -> TypeGuard[Set]:
+    return isinstance(
+        x, Fin | SetVar | BoolSet | UnitSet | EnumSet | TupleSet | Range | Reverse
+    )
 
 
 def _rigid_note(w: Walk, a: Size, b: Size) -> tuple[str, ...]:
@@ -296,11 +307,9 @@ def _rigid_note(w: Walk, a: Size, b: Size) -> tuple[str, ...]:
     return ()
 
 
-def _set_note(a: object, b: object) -> tuple[str, ...]:
-    if type(a).__name__ == type(b).__name__ == "SetVar":
-        return (
-            f"`{show_set(a)}` and `{show_set(b)}` are chosen by the caller and may differ",  # type: ignore[arg-type]
-        )
+def _set_note(a: Set, b: Set) -> tuple[str, ...]:
+    if isinstance(a, SetVar) and isinstance(b, SetVar):
+        return (f"`{a.var.name}` and `{b.var.name}` are chosen by the caller and may differ",)
     return ()
 
 

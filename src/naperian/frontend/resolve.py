@@ -28,6 +28,7 @@ class Loaded:
     """A module that was elaborated: its names, its definitions under their full names."""
 
     globals: Globals
+    named: dict[str, core.Definition]  # the definitions that `globals` sees
     definitions: dict[str, core.Definition] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -43,12 +44,11 @@ class Library(Mapping[str, core.Definition]):
             if isinstance(d, s.Bind) and isinstance(d.pattern, s.PName)
         }
         self._done: dict[str, core.Definition] = {}
-        self._globals = Globals()
 
     def __getitem__(self, name: str) -> core.Definition:
         if name not in self._done:
-            globals = Globals(definitions={})
-            library = Globals(definitions=self)  # type: ignore[arg-type]
+            globals = Globals()
+            library = Globals(definitions=self)
             if name in self._written:
                 made, wrong = define(self._written[name], f"std.{name}", globals, library)
             elif name in self._constants:
@@ -81,9 +81,10 @@ def module(
     path: tuple[str, ...] = (),
 ) -> Loaded:
     """A module with everything it imports."""
-    loaded = Loaded(Globals())
+    named: dict[str, core.Definition] = {}
+    loaded = Loaded(Globals(named), named)
     wrong: list[Diagnostic] = []
-    lib = Globals(definitions=library)  # type: ignore[arg-type]
+    lib = Globals(definitions=library)
     prefix = f"{name}." if path else ""
     places: dict[str, Span] = {}
     written: dict[str, s.Def | s.Bind] = {}
@@ -128,7 +129,7 @@ def module(
         if made is None:
             loaded.globals.failed.add(n)
         else:
-            loaded.globals.definitions[n] = made
+            loaded.named[n] = made
             loaded.definitions[made.name] = made
     loaded.diagnostics = tuple(
         sorted(wrong, key=lambda d: d.labels[0].span.start if d.labels else 0)
@@ -167,7 +168,7 @@ def _import(
     for a in d.names:
         target = a.alias or a.name
         if a.name in there.globals.definitions:
-            into.globals.definitions[target] = there.globals.definitions[a.name]
+            into.named[target] = there.globals.definitions[a.name]
         elif a.name in there.globals.enums:
             into.globals.enums[target] = there.globals.enums[a.name]
         elif a.name not in there.globals.failed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -30,7 +30,7 @@ class Globals:
     """What names at the top of a module mean: `definitions` by the name used here, already
     elaborated; `modules` by alias, each with its own names."""
 
-    definitions: dict[str, core.Definition] = field(default_factory=dict)
+    definitions: Mapping[str, core.Definition] = field(default_factory=dict)
     enums: dict[str, EnumInfo] = field(default_factory=dict)
     modules: dict[str, Globals] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)

@@ -1,0 +1,101 @@
+"""Conversions between number types: `Int(x)`, `F32(x)`, `U8(x)`; lifted, and checked where a value
+may not fit."""
+
+from __future__ import annotations
+
+from naperian.core import syntax as core
+from naperian.dtypes import DType
+from naperian.frontend import errors
+from naperian.frontend.annotations import SCALARS
+from naperian.frontend.cells import show
+from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.operators import FALSE
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Walk
+from naperian.names import Lit, Var
+from naperian.source import Span
+from naperian.types import (
+    INT,
+    Index,
+    Scalar,
+    Table,
+    Type,
+    TypeVar,
+)
+
+
+def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
+    """`Int(x)`, `F32(x)`, `U8(x)`: lifted; to a narrower integer it is checked."""
+    solver = w.solver
+    target: Type = w.float if name == "Float" else SCALARS[name]
+
+    def scalars(w: Walk, cells: list[Typed], span: Span) -> tuple[list[Type], Type]:
+        kind = solver.head(cells[0].type)
+        if isinstance(kind, Index):
+            return [INT], target
+        if solver.is_unknown(kind) and isinstance(target, Scalar):
+            allowed = solver.dtypes_of(kind)
+            if allowed is not None and target.dtype in allowed and target.dtype.is_float:
+                solver.unify(kind, target)
+                return [target], target
+        if solver.dtypes_of(kind) is None:
+            raise errors.operand(name, "a number or an index", show(w, kind), cells[0].span)
+        return [kind], target
+
+    def call(args: list[core.Expr]) -> core.Expr:
+        x = Var("x")
+        found = solver.zonk(arg.type)
+        while isinstance(found, Table):
+            found = found.cell
+        if isinstance(found, Index):
+            found = INT
+        wanted = solver.zonk(target)
+        cast: core.Expr = core.Op("cast", (core.Ref(x),), wanted)
+        if found == wanted:
+            return args[0]
+        test = _fits(found, wanted, x)
+        if test is not None and isinstance(wanted, Scalar):
+            message = f"a value does not fit {wanted.dtype.surface_name}"
+            cast = core.Check(test, message, cast, span)
+        return core.Let(x, args[0], cast)
+
+    def text(texts: list[str]) -> str:
+        return f"{name}({texts[0]})"
+
+    callee = Callee(f"`{name}`", (TypeVar(Var("scalar")),), target, call, scalars, text=text)
+    result = apply(w, callee, [arg], span)
+    if name == "Int":
+        result.poly, result.lets = arg.poly, arg.lets
+    return result
+
+
+def _fits(found: Type, wanted: Type, x: Var) -> core.Expr | None:
+    """The test that a value is representable in a narrower integer type; None if it always is
+    (Int of a float truncates and saturates)."""
+    if not (isinstance(found, Scalar) and isinstance(wanted, Scalar)):
+        return None
+    a, b = found.dtype, wanted.dtype
+    if not b.is_integer or a is DType.BOOL or (b is DType.I64 and not a.is_unsigned):
+        return None
+    low = 0 if b.is_unsigned else -(1 << (b.bits - 1))
+    high = (1 << (b.bits - (0 if b.is_unsigned else 1))) - 1
+    tests: list[core.Expr] = []
+    if a.is_float:
+        lowest, highest = float(low), float(high)
+        return _both(
+            core.Op("ge", (core.Ref(x), core.Const(Lit(lowest, a))), found),
+            core.Op("le", (core.Ref(x), core.Const(Lit(highest, a))), found),
+        )
+    a_low = 0 if a.is_unsigned else -(1 << (a.bits - 1))
+    a_high = (1 << (a.bits - (0 if a.is_unsigned else 1))) - 1
+    if a_low < low:
+        tests.append(core.Op("ge", (core.Ref(x), core.Const(Lit(low, a))), found))
+    if a_high > high:
+        tests.append(core.Op("le", (core.Ref(x), core.Const(Lit(high, a))), found))
+    if not tests:
+        return None
+    return tests[0] if len(tests) == 1 else _both(tests[0], tests[1])
+
+
+def _both(a: core.Expr, b: core.Expr) -> core.Expr:
+    return core.If(a, b, FALSE)

@@ -1,0 +1,386 @@
+"""Reductions, folds and scans.
+
+A reduction of a bare table consumes the innermost axis; a generator names the axes it consumes, and
+the axes of its element are frame. `reduce` and `scan` take an associative operator, `fold` any
+function.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from naperian.core import syntax as core
+from naperian.dtypes import FLOATS, DType
+from naperian.frontend import errors
+from naperian.frontend.binders import Bound, open_binder
+from naperian.frontend.cells import clash, convert, equate, join_cells, show
+from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.operators import apply_primitive
+from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
+from naperian.frontend.typed import Build, Typed, wrap
+from naperian.frontend.walk import Walk
+from naperian.names import Lit, Var
+from naperian.prims import unit
+from naperian.sizes import Size, size
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import (
+    BOOL,
+    INT,
+    Function,
+    Index,
+    Scalar,
+    Set,
+    Table,
+    TupleSet,
+    Type,
+    TypeVar,
+    cardinality,
+    element,
+    table,
+)
+
+
+class Builtin(Protocol):
+    """Types a call; `args` are given when the builtin is used as a function value."""
+
+    def __call__(
+        self, w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
+    ) -> Typed: ...
+
+
+_REDUCTIONS: dict[str, tuple[str, Dtypes]] = {
+    "sum": ("add", NUMBERS),
+    "prod": ("mul", NUMBERS),
+    "min": ("min", INTERFACES["Ord"]),
+    "max": ("max", INTERFACES["Ord"]),
+    "all": ("and", frozenset({DType.BOOL})),
+    "any": ("or", frozenset({DType.BOOL})),
+    "mean": ("add", FLOATS),
+    "argmin": ("argmin", INTERFACES["Ord"]),
+    "argmax": ("argmax", INTERFACES["Ord"]),
+}
+
+
+def unit_of(w: Walk, monoid: str, t: Type) -> core.Expr:
+    """The unit of a monoid at a type."""
+    kind = w.solver.zonk(t)
+    if isinstance(kind, Scalar):
+        value = unit(monoid, kind.dtype)
+        return core.Const(Lit(value, kind.dtype))
+    match monoid:
+        case "min":
+            return core.ConstOf(math.inf, kind)
+        case "max":
+            return core.ConstOf(-math.inf, kind)
+        case "mul":
+            return core.ConstOf(1, kind)
+        case _:
+            return core.ConstOf(0, kind)
+
+
+def _reduction(name: str) -> Builtin:
+    monoid, dtypes = _REDUCTIONS[name]
+
+    def builtin(
+        w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
+    ) -> Typed:
+        given = e.args if args is None else ()
+        if args is None and len(given) == 1 and isinstance(given[0], s.Generator):
+            return _reduce_generator(w, name, monoid, dtypes, given[0], e.span)
+        if args is None:
+            args = _plain(w, e, name)
+        if name in ("min", "max") and len(args) > 1:
+            result = args[0]
+            for a in args[1:]:
+                result = apply_primitive(w, name, [result, a], e.span)
+            return result
+        if len(args) != 1:
+            raise errors.arity(name, 1, len(args), e.span, "n=>a -> a")
+        return _reduce_table(w, name, monoid, dtypes, args[0], e.span)
+
+    return builtin
+
+
+def _plain(w: Walk, e: s.Call, name: str) -> list[Typed]:
+    out = []
+    for a in e.args:
+        if isinstance(a, s.Keyword):
+            helps = ("an axis is chosen by the binder: `sum(x[i, j] for i)` adds over `i`",)
+            raise errors.no_keyword(name, a.name, a.span, helps if a.name == "axis" else ())
+        if isinstance(a, s.Generator):
+            raise errors.not_yet("a generator beside other arguments", a.span)
+        out.append(w.infer(a))
+    return out
+
+
+def _reduce_table(
+    w: Walk, name: str, monoid: str, dtypes: Dtypes, arg: Typed, span: Span
+) -> Typed:
+    """A reduction of a bare table consumes the innermost axis."""
+    solver = w.solver
+    axes, cell = solver.axes(arg.type)
+    if not axes and not solver.is_open(cell):
+        raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
+    own, t = solver.set("n"), solver.type("a", dtypes)
+    is_index = monoid in ("argmin", "argmax")
+    result: Type = Index(own) if is_index else t
+
+    def call(cells: list[core.Expr]) -> core.Expr:
+        i, x = Var("i"), Var("x")
+        axis = solver.zonk_set(own)
+        value = core.At(core.Ref(x), core.Ref(i), axis)
+        body: core.Expr = reduce_over(w, monoid, i, axis, value, t, span)
+        if name == "mean":
+            body = _divide(w, body, core.Number(cardinality(axis)), t)
+        return core.Let(x, cells[0], body)
+
+    def text(texts: list[str]) -> str:
+        return f"{name}({texts[0]})"
+
+    callee = Callee(f"`{name}`", (Table(own, t),), result, call, names=("",), text=text)
+    return apply(w, callee, [arg], span)
+
+
+def reduce_over(
+    w: Walk, monoid: str, var: Var, axis: Set, value: core.Expr, t: Type, span: Span
+) -> core.Expr:
+    return core.Reduce(monoid, var, axis, unit_of(w, monoid, t), value, w.solver.zonk(t), span)
+
+
+def _divide(w: Walk, total: core.Expr, count: core.Expr, t: Type) -> core.Expr:
+    kind = w.solver.zonk(t)
+    return core.Op("div", (total, core.Op("cast", (count,), kind)), kind)
+
+
+def _truth(w: Walk, name: str, cell: Type, span: Span) -> None:
+    try:
+        w.solver.unify(cell, BOOL)
+    except Mismatch:
+        raise errors.operand(name, "Booleans", show(w, cell), span) from None
+
+
+def _reduce_generator(
+    w: Walk, name: str, monoid: str, dtypes: Dtypes, g: s.Generator, span: Span
+) -> Typed:
+    """`sum(e for i, j if p)`: the binders are the axis consumed; axes of `e` are frame."""
+    solver = w.solver
+    with w.inside(w.scope.inner(block=True)):
+        bounds: list[Bound] = [open_binder(w, b) for b in g.binders]
+        condition = w.infer(g.condition) if g.condition is not None else None
+        if condition is not None:
+            kind = solver.head(condition.type)
+            if solver.is_open(kind):
+                solver.unify(kind, BOOL)
+            elif kind != BOOL:
+                raise errors.condition_type(show(w, kind), condition.span)
+            if condition.condition is not None:
+                w.scope.assume(*condition.condition.then)
+        body = w.infer(g.element)
+    is_index = monoid in ("argmin", "argmax")
+    if is_index and condition is not None:
+        raise errors.not_yet(f"`{name}` of a filtered generator", condition.span)
+    decided: list[tuple[list[Set], Type]] = []  # the element's axes and the scalars reduced
+    answer = solver.type("r")
+
+    def attempt(force: bool) -> bool:
+        axes, cell = solver.axes(body.type)
+        if solver.is_open(cell) and not force:
+            return False
+        if dtypes == frozenset({DType.BOOL}):
+            _truth(w, name, cell, body.span)
+            operand: Type = BOOL
+        elif isinstance(solver.head(cell), Index) and not is_index:
+            operand = w.float if dtypes == FLOATS else INT
+        else:
+            operand = join_cells(w, f"`{name}`", [Typed(cell, body.build, body.span)], dtypes, span)
+        decided.append((axes, operand))
+        sets = tuple(b.set for b in bounds)
+        own: Set = sets[0] if len(sets) == 1 else TupleSet(sets)
+        result = element(own) if is_index else operand
+        try:
+            solver.unify(answer, table(axes, result))
+        except Mismatch as m:
+            raise clash(w, f"the result of `{name}`", answer, result, span, m) from None
+        return True
+
+    solver.later(attempt)
+
+    def build() -> core.Expr:
+        axes = [solver.zonk_set(a) for a in decided[-1][0]]
+        operand = solver.zonk(decided[-1][1])
+        frame = [Var("f") for _ in axes]
+
+        def point() -> core.Expr:
+            value = convert(w, body.build(), body.type, table(axes, operand))
+            for v, axis in zip(frame, axes, strict=True):
+                value = core.At(value, core.Ref(v), axis)
+            if condition is not None:
+                value = core.If(condition.build(), value, unit_of(w, monoid, operand))
+            return value
+
+        if is_index and len(bounds) > 1:
+            inner = _arg_of_pairs(w, monoid, bounds, point, operand, span)
+        else:
+            inner = _nested(w, monoid, bounds, point, operand, span)
+        if name == "mean":
+            inner = _mean(w, bounds, condition, inner, operand, span)
+        for v, axis in zip(reversed(frame), reversed(axes), strict=True):
+            inner = core.For(v, axis, inner)
+        return inner
+
+    return Typed(answer, build, span)
+
+
+def _nested(
+    w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span
+) -> core.Expr:
+    build = point
+    for b in reversed(bounds):
+        build = _reduce_bound(w, monoid, b, b.body(build), t, span)
+    return build()
+
+
+def _reduce_bound(
+    w: Walk, monoid: str, b: Bound, inner: Build, t: Type, span: Span
+) -> Build:
+    return wrap(
+        b.outside, lambda: reduce_over(w, monoid, b.var, w.solver.zonk_set(b.set), inner(), t, span)
+    )
+
+
+def _arg_of_pairs(
+    w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span
+) -> core.Expr:
+    """argmin over several binders: one axis of tuples."""
+    pair = Var("p")
+    body = point
+    for k, b in reversed(list(enumerate(bounds))):
+        body = _let_part(b, pair, k, b.body(body))
+    own = TupleSet(tuple(w.solver.zonk_set(b.set) for b in bounds))
+    expr = reduce_over(w, monoid, pair, own, body(), t, span)
+    lets = tuple(x for b in bounds for x in b.outside)
+    return wrap(lets, lambda: expr)()
+
+
+def _let_part(b: Bound, pair: Var, k: int, inner: Build) -> Build:
+    return lambda: core.Let(b.var, core.Part(core.Ref(pair), k), inner())
+
+
+def _mean(
+    w: Walk, bounds: list[Bound], condition: Typed | None, total: core.Expr, t: Type, span: Span
+) -> core.Expr:
+    one = core.Const(Lit(1, DType.I64))
+    zero = core.Const(Lit(0, DType.I64))
+
+    def point() -> core.Expr:
+        return one if condition is None else core.If(condition.build(), one, zero)
+
+    if condition is None and all(not b.outside for b in bounds):
+        count: core.Expr = core.Number(_count(w, bounds))
+    else:
+        count = _nested(w, "add", bounds, point, INT, span)
+    return _divide(w, total, count, t)
+
+
+def _count(w: Walk, bounds: list[Bound]) -> Size:
+    total = size(1)
+    for b in bounds:
+        total = total * cardinality(w.solver.zonk_set(b.set))
+    return total
+
+
+# ---------------------------------------------------------------- fold, reduce, scan
+
+_OPERATOR_MONOIDS = {"+": "add", "*": "mul", "and": "and", "or": "or"}
+
+
+def _named_monoid(e: s.Expr) -> str | None:
+    match e:
+        case s.Section(_, op, None):
+            return _OPERATOR_MONOIDS.get(op)
+        case s.Name(_, ("min" | "max") as which):
+            return which
+        case _:
+            return None
+
+
+def _fold(name: str) -> Builtin:
+    """fold(f, x0, xs), reduce(op, unit, xs), scan(op, unit, xs), scan_exclusive(op, unit, xs)."""
+
+    def builtin(
+        w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
+    ) -> Typed:
+        solver = w.solver
+        plain = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
+        monoid = _named_monoid(plain[0]) if plain else None
+        if name == "reduce" and len(e.args) == 2 and monoid in ("min", "max", "add", "mul"):
+            short = {"add": "sum", "mul": "prod"}.get(monoid, monoid)
+            return _REDUCERS[short](w, s.Call(e.span, plain[0], e.args[1:]), None, expected)
+        if len(plain) != 3 or len(e.args) != 3:
+            raise errors.arity(
+                name, 3, len(e.args), e.span,
+                "((s, a) -> s, s, n=>a) -> " + ("s" if name in ("fold", "reduce") else "n=>s"),
+            )
+        start = w.infer(plain[1])
+        xs = w.infer(plain[2])
+        own, cell = solver.set("n"), solver.type("a")
+        state = _widest(w, start, xs, name)
+        if name != "fold":
+            solver.unify(cell, state)
+        function = w.infer(plain[0], Function((state, cell), state))
+        _function_of(w, function, Function((state, cell), state), plain[0].span)
+        is_scan = name.startswith("scan")
+        result: Type = Table(own, state) if is_scan else state
+
+        def call(cells: list[core.Expr]) -> core.Expr:
+            axis = solver.zonk_set(own)
+            kind = solver.zonk(state)
+            acc, t, table_var, f = Var("acc"), Var("t"), Var("xs"), Var("f")
+            at = core.At(core.Ref(table_var), core.Ref(t), axis)
+            step = core.Call(core.Ref(f), (core.Ref(acc), at))
+            first = cells[0]
+            carried = (core.Carried(acc, kind, first),)
+            inner: core.Expr
+            if is_scan:
+                inner = core.Scan(carried, t, axis, step, name == "scan_exclusive", e.span)
+            elif name == "reduce" and monoid is not None and isinstance(kind, Scalar | TypeVar):
+                inner = core.Reduce(monoid, t, axis, first, at, kind, e.span)
+            else:
+                inner = core.Loop(carried, t, axis, None, step, e.span)
+            body = core.Let(f, function.build(), inner)
+            return core.Let(table_var, cells[1], body)
+
+        callee = Callee(f"`{name}`", (state, Table(own, cell)), result, call, names=("", ""))
+        return apply(w, callee, [start, xs], e.span)
+
+    return builtin
+
+
+def _widest(w: Walk, start: Typed, xs: Typed, name: str) -> Type:
+    """The state's type: the start's; a literal start takes the elements' type for a scan."""
+    solver = w.solver
+    kind = solver.head(start.type)
+    if name != "fold" and solver.is_unknown(kind):
+        _, cell = solver.axes(xs.type)
+        if solver.dtypes_of(cell) is not None:
+            return join_cells(
+                w, f"`{name}`", [start, Typed(cell, xs.build, xs.span)], NUMBERS, start.span
+            )
+    return kind
+
+
+def _function_of(w: Walk, f: Typed, wanted: Type, span: Span) -> None:
+    equate(w, f"`{span.text}`", wanted, f.type, span)
+
+
+_REDUCERS: dict[str, Builtin] = {name: _reduction(name) for name in _REDUCTIONS}
+
+REDUCTIONS: dict[str, Builtin] = {
+    **_REDUCERS,
+    "fold": _fold("fold"),
+    "reduce": _fold("reduce"),
+    "scan": _fold("scan"),
+    "scan_exclusive": _fold("scan_exclusive"),
+}

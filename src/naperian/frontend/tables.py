@@ -1,0 +1,246 @@
+"""Tables: comprehensions, literals, joins, and the same data under other index sets (`as`)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from naperian.core import syntax as core
+from naperian.frontend import errors
+from naperian.frontend.annotations import as_type
+from naperian.frontend.binders import Bound, open_binder
+from naperian.frontend.cells import convert, equate, show, widens
+from naperian.frontend.operators import (
+    join_types,
+)
+from naperian.frontend.solve import Because, Mismatch
+from naperian.frontend.typed import Build, Typed, wrap
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.sizes import ONE, ZERO, Size, size
+from naperian.surface import syntax as s
+from naperian.types import (
+    INT,
+    EnumSet,
+    Fin,
+    Set,
+    Table,
+    TupleSet,
+    Type,
+    cardinality,
+    show_type,
+    table,
+)
+
+
+def open_all(
+    w: Walk, binders: tuple[s.Binder, ...], expected: Type | None = None
+) -> tuple[list[Bound], Type | None]:
+    """Open binders in order; the expected type of the body is what is left of `expected`."""
+    bounds = []
+    left = w.solver.head(expected) if expected is not None else None
+    for b in binders:
+        axis = left.set if isinstance(left, Table) and b.domain is None else None
+        bounds.append(open_binder(w, b, axis))
+        left = w.solver.head(left.cell) if isinstance(left, Table) else None
+    return bounds, left
+
+
+def nest(w: Walk, bounds: list[Bound], body: Build) -> Build:
+    """The table of the body over the binders."""
+    for b in reversed(bounds):
+        body = _one(w, b, b.body(body))
+    return body
+
+
+def _one(w: Walk, b: Bound, inner: Build) -> Build:
+    return wrap(b.outside, lambda: core.For(b.var, w.solver.zonk_set(b.set), inner()))
+
+
+def comprehension(w: Walk, e: s.Comprehension, expected: Type | None) -> Typed:
+    if e.condition is not None:
+        raise errors.existential(e.condition.span)
+    with w.inside(w.scope.inner(block=True)):
+        bounds, left = open_all(w, e.binders, expected)
+        body = w.infer(e.element, left)
+    return Typed(table([b.set for b in bounds], body.type), nest(w, bounds, body.build), e.span)
+
+
+def generator_table(w: Walk, g: s.Generator) -> Typed:
+    """`e for i, j` as an argument: the table over one axis of all binders."""
+    if g.condition is not None:
+        raise errors.existential(g.condition.span)
+    with w.inside(w.scope.inner(block=True)):
+        bounds, _ = open_all(w, g.binders)
+        body = w.infer(g.element)
+    build = nest(w, bounds, body.build)
+    if len(bounds) == 1:
+        return Typed(Table(bounds[0].set, body.type), build, g.span)
+
+    def one_axis() -> core.Expr:
+        sets = tuple(w.solver.zonk_set(b.set) for b in bounds)
+        return core.Recast(build(), sets, (TupleSet(sets),), w.solver.zonk(body.type))
+
+    return Typed(Table(TupleSet(tuple(b.set for b in bounds)), body.type), one_axis, g.span)
+
+
+def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
+    """`[a, b, c]` and joins `[x, *xs]`."""
+    solver = w.solver
+    kind = solver.head(expected) if expected is not None else None
+    cell_hint = kind.cell if isinstance(kind, Table) else None
+    if any(isinstance(x, s.Star) for x in e.items):
+        return join(w, e, cell_hint)
+    items = [w.infer(x, cell_hint) for x in e.items if not isinstance(x, s.Star)]
+    axis: Set = Fin(size(len(items)))
+    if isinstance(kind, Table):
+        own = solver.head_set(kind.set)
+        if isinstance(own, EnumSet) and len(own.members) == len(items):
+            axis = own
+    if not items:
+        cell: Type = cell_hint if cell_hint is not None else solver.type("a")
+    else:
+        try:
+            cell = join_types(w, items, e.span)
+        except errors.Reported as r:
+            if r.diagnostic.code == "N0315":
+                first, other = items[0], items[-1]
+                raise errors.elements(
+                    show(w, first.type), show(w, other.type), first.span, other.span
+                ) from None
+            raise
+
+    def build() -> core.Expr:
+        return core.Literal(
+            solver.zonk_set(axis), tuple(convert(w, x.build(), x.type, cell) for x in items)
+        )
+
+    return Typed(Table(axis, cell), build, e.span)
+
+
+def join(w: Walk, e: s.Bracket, cell_hint: Type | None) -> Typed:
+    """`[a, *xs, b]`: pieces one after the other; the size is the sum."""
+    solver = w.solver
+    pieces: list[tuple[Typed, Size]] = []
+    cells: list[Typed] = []
+    for x in e.items:
+        if isinstance(x, s.Star):
+            if x.double:
+                raise errors.not_yet("a grid of blocks", x.span)
+            typed = w.infer(x.value)
+            t = solver.head(typed.type)
+            if not isinstance(t, Table):
+                raise errors.not_a_table(x.value.span.text, show(w, t), x.value.span)
+            pieces.append((typed, cardinality(solver.zonk_set(t.set))))
+            cells.append(Typed(t.cell, typed.build, x.value.span))
+        else:
+            typed = w.infer(x, cell_hint)
+            pieces.append((typed, ONE))
+            cells.append(typed)
+    cell = join_types(w, cells, e.span)
+    total = ZERO
+    for _, n in pieces:
+        total = total + n
+
+    def build() -> core.Expr:
+        i = Var("i")
+        lets: list[tuple[Var, core.Expr]] = []
+        arms: list[tuple[Size, core.Expr]] = []
+        start = ZERO
+        for (typed, n), x, c in zip(pieces, e.items, cells, strict=True):
+            value = typed.build()
+            if isinstance(x, s.Star):
+                v = Var("xs")
+                lets.append((v, value))
+                t = solver.zonk(typed.type)
+                assert isinstance(t, Table)
+                value = core.At(core.Ref(v), core.Number(size(i) - start), t.set)
+            else:
+                v = Var("x")
+                lets.append((v, value))
+                value = core.Ref(v)
+            start = start + solver.zonk_size(n)
+            arms.append((start, convert(w, value, c.type, cell)))
+        body = arms[-1][1]
+        for end, value in reversed(arms[:-1]):
+            test = core.Op("lt", (core.Number(size(i)), core.Number(end)), INT)
+            body = core.If(test, value, body)
+        expr: core.Expr = core.For(i, Fin(solver.zonk_size(total)), body)
+        for v, value in reversed(lets):
+            expr = core.Let(v, value, expr)
+        return expr
+
+    return Typed(Table(Fin(total), cell), build, e.span)
+
+
+# ---------------------------------------------------------------- conversions of axes
+
+
+
+def recast(w: Walk, e: s.As) -> Typed:
+    """`e as T`: the same data under other index sets."""
+    solver = w.solver
+    target = as_type(w, e.type)
+    new, cell = solver.axes(target)
+    value = w.infer(e.operand, target if isinstance(e.operand, s.Bracket) else None)
+    all_axes, found = solver.axes(value.type)
+    if solver.is_open(found):
+        raise errors.undetermined(f"`{e.operand.span.text}`", e.operand.span)
+    old = all_axes
+    if not new or not old:
+        raise errors.wrong_type(
+            "the operand of `as`", show(w, target), show(w, value.type), e.operand.span,
+            notes=("`as` changes index sets; `Int(x)`, `F32(x)` … convert numbers",),
+        )
+    kept: Type = cell
+    _cells(w, e, found, cell)
+    left, right = _product(old), _product(new)
+    scope = w.scope
+
+    def goal() -> None:
+        if e.checked:
+            return
+        a, b = solver.zonk_size(left), solver.zonk_size(right)
+        with w.inside(scope):
+            if not scope.facts().proves_equal(a, b):
+                raise errors.recast_sizes(
+                    show(w, value.type), show_type(solver.zonk(target)), repr(a), repr(b), e.span
+                )
+
+    with suppress(Mismatch):  # the goal below says it in the words of `as`
+        solver.unify_size(left, right, Because(e.span, f"`{e.span.text}`"))
+    solver.goals.append(goal)
+
+    def build() -> core.Expr:
+        body = convert(w, value.build(), value.type, table(old, kept))
+        expr: core.Expr = core.Recast(
+            body,
+            tuple(solver.zonk_set(x) for x in old),
+            tuple(solver.zonk_set(x) for x in new),
+            solver.zonk(kept),
+        )
+        if e.checked:
+            same = core.Op(
+                "eq", (core.Number(solver.zonk_size(left)), core.Number(solver.zonk_size(right))),
+                INT,
+            )
+            expr = core.Check(same, f"`{e.span.text}` needs equally many elements", expr, e.span)
+        return expr
+
+    return Typed(target, build, e.span)
+
+
+def _cells(w: Walk, e: s.As, found: Type, wanted: Type) -> None:
+    from_scalar = w.solver.head(found)
+    if w.solver.dtypes_of(from_scalar) is not None and w.solver.dtypes_of(wanted) is not None:
+        if w.solver.is_unknown(from_scalar) or w.solver.is_unknown(wanted):
+            equate(w, "the elements", wanted, from_scalar, e.operand.span)
+            return
+    if not widens(w, found, wanted):
+        equate(w, "the elements", wanted, found, e.operand.span)
+
+
+def _product(sets: list[Set]) -> Size:
+    total = ONE
+    for x in sets:
+        total = total * cardinality(x)
+    return total
