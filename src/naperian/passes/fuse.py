@@ -162,7 +162,7 @@ class _Block:
         for t in group:
             self.join(t, nest)
             t.effort = self.effort(t, nest)
-        if root.unit is not None and head == self.time(root):
+        if head == self.time(root):
             nest.times.add(head)
         nest.serial = nest.serial or self.serial(root)
         if root.kind is Kind.DEMAND:
@@ -170,9 +170,8 @@ class _Block:
             self.after = max(self.after, nest.number)
 
     def time(self, t: Task) -> Var | None:
-        if t.unit is None:
-            return None
-        return next(u.cell.time for u in t.unit if u.kind is Kind.STEP and u.cell is not None)
+        """Of the outermost recurrence that is not opened yet."""
+        return next((i for i, _ in t.units if i not in t.path[: self.depth]), None)
 
     def group(self, root: Task) -> list[Task]:
         """The root and the producers that are placed with it."""
@@ -200,9 +199,9 @@ class _Block:
 
     def together(self, root: Task) -> list[Task]:
         """A recurrence that is not opened yet is placed as a whole."""
-        if root.unit is None or self.time(root) in root.path[: self.depth]:
-            return [root]
-        return [t for t in root.unit if self.here(t)]
+        time = self.time(root)
+        unit = next((tasks for i, tasks in root.units if i == time), [root])
+        return [t for t in unit if self.here(t)]
 
     def lowest(self, group: list[Task], statement: bool) -> tuple[int, Nest | None]:
         """The first nest that the group may join (or the nest it must follow), and the nest that
@@ -236,14 +235,14 @@ class _Block:
         serial = self.serial(root)
         if near is not None and near.number == low:
             apart = serial and not near.serial and self.depth == 0 and not near.times
-            if not apart or root.unit is not None:
+            if not apart or self.time(root) is not None:
                 return near
         same = self.by_key.setdefault(key, [])
         is_while = self.graph.program.indices[head].condition is not None
         if is_while and same:
             return same[-1]
         mine = self.arrays(group)
-        if root.unit is None and root.kind is not Kind.DEMAND:
+        if self.time(root) is None and root.kind is not Kind.DEMAND:
             for nest in reversed(same[-_NEAR:]):
                 if nest.number >= low and nest.serial == serial and nest.arrays & mine:
                     if not nest.times:
@@ -266,7 +265,7 @@ class _Block:
             case Kind.STEP:
                 return t.cell is not None and t.cell.time == head
             case _:
-                return t.unit is not None and head == self.time(t)
+                return head is not None and head == self.time(t)
 
     def arrays(self, group: list[Task]) -> set[Var]:
         """The arrays a group streams along its heads."""

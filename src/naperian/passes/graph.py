@@ -120,7 +120,8 @@ class Task:
     order: int = 0
     sites: list[Site] = field(default_factory=list)
     uses: int = 0
-    unit: list[Task] | None = None  # a recurrence: these tasks share the loop over its time
+    # the recurrences it is in, outer ones first: their tasks share the loop over a time
+    units: list[tuple[Var, list[Task]]] = field(default_factory=list)
     # where the plan puts it
     nests: list[Nest] = field(default_factory=list)
     loops: dict[Var, Size] = field(default_factory=dict)

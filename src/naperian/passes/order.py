@@ -67,7 +67,7 @@ def _groups(graph: Graph) -> list[_Group]:
 
 def _order(graph: Graph, group: _Group) -> None:
     tasks, classes = group
-    if any(t.unit is not None for t in tasks):
+    if any(t.units for t in tasks):
         return
     rank: dict[tuple[Task, Var], int] = {}
     for t in sorted(tasks, key=lambda t: -len(t.path)):

@@ -7,9 +7,9 @@ condition needs are one unit, for the condition decides for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from naperian.ainf.syntax import Read
 from naperian.names import Var
 from naperian.passes.classes import Classes
 from naperian.passes.graph import Graph, Kind, Task, operand_sizes, size_vars
@@ -18,41 +18,82 @@ from naperian.passes.graph import Graph, Kind, Task, operand_sizes, size_vars
 def find_units(graph: Graph) -> None:
     """Mark the units, and put the tasks into an order in which producers come first (a unit's
     tasks stand together)."""
-    steps = [t for t in graph.tasks if t.kind is Kind.STEP]
-    if not steps and not graph.moved:
-        return
-    extra: dict[Task, list[Task]] = {}
-    for time in graph.conditions:
-        mine = [t for t in steps if t.cell is not None and t.cell.time == time]
-        operand = graph.program.indices[time].condition
-        if isinstance(operand, Read):
-            condition = graph.source.get(operand.var)
-            if condition is not None and condition not in mine:
-                mine.append(condition)
-        for a, b in zip(mine, mine[1:] + mine[:1], strict=True):
-            extra.setdefault(a, []).append(b)
-    component = _components(graph, extra) if steps else {t: k for k, t in enumerate(graph.tasks)}
-    members: dict[int, list[Task]] = {}
-    for t in graph.tasks:
-        members.setdefault(component[t], []).append(t)
-    for group in members.values():
-        loops = [t for t in group if t.kind is Kind.STEP]
-        if loops:
-            for t in group:
-                t.unit = group
-            _share_outer(graph, group)
-    graph.tasks = _sorted(graph, component, members)
+    if any(t.kind is Kind.STEP for t in graph.tasks):
+        graph.tasks = _arranged(graph, graph.tasks, frozenset())
+    elif graph.moved:
+        graph.tasks = _sorted(graph.tasks, {t: k for k, t in enumerate(graph.tasks)}, frozenset())
     for n, t in enumerate(graph.tasks):
         t.order = n
 
 
-def _share_outer(graph: Graph, unit: list[Task]) -> None:
+def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Task]:
+    """Tasks in the loops over the times `open_`, in order. There the values that these loops
+    carry are given, so a unit falls apart into the units inside it."""
+    component = _components(tasks, _decided_together(graph, tasks, open_), open_)
+    members: dict[int, list[Task]] = {}
+    for t in tasks:
+        members.setdefault(component[t], []).append(t)
+    order = _sorted(tasks, component, open_)
+    inside: dict[int, list[Task]] = {}
+    for c, group in members.items():
+        times = {
+            t.cell.time: len(t.context)
+            for t in group
+            if t.kind is Kind.STEP and t.cell is not None and t.cell.time is not None
+            and t.cell.time not in open_
+        }  # fmt: skip
+        if times:
+            time = min(times, key=lambda i: times[i])
+            for t in group:
+                t.units.append((time, group))
+            _share_outer(graph, group, time)
+            inside[c] = _arranged(graph, group, open_ | {time})
+    if not inside:
+        return order
+    out: list[Task] = []
+    for t in order:
+        c = component[t]
+        if c not in inside:
+            out.append(t)
+        else:
+            out += inside[c]
+            inside[c] = []
+    return out
+
+
+def _decided_together(
+    graph: Graph, tasks: list[Task], open_: frozenset[Var]
+) -> dict[Task, list[Task]]:
+    """A cycle of edges through the cells of each `while` loop and its condition."""
+    extra: dict[Task, list[Task]] = {}
+    if graph.conditions.keys() <= open_:
+        return extra
+    steps: dict[Var, list[Task]] = {}
+    for t in tasks:
+        if t.kind is Kind.STEP and t.cell is not None and t.cell.time in graph.conditions:
+            steps.setdefault(t.cell.time, []).append(t)
+    for time, mine in steps.items():
+        if time in open_:
+            continue
+        condition = graph.conditions[time]
+        if condition is not None and condition not in mine:
+            mine.append(condition)
+        for a, b in zip(mine, mine[1:] + mine[:1], strict=True):
+            extra.setdefault(a, []).append(b)
+    return extra
+
+
+def _sites(t: Task, open_: frozenset[Var]) -> Iterator[Task]:
+    """What a task waits for in the loops over the times `open_`."""
+    for s in t.sites:
+        q = s.task
+        if not (s.carried and open_ and q.cell is not None and q.cell.time in open_):
+            yield q
+
+
+def _share_outer(graph: Graph, unit: list[Task], time: Var) -> None:
     """All tasks of a unit stand in the same loops outside the one over its time: those that the
     source has there, if every read inside the unit is at the loops' own indices."""
-    step = next(t for t in unit if t.kind is Kind.STEP)
-    assert step.cell is not None
-    time = step.cell.time
-    assert time is not None
     inside = [t for t in unit if time in t.path]
     classes = Classes()
     edges = [(t, s) for t in inside for s in t.sites if s.task in inside]
@@ -92,13 +133,16 @@ def _asked(graph: Graph, time: Var) -> list[Var]:
     return [i for i in dict.fromkeys(found) if i in graph.program.indices and i != time]
 
 
-def _components(graph: Graph, extra: dict[Task, list[Task]]) -> dict[Task, int]:
+def _components(
+    tasks: list[Task], extra: dict[Task, list[Task]], open_: frozenset[Var]
+) -> dict[Task, int]:
     """Strongly connected components (Tarjan, without recursion)."""
     low: dict[Task, int] = {}
     index: dict[Task, int] = {}
     component: dict[Task, int] = {}
     stack: list[Task] = []
-    for root in graph.tasks:
+    mine = set(tasks)
+    for root in tasks:
         if root in index:
             continue
         walk: list[tuple[Task, list[Task]]] = []
@@ -106,7 +150,7 @@ def _components(graph: Graph, extra: dict[Task, list[Task]]) -> dict[Task, int]:
         def enter(t: Task, walk: list[tuple[Task, list[Task]]] = walk) -> None:
             index[t] = low[t] = len(index)
             stack.append(t)
-            walk.append((t, [s.task for s in t.sites] + extra.get(t, [])))
+            walk.append((t, [q for q in _sites(t, open_) if q in mine] + extra.get(t, [])))
 
         enter(root)
         while walk:
@@ -132,14 +176,18 @@ def _components(graph: Graph, extra: dict[Task, list[Task]]) -> dict[Task, int]:
 
 
 def _sorted(
-    graph: Graph, component: dict[Task, int], members: dict[int, list[Task]]
+    tasks: list[Task], component: dict[Task, int], open_: frozenset[Var]
 ) -> list[Task]:
+    """Producers first; the tasks of a component together."""
+    members: dict[int, list[Task]] = {}
+    for t in tasks:
+        members.setdefault(component[t], []).append(t)
     waits: dict[int, int] = dict.fromkeys(members, 0)
     after: dict[int, list[int]] = {c: [] for c in members}
-    for t in graph.tasks:
+    for t in tasks:
         mine = component[t]
-        for s in t.sites:
-            theirs = component[s.task]
+        for q in _sites(t, open_):
+            theirs = component.get(q, mine)
             if theirs != mine:
                 waits[mine] += 1
                 after[theirs].append(mine)
