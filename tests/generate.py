@@ -18,16 +18,64 @@ from hypothesis import strategies as st
 
 HEADER = (
     "def f(x: Fin(n)=>Float, y: Fin(n)=>Float, a: Fin(n)=>Fin(m)=>Float, c: Fin(n)=>Int,"
-    " b: Fin(n)=>Bool, p: Fin(m)=>Fin(n), s: Float, k: Int)"
+    " b: Fin(n)=>Bool, p: Fin(m)=>Fin(n), s: Float, k: Int, r: Fin(n + 1)=>Fin(m + 1),"
+    " w: Fin(n)=>Fin(m)=>Fin(3)=>Float, g: Fin(m)=>U8, h: Fin(n)=>F32, z: Side=>Float)"
 )
+PRELUDE = """\
+enum Side = Left | Right
+
+def until(f: Float -> Float, x: Float, c: Float) -> Float:
+    loop w = x, t = 0 while abs(w) < c + 2.0 and t < 7:
+        (f(w), t + 1)
+    w
+
+def settle(f: (Fin(n)=>Float) -> (Fin(n)=>Float), x: Fin(n)=>Float) -> Fin(n)=>Float:
+    loop u = x, t = 0 while sum(u[i] * u[i] for i) < 10.0 and t < 5:
+        (f(u), t + 1)
+    u
+
+def rounds(x: Fin(n)=>Float, c: Float) -> Int:
+    loop u = x, t = 0 while max(u) > c and t < 6:
+        ([u[wrap(i + 1)] * 0.5 - c for i], t + 1)
+    t
+
+def bounded(f: (Float, Int) -> Float, x: Float, k: Int) -> Float:
+    few = min(k, 5)
+    loop w = x for t in Fin(few) while abs(w) < 3.0:
+        f(w, t)
+
+def positive(x: Float) -> Float:
+    assert x > -3.0, "too small"
+    x
+
+def segment(v: Fin(m)=>Float, low: Fin(m + 1), high: Fin(m + 1)) -> Float:
+    row = [v[e] for e in low..high]
+    top = max(row)
+    sum(exp(row[e] - top) for e) + sum(softmax(row)) + top
+
+def both(p: (Float, Float), q: (Float, Float)) -> (Float, Float):
+    (a, b) = p
+    (c, d) = q
+    (a + c, max(b, d))
+
+def total(p: (Float, Float)) -> Float:
+    (a, b) = p
+    a + b
+
+def running(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Fin(n)=>Float:
+    total(scan(both, (0.0, -inf), [(x[i], y[i]) for i]))
+
+"""
 SIZES = ((0, 0), (3, 0), (1, 1), (3, 2), (5, 5), (2, 7))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Names in scope by type: indices of Fin(n) and Fin(m), local floats and integers."""
+    """Names in scope by type: indices of Fin(n) (`rows` are those of binders) and Fin(m), local
+    floats and integers."""
 
     n: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     m: tuple[str, ...] = ()
     floats: tuple[str, ...] = ("s",)
     ints: tuple[str, ...] = ("k",)
@@ -61,7 +109,7 @@ def programs(draw: st.DrawFn) -> str:
             ),
         )
     )
-    return f"{HEADER}:\n" + "".join(line + "\n" for line in lines) + f"    {result}\n"
+    return f"{PRELUDE}{HEADER}:\n" + "".join(line + "\n" for line in lines) + f"    {result}\n"
 
 
 @st.composite
@@ -72,16 +120,47 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
         leaves += [f"x[{i}]", f"y[{i}]", f"Float(c[{i}])", f"x[clamp({i} + 1)]",
                    f"y[wrap({i} - 1)]", f"x.get({i} - 1, 0.5)"]  # fmt: skip
         leaves += [f"a[{i}, {j}]" for j in scope.m]
-    leaves += [f"x[p[{j}]]" for j in scope.m]
+        leaves += [f"Float(h[{i}])"]
+        leaves += [f"w[{i}, {j}, 1]" for j in scope.m]
+    leaves += [f"x[p[{j}]]" for j in scope.m] + [f"Float(g[{j}])" for j in scope.m]
+    leaves += [f"segment(a[{i}], r[{i}], r[{i} + 1])" for i in scope.rows]
+    leaves += ["z[Left]", "z[Right]"]
     if depth == 0:
         return draw(st.sampled_from(leaves))
     name, inner = scope.fresh()
     deeper = floats(scope, depth - 1)
-    in_n = replace(inner, n=(*scope.n, name))
+    in_n = replace(inner, n=(*scope.n, name), rows=(*scope.rows, name))
     in_m = replace(inner, m=(*scope.m, name))
-    match draw(st.integers(0, 11)):
+    match draw(st.integers(0, 20)):
         case 0 | 1 | 2:
             return draw(st.sampled_from(leaves))
+        case 12:
+            body = draw(floats(replace(inner, floats=(*scope.floats, name)), depth - 1))
+            return f"until(lambda {name}: {body}, {draw(deeper)}, s)"
+        case 13:
+            t, more = inner.fresh()
+            more = replace(more, floats=(*scope.floats, name), ints=(*scope.ints, t))
+            body = draw(floats(more, depth - 1))
+            return f"bounded(lambda {name}, {t}: {body}, {draw(deeper)}, {draw(integers(scope, depth - 1))})"
+        case 14 if scope.rows:
+            i = draw(st.sampled_from(scope.rows))
+            reduce = draw(st.sampled_from(["sum", "max"]))
+            return f"{reduce}({draw(floats(in_m, depth - 1))} for {name} in r[{i}]..r[{i} + 1])"
+        case 15 if scope.n:
+            i = draw(st.sampled_from(scope.n))
+            reduce = draw(st.sampled_from(["sum", "min"]))
+            return f"{reduce}({draw(floats(in_n, depth - 1))} for {name} in ..={i})"
+        case 16:
+            return f"x[({draw(integers(scope, depth - 1))})?]"
+        case 17:
+            return f"positive({draw(deeper)})"
+        case 18:
+            return f"sum({draw(vectors(scope, depth - 1, ()))})"
+        case 19:
+            return f"Float(rounds({draw(vectors(scope, depth - 1, ()))}, {draw(deeper)}))"
+        case 20 if scope.n and scope.m:
+            i, j = draw(st.sampled_from(scope.n)), draw(st.sampled_from(scope.m))
+            return f"sum(w[{i}, {j}, {name}] * {draw(deeper)} for {name})"
         case 3 | 4:
             op = draw(st.sampled_from(["+", "-", "*"]))
             return f"({draw(deeper)} {op} {draw(deeper)})"
@@ -101,7 +180,8 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             condition = draw(booleans(in_m, depth - 1))
             return f"sum({draw(floats(in_m, depth - 1))} for {name} in Fin(m) if {condition})"
         case 10:
-            body = draw(floats(replace(in_n, floats=(*in_n.floats, "acc")), depth - 1))
+            more = replace(in_n, rows=scope.rows, floats=(*in_n.floats, "acc"))
+            body = draw(floats(more, depth - 1))
             return (
                 f"fold(lambda acc, {name}: 0.5 * acc + {body}, "
                 f"{draw(deeper)}, [{name} for {name} in Fin(n)])"
@@ -126,7 +206,7 @@ def integers(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             op = draw(st.sampled_from(["+", "-", "*", "//", "%", "&", "|", "^"]))
             return f"({draw(deeper)} {op} {draw(deeper)})"
         case 4:
-            body = draw(integers(replace(inner, n=(*scope.n, name)), depth - 1))
+            body = draw(integers(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
             return f"sum({body} for {name} in Fin(n))"
         case 5:
             return f"({draw(deeper)} if {draw(booleans(scope, depth - 1))} else {draw(deeper)})"
@@ -162,11 +242,22 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
         return draw(st.sampled_from(leaves))
     name, inner = scope.fresh()
     deeper = vectors(scope, depth - 1, tables)
-    match draw(st.integers(0, 7)):
+    match draw(st.integers(0, 12)):
         case 0:
             return draw(st.sampled_from(leaves))
+        case 8:
+            body = draw(floats(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
+            return f"settle(lambda u: [u[{name}] * 0.5 + {body} for {name}], {draw(deeper)})"
+        case 9:
+            return f"running({draw(deeper)}, {draw(deeper)})"
+        case 10:
+            return f"take(concat({draw(deeper)}, {draw(deeper)}), n)"
+        case 11:
+            return f"[{draw(deeper)}[{name}] for {name} in Fin(n)]"
+        case 12:
+            return f"((({draw(deeper)}) as (Fin(n), Fin(1))=>Float) as Fin(n)=>Float)"
         case 1 | 2:
-            body = draw(floats(replace(inner, n=(*scope.n, name)), depth - 1))
+            body = draw(floats(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
             return f"[{body} for {name} in Fin(n)]"
         case 3:
             return f"({draw(deeper)} {draw(st.sampled_from(['+', '-', '*']))} {draw(deeper)})"
@@ -177,7 +268,7 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
         case 6:
             return f"[sum(a[{name}, j] for j) for {name}]"
         case _:
-            body = draw(floats(replace(inner, n=(*scope.n, name)), depth - 1))
+            body = draw(floats(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
             return (
                 f"fold(lambda u, t: [u[{name}] * 0.5 + u[clamp({name} - 1)] + {body} "
                 f"for {name} in Fin(n)], {draw(deeper)}, [t for t in Fin(3)])"
@@ -192,11 +283,11 @@ def matrices(draw: st.DrawFn, scope: Scope, depth: int) -> str:
     match draw(st.integers(0, 3)):
         case 0 | 1:
             body = draw(
-                floats(replace(inner, n=(*scope.n, i), m=(*scope.m, j)), max(0, depth - 1))
+                floats(replace(inner, n=(*scope.n, i), rows=(*scope.rows, i), m=(*scope.m, j)), max(0, depth - 1))
             )
             return f"[{body} for {i} in Fin(n), {j} in Fin(m)]"
         case 2:
-            return f"[a[{i}] * {draw(floats(replace(inner, n=(*scope.n, i)), 1))} for {i}]"
+            return f"[a[{i}] * {draw(floats(replace(inner, n=(*scope.n, i), rows=(*scope.rows, i)), 1))} for {i}]"
         case _:
             return draw(st.sampled_from(["(*)~(1, 0)(a, x)", "transpose(transpose(a) * 2.0)"]))
 
@@ -212,5 +303,8 @@ def arguments(n: int, m: int, seed: int) -> dict[str, object]:
         "x": halves(n), "y": halves(n), "a": halves(n, m),
         "c": rng.integers(-3, 4, n), "b": rng.integers(0, 2, n).astype(bool),
         "p": rng.integers(0, max(n, 1), m) if n else np.zeros(0, int),
+        "r": np.sort(np.append(rng.integers(0, m + 1, n - 1) if n else [], [0, m][: n + 1])).astype(int),
+        "w": halves(n, m, 3), "g": rng.integers(0, 9, m).astype(np.uint8),
+        "h": halves(n).astype(np.float32), "z": halves(2),
         "s": float(rng.integers(-4, 5)) / 2, "k": int(rng.integers(-2, 4)),
     }  # fmt: skip

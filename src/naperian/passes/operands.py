@@ -221,6 +221,8 @@ class Values:
             shape: tuple[Size | None, ...] = param.shape
         else:
             q = self.graph.source[r.var]
+            if q.kind is Kind.STEP and q.cell in self.cells:
+                return True
             if q.kind is not Kind.STEP and q.nests == t.nests[: len(q.nests)] and q in self.values:
                 return True
             indices = self.graph.program.indices

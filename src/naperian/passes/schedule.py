@@ -85,6 +85,8 @@ def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
     def look(block: tuple[Stmt, ...], path: tuple[int, ...]) -> None:
         for n, s in enumerate(block):
+            if isinstance(s, While):  # its condition sees what the head binds
+                look(s.head, path)
             for v in [v for e in expressions(s) for v in used(e)] + [
                 v for i in indices(s) for v in used_in(i)
             ]:
@@ -99,8 +101,7 @@ def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                     look(otherwise, (*path, n, 1))
                 case Loop():
                     look(s.body, path)
-                case While(head, _, inner):
-                    look(head, path)
+                case While(_, _, inner):
                     look(inner, path)
                 case _:
                     pass
