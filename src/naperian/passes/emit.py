@@ -209,9 +209,8 @@ class Emitter:
         self.v.rounds[time] = n.var
         out.put(loops.Variable(n.var, DType.I64, Lit(0, DType.I64)))
         above = self.v.bounds
-        first, rest = self.for_condition(n, condition)
         head, body = Block(), Block()
-        self.block(first, head)
+        self.block(n.body[: n.head], head)
         more = self.v.operand(t, condition)
         start = head.statements()
         if n.index.extent is not None:
@@ -225,7 +224,7 @@ class Emitter:
             inside = (*start, loops.Assign(go, more))
             start = (loops.Variable(go, DType.BOOL, FALSE), loops.When(counted, inside))
             more = loops.Local(go)
-        self.loop_body(n, rest, body)
+        self.loop_body(n, n.body[n.head :], body)
         step = loops.Apply(
             "add", (loops.Local(n.var), Lit(1, DType.I64)), DType.I64, DType.I64
         )
@@ -233,27 +232,6 @@ class Emitter:
         out.put(loops.While(start, more, body.statements()))
         self.v.bounds = above
         self.s.notes.append(f"loop over `{time.name}`: sequential until its condition fails")
-
-    def for_condition(self, n: Nest, condition: Operand) -> tuple[list[Item], list[Item]]:
-        """The items that the condition needs, and the others."""
-        q = self.v.graph.source.get(condition.var) if isinstance(condition, Read) else None
-        item_of: dict[Task, int] = {}
-        for k, item in enumerate(n.body):
-            for t in tasks_in([item]):
-                item_of[t] = k
-        wanted: set[int] = set()
-        work = [item_of[q]] if q in item_of and q.kind is not Kind.STEP else []
-        while work:
-            k = work.pop()
-            if k in wanted:
-                continue
-            wanted.add(k)
-            for t in tasks_in([n.body[k]]):
-                for s in t.sites:
-                    if s.task in item_of and s.task.kind is not Kind.STEP:
-                        work.append(item_of[s.task])
-        first = [x for k, x in enumerate(n.body) if k in wanted]
-        return first, [x for k, x in enumerate(n.body) if k not in wanted]
 
     def order(self, n: Nest) -> tuple[Order, str]:
         for t in n.members:

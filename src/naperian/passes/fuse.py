@@ -48,9 +48,12 @@ def fuse(graph: Graph) -> list[Item]:
 def _block(graph: Graph, tasks: list[Task], depth: int, inside: Nest | None) -> list[Item]:
     b = _Block(graph, depth, inside)
     b.mark(tasks)
-    for t in tasks:
-        if t.level < 0 and (t.root or not t.lazy):
-            b.place(t)
+    if inside is not None and inside.index.condition is not None:
+        head = _head(graph, tasks, inside)
+        b.fill(head)
+        inside.head = len(b.nests) + len(b.statements)
+        b.barrier, b.after = len(b.nests) + 1, len(b.nests)
+    b.fill(tasks)
     items: list[tuple[int, int, int, Item]] = [(n.number, 0, 0, n) for n in b.nests]
     items += [(t.level, 1, k, t) for k, t in enumerate(b.statements)]
     items.sort(key=lambda x: x[:3])
@@ -61,6 +64,21 @@ def _block(graph: Graph, tasks: list[Task], depth: int, inside: Nest | None) -> 
             t.root = False
         nest.body = _block(graph, nest.members, depth + 1, nest)
     return [x for *_, x in items]
+
+
+def _head(graph: Graph, tasks: list[Task], nest: Nest) -> list[Task]:
+    """Those of the tasks in a `while` loop that its condition needs."""
+    (time,) = nest.times
+    condition = graph.conditions[time]
+    inside = set(tasks)
+    wanted: set[Task] = set()
+    work = [] if condition is None else [condition]
+    while work:
+        t = work.pop()
+        if t in inside and t not in wanted and t.kind is not Kind.STEP:
+            wanted.add(t)
+            work += [s.task for s in t.sites]
+    return [t for t in tasks if t in wanted]
 
 
 class _Block:
@@ -144,6 +162,11 @@ class _Block:
             t.root = (
                 t.home is not None or self.head(t) is None or inner.get(t, 0) < t.uses
             )
+
+    def fill(self, tasks: list[Task]) -> None:
+        for t in tasks:
+            if t.level < 0 and (t.root or not t.lazy):
+                self.place(t)
 
     def place(self, root: Task) -> None:
         group = self.group(root)

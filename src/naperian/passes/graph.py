@@ -87,6 +87,7 @@ class Nest:
     body: list[Item] = field(default_factory=list)
     arrays: set[Var] = field(default_factory=set)
     serial: bool = False
+    head: int = 0  # how many items of the body come before the condition for another round
 
 
 @dataclass(slots=True, eq=False)

@@ -64,20 +64,21 @@ def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Ta
 def _decided_together(
     graph: Graph, tasks: list[Task], open_: frozenset[Var]
 ) -> dict[Task, list[Task]]:
-    """A cycle of edges through the cells of each `while` loop and its condition."""
+    """A cycle of edges through everything in the loop of each `while` time, and its condition."""
     extra: dict[Task, list[Task]] = {}
-    if graph.conditions.keys() <= open_:
+    times = graph.conditions.keys() - open_
+    if not times:
         return extra
-    steps: dict[Var, list[Task]] = {}
+    inside: dict[Var, dict[Task, None]] = {}
     for t in tasks:
-        if t.kind is Kind.STEP and t.cell is not None and t.cell.time in graph.conditions:
-            steps.setdefault(t.cell.time, []).append(t)
-    for time, mine in steps.items():
-        if time in open_:
-            continue
+        for i in t.path:
+            if i in times:
+                inside.setdefault(i, {})[t] = None
+    for time, found in inside.items():
         condition = graph.conditions[time]
-        if condition is not None and condition not in mine:
-            mine.append(condition)
+        if condition is not None:
+            found[condition] = None
+        mine = list(found)
         for a, b in zip(mine, mine[1:] + mine[:1], strict=True):
             extra.setdefault(a, []).append(b)
     return extra
@@ -103,9 +104,13 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var) -> None:
             if isinstance(v, Var) and v in t.path and time not in (i, v):
                 classes.union((s.task, i), (t, v))
     for i in _asked(graph, time):  # what the condition depends on, all depend on
-        first, *others = [t for t in inside if i in t.path]
-        for t in others:
-            classes.union((first, i), (t, i))
+        first = next(t for t in inside if i in t.path)
+        for t in inside:
+            if i in t.path:
+                classes.union((first, i), (t, i))
+            elif all(classes.find((t, j)) != classes.find((first, i)) for j in t.path):
+                t.path = (i, *t.path)
+                classes.union((first, i), (t, i))
     wanted: dict[tuple[Task, Var], Var] = {}
     for t in inside:
         if t.kind is not Kind.STEP:
@@ -117,9 +122,10 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var) -> None:
             v = e.single
             if c in wanted and not (isinstance(v, Var) and classes.find((t, v)) == c):
                 del wanted[c]
-    for t in inside:
-        own = {classes.find((t, i)): i for i in t.path if i != time}
-        outer = tuple(own.get(c, i) for c, i in wanted.items())
+    own_ = [{classes.find((t, i)): i for i in t.path if i != time} for t in inside]
+    wanted = {c: i for c, i in wanted.items() if all(c in own for own in own_)}
+    for t, own in zip(inside, own_, strict=True):
+        outer = tuple(own[c] for c in wanted)
         rest = tuple(i for i in t.path if i not in outer and i != time)
         t.path = (*outer, time, *rest)
         if t.kind is Kind.STEP and t.cell is not None:
