@@ -81,6 +81,10 @@ class Scope:
     ints: tuple[str, ...] = ("k",)
     made: int = 0
 
+    def along(self, name: str) -> Scope:
+        """With another index of Fin(n)."""
+        return replace(self, n=(*self.n, name), rows=(*self.rows, name))
+
     def fresh(self) -> tuple[str, Scope]:
         return f"v{self.made}", replace(self, made=self.made + 1)
 
@@ -129,7 +133,7 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
         return draw(st.sampled_from(leaves))
     name, inner = scope.fresh()
     deeper = floats(scope, depth - 1)
-    in_n = replace(inner, n=(*scope.n, name), rows=(*scope.rows, name))
+    in_n = inner.along(name)
     in_m = replace(inner, m=(*scope.m, name))
     match draw(st.integers(0, 20)):
         case 0 | 1 | 2:
@@ -141,7 +145,8 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             t, more = inner.fresh()
             more = replace(more, floats=(*scope.floats, name), ints=(*scope.ints, t))
             body = draw(floats(more, depth - 1))
-            return f"bounded(lambda {name}, {t}: {body}, {draw(deeper)}, {draw(integers(scope, depth - 1))})"
+            last = draw(integers(scope, depth - 1))
+            return f"bounded(lambda {name}, {t}: {body}, {draw(deeper)}, {last})"
         case 14 if scope.rows:
             i = draw(st.sampled_from(scope.rows))
             reduce = draw(st.sampled_from(["sum", "max"]))
@@ -157,7 +162,8 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
         case 18:
             return f"sum({draw(vectors(scope, depth - 1, ()))})"
         case 19:
-            return f"Float(rounds({draw(vectors(scope, depth - 1, ()))}, {draw(deeper)}))"
+            table = draw(vectors(scope, depth - 1, ()))
+            return f"Float(rounds({table}, {draw(deeper)}))"
         case 20 if scope.n and scope.m:
             i, j = draw(st.sampled_from(scope.n)), draw(st.sampled_from(scope.m))
             return f"sum(w[{i}, {j}, {name}] * {draw(deeper)} for {name})"
@@ -206,7 +212,7 @@ def integers(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             op = draw(st.sampled_from(["+", "-", "*", "//", "%", "&", "|", "^"]))
             return f"({draw(deeper)} {op} {draw(deeper)})"
         case 4:
-            body = draw(integers(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
+            body = draw(integers(inner.along(name), depth - 1))
             return f"sum({body} for {name} in Fin(n))"
         case 5:
             return f"({draw(deeper)} if {draw(booleans(scope, depth - 1))} else {draw(deeper)})"
@@ -246,7 +252,7 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
         case 0:
             return draw(st.sampled_from(leaves))
         case 8:
-            body = draw(floats(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
+            body = draw(floats(inner.along(name), depth - 1))
             return f"settle(lambda u: [u[{name}] * 0.5 + {body} for {name}], {draw(deeper)})"
         case 9:
             return f"running({draw(deeper)}, {draw(deeper)})"
@@ -257,7 +263,7 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
         case 12:
             return f"((({draw(deeper)}) as (Fin(n), Fin(1))=>Float) as Fin(n)=>Float)"
         case 1 | 2:
-            body = draw(floats(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
+            body = draw(floats(inner.along(name), depth - 1))
             return f"[{body} for {name} in Fin(n)]"
         case 3:
             return f"({draw(deeper)} {draw(st.sampled_from(['+', '-', '*']))} {draw(deeper)})"
@@ -268,7 +274,7 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
         case 6:
             return f"[sum(a[{name}, j] for j) for {name}]"
         case _:
-            body = draw(floats(replace(inner, n=(*scope.n, name), rows=(*scope.rows, name)), depth - 1))
+            body = draw(floats(inner.along(name), depth - 1))
             return (
                 f"fold(lambda u, t: [u[{name}] * 0.5 + u[clamp({name} - 1)] + {body} "
                 f"for {name} in Fin(n)], {draw(deeper)}, [t for t in Fin(3)])"
@@ -283,11 +289,11 @@ def matrices(draw: st.DrawFn, scope: Scope, depth: int) -> str:
     match draw(st.integers(0, 3)):
         case 0 | 1:
             body = draw(
-                floats(replace(inner, n=(*scope.n, i), rows=(*scope.rows, i), m=(*scope.m, j)), max(0, depth - 1))
+                floats(replace(inner.along(i), m=(*scope.m, j)), max(0, depth - 1))
             )
             return f"[{body} for {i} in Fin(n), {j} in Fin(m)]"
         case 2:
-            return f"[a[{i}] * {draw(floats(replace(inner, n=(*scope.n, i), rows=(*scope.rows, i)), 1))} for {i}]"
+            return f"[a[{i}] * {draw(floats(inner.along(i), 1))} for {i}]"
         case _:
             return draw(st.sampled_from(["(*)~(1, 0)(a, x)", "transpose(transpose(a) * 2.0)"]))
 
@@ -303,7 +309,7 @@ def arguments(n: int, m: int, seed: int) -> dict[str, object]:
         "x": halves(n), "y": halves(n), "a": halves(n, m),
         "c": rng.integers(-3, 4, n), "b": rng.integers(0, 2, n).astype(bool),
         "p": rng.integers(0, max(n, 1), m) if n else np.zeros(0, int),
-        "r": np.sort(np.append(rng.integers(0, m + 1, n - 1) if n else [], [0, m][: n + 1])).astype(int),
+        "r": np.sort(rng.integers(0, m + 1, n + 1)),
         "w": halves(n, m, 3), "g": rng.integers(0, 9, m).astype(np.uint8),
         "h": halves(n).astype(np.float32), "z": halves(2),
         "s": float(rng.integers(-4, 5)) / 2, "k": int(rng.integers(-2, 4)),

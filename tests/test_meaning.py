@@ -15,40 +15,48 @@ from naperian.core import run as core_run
 from naperian.core.values import from_numpy, to_numpy
 from naperian.leaves import rebuild
 from naperian.loops import run as loops_run
-from naperian.source import Source, render
 from naperian.sizes import size
-from naperian.types import F64, Substitution
+from naperian.source import Source, render
+from naperian.types import F64, Fin, Substitution
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
 def agree(text: str, n: int, m: int, seed: int) -> None:
-    """Run `f` of the program in all four ways and compare."""
+    """Run a generated program in all four ways and compare."""
+    compare(text, {"n": n, "m": m}, arguments(n, m, seed))
+
+
+def compare(text: str, known: dict[str, int], given: dict[str, object]) -> None:
+    """Run `f` of a program in all four ways: the same results, or all stop."""
     program, wrong = pipeline.front(Source("generated.nap", text))
     assert program is not None, "\n".join(render(d) for d in wrong) + "\n" + text
     d = program.definitions["f"]
     symbolic = Substitution({p.var: F64 for p in d.types}, {}, {})
-    given = arguments(n, m, seed)
     args = [given[p.name] for p in d.params]
-    known = {"n": n, "m": m}
-    at = Substitution(symbolic.types, {}, {v: size(known[v.name]) for v in d.sizes})
+    numbers = {v: size(known[v.name]) for v in d.sizes}
+    numbers |= {
+        p.var: size(x) for p, x in zip(d.params, args, strict=True) if isinstance(x, int)
+    }
+    at = Substitution(symbolic.types, {v: Fin(size(known[v.name])) for v in d.sets}, numbers)
     result = at.type(d.result)
     values = [from_numpy(a, at.type(p.type)) for a, p in zip(args, d.params, strict=True)]
     want = outcome(lambda: to_numpy(core_run.run(program, "f", values, at), result))
     flat = pipeline.flat(pipeline.specialise(program, "f", symbolic))
     nests = pipeline.lower(program, "f", symbolic)
 
-    def known_sizes(variables):
+    def sizes(variables):
         return [known[v.name] for v in variables]
 
-    for how, made in (
-        ("ainf", lambda: rebuild(result, ainf_run.run(flat, known_sizes(flat.sizes), args))),
-        ("loops", lambda: rebuild(result, loops_run.run(nests, known_sizes(nests.sizes), args))),
+    for how, run in (
+        ("ainf", lambda: rebuild(result, ainf_run.run(flat, sizes(flat.sizes), args))),
+        ("loops", lambda: rebuild(result, loops_run.run(nests, sizes(nests.sizes), args))),
         ("compiled", lambda: nap.compile(text).f(*args)),
     ):
-        got = outcome(made)
+        got = outcome(run)
         if isinstance(got, str) or isinstance(want, str):
-            assert isinstance(got, str) and isinstance(want, str), f"{how}: {got}\nnot      {want}\n{text}"
+            both = isinstance(got, str) and isinstance(want, str)
+            assert both, f"{how}: {got}\nnot      {want}\n{text}"
         else:
             same(how, got, want, text)
 
@@ -76,6 +84,113 @@ def same(how: str, got, want, text: str) -> None:
     scale = finite.max(initial=1.0)
     close = np.isclose(g, w, rtol=1e-9, atol=1e-9 * scale, equal_nan=True)
     assert close.all(), f"{how}: {got}\nnot      {want}\n{text}"
+
+
+HARD = {
+    "a fold in a fold beside a scan": """
+def f(c: Fin(n)=>Int, k: Int):
+    v = sum(2.0 for i in Fin(n))
+    inner = lambda acc: fold(lambda acc, j: 0.5 * acc + v, acc, [j for j in Fin(n)])
+    (fold(lambda acc, i: 0.5 * acc + inner(acc), Float(k), [i for i in Fin(n)]),
+     scan((+), 0.0, [Float(c[i]) for i in Fin(n)]))
+""",
+    "sizes that are parameters": """
+def f(k: Int) -> Fin(k)=>Fin(k + 1)=>Int = [i * i + j for i in Fin(k), j in Fin(k + 1)]
+""",
+    "sizes that are computed": """
+def f(k: Int):
+    k2 = k * k + 1
+    u = scan((+), 0.0, [Float(i) for i in Fin(k2)])
+    ([u[i] + sum(u) for i], [[Float(i) * Float(j) for j in Fin(k2)] for i in Fin(k)])
+""",
+    "a ragged table is carried": """
+def f(v: Fin(m)=>Float, r: Fin(n + 1)=>Fin(m + 1)):
+    for i in Fin(n):
+        lo = r[i]
+        hi = r[i + 1]
+        loop u = [v[e] for e in lo..hi] for t in Fin(3):
+            [u[e] * 0.5 + sum(u) for e]
+        sum(u)
+""",
+    "a table over ragged pairs": """
+def f(v: Fin(m)=>Float, r: Fin(n + 1)=>Fin(m + 1)):
+    for i in Fin(n):
+        lo = r[i]
+        hi = r[i + 1]
+        row = [v[e] for e in lo..hi]
+        mat = [[row[a] * row[b] + sin(row[a]) for b] for a]
+        sum([sum(mat[a]) * max(mat[a]) for a])
+""",
+    "sums of running sums of a triangle": """
+def f(v: Fin(m)=>Float):
+    [sum(scan((+), 0.0, [v[j] for j in ..=i])) for i in Fin(m)]
+""",
+    "a scan in a while loop": """
+def f(v: Fin(m)=>Float, s: Float):
+    loop u = v, t = 0 while sum(u) > s and t < 9:
+        w = [u[i] * 0.9 for i]
+        z = scan((+), 0.0, w)
+        ([z[i] / (1.0 + z[wrap(i + 1)]) + sin(w[i]) for i], t + 1)
+    (u, t)
+""",
+    "a while loop of a table in every row": """
+def f(a: Fin(n)=>Fin(m)=>Float, s: Float):
+    for i in Fin(n):
+        loop u = a[i], t = 0 while sum(u) > s and t < 9:
+            z = scan((+), 0.0, u)
+            ([z[q] / (1.0 + z[wrap(q + 1)]) + sin(u[q]) for q], t + 1)
+        u
+""",
+    "a while loop of a matrix": """
+def f(a: Fin(n)=>Fin(m)=>Float, s: Float):
+    loop u = a, t = 0 while sum(sum(u)) > s and t < 9:
+        z = [softmax(u[i]) for i]
+        ([sum(z[q] * u[q]) for q] * z, t + 1)
+    u
+""",
+    "pointer jumping": """
+def f(q: Fin(n)=>Fin(n)):
+    loop p = q, t = 0 while any(p[i] != p[p[i]] for i) and t < 10:
+        ([p[p[i]] for i], t + 1)
+    p
+""",
+    "binary search in every column": """
+def f(x: Fin(n)=>Float, v: Fin(m)=>Float):
+    for j in Fin(m):
+        loop lo = 0, hi = Int(n) while lo < hi:
+            mid = (lo + hi) // 2
+            if x[mid?] < v[j]: (mid + 1, hi)
+            else: (lo, mid)
+        lo
+""",
+    "tables of tuples and of Booleans": """
+def f(a: Fin(n)=>Fin(m)=>Float):
+    [(sum(a[i]), argmax(a[i]), [a[i, j] > 0.5 for j]) for i]
+""",
+    "a running sum over pairs of indices": """
+def f(a: Fin(n)=>Fin(m)=>Float):
+    b = scan((+), 0.0, a as (Fin(n), Fin(m))=>Float)
+    b as Fin(n)=>Fin(m)=>Float
+""",
+    "bytes": """
+def f(g: Fin(m)=>U8, k: Int):
+    (sum(Int(g[i]) for i), [g[i] + g[wrap(i + 1)] for i], g[k?])
+""",
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("k", [0, 2, 9])
+def test_hard_programs(name: str, k: int) -> None:
+    rng = np.random.default_rng(k)
+    n, m = 5, 7
+    given = {
+        "a": rng.random((n, m)), "v": rng.random(m), "x": np.sort(rng.random(n)),
+        "r": np.array([0, 2, 2, 5, 5, 7]), "q": np.array([0, 0, 1, 2, 3]),
+        "g": rng.integers(0, 255, m).astype(np.uint8), "c": rng.integers(-3, 4, n),
+        "k": k, "s": k / 2,
+    }  # fmt: skip
+    compare(HARD[name], {"n": n, "m": m}, given)
 
 
 def _test(count: int):

@@ -266,8 +266,9 @@ def instance(
         tuple(numbers[v] for v in program.sizes),
         tuple(Fault(f.message, f.origin.place) for f in program.failures),
     )
-    expected = [(made.dtype(leaf), len(leaf.shape)) for leaf in (*sig.inputs, *sig.outputs)]
-    actual = [(b.dtype, len(b.shape)) for b in program.buffers]
+    # an axis over tuples is one at the border, and one for each component in the program
+    expected = [(made.dtype(leaf), len(leaf.shape) > 0) for leaf in (*sig.inputs, *sig.outputs)]
+    actual = [(b.dtype, len(b.shape) > 0) for b in program.buffers]
     assert expected == actual, f"{sig.name}: the border is {expected}, the program {actual}"
     return made
 

@@ -193,21 +193,31 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
     module; atoms of later languages are `replace`'s business."""
     if not s.terms:
         return s
-    total = ZERO
     changed = False
-    for m, c in s.terms:
-        product = size(c)
+    products: list[Size | None] = []  # of the terms; None for those that stay
+    for m, _ in s.terms:
+        product: Size | None = None
+        kept: Monomial = ()
         for a in m:
             new = replace(a)
-            if new is None:
+            if new is None and type(a) is not Var:
                 new = _inside(a, replace)
             if new is None:
-                product = product * atom(a)
+                kept += (a,)
             else:
-                changed = True
-                product = product * new
-        total = total + product
-    return total if changed else s
+                product = new if product is None else product * new
+        if product is not None:
+            changed = True
+            if kept:
+                product = product * Size(((kept, 1),))
+        products.append(product)
+    if not changed:
+        return s
+    sums: dict[Monomial, int] = {}
+    for (m, c), product in zip(s.terms, products, strict=True):
+        for m2, c2 in product.terms if product is not None else ((m, 1),):
+            sums[m2] = sums.get(m2, 0) + c * c2
+    return _of(sums)
 
 
 def _inside(a: Atom, replace: Callable[[Atom], Size | None]) -> Size | None:

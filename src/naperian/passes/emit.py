@@ -6,7 +6,7 @@ change (see `split`).
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Operand, Read
+from naperian.ainf.syntax import Read
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops

@@ -46,7 +46,8 @@ class Values:
         self.named = self._named(tasks)
 
     def _named(self, tasks: list[Task]) -> set[Task]:
-        """Values that must have a name: read in index expressions, several times, or elsewhere."""
+        """Values that must have a name: read in index expressions, several times, elsewhere, or
+        made of what is overwritten soon."""
         out: set[Task] = set()
         reader: dict[Task, Task] = {}
         for t in tasks:
@@ -55,6 +56,8 @@ class Values:
                 if s.bound or q in reader or q.nests != t.nests:
                     out.add(q)
                 reader[q] = t
+                if s.carried and q.cell is not None and q.cell.in_place:
+                    out.add(t)  # before its next value is stored
             for x in (*t.args, *(g.operand for g in t.guards)):
                 for e in operand_sizes(x):
                     out |= self._in_size(e)

@@ -17,6 +17,8 @@ Fused chains keep nothing but their results:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from naperian.ainf import syntax as ainf
 from naperian.loops.syntax import (
     Assign,
@@ -36,27 +38,24 @@ from naperian.passes.block import Block
 from naperian.passes.contract import contract
 from naperian.passes.emit import Emitter
 from naperian.passes.fuse import fuse
+from naperian.passes.graph import rewrite_size
 from naperian.passes.inline import inline
 from naperian.passes.order import order_loops
 from naperian.passes.recurrence import find_units
 from naperian.passes.statements import zero
 from naperian.passes.storage import check_plan, place
 from naperian.passes.tasks import build
-from naperian.sizes import Size
+from naperian.sizes import Size, size
 
 
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
-    buffers = [Buffer(p.var, p.dtype, p.shape, Role.IN) for p in program.params]
+    buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     outs = []
     for k, r in enumerate(program.results):
-        shape: list[Size] = []
-        for i in r.indices:
-            extent = program.indices[i].extent
-            assert extent is not None
-            shape.append(extent)
-        out = Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, tuple(shape), Role.OUT)
-        outs.append(out)
+        extents = [program.indices[i].extent for i in r.indices]
+        shape = _shape(n for n in extents if n is not None)
+        outs.append(Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, shape, Role.OUT))
     graph = build(program, [b.var for b in outs])
     contract(graph)
     inline(graph)
@@ -73,6 +72,15 @@ def schedule(program: ainf.Program) -> Program:
     return Program(
         program.name, program.sizes, (*buffers, *outs), body, program.failures, notes
     )
+
+
+def _shape(extents: Iterable[Size]) -> tuple[Size, ...]:
+    """A buffer's shape: it may mention scalar parameters, here by name."""
+
+    def atom(a: ainf.Read | ainf.Trips | Var) -> Size | None:
+        return size(a.var) if isinstance(a, ainf.Read) and not a.at else None
+
+    return tuple(rewrite_size(n, atom) for n in extents)
 
 
 def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -74,6 +74,7 @@ def place(graph: Graph, items: list[Item]) -> Storage:
     """Decide for every task and cell of the tree."""
     tasks = tasks_in(items)
     storage = Storage({}, {}, {}, {})
+    position = {t: k for k, t in enumerate(tasks)}
     for t in tasks:
         t.scope = len(t.nests)
         if t.cell is not None:
@@ -113,7 +114,7 @@ def place(graph: Graph, items: list[Item]) -> Storage:
             storage.cells[cell] = memory
             _allocate(storage, start, cell.scope, memory, cell)
             if cell.time is not None and not cell.history:
-                cell.in_place = _in_place(cell, readers.get(cell, []))
+                cell.in_place = _in_place(cell, readers.get(cell, []), position)
     for t in tasks:
         if t.kind not in _VALUES or is_view(t, storage):
             continue
@@ -137,11 +138,19 @@ def _allocate(
     storage.before.setdefault(item, []).append((memory, what))
 
 
-def _in_place(cell: Cell, readers: list[tuple[Task, Site]]) -> bool:
-    """Whether each element is read only where its next value is made, and before that is stored."""
+def _in_place(
+    cell: Cell, readers: list[tuple[Task, Site]], position: dict[Task, int]
+) -> bool:
+    """Whether nobody reads an element after its next value is stored: a reader is done before the
+    nest of the step begins, or stands in that nest and reads the very element written after."""
     step = cell.writers[0]
+    time = next(k for k, i in enumerate(step.path) if i == cell.time)
     for t, s in readers:
-        if t.nests != step.nests or t.order > step.order:
+        if position[t] > position[step]:
+            return False
+        if shared(t, step) == time + 1 < len(step.nests):
+            continue
+        if t.nests != step.nests:
             return False
         for i, e in zip(step.context, s.at, strict=True):
             v = e.single
