@@ -253,7 +253,7 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
             return draw(st.sampled_from(leaves))
         case 8:
             body = draw(floats(inner.along(name), depth - 1))
-            return f"settle(lambda u: [u[{name}] * 0.5 + {body} for {name}], {draw(deeper)})"
+            return f"settle(lambda u: [u[{name}] * 0.5 + {body} for {name} in Fin(n)], {draw(deeper)})"
         case 9:
             return f"running({draw(deeper)}, {draw(deeper)})"
         case 10:

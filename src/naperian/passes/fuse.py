@@ -93,7 +93,6 @@ class _Block:
         self.by_key: dict[object, list[Nest]] = {}
         self.barrier = 0  # checks come before what follows them: the first nest that may,
         self.after = 0  # and the first nest that a statement may come after
-        self.keys: dict[Var, object] = {}
 
     # what a task opens next
 
@@ -102,15 +101,10 @@ class _Block:
 
     def key(self, t: Task, head: Var) -> object:
         """Loops that may be one: the same extent, or the same `while` time."""
-        mentioned = self.graph.mentioned[head]
-        if mentioned:
-            return self.extent(t, head)
-        known = self.keys.get(head)
-        if known is None:
-            index = self.graph.program.indices[head]
-            known = head if index.condition is not None else index.extent
-            self.keys[head] = known
-        return known
+        index = self.graph.program.indices[head]
+        if index.condition is not None:
+            return head
+        return self.extent(t, head) if self.graph.mentioned[head] else index.extent
 
     def extent(self, t: Task, head: Var) -> Size | None:
         extent = self.graph.program.indices[head].extent

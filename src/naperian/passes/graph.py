@@ -136,7 +136,9 @@ class Task:
     def lazy(self) -> bool:
         """Whether it is computed only where its reader is."""
         match self.kind:
-            case Kind.COMPUTE | Kind.START:
+            case Kind.COMPUTE:
+                return self.name != "checked" or self.uses > 0
+            case Kind.START:
                 return True
             case Kind.FINAL:
                 return not in_register(self.cell)

@@ -11,6 +11,8 @@ shifting or cutting an intermediate array costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from naperian.ainf.syntax import Guard, Read
 from naperian.names import Var
 from naperian.passes.graph import (
@@ -24,6 +26,8 @@ from naperian.passes.graph import (
     link,
     map_reads,
     operand_reads,
+    rename_indices,
+    rename_operand,
     size_reads,
 )
 from naperian.sizes import Size
@@ -58,11 +62,12 @@ def inline(graph: Graph) -> None:
             continue
         replaced: dict[Read, Read] = {}
         for r, p in chosen.items():
-            guards = _before(t.guards, p.var)
+            point = dict(zip(p.context, r.at, strict=True))
+            guards = _both(_before(t.guards, p.var), p.guards, point)
             key = (p, r.at, path, guards)
             new = made.get(key)
             if new is None or new.uses < 0:
-                new = copy(graph, p, dict(zip(p.context, r.at, strict=True)), path)
+                new = copy(graph, p, point, path)
                 new.guards = guards
                 link(graph, new)
                 if p in weights:
@@ -84,6 +89,21 @@ def _before(guards: tuple[Guard, ...], var: Var) -> tuple[Guard, ...]:
         if any(isinstance(r, Read) and r.var == var for r in operand_reads(g.operand)):
             return guards[:k]
     return guards
+
+
+def _both(
+    outer: tuple[Guard, ...], own: tuple[Guard, ...], point: Mapping[Var, Size]
+) -> tuple[Guard, ...]:
+    """The guards of a reader and those of what it reads at a point."""
+    out = list(outer)
+    for g in own:
+        fact = rename_indices(g.fact, point) if g.fact is not None else None
+        if fact is not None and any(True for _ in size_reads(fact)):
+            fact = None
+        here = Guard(rename_operand(g.operand, point), g.holds, fact)
+        if here not in out:
+            out.append(here)
+    return tuple(out)
 
 
 def _candidate(p: Task) -> bool:
