@@ -56,8 +56,6 @@ class Values:
                 if s.bound or q in reader or q.nests != t.nests:
                     out.add(q)
                 reader[q] = t
-                if s.carried and q.cell is not None and q.cell.in_place:
-                    out.add(t)  # before its next value is stored
             for x in (*t.args, *(g.operand for g in t.guards)):
                 for e in operand_sizes(x):
                     out |= self._in_size(e)
@@ -70,7 +68,24 @@ class Values:
             c = index.condition
             if isinstance(c, Read) and c.var in self.graph.source:
                 out.add(self.graph.source[c.var])
+        self._name_before_overwritten(tasks, reader, out)
         return out
+
+    @staticmethod
+    def _name_before_overwritten(
+        tasks: list[Task], reader: dict[Task, Task], named: set[Task]
+    ) -> None:
+        """A value without a name is computed where its reader is: not after the elements that it
+        is made of are overwritten by their next values."""
+        here = {t: k for k, t in enumerate(tasks)}
+        place: dict[Task, int] = {}
+        for t in reversed(tasks):
+            place[t] = here[t] if t in named or t not in reader else place.get(reader[t], here[t])
+            for s in t.sites:
+                if s.carried and s.task.cell is not None and s.task.cell.in_place:
+                    if place[t] > here[s.task]:
+                        named.add(t)
+                        place[t] = here[t]
 
     def _in_size(self, s: Size) -> set[Task]:
         if all(type(a) is Var for m, _ in s.terms for a in m):
