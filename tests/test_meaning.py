@@ -163,6 +163,20 @@ def f(x: Fin(n)=>Float, v: Fin(m)=>Float):
             else: (lo, mid)
         lo
 """,
+    "a guarded reduction that does not mention the loop outside": """
+def f(x: Fin(n)=>Float, v: Fin(m)=>Float):
+    [(max(x[0?] for k in Fin(n)) if not j > 0 else 0.5) for i in Fin(n), j in Fin(m)]
+""",
+    "an unused index check": """
+def f(x: Fin(n)=>Float, k: Int):
+    y = [x[k?] for i in Fin(n)]
+    x
+""",
+    "parts of joined parts": """
+def f(x: Fin(n)=>Float):
+    y = take(concat(x + x, x), n)
+    take(concat(take(concat(y, y), n), [take(concat(y, x), n)[i] for i in Fin(n)]), n)
+""",
     "tables of tuples and of Booleans": """
 def f(a: Fin(n)=>Fin(m)=>Float):
     [(sum(a[i]), argmax(a[i]), [a[i, j] > 0.5 for j]) for i]

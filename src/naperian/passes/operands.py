@@ -303,7 +303,7 @@ class Values:
         q = self.graph.source.get(x.var)
         if q is None:
             return not x.at
-        return len(q.nests) <= n.depth and q in self.values
+        return q.nests == t.nests[: min(len(q.nests), n.depth)] and q in self.values
 
 
 def reads_memory(s: Size) -> bool:
