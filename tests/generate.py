@@ -113,7 +113,19 @@ def programs(draw: st.DrawFn) -> str:
             ),
         )
     )
-    return f"{PRELUDE}{HEADER}:\n" + "".join(line + "\n" for line in lines) + f"    {result}\n"
+    return with_helpers(f"{HEADER}:\n" + "".join(line + "\n" for line in lines) + f"    {result}\n")
+
+
+def with_helpers(text: str) -> str:
+    """The program after the helpers that it calls."""
+    helpers = PRELUDE.split("\n\n")
+    used: list[str] = []
+    for h in reversed(helpers):
+        name = h.split("(")[0].removeprefix("def ")
+        called = any(f"{name}(" in x or f"({name}," in x for x in (text, *used))
+        if called or not h.startswith("def"):
+            used.insert(0, h)
+    return "\n\n".join(x.strip("\n") for x in used) + "\n\n" + text
 
 
 @st.composite
@@ -151,8 +163,8 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             i = draw(st.sampled_from(scope.rows))
             reduce = draw(st.sampled_from(["sum", "max"]))
             return f"{reduce}({draw(floats(in_m, depth - 1))} for {name} in r[{i}]..r[{i} + 1])"
-        case 15 if scope.n:
-            i = draw(st.sampled_from(scope.n))
+        case 15 if scope.rows:
+            i = draw(st.sampled_from(scope.rows))
             reduce = draw(st.sampled_from(["sum", "min"]))
             return f"{reduce}({draw(floats(in_n, depth - 1))} for {name} in ..={i})"
         case 16:
@@ -253,7 +265,8 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
             return draw(st.sampled_from(leaves))
         case 8:
             body = draw(floats(inner.along(name), depth - 1))
-            return f"settle(lambda u: [u[{name}] * 0.5 + {body} for {name} in Fin(n)], {draw(deeper)})"
+            step = f"[u[{name}] * 0.5 + {body} for {name} in Fin(n)]"
+            return f"settle(lambda u: {step}, {draw(deeper)})"
         case 9:
             return f"running({draw(deeper)}, {draw(deeper)})"
         case 10:

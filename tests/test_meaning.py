@@ -15,6 +15,8 @@ from naperian.core import run as core_run
 from naperian.core.values import from_numpy, to_numpy
 from naperian.leaves import rebuild
 from naperian.loops import run as loops_run
+from naperian.passes.allocate import allocate
+from naperian.passes.schedule import schedule
 from naperian.sizes import size
 from naperian.source import Source, render
 from naperian.types import F64, Fin, Substitution
@@ -43,7 +45,8 @@ def compare(text: str, known: dict[str, int], given: dict[str, object]) -> None:
     values = [from_numpy(a, at.type(p.type)) for a, p in zip(args, d.params, strict=True)]
     want = outcome(lambda: to_numpy(core_run.run(program, "f", values, at), result))
     flat = pipeline.flat(pipeline.specialise(program, "f", symbolic))
-    nests = pipeline.lower(program, "f", symbolic)
+    with pipeline.deep():
+        nests = allocate(schedule(flat))
 
     def sizes(variables):
         return [known[v.name] for v in variables]

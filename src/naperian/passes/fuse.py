@@ -114,12 +114,12 @@ class _Block:
         """Whether one loop over both heads gives the reader what it reads, in time."""
         q = site.task
         mine, theirs = self.head(reader), self.head(q)
-        if mine is None or theirs is None or site.bound:
+        if mine is None or theirs is None:
             return False
         try:
             k = q.context.index(theirs)
         except ValueError:
-            return theirs == mine and q.kind is not Kind.ENTER
+            return theirs == mine and q.kind is not Kind.ENTER and not site.bound
         if k >= len(site.at) or site.at[k].single != mine:
             return False
         if q.kind is Kind.ENTER and theirs in q.over:
