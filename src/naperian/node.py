@@ -9,6 +9,7 @@ to `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
@@ -23,7 +24,7 @@ _REQUIRED = dataclasses.MISSING
 def node(cls: type[T]) -> type[T]:
     """The class with its annotations as fields, in order. A default may be a value or a
     `dataclasses.field`; fields are not inherited."""
-    names = tuple(cls.__dict__.get("__annotations__", {}))
+    names = tuple(inspect.get_annotations(cls))
     fields = {name: _field(cls, name) for name in names}
     hidden = {*names, "__dict__", "__weakref__"}
     body = {k: v for k, v in cls.__dict__.items() if k not in hidden}

@@ -154,6 +154,7 @@ def join_cells(
                 else:
                     known, first = d, c
             case Index():
+                stays_ordinal(w, title, c)
                 if known is None or (known.is_integer and known is not DType.U64):
                     known, first = DType.I64, c
             case TypeVar(v) if v in solver.unknown:
@@ -216,6 +217,20 @@ def join_cells(
         except Mismatch:
             raise errors.operand(title.strip("`"), _needs(dtypes), show(w, answer), span) from None
     return answer
+
+
+def stays_ordinal(w: Walk, title: str, c: Typed) -> None:
+    """An index used as a number whose set is found only later must not become a tuple or a Bool."""
+    kind = w.solver.head(c.type)
+    if not (isinstance(kind, Index) and w.solver.set_is_open(kind.set)):
+        return
+
+    def goal() -> None:
+        found = w.solver.head(c.type)
+        if not isinstance(found, Index):
+            raise errors.operand(title.strip("`"), "numbers", show(w, found), c.span)
+
+    w.solver.goals.append(goal)
 
 
 def _restrict(w: Walk, title: str, t: Type, dtypes: Dtypes, at: Typed) -> None:

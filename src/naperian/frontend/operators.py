@@ -6,7 +6,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
 from naperian.frontend import errors
-from naperian.frontend.cells import convert, equate, join_cells, show
+from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.solve import (
     ANY_SCALAR,
@@ -47,6 +47,8 @@ def primitive(name: str, title: str, symbol: str | None = None) -> Callee:
         allowed = _ALLOWED[prim.kind]
         if prim.kind in (Kind.EQUAL, Kind.COMPARE) and _all_indices(w, cells):
             operand: Type = INT
+            for c in cells:
+                stays_ordinal(w, title, c)
             _same_enum(w, title, cells, span)
         elif prim.kind is Kind.EQUAL and _all_bools(w, cells):
             operand = BOOL

@@ -135,8 +135,9 @@ def single_quotes(span: Span) -> Diagnostic:
 
 def escape(span: Span) -> Diagnostic:
     """N0132"""
-    return _error("N0132", f"`{span.text}` is not a character that can be written with `\\`", span,
-                  helps=(f"for a backslash itself, write `\\{span.text}`",))
+    text = span.text if span.text.isprintable() else ascii(span.text)[1:-1].replace("\\\\", "\\")
+    return _error("N0132", f"`{text}` is not a character that can be written with `\\`", span,
+                  helps=(f"for a backslash itself, write `\\{text}`",))
 
 
 def number(span: Span) -> Diagnostic:
