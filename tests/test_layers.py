@@ -19,7 +19,9 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "naperian"
 FILES = sorted(SRC.rglob("*.py"))
 
-_NOUNS = {"node", "names", "dtypes", "source", "sizes", "facts", "types", "leaves", "prims", "broken"}
+_NOUNS = {
+    "node", "names", "dtypes", "source", "sizes", "facts", "types", "leaves", "prims", "broken",
+}  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}
 _BELOW_PIPELINE = _NOUNS | _LANGUAGES | _VERBS

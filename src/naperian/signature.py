@@ -5,9 +5,10 @@
     leaf      ::= dtype[size, …], bounds              one buffer: an array or a scalar
     plan      ::= Given | Bind | Search | Equal       how arguments give the size variables
 
-A *slot* is a size variable, or an integer parameter that sizes mention, by number; sizes here are polynomials whose atoms are slots. A
-parameter that is a tuple, or a table of tuples, is several leaves: a table of tuples is a tuple
-of tables. A leaf's dtype is known, or it is a *type slot* that each call fills.
+A *slot* is a size variable, or an integer parameter that sizes mention, by number; sizes here are
+polynomials whose atoms are slots. A parameter that is a tuple, or a table of tuples, is several
+leaves: a table of tuples is a tuple of tables. A leaf's dtype is known, or it is a *type slot* that
+each call fills.
 """
 
 from __future__ import annotations

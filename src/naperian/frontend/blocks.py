@@ -11,7 +11,7 @@ from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because
-from naperian.frontend.tables import nest, open_all
+from naperian.frontend.tables import named_ends, nest, open_all
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -163,6 +163,7 @@ def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
         raise errors.existential(st.condition.span)
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, st.binders, expected)
+        named_ends(st.binders, bounds)
         body = w.block(st.body, left)
     return Typed(table([b.set for b in bounds], body.type), nest(w, bounds, body.build), st.span)
 

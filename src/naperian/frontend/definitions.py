@@ -132,6 +132,12 @@ def _signature_names(
     params = {p.name for p in d.params}
     set_names, size_names, type_names = declared_names(written)
     enums = set(w.globals.enums)
+    # `where bins: Ix` makes a set of a name that indexes nothing
+    indexing = [
+        f.subject.name for f in d.facts if f.interface == "Ix" and isinstance(f.subject, s.Name)
+    ]
+    set_names = [*set_names, *(n for n in type_names if n in indexing)]
+    type_names = [n for n in type_names if n not in indexing]
     sets = {n: Var(n) for n in set_names if n not in params and n not in enums}
     sizes = {n: Var(n) for n in size_names if n not in params and n not in sets}
     types = {n: Var(n) for n in type_names if n not in params and n not in enums}
@@ -144,6 +150,8 @@ def _signature_names(
         w.scope.names[n] = TypeName(TypeVar(v), span)
         w.solver.generic.add(v)
     for f in d.facts:
+        if f.interface == "Ix" and isinstance(f.subject, s.Name) and f.subject.name in sets:
+            continue
         if f.interface is not None:
             if not isinstance(f.subject, s.Name) or f.subject.name not in types:
                 raise errors.unknown_name(f.subject.span.text, f.subject.span, list(types))

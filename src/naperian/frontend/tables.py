@@ -45,6 +45,14 @@ def open_all(
     return bounds, left
 
 
+def named_ends(binders: tuple[s.Binder, ...], bounds: list[Bound]) -> None:
+    """The ends of a table's range must be in scope wherever its type is: `a[e] for e in r[i]..r[j]`
+    is fine in a reduction, but a table of it has a size that only this place knows."""
+    for b, bound in zip(binders, bounds, strict=True):
+        if isinstance(b.domain, s.RangeExpr) and bound.outside:
+            raise errors.unnamed_ends(b.domain.span)
+
+
 def nest(w: Walk, bounds: list[Bound], body: Build) -> Build:
     """The table of the body over the binders."""
     for b in reversed(bounds):
@@ -61,6 +69,7 @@ def comprehension(w: Walk, e: s.Comprehension, expected: Type | None) -> Typed:
         raise errors.existential(e.condition.span)
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, e.binders, expected)
+        named_ends(e.binders, bounds)
         body = w.infer(e.element, left)
     return Typed(table([b.set for b in bounds], body.type), nest(w, bounds, body.build), e.span)
 
@@ -71,6 +80,7 @@ def generator_table(w: Walk, g: s.Generator) -> Typed:
         raise errors.existential(g.condition.span)
     with w.inside(w.scope.inner(block=True)):
         bounds, _ = open_all(w, g.binders)
+        named_ends(g.binders, bounds)
         body = w.infer(g.element)
     build = nest(w, bounds, body.build)
     if len(bounds) == 1:

@@ -20,7 +20,6 @@ from dataclasses import replace
 from naperian.ainf.syntax import (
     Accumulate,
     Binding,
-    Delay,
     Entry,
     Guard,
     Number,
@@ -57,13 +56,11 @@ class _Scatter:
         self.readers = Counter(
             a.var for b in program.bindings for o in operands(b.prim) for a in _reads(o)
         )
-        self.times = {b.prim.time for b in program.bindings if isinstance(b.prim, Delay)}
         self.readers.update(a.var for r in program.results for a in _reads(r.value))
 
     def binding(self, b: Binding) -> Iterator[Binding]:
         """The binding, or what takes its place."""
-        once = not self.times.intersection(b.context)  # a loop's rounds keep their sums
-        if isinstance(b.prim, Accumulate) and not b.guards and once and len(b.prim.entries) == 1:
+        if isinstance(b.prim, Accumulate) and not b.guards and len(b.prim.entries) == 1:
             over, value = self.nested(b, b.prim)
             found = self.one_hot(b, over, value)
             if found is not None:

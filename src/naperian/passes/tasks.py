@@ -146,11 +146,7 @@ class _Builder:
                     init = Lit(0, b.dtype)
                 cell.start = self.task(Kind.START, b, b.context, args=(init,), cell=cell)
                 for e in entries:
-                    outer = tuple(
-                        i for k, i in enumerate(b.context)
-                        if e.at[k].single == i
-                        and not any(i in size_vars(x) for n, x in enumerate(e.at) if n != k)
-                    )  # fmt: skip
+                    outer = tuple(i for k, i in enumerate(b.context) if e.at[k].single == i)
                     w = self.task(
                         Kind.ENTER, b, outer + e.over, name=monoid, args=(e.value,), at=e.at,
                         over=e.over, cell=cell,
