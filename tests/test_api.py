@@ -156,6 +156,11 @@ def test_load_and_imports(tmp_path: Path, fresh_cache: Path) -> None:
     assert nap.load(main).four(3.0) == 27.0
 
 
+def test_a_number_is_no_path() -> None:
+    with pytest.raises(TypeError):
+        nap.load(0)  # a descriptor, to `open`: it would wait for standard input
+
+
 def test_import_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hooked_statistics.nap").write_text("def one() -> Float = 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)

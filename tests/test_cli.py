@@ -85,6 +85,22 @@ def test_run_saves_and_gives_json(folder: Path, capsys: pytest.CaptureFixture[st
     assert ".npz" in err
 
 
+def test_a_place_names_what_to_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "one.nap").write_text("def twice(x: n=>Float) -> n=>Float = 2.0 * x\n")
+    assert cli.main(["run", f"{folder / 'one.nap'}:twice", "[1.0, 2.0]"]) == cli.OK
+    assert capsys.readouterr().out == "[2. 4.]\n"
+    assert cli.main(["show", str(folder / "one.nap"), "--stage", "surface"]) == cli.OK
+    assert "def twice" in capsys.readouterr().out
+
+
+def test_a_failing_run_is_a_document_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "one.nap").write_text("def twice(x: n=>Float) -> n=>Float = 2.0 * x\n")
+    assert cli.main(["run", str(folder / "one.nap"), "twice", "1.0", "--json"]) == cli.WRONG
+    said = json.loads(capsys.readouterr().out)
+    assert (said["ok"], said["error"]) == (False, "ShapeError")
+    assert "1 axis" in said["message"]
+
+
 def test_a_failing_run_says_why_in_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

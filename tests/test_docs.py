@@ -33,7 +33,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def test_every_page_of_the_coverage_exists() -> None:
     text = (ROOT / "docs" / "coverage.md").read_text("utf-8")
-    for page in re.findall(r"\(((?:\.\./)?[\w/]+\.md)\)", text):
+    for page in re.findall(r"\(((?:\.\./)?[\w/]+\.(?:md|py))\)", text):
         assert (ROOT / "docs" / page).exists(), page
 
 

@@ -219,7 +219,7 @@ def compile(text: str, name: str = "<text>") -> Module:
 
 def load(path: str | Path) -> Module:
     """The module in a file."""
-    return Module(Program(source_of(path), Path(path).parent))
+    return Module(Program(source_of(Path(path)), Path(path).parent))
 
 
 @lru_cache(maxsize=32)

@@ -58,7 +58,7 @@ class Command:
     needs: tuple[tuple[str, str], ...] = ()
 
 
-_FILE = Argument("file", "a .nap file")
+_FILE = Argument("file", "a .nap file, or `file.nap:name`")
 _PLACE = Argument("place", "a definition: `file.nap:name`")
 _JSON = Argument("--json", "give the output as JSON", flag=True)
 
@@ -69,7 +69,7 @@ COMMANDS = (
         """\
 nap run stats.nap                          the definition `main`, or the only one
 nap run stats.nap mean '[1.0, 2.0, 6.0]'   with a value
-nap run stats.nap mean data.npy            with an array from a file
+nap run stats.nap:mean data.npy            the same definition, with an array from a file
 nap run stats.nap histogram x.npy bins=16  with an implicit parameter
 nap run stats.nap center x.npy --save y.npy""",
         "naperian.commands:run",

@@ -18,11 +18,15 @@ from naperian.source import CompileError
 
 
 def run(options: argparse.Namespace) -> int:
-    """`nap run file [name] [args…]`"""
+    """`nap run file [name] [args…]`, or `nap run file:name [args…]`"""
     started = time.perf_counter()
-    module = nap.load(options.file)
-    function = _chosen(module, options.name, options.file)
-    given = [_argument(text, options.file) for text in options.args]
+    file, colon, name = options.file.rpartition(":")
+    if colon and file.endswith(".nap"):
+        texts = [] if options.name is None else [options.name, *options.args]
+    else:
+        file, name, texts = options.file, options.name, options.args
+    function = _chosen(nap.load(file), name or None, file)
+    given = [_argument(text, file) for text in texts]
     args = [value for key, value in given if key is None]
     named = {key: value for key, value in given if key is not None}
     ready = time.perf_counter()
@@ -31,7 +35,10 @@ def run(options: argparse.Namespace) -> int:
     except Exception as e:
         if not nap.at_border(e):
             raise
-        cli.say(f"{type(e).__name__}: {e}")
+        if options.json:
+            cli.emit({"ok": False, "error": type(e).__name__, "message": str(e)})
+        else:
+            cli.say(f"{type(e).__name__}: {e}")
         return cli.WRONG
     done = time.perf_counter()
     if options.save:
@@ -70,7 +77,9 @@ def _argument(text: str, file: str) -> tuple[str | None, Any]:
     if text.endswith(".npy"):
         try:
             return None, np.load(text, allow_pickle=False)
-        except (OSError, ValueError) as e:
+        except OSError as e:
+            raise cli.UsageError(f"cannot read the array {text}: {e.strerror or e}") from None
+        except (ValueError, EOFError) as e:
             raise cli.UsageError(f"cannot read the array {text}: {e}") from None
     try:
         return None, values.literal(text)
@@ -117,8 +126,9 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _definition(place: str) -> nap.Function:
-    file, colon, name = place.rpartition(":")
-    if not colon or not file.endswith(".nap"):
+    """`file.nap:name`; or `file.nap`, for `main` or the only definition."""
+    file, _, name = (place if ":" in place else f"{place}:").rpartition(":")
+    if not file.endswith(".nap"):
         raise cli.UsageError(f"`{place}` should be file.nap:name")
     return _chosen(nap.load(file), name or None, file)
 
