@@ -95,6 +95,7 @@ class Emitter:
             t for t in n.members
             if t.kind in (Kind.ENTER, Kind.STEP, Kind.PUT, Kind.DEMAND, Kind.PRODUCT)
             or t in self.v.storage.tasks or t in self.v.storage.homes
+            or (t.kind is Kind.START and t.cell in self.v.storage.cells)
         ]  # fmt: skip
         common: list[tuple[Expr, bool]] | None = None
         for t in mains:
