@@ -78,9 +78,11 @@ class Library(Mapping[str, core.Definition]):
 
 def module(
     name: str, tree: s.Module, read: Read, parse: Parse, library: Library,
-    path: tuple[str, ...] = (),
+    path: tuple[str, ...] = (), known: dict[str, Loaded] | None = None,
 ) -> Loaded:
-    """A module with everything it imports."""
+    """A module with everything it imports. `known` are the modules met before: a module that is
+    imported twice is elaborated once."""
+    known = {} if known is None else known
     named: dict[str, core.Definition] = {}
     loaded = Loaded(Globals(named), named)
     wrong: list[Diagnostic] = []
@@ -104,7 +106,8 @@ def module(
                     members = tuple(v.name for v in variants)
                     loaded.globals.enums[n] = EnumInfo(EnumSet(Var(n), members), span)
                 case s.Import() | s.FromImport():
-                    _import(d, loaded, read, parse, library, (*path, name), wrong)
+                    _import(d, loaded, read, parse, library, (*path, name if path else ""), wrong,
+                            known)
                 case s.Struct(span) | s.Interface(span) | s.Instance(span):
                     raise errors.not_yet(f"`{span.text.split()[0]}`", span)
                 case _:
@@ -145,23 +148,26 @@ def _new(places: dict[str, Span], name: str, span: Span) -> None:
 
 def _import(
     d: s.Import | s.FromImport, into: Loaded, read: Read, parse: Parse, library: Library,
-    path: tuple[str, ...], wrong: list[Diagnostic],
+    path: tuple[str, ...], wrong: list[Diagnostic], known: dict[str, Loaded],
 ) -> None:
-    dotted = ".".join(d.path)
+    package = path[-1].rpartition(".")[0]  # the folder of the importing file
+    dotted = ".".join([package, *d.path] if package else d.path)
     name = d.alias if isinstance(d, s.Import) else None
     into.globals.failed.add(name or d.path[-1])  # until it is known to be there
     if dotted in path:
         raise errors.import_cycle([*path[path.index(dotted) :], dotted], d.span)
-    source = read(dotted)
-    if source is None:
-        raise errors.module_not_found(dotted, d.span)
-    tree, mistakes = parse(source)
-    if mistakes:
-        wrong.extend(mistakes)
-        return
+    there = known.get(dotted)
+    if there is None:
+        source = read(dotted)
+        if source is None:
+            raise errors.module_not_found(dotted, d.span)
+        tree, mistakes = parse(source)
+        if mistakes:
+            wrong.extend(mistakes)
+            return
+        there = known[dotted] = module(dotted, tree, read, parse, library, path, known)
+        wrong.extend(there.diagnostics)
     into.globals.failed.discard(name or d.path[-1])
-    there = module(dotted, tree, read, parse, library, path)
-    wrong.extend(there.diagnostics)
     into.definitions |= there.definitions
     if isinstance(d, s.Import):
         into.globals.modules[d.alias or d.path[-1]] = there.globals
