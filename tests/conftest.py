@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
+# compiled code of the tests is kept apart from the user's, and only for one run
+os.environ.setdefault("NAPERIAN_CACHE", tempfile.mkdtemp(prefix="naperian-tests-"))
+
 import pytest
 
 
