@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import naperian as nap
@@ -42,7 +43,8 @@ m.chain(np.ones(100_000))
 x = np.ones(10_000_000)
 before = resident()
 y = m.chain(x)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+# ru_maxrss would be the parent's where that had more
+peak = 1024 * int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 assert np.allclose(y, (np.sqrt(8.0) + 3.0) / 9.0)
 print((peak - before) / y.nbytes)
 """
@@ -168,6 +170,22 @@ def test_a_changed_import_is_seen(tree: Path) -> None:
     (tree / "lib" / "near.nap").write_text("def twice(x: Float) -> Float = 20.0 * x\n")
     after: Any = nap.load(tree / "whole.nap")
     assert after.f(3.0) == 66.0
+
+
+# empty frames
+
+EMPTY = """\
+def unit(v: n=>Float) -> n=>Float = v / sqrt(sum(v * v))
+def units(vs: m=>n=>Float) -> m=>n=>Float = unit(vs)
+def outer(x: n=>Float, y: m=>Float) -> n=>m=>Float = [x[i] * y[j] for i, j]
+"""
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_a_result_over_an_empty_frame_has_its_shape(shape: tuple[int, int]) -> None:
+    m: Any = nap.compile(EMPTY)
+    assert m.units(np.zeros(shape)).shape == shape
+    assert m.outer(np.zeros(shape[0]), np.zeros(shape[1])).shape == shape
 
 
 # the cost of importing
