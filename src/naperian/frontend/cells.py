@@ -154,7 +154,14 @@ def join_cells(
                 else:
                     known, first = d, c
             case Index():
+                if DType.I64 not in dtypes and not FLOATS & dtypes:
+                    raise errors.operand(title.strip("`"), _needs(dtypes), show(w, t), c.span)
                 stays_ordinal(w, title, c)
+                if known is DType.BOOL:
+                    assert first is not None
+                    raise errors.no_common_type(
+                        title.strip("`"), "Bool", show(w, t), span, first.span, c.span
+                    )
                 if known is None or (known.is_integer and known is not DType.U64):
                     known, first = DType.I64, c
             case TypeVar(v) if v in solver.unknown:
