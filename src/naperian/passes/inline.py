@@ -26,9 +26,11 @@ from naperian.passes.graph import (
     link,
     map_reads,
     operand_reads,
+    operand_sizes,
     rename_indices,
     rename_operand,
     size_reads,
+    size_vars,
 )
 from naperian.sizes import Size
 
@@ -64,10 +66,11 @@ def inline(graph: Graph) -> None:
         for r, p in chosen.items():
             point = dict(zip(p.context, r.at, strict=True))
             guards = _both(_before(t.guards, p.var), p.guards, point)
-            key = (p, r.at, path, guards)
+            around = _around(path, r.at, guards)
+            key = (p, r.at, around, guards)
             new = made.get(key)
             if new is None or new.uses < 0:
-                new = copy(graph, p, point, path)
+                new = copy(graph, p, point, around)
                 new.guards = guards
                 link(graph, new)
                 if p in weights:
@@ -75,12 +78,24 @@ def inline(graph: Graph) -> None:
                 made[key] = new
                 extra.append(new)
                 work.append(new)
-            replaced[r] = Read(new.var, identity(path))
+            replaced[r] = Read(new.var, identity(around))
         map_reads(graph, t, replaced.get)
     if extra:
         graph.tasks += extra
         graph.moved = True
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+
+
+def _around(
+    path: tuple[Var, ...], at: tuple[Size, ...], guards: tuple[Guard, ...]
+) -> tuple[Var, ...]:
+    """The loops of a reader that what it reads at a point is in: no deeper than it hangs on, so
+    that a guard is there before the loop that it guards."""
+    needed = {v for e in at for v in size_vars(e)}
+    for g in guards:
+        for s in operand_sizes(g.operand):
+            needed.update(size_vars(s))
+    return path[: max((k + 1 for k, i in enumerate(path) if i in needed), default=0)]
 
 
 def _before(guards: tuple[Guard, ...], var: Var) -> tuple[Guard, ...]:
