@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 from generate import SIZES, arguments, programs
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import naperian as nap
@@ -23,7 +23,11 @@ from naperian.sizes import size
 from naperian.source import Source, render
 from naperian.types import F64, Fin, Substitution
 
-QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+QUIET = {
+    "deadline": None, "suppress_health_check": list(HealthCheck),
+    "derandomize": True,
+    "phases": [Phase.explicit, Phase.generate, Phase.shrink],  # explaining takes minutes
+}
 
 
 def agree(text: str, n: int, m: int, seed: int) -> None:
@@ -222,7 +226,7 @@ def _test(count: int):
 
 
 def test_all_stages_agree() -> None:
-    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "500")))()
+    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "2000")))()
 
 
 

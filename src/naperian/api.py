@@ -82,8 +82,10 @@ class Function:
         return self._program.show(self.__name__, self._usual(), stage)
 
     def explain(self) -> str:
-        """This definition with every lift, conversion and size written out."""
-        return self.show("elaborated")
+        """This definition as text that compiles to the same program, with every lift written as a
+        comprehension and every type said; comments say why. (`show("elaborated")` also has every
+        conversion and size.)"""
+        return self._program.explain(self.__name__)
 
     def _usual(self) -> tuple[DType, ...]:
         """The newest instance's dtypes, or those of a call that gives none."""

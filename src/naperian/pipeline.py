@@ -23,6 +23,7 @@ from naperian.backends.emit import emit
 from naperian.core import check as core_check
 from naperian.core import show as core_show
 from naperian.core import syntax as core
+from naperian.frontend.explain import explain as write_lifts
 from naperian.frontend.resolve import Library, Read, module
 from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
@@ -152,6 +153,13 @@ def _through(value: Any, steps: tuple[Step, ...]) -> Any:
 STAGES = ("surface", "elaborated", "core", *(p.name for p in PASSES), "loops", "llvm")
 """What `show` can show: the text, the elaborated definition, its normal form, the result of every
 pass, the final loops and the LLVM text."""
+
+
+def explain(source: Source, program: core.Module, name: str) -> str:
+    """A definition as text that compiles to the same program, with every lift written out."""
+    with deep():
+        tree, _ = parse(source)
+        return write_lifts(tree, program.definitions[name], name)
 
 
 def show(

@@ -139,6 +139,11 @@ class Program:
             chosen = at(module.definitions[name], dtypes)
             return pipeline.show(self.source, module, name, chosen, stage)
 
+    def explain(self, name: str) -> str:
+        """A definition as text with every lift written out."""
+        with _compiling:
+            return pipeline.explain(self.source, self.core(), name)
+
     def compiled(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, Kernel]:
         """One definition at one instance: from the cache, or compiled now."""
         machine = host()

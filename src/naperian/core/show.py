@@ -84,6 +84,17 @@ def show(what: Definition | Module | Expr) -> str:
             return "\n".join(_Show().block(what))
 
 
+def signature_texts(d: Definition) -> tuple[list[str], str, list[tuple[str, str]]]:
+    """The types of the parameters and of the result as the user writes them, and the interfaces of
+    the type variables."""
+    shown = _Show()
+    for v in (*(p.var for p in d.types), *d.sets, *d.sizes, *(p.var for p in d.params)):
+        shown.name(v)
+    params = [shown.type(p.type) for p in d.params]
+    wheres = [(shown.name(p.var), p.interface) for p in d.types if p.interface and not p.precision]
+    return params, shown.type(d.result), wheres
+
+
 class _Show:
     """The names given so far."""
 

@@ -259,6 +259,17 @@ class Param:
 
 
 @node
+class Lift:
+    """An application in the text that was lifted, for `explain`: the common frame, and for every
+    argument (as a place in the text) which axes of the frame index it."""
+
+    span: Span
+    frame: tuple[Set, ...]
+    args: tuple[tuple[Span, tuple[int, ...]], ...]
+    result: Type
+
+
+@node
 class Definition:
     """A top-level function (or constant: no `params` and `constant`).
 
@@ -277,6 +288,7 @@ class Definition:
     doc: str | None = None
     constant: bool = False
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
+    lifts: tuple[Lift, ...] = field(default=(), compare=False, repr=False)
 
 
 @node

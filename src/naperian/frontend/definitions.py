@@ -70,7 +70,7 @@ def constant(
         precision = core.TypeParam(w.precision.var, "Floating", True)
         return core.Definition(
             name, (precision,), (), (), (), result, (), (), value.build(), None, True,
-            b.pattern.span,
+            b.pattern.span, tuple(w.lifts),
         ), ()
     except errors.Reported as r:
         return None, (r.diagnostic,)
@@ -297,7 +297,7 @@ def _definition(
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
-        final_facts, implicit, expr, d.doc, False, d.name_span,
+        final_facts, implicit, expr, d.doc, False, d.name_span, tuple(w.lifts),
     )
 
 

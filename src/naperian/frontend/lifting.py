@@ -98,9 +98,20 @@ def apply(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed:
 
     def build() -> core.Expr:
         assert plan is not None
+        lifted(w, span, plan.frame, list(zip(args, plan.places, strict=True)), plan.result)
         return _build(w, callee, args, plan)
 
     return Typed(result, build, span)
+
+
+def lifted(
+    w: Walk, span: Span, frame: list[Set], args: list[tuple[Typed, tuple[int, ...]]], result: Type
+) -> None:
+    """Remember a lift for `explain`."""
+    if frame:
+        sets = tuple(w.solver.zonk_set(x) for x in frame)
+        places = tuple((a.span, where) for a, where in args)
+        w.lifts[core.Lift(span, sets, places, w.solver.zonk(result))] = None
 
 
 def frame_type(w: Walk, frame: list[Set], result: Type) -> Type:
@@ -367,6 +378,8 @@ def ranked(
     def build() -> core.Expr:
         whole = [Var("x") for _ in args]
         indices = [Var(_LETTERS[k % len(_LETTERS)]) for k in range(len(common))]
+        own_axes = [tuple(range(len(own))) for own in frames]
+        lifted(w, span, common, list(zip(args, own_axes, strict=True)), inner.type)
         body = inner.build()
         for v, x, a, own in reversed(list(zip(names, whole, args, frames, strict=True))):
             cell: core.Expr = core.Ref(x)

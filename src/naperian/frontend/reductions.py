@@ -15,7 +15,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
-from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.lifting import Callee, apply, lifted
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
@@ -211,6 +211,7 @@ def _reduce_generator(
         axes = [solver.zonk_set(a) for a in decided[-1][0]]
         operand = solver.zonk(decided[-1][1])
         frame = [Var("f") for _ in axes]
+        lifted(w, span, axes, [(body, tuple(range(len(axes))))], operand)
 
         def point() -> core.Expr:
             value = convert(w, body.build(), body.type, table(axes, operand))

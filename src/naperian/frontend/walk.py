@@ -56,7 +56,7 @@ class Walk:
     infer_with: Infer
     block_with: Callable[[Walk, s.Block, Type | None], Typed]
     precision: TypeVar | None = None  # what `Float` means in this definition
-    explain: list[tuple[Span, str]] = field(default_factory=list)
+    lifts: dict[core.Lift, None] = field(default_factory=dict)  # in the order they were built
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)
