@@ -134,6 +134,11 @@ def test_contract() -> None:
     np.testing.assert_array_equal(run(check(product), [2], [u, v])[0], u @ v.T)
 
 
+def shared(order: Order, *body: Stmt) -> Loop:
+    """A loop that accumulates the array `y`."""
+    return Loop(j, ZERO, size(n), body, order, (Reduction(y, "add", F),))
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -155,6 +160,10 @@ def test_contract() -> None:
         (each(Loop(j, ZERO, size(n), (), Order.PARALLEL)),),
         (Allocate(Buffer(t, F, (), Role.OUT)),),
         (Update(y, (ZERO,), "argmin", Lit(0.0, F)),),
+        (shared(Order.FREE, Update(y, (ZERO,), "add", Lit(0.0, F))),),  # only in parallel
+        (shared(Order.PARALLEL, Update(y, (ZERO,), "mul", Lit(0.0, F))),),  # one monoid
+        (shared(Order.PARALLEL, Store(y, (ZERO,), Lit(0.0, F))),),  # updates alone
+        (shared(Order.PARALLEL, Let(s, F, Load(y, (ZERO,)))),),
     ],
 )
 def test_check_finds_what_is_wrong(body: tuple[Stmt, ...]) -> None:

@@ -125,7 +125,8 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
             if isinstance(s, While):
                 _while(frame, s)
             elif s.order is Order.PARALLEL and not frame.parent and mergeable(s):
-                parallel(frame, s, lambda child: _loop(child, s, "%low", "%high", True))
+                free = all(r.var in frame.cells for r in s.reductions)
+                parallel(frame, s, lambda child: _loop(child, s, "%low", "%high", free))
             else:
                 low, high = number(frame, s.low), number(frame, s.high)
                 _loop(frame, s, low, high, s.order is not Order.SERIAL)

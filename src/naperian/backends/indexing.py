@@ -61,16 +61,24 @@ def load(frame: Frame, v: Var, at: tuple[Size, ...]) -> Value:
     value = frame.code.let(
         f"load {MEMORY[dtype]}, ptr {pointer}, align {dtype.bytes}{frame.tags(place, False)}"
     )
+    return register(frame, value, dtype)
+
+
+def register(frame: Frame, value: Value, dtype: DType) -> Value:
+    """An element that was loaded, as a scalar."""
     return frame.code.let(f"icmp ne i8 {value}, 0") if dtype is DType.BOOL else value
+
+
+def memory(frame: Frame, value: Value, dtype: DType) -> Value:
+    """A scalar as it is stored."""
+    return frame.code.let(f"zext i1 {value} to i8") if dtype is DType.BOOL else value
 
 
 def store(frame: Frame, v: Var, at: tuple[Size, ...], value: Value) -> None:
     pointer, place = address(frame, v, at)
     dtype = place.buffer.dtype
-    if dtype is DType.BOOL:
-        value = frame.code.let(f"zext i1 {value} to i8")
     frame.code.put(
-        f"store {MEMORY[dtype]} {value}, ptr {pointer}, align {dtype.bytes}"
+        f"store {MEMORY[dtype]} {memory(frame, value, dtype)}, ptr {pointer}, align {dtype.bytes}"
         f"{frame.tags(place, True)}"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from naperian.backends import private
 from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
 from naperian.backends.indexing import number
@@ -56,24 +57,35 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     code, module = frame.code, frame.module
     low, high = number(frame, s.low), number(frame, s.high)
     trips = code.let(f"sub nsw i64 {high}, {low}")
-    grain = _grain(frame, s.work)
+    scalars = tuple(r for r in s.reductions if r.var in frame.cells)
+    arrays = tuple(r for r in s.reductions if r.var not in frame.cells)
+    work = _work(frame, s.work)
+    grain = _grain(frame, work)
+    if arrays:
+        grain = private.grain(frame, arrays, trips, work, grain)
     few = code.let(f"icmp sle i64 {trips}, {grain}")
 
     name = f"@part{len(module.functions)}"
     child = Frame(module, parent=frame, nest=Nest())
     child.depth = 0
-    for r in s.reductions:
+    for r in scalars:
         cell = child.code.first(f"alloca {REGISTER[r.dtype]}")
         child.cells[r.var] = cell, r.dtype
         start = literal(unit(r.monoid, r.dtype), r.dtype)
         child.code.put(f"store {REGISTER[r.dtype]} {start}, ptr {cell}")
+    copies: list[private.Copies] = []
+    if arrays:
+        chunks = _chunks(frame, few, low, high, grain)
+        copies = [private.copies(frame, r, chunks) for r in arrays]
+        for c in copies:
+            private.own(child, c)
     write(child)
     partials: _Partials | None = None
-    if s.reductions:
-        partials = _partials(frame, len(s.reductions), few, low, high, grain)
+    if scalars:
+        partials = _partials(frame, len(scalars), few, low, high, grain)
         base = child.capture(partials.pointer, "ptr")
-        for k, r in enumerate(s.reductions):
-            at = _partial(child, base, "%chunk", len(s.reductions), k)
+        for k, r in enumerate(scalars):
+            at = _partial(child, base, "%chunk", len(scalars), k)
             value = child.scalar(r.var)
             child.code.put(f"store {REGISTER[r.dtype]} {value}, ptr {at}")
     child.code.put("ret i64 0")
@@ -102,7 +114,9 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     first = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr {env}, i64 2')}")
     leave_unless_zero(frame, code.let(f"select i1 {failed}, i64 {first}, i64 {status}"))
     if partials:
-        _merge(frame, s.reductions, partials)
+        _merge(frame, scalars, partials)
+    for c in reversed(copies):
+        private.merge(frame, c, chunks, parallel)
 
 
 @node
@@ -163,16 +177,26 @@ def _merge(frame: Frame, reductions: tuple[Reduction, ...], partials: _Partials)
     frame.exits.pop()
 
 
-def _grain(frame: Frame, work: Size) -> Value:
-    """How many iterations are worth a thread's while."""
-    constant = work.constant
-    if constant is not None:
-        return str(max(1, GRAIN // max(1, constant)))
-    code = frame.code
+def _chunks(frame: Frame, few: Value, low: Value, high: Value, grain: Value) -> Value:
+    """How many chunks there will be."""
+    many = frame.code.let(f"call i64 @nap_chunks(i64 {low}, i64 {high}, i64 {grain})")
+    return frame.code.let(f"select i1 {few}, i64 1, i64 {many}")
+
+
+def _work(frame: Frame, work: Size) -> Value:
+    """What an iteration takes, as far as that is known before the loop."""
+    if work.constant is not None:
+        return str(max(1, work.constant))
     known = Size(tuple((m, c) for m, c in work.terms if all(_outside(frame, a) for a in m)))
-    cost = code.let(f"call i64 @llvm.smax.i64(i64 {number(frame, known)}, i64 1)")
-    share = code.let(f"udiv i64 {GRAIN}, {cost}")
-    return code.let(f"call i64 @llvm.smax.i64(i64 {share}, i64 1)")
+    return frame.code.let(f"call i64 @llvm.smax.i64(i64 {number(frame, known)}, i64 1)")
+
+
+def _grain(frame: Frame, work: Value) -> Value:
+    """How many iterations are worth a thread's while."""
+    if work.isdigit():
+        return str(max(1, GRAIN // int(work)))
+    share = frame.code.let(f"udiv i64 {GRAIN}, {work}")
+    return frame.code.let(f"call i64 @llvm.smax.i64(i64 {share}, i64 1)")
 
 
 def _outside(frame: Frame, a: Atom) -> bool:

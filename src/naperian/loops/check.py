@@ -21,6 +21,7 @@ from naperian.loops.syntax import (
     Number,
     Order,
     Program,
+    Reduction,
     Role,
     Stmt,
     Store,
@@ -29,7 +30,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms
+from naperian.loops.walk import atoms, mentions, reads, statements, writes
 from naperian.names import Lit, Var
 from naperian.prims import MONOIDS, PRIMITIVES
 from naperian.sizes import Size
@@ -84,9 +85,12 @@ class _Scope:
                 if order is Order.PARALLEL and self.nested:
                     raise Broken(f"a parallel loop over {var} inside another")
                 for r in reductions:
-                    self.variable(r.var, r.dtype)
                     if r.monoid not in MONOIDS or r.monoid.startswith("arg"):
                         raise Broken(f"{r.monoid} is not a reduction of loops")
+                    if r.var in self.buffers:
+                        self.accumulated(r, s)
+                    else:
+                        self.variable(r.var, r.dtype)
                 inside = self.inner(self.nested or order is not Order.SERIAL)
                 inside.bind(var, ("index", DType.I64))
                 inside.block(body)
@@ -131,6 +135,18 @@ class _Scope:
                     self.expr(v)
             case Contract():
                 self.contract(s)
+
+    def accumulated(self, r: Reduction, s: Loop) -> None:
+        """An array that iterations share is only updated, with one monoid."""
+        if self.buffers[r.var].role is Role.IN or self.buffers[r.var].dtype is not r.dtype:
+            raise Broken(f"a loop cannot accumulate {r.dtype} in {r.var}")
+        if s.order is not Order.PARALLEL:
+            raise Broken(f"a loop that is not parallel accumulates the array {r.var}")
+        for x in statements(s.body):
+            if r.var in reads(x) or (isinstance(x, Contract) and r.var in mentions(x)):
+                raise Broken(f"{r.var} is read while it is accumulated")
+            if writes(x) == r.var and not (isinstance(x, Update) and x.monoid == r.monoid):
+                raise Broken(f"{r.var} is accumulated by {r.monoid} and written otherwise")
 
     def contract(self, s: Contract) -> None:
         inside = self.inner()

@@ -93,9 +93,10 @@ class Order(Enum):
 
 @node
 class Reduction:
-    """A variable that a loop accumulates: `var` is combined with a monoid in every iteration.
-    In a FREE or PARALLEL loop it is the only thing that iterations share. For floats `add` and
-    `mul` may be reassociated inside it."""
+    """What a loop accumulates: `var` is combined with a monoid in every iteration. In a FREE or
+    PARALLEL loop it is the only thing that iterations share. For floats `add` and `mul` may be
+    reassociated inside it. `var` is a variable or, in a PARALLEL loop, a buffer that the body
+    mentions in `Update`s with this monoid alone."""
 
     var: Var
     monoid: str

@@ -129,6 +129,40 @@ def used_in(s: Size) -> Iterator[Var]:
         yield a.buffer if isinstance(a, Load) else a
 
 
+def reads(s: Stmt) -> set[Var]:
+    """Every name that a statement itself evaluates, not those in its blocks."""
+    out: set[Var] = set()
+    for e in expressions(s):
+        out.update(used(e))
+    for i in indices(s):
+        out.update(used_in(i))
+    return out
+
+
+def writes(s: Stmt) -> Var | None:
+    """The buffer that a statement itself writes."""
+    match s:
+        case Store(buffer) | Update(buffer):
+            return buffer
+        case Contract():
+            return s.out[0]
+        case _:
+            return None
+
+
+def mentions(s: Stmt) -> set[Var]:
+    """Every name in a statement and its blocks."""
+    out: set[Var] = set()
+    for x in statements((s,)):
+        out |= reads(x)
+        to = writes(x)
+        if to is not None:
+            out.add(to)
+        if isinstance(x, Contract):
+            out |= {x.left[0], x.right[0]}
+    return out
+
+
 def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """The statement with its blocks mapped."""
     match s:

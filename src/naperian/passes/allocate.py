@@ -32,7 +32,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import blocks, expressions, indices, rebuild, statements, used, used_in
+from naperian.loops.walk import mentions, rebuild
 from naperian.names import Lit, Var
 from naperian.sizes import Atom, Size, substitute
 
@@ -79,24 +79,6 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(out)
 
 
-def _mentions(s: Stmt) -> set[Var]:
-    """Every name in a statement and its blocks."""
-    out: set[Var] = set()
-    for x in (s, *(y for b in blocks(s) for y in statements(b))):
-        for e in expressions(x):
-            out.update(used(e))
-        for i in indices(x):
-            out.update(used_in(i))
-        match x:
-            case Store(buffer) | Update(buffer):
-                out.add(buffer)
-            case Contract():
-                out |= {x.out[0], x.left[0], x.right[0]}
-            case _:
-                pass
-    return out
-
-
 def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
     """Buffers of one block whose uses do not overlap become one."""
     mine = [s for s in body if isinstance(s, Allocate)]
@@ -105,7 +87,7 @@ def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
         last: dict[Var, int] = {}
         ours = {s.buffer.var for s in mine}
         for k, s in enumerate(body):
-            for v in _mentions(s) & ours:
+            for v in mentions(s) & ours:
                 last[v] = k
         free: dict[tuple[object, ...], list[tuple[int, Var]]] = {}
         for k, s in enumerate(body):
@@ -173,7 +155,9 @@ def _renamed(body: tuple[Stmt, ...], names: Mapping[Var, Var]) -> tuple[Stmt, ..
                 return replace(s, out=place(s.out), left=place(s.left), right=place(s.right))
             case Loop():
                 low, high = of(s.low), of(s.high)
-                return replace(s, low=low, high=high, body=tuple(stmt(x) for x in s.body))
+                shared = tuple(replace(r, var=names.get(r.var, r.var)) for r in s.reductions)
+                inner = tuple(stmt(x) for x in s.body)
+                return replace(s, low=low, high=high, body=inner, reductions=shared)
             case While(head, condition, inner):
                 first = tuple(stmt(x) for x in head)
                 return While(first, expr(condition), tuple(stmt(x) for x in inner))

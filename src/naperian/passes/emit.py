@@ -13,7 +13,7 @@ from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Order
 from naperian.names import Lit, Var
 from naperian.passes.block import Block, Guards
-from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Task, cost
+from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Task, cost, task_reads
 from naperian.passes.operands import Values, reads_memory
 from naperian.passes.split import Bounds, end, segments
 from naperian.passes.statements import FALSE, Statements
@@ -21,6 +21,7 @@ from naperian.passes.storage import Memory, Storage, tasks_in
 from naperian.sizes import ZERO, Clamp, Remainder, Size, atom, size
 
 _LITTLE = 4096  # additions that are not worth a thread
+_WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}
 _UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
 
 
@@ -30,6 +31,7 @@ class Emitter:
     def __init__(self, graph: Graph, storage: Storage, items: list[Item]) -> None:
         self.v = Values(graph, storage, tasks_in(items))
         self.s = Statements(self.v)
+        self.arrays: set[Var] = set()  # accumulated by parallel loops
         self.inside = 0  # how many loops are open that are not over the time of a recurrence
 
     def block(self, items: list[Item], out: Block) -> None:
@@ -121,17 +123,13 @@ class Emitter:
         assert n.index.extent is not None
         extent = self.v.size(first, n.index.extent)
         order, why = self.order(n)
-        reductions = tuple(
-            loops.Reduction(self.v.cells[t.cell], t.name, t.dtype)
-            for t in n.members
-            if t.kind is Kind.ENTER and t.cell in self.v.cells and t.path[n.depth] in t.over
-            and t.cell not in self.v.bests
-        )  # fmt: skip
+        reductions = self.reductions(n, order)
+        alone = Order.SERIAL if any(r.var in self.arrays for r in reductions) else Order.FREE
         above = self.v.bounds
         work = self.work(n.body)
         total = (extent * work).constant
         if order is Order.PARALLEL and total is not None and total <= _LITTLE:
-            order, why = Order.FREE, "independent iterations, too few for threads"
+            order, why = alone, f"{_WHY[alone]}, too few for threads"
         self.s.notes.append(f"loop over `{n.var.name}`: {why}")
         self.inside += not n.times
         parts = segments(extent, self.conditions(n, extent), n.var, self.inner_bounds(n, above))
@@ -152,8 +150,11 @@ class Emitter:
             statements = body.statements()
             if statements:
                 edge = order is Order.PARALLEL and not part.main
-                here = Order.FREE if edge else order
-                out.put(loops.Loop(n.var, low, high, statements, here, reductions, work))
+                here = alone if edge else order
+                shared = reductions
+                if here is not Order.PARALLEL:
+                    shared = tuple(r for r in reductions if r.var not in self.arrays)
+                out.put(loops.Loop(n.var, low, high, statements, here, shared, work))
             low = high
         self.v.bounds = above
         self.inside -= not n.times
@@ -234,17 +235,35 @@ class Emitter:
         self.v.bounds = above
         self.s.notes.append(f"loop over `{time.name}`: sequential until its condition fails")
 
+    def reductions(self, n: Nest, order: Order) -> tuple[loops.Reduction, ...]:
+        """What the iterations of a nest accumulate together; arrays only if it is parallel."""
+        found: list[loops.Reduction] = []
+        for t in n.members:
+            if t.kind is not Kind.ENTER or t.path[n.depth] not in t.over or t.cell is None:
+                continue
+            memory = self.v.storage.cells.get(t.cell)
+            if memory is None and t.cell not in self.v.bests:
+                found.append(loops.Reduction(self.v.cells[t.cell], t.name, t.dtype))
+            elif memory is not None and order is Order.PARALLEL:
+                self.arrays.add(memory.buffer)
+                found.append(loops.Reduction(memory.buffer, t.name, t.dtype))
+        return tuple(dict.fromkeys(found))
+
     def order(self, n: Nest) -> tuple[Order, str]:
+        parallel = not self.inside
+        why = "its iterations are independent"
         for t in n.members:
             if t.kind is Kind.STEP and t.cell is not None and t.cell.time == t.path[n.depth]:
                 return Order.SERIAL, f"sequential, it carries `{t.var.name}`"
             if t.kind is Kind.ENTER and t.path[n.depth] in t.over:
                 if t.cell in self.v.storage.cells:
-                    return Order.SERIAL, f"sequential, it updates the array `{t.var.name}`"
+                    if not parallel:
+                        return Order.SERIAL, f"sequential, it updates the array `{t.var.name}`"
+                    why = f"its chunks update copies of the array `{t.var.name}`"
                 if t.name.startswith("arg"):
                     return Order.SERIAL, f"sequential, it looks for the first best `{t.var.name}`"
-        if not self.inside:
-            return Order.PARALLEL, "parallel, its iterations are independent"
+        if parallel:
+            return Order.PARALLEL, f"parallel, {why}"
         return Order.FREE, "independent iterations inside another loop"
 
     def work(self, items: list[Item]) -> Size:
@@ -254,7 +273,7 @@ class Emitter:
         inner = ZERO
         for x in items:
             if isinstance(x, Task):
-                here += cost(x) + sum(isinstance(a, Read) for a in x.args)
+                here += cost(x) + sum(1 for _ in task_reads(x))
                 continue
             extent = x.extent
             if extent is None or not all(a in sizes for a in extent.atoms()):

@@ -1,0 +1,171 @@
+"""Arrays that a parallel loop accumulates.
+
+The first chunk updates the array itself, every other one a copy of its own, which starts as the
+monoid's unit; afterwards the copies are combined with the array in the order of chunks. So the
+result does not depend on the number of threads. How long a chunk is depends on sizes alone: the
+copies are never many, nor large beside the work, and a loop that has little work for a large array
+is one chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from naperian.backends.code import MEMORY, Value, literal
+from naperian.backends.frame import Frame, Place
+from naperian.backends.indexing import memory, number, register
+from naperian.backends.leaving import allocated, hold
+from naperian.backends.scalars import combine
+from naperian.dtypes import DType
+from naperian.loops.syntax import Loop, Order, Reduction
+from naperian.names import Var
+from naperian.node import node
+from naperian.prims import unit
+from naperian.sizes import ONE, ZERO, Size, size
+
+MOST = 64  # chunks
+WORTH = 16  # additions for every element of a copy, which costs about three
+
+
+@node
+class Copies:
+    """The copies of an array: `stride` bytes apart, one fewer than there are chunks."""
+
+    reduction: Reduction
+    count: Size  # elements
+    pointer: Value
+    stride: Value
+
+
+def elements(place: Place) -> Size:
+    count = ONE
+    for extent in place.buffer.shape:
+        count = count * extent
+    return count
+
+
+def grain(
+    frame: Frame, arrays: tuple[Reduction, ...], trips: Value, work: Value, least: Value
+) -> Value:
+    """How many iterations a chunk has at least: `least`, so many that there are few copies, and
+    so many that making and merging them is little beside their work."""
+    code = frame.code
+
+    def larger(a: Value, b: Value) -> Value:
+        return code.let(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
+
+    up = code.let(f"add i64 {trips}, {MOST - 1}")
+    result = larger(least, code.let(f"sdiv i64 {up}, {MOST}"))
+    for r in arrays:
+        worth = code.let(f"mul i64 {number(frame, elements(frame.place(r.var)))}, {WORTH}")
+        result = larger(result, code.let(f"sdiv i64 {worth}, {work}"))
+    return result
+
+
+def copies(frame: Frame, r: Reduction, chunks: Value) -> Copies:
+    """Memory for the copies of an array, freed when `frame.exits` is popped."""
+    code = frame.code
+    count = elements(frame.place(r.var))
+    bytes = code.let(f"mul i64 {number(frame, count)}, {r.dtype.bytes}")
+    stride = code.let(f"and i64 {code.let(f'add i64 {bytes}, 127')}, -128")  # no line is shared
+    others = code.let(f"sub i64 {chunks}, 1")
+    some, ready = code.label("copies"), code.label("ready")
+    before = code.block
+    code.branch(code.let(f"icmp sgt i64 {others}, 0"), some, ready)
+    code.begin(some)
+    made = allocated(frame, code.let(f"mul i64 {others}, {stride}"))
+    last = code.block
+    code.jump(ready)
+    code.begin(ready)
+    pointer = code.let(f"phi ptr [ null, %{before} ], [ {made}, %{last} ]")
+    hold(frame, pointer)
+    return Copies(r, count, pointer, stride)
+
+
+def own(child: Frame, c: Copies) -> None:
+    """In a chunk: its array is the caller's or its copy, which is filled."""
+    code, r = child.code, c.reduction
+    outer = child.place(r.var)
+    base, stride = child.capture(c.pointer, "ptr"), child.capture(c.stride, "i64")
+    first, other, ready = code.label("first"), code.label("other"), code.label("ready")
+    code.branch(code.let("icmp eq i64 %chunk, 0"), first, other)
+    code.begin(first)
+    code.jump(ready)
+    code.begin(other)
+    offset = code.let(f"mul i64 {code.let('sub i64 %chunk, 1')}, {stride}")
+    mine = code.let(f"getelementptr i8, ptr {base}, i64 {offset}")
+    nothing = literal(unit(r.monoid, r.dtype), r.dtype)
+    with child.scope():
+        _each(child, "0", number(child, c.count), lambda k: _put(child, r.dtype, mine, k, nothing))
+    last = code.block
+    code.jump(ready)
+    code.begin(ready)
+    pointer = code.let(f"phi ptr [ {outer.pointer}, %{first} ], [ {mine}, %{last} ]")
+    child.places[r.var] = Place(pointer, outer.buffer, outer.strides)
+
+
+def merge(
+    frame: Frame, c: Copies, chunks: Value,
+    parallel: Callable[[Frame, Loop, Callable[[Frame], None]], None],
+) -> None:  # fmt: skip
+    """The copies combined with the array, in their order; in parallel if they are long."""
+    code, r = frame.code, c.reduction
+    some, done = code.label("merge"), code.label("merged")
+    code.branch(code.let(f"icmp sgt i64 {chunks}, 1"), some, done)
+    code.begin(some)
+
+    def part(child: Frame) -> None:
+        to = child.place(r.var).pointer
+        base, stride = child.capture(c.pointer, "ptr"), child.capture(c.stride, "i64")
+        others = child.code.let(f"sub i64 {child.scalar(number_of_chunks)}, 1")
+
+        def one(copy: Value) -> None:
+            offset = child.code.let(f"mul i64 {copy}, {stride}")
+            source = child.code.let(f"getelementptr i8, ptr {base}, i64 {offset}")
+            _each(child, "%low", "%high", lambda k: element(source, k))
+
+        def element(source: Value, k: Value) -> None:
+            old, new = (_get(child, r.dtype, p, k) for p in (to, source))
+            _put(child, r.dtype, to, k, combine(child, r.monoid, old, new, r.dtype))
+
+        _each(child, "0", others, one)
+
+    number_of_chunks = Var("chunks")
+    frame.values[number_of_chunks] = chunks, DType.I64
+    with frame.scope():
+        every = Loop(Var("k"), ZERO, c.count, (), Order.PARALLEL, (), size(number_of_chunks))
+        parallel(frame, every, part)
+    code.jump(done)
+    code.begin(done)
+    code.put(f"call void @nap_free(ptr {c.pointer})")
+    frame.exits.pop()
+
+
+def _each(frame: Frame, low: Value, high: Value, body: Callable[[Value], None]) -> None:
+    """`body(k)` for k = low … high-1."""
+    code = frame.code
+    loop, done = code.label("each"), code.label("done")
+    index, after, before = code.name(), code.name(), code.block
+    code.branch(code.let(f"icmp slt i64 {low}, {high}"), loop, done)
+    at = len(code.lines)
+    code.begin(loop)
+    with frame.scope():
+        body(index)
+    code.lines[at] += f"\n  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{code.block} ]"
+    code.put(f"{after} = add nsw i64 {index}, 1")
+    code.branch(code.let(f"icmp slt i64 {after}, {high}"), loop, done)
+    code.begin(done)
+
+
+def _address(frame: Frame, dtype: DType, base: Value, k: Value) -> Value:
+    return frame.code.let(f"getelementptr {MEMORY[dtype]}, ptr {base}, i64 {k}")
+
+
+def _get(frame: Frame, dtype: DType, base: Value, k: Value) -> Value:
+    at = _address(frame, dtype, base, k)
+    return register(frame, frame.code.let(f"load {MEMORY[dtype]}, ptr {at}"), dtype)
+
+
+def _put(frame: Frame, dtype: DType, base: Value, k: Value, value: Value) -> None:
+    at = _address(frame, dtype, base, k)
+    frame.code.put(f"store {MEMORY[dtype]} {memory(frame, value, dtype)}, ptr {at}")
