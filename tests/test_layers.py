@@ -20,7 +20,8 @@ SRC = Path(__file__).parent.parent / "src" / "naperian"
 FILES = sorted(SRC.rglob("*.py"))
 
 _NOUNS = {
-    "node", "names", "dtypes", "source", "sizes", "facts", "types", "leaves", "prims", "broken",
+    "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
+    "broken",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}

@@ -35,6 +35,7 @@ from naperian.names import Var
 from naperian.passes.allocate import allocate
 from naperian.passes.schedule import schedule
 from naperian.sizes import evaluate
+from naperian.sizes import show as show_size
 
 Args = Callable[[Flat, dict[str, int], np.random.Generator], list[Any]]
 
@@ -586,3 +587,92 @@ def test_a_long_chain_takes_linear_time() -> None:
     assert time.perf_counter() - start < 1.0
     assert count(program, Allocate) == 0
     assert loops.run(program, [1], [np.zeros(1)])[0].tolist() == [1999.0]
+
+
+# ---------------------------------------------------------------- ragged arrays
+
+
+def shapes(program: Program) -> list[str]:
+    """The temporary buffers' shapes, as written."""
+    return [", ".join(map(show_size, s.buffer.shape)) for s in statements(program.body)
+            if isinstance(s, Allocate)]  # fmt: skip
+
+
+def test_a_triangle_is_stored_without_gaps() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for i<n, j<i + 1: a = exp(x[j])
+  for i<n, j<i + 1: b = mul(a[i, j], x[i])
+  t = add over i2<n, j2<i2 + 1 of b[i2, j2] from 0.0
+  for i<n, j<i + 1: c = mul(b[i, j], t)
+  for i<n: r = add over j3<i + 1 of c[i, j3] from 0.0
+  return for i<n: r[i]
+""")
+    assert shapes(p) == ["(n * n + n) // 2"]
+    outer = [s for s in p.body if isinstance(s, Loop)]
+    assert [s.order for s in outer] == [Order.PARALLEL] * 2
+
+
+def test_a_tetrahedron_beside_a_dense_axis() -> None:
+    p = same("""
+def f(n, m; x: F64[n], y: F64[m]):
+  for h<m, i<n, j<i + 1, k<j + 1: a = mul(x[k], y[h])
+  for h<m, i<n, j<i + 1, k<j + 1: b = exp(a[h, i, j, k])
+  t = add over h2<m, i2<n, j2<i2 + 1, k2<j2 + 1 of b[h2, i2, j2, k2] from 0.0
+  for h<m, i<n, j<i + 1, k<j + 1: c = mul(b[h, i, j, k], t)
+  r = add over h3<m, i3<n, j3<i3 + 1, k3<j3 + 1 of c[h3, i3, j3, k3] from 0.0
+  return r
+""", sizes=(0, 1, 3))
+    assert shapes(p) == ["m, (n * n * n + 3 * n * n + 2 * n) // 6"]
+
+
+def test_rows_of_any_length_have_offsets() -> None:
+    p = same("""
+def f(n; x: F64[n], k: I64[n] < 7):
+  for i<n: l = sub(k[i], 2)
+  for i<n, j<l[i]: a0 = cast[F64](#j)
+  for i<n, j<l[i]: a = mul(a0[i, j], x[i])
+  for i<n, j<l[i]: b = exp(a[i, j])
+  t = add over i2<n, j2<l[i2] of b[i2, j2] from 0.0
+  for i<n, j<l[i]: c = mul(b[i, j], t)
+  for i<n: r = add over j3<l[i] of c[i, j3] from 0.0
+  return for i<n: r[i]
+""")
+    assert len(shapes(p)) == 3  # the values, the lengths, the offsets
+
+
+def test_rows_of_rows_of_any_length() -> None:
+    p = same("""
+def f(n; x: F64[n], k: I64[n] < 3):
+  for i<n, j<k[i]: m = mul(k[i], #j)
+  for i<n, j<k[i], l<m[i, j]: a0 = cast[F64](#l)
+  for i<n, j<k[i], l<m[i, j]: a = mul(a0[i, j, l], x[i])
+  for i<n, j<k[i], l<m[i, j]: b = exp(a[i, j, l])
+  t = add over i2<n, j2<k[i2], l2<m[i2, j2] of b[i2, j2, l2] from 0.0
+  for i<n, j<k[i], l<m[i, j]: c = mul(b[i, j, l], t)
+  for i<n: r = add over j4<k[i], l4<m[i, j4] of c[i, j4, l4] from 0.0
+  return for i<n: r[i]
+""")
+    assert len(shapes(p)) == 6  # the values, the lengths, four arrays of offsets
+
+
+def test_a_ragged_result_is_one_axis() -> None:
+    p = same("""
+def f(n; x: F64[n]):
+  for i<n, j<i + 1: a = mul(x[i], x[j])
+  return for i<n, j<i + 1: a[i, j]
+  return for j<n, i<n - j: x[j]
+""")
+    assert count(p, Allocate) == 0
+    assert [show_size(n) for b in p.buffers[1:] for n in b.shape] == ["(n * n + n) // 2"] * 2
+
+
+def test_a_computed_number_may_be_negative() -> None:
+    same("""
+def f(n; x: F64[n], k: I64[n] < 7):
+  for i<n: l = sub(k[i], 4)
+  for i<n: d = mul(l[i], 2)
+  for i<n: y = copy(x[clamp(l[i], l[i] + 1)])
+  return for i<n: d[i]
+  return for i<n: y[i]
+""", sizes=(5, 7))

@@ -15,6 +15,7 @@ from math import gcd
 from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import ONE, Clamp, Monomial, Quotient, Remainder, Size, size
+from naperian.sums import exact
 
 _LIMIT = 400  # inequalities held at once before the search gives up (an honest "cannot prove")
 
@@ -105,7 +106,8 @@ def _bounds(a: object, known: tuple[Size, ...]) -> list[Size]:
     match a:
         case Quotient(above, below):
             q = Size((((a,), 1),))
-            return [above - below * q, below * q + below - 1 - above]
+            rest = above - below * q
+            return [rest, -rest if exact(above, below) else below - 1 - rest]
         case Remainder(_, below):
             r = Size((((a,), 1),))
             return [r, below - 1 - r]

@@ -9,7 +9,6 @@ thousand steps of a delay is a long list and not a deep recursion.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +27,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms_of, free, stops, variables
+from naperian.ainf.walk import atoms_of, free, runs, stops, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
@@ -77,18 +76,25 @@ class _Machine:
                 self.force(self.test(b))
         out = []
         for r in self.program.results:
-            env: dict[Var, int] = {}
-            shape = []
-            for i in r.indices:
-                extent = self.program.indices[i].extent
-                assert extent is not None
-                shape.append(max(0, self.force(self.number(extent, env))))
-            array = np.empty(shape, r.dtype.value)
-            for point in product(*(range(n) for n in shape)):
-                env = dict(zip(r.indices, point, strict=True))
-                array[point] = self.force(self.value(r.value, env))
-            out.append(array if shape else array[()])
+            axes = [self.points(run) for run in runs(self.program.indices, r.indices)]
+            array = np.empty([len(points) for points in axes], r.dtype.value)
+            for place in np.ndindex(array.shape):
+                env = {i: k for points, p in zip(axes, place, strict=True)
+                       for i, k in points[p].items()}  # fmt: skip
+                array[place] = self.force(self.value(r.value, env))
+            out.append(array if axes else array[()])
         return out
+
+    def points(self, run: tuple[Var, ...]) -> list[dict[Var, int]]:
+        """All points of a run of axes, in order."""
+        found: list[dict[Var, int]] = [{}]
+        for i in run:
+            extent = self.program.indices[i].extent
+            assert extent is not None
+            lengths = [self.force(self.number(extent, env)) for env in found]
+            found = [{**env, i: k} for env, n in zip(found, lengths, strict=True)
+                     for k in range(n)]  # fmt: skip
+        return found
 
     def force(self, needs: Needs) -> Any:
         """Run a computation, and whatever it turns out to need before it."""

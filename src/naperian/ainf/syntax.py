@@ -181,7 +181,8 @@ class Param:
 @node
 class Result:
     """An array to give back: at (indices) of `shape`, the operand. `indices` name the axes in
-    order; a scalar has none. Each is an index of the program whose extent is that axis."""
+    order; a scalar has none. Each is an index of the program whose extent is that axis; axes that
+    depend on each other (`j<i + 1`) are one axis of the array, row after row without gaps."""
 
     indices: tuple[Var, ...]
     value: Operand

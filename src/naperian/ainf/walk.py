@@ -64,6 +64,20 @@ def variables(s: Size) -> Iterator[Var]:
                     pass
 
 
+def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var, ...]]:
+    """Axes in runs of those that depend on each other: `(i, j)` for `i<n, j<i + 1`."""
+    out: list[tuple[Var, ...]] = []
+    for k, i in enumerate(axes):
+        extent = indices[i].extent
+        needed = set() if extent is None else set(variables(extent))
+        run: tuple[Var, ...] = (i,)
+        first = next((m for m, j in enumerate(axes[:k]) if j in needed), k)
+        while sum(len(r) for r in out) > first:
+            run = out.pop() + run
+        out.append(run)
+    return out
+
+
 def free(operand: Operand) -> Iterator[Var]:
     """The indices and size parameters an operand mentions."""
     match operand:

@@ -45,20 +45,9 @@ class Emitter:
 
     def allocate(self, item: Item, memory: Memory, what: Task | Cell, out: Block) -> None:
         t = what.start if isinstance(what, Cell) else what
-        indices = self.v.graph.program.indices
-        shape = []
-        for i in memory.axes:
-            extent = indices[i].extent
-            if extent is None:
-                raise Broken(f"{t.var} would be stored for rounds of unknown number")
-            shape.append(self.v.size(t, extent))
+        shape = [self.v.size(t, n) for n in memory.layout.shape]
         if isinstance(what, Cell) and what.time is not None:
-            if what.history:
-                extent = indices[what.time].extent
-                if extent is None:
-                    raise Broken(f"{t.var} would be stored for rounds of unknown number")
-                shape.insert(0, self.v.size(t, extent) + 1)
-            elif not what.in_place:
+            if not what.history and not what.in_place:
                 shape.insert(0, size(2))
         buffer = loops.Buffer(memory.buffer, t.dtype, tuple(shape), loops.Role.TEMP)
         out.put(loops.Allocate(buffer))
@@ -120,8 +109,8 @@ class Emitter:
 
     def for_loop(self, n: Nest, out: Block) -> None:
         first = n.members[0]
-        assert n.index.extent is not None
-        extent = self.v.size(first, n.index.extent)
+        assert n.extent is not None
+        extent = self.v.size(first, n.extent)
         order, why = self.order(n)
         reductions = self.reductions(n, order)
         alone = Order.SERIAL if any(r.var in self.arrays for r in reductions) else Order.FREE

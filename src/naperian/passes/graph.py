@@ -36,6 +36,7 @@ from naperian.ainf.syntax import (
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
+from naperian.passes.packed import Packing
 from naperian.prims import PRIMITIVES, unit
 from naperian.sizes import Clamp, Quotient, Remainder, Size, size, substitute
 
@@ -177,6 +178,7 @@ class Graph:
     params: dict[Var, Param]
     conditions: dict[Var, Task | None]  # of the `while` times: the task of the condition
     mentioned: dict[Var, frozenset[Var]]  # indices that an index's extent mentions
+    packing: Packing  # how ragged arrays are stored
     moved: bool = False  # new tasks stand at the end
 
 
@@ -312,6 +314,8 @@ def link(graph: Graph, t: Task) -> None:
         q = source.get(r.var)
         if q is not None:
             sites.append(Site(q, r.at, carried=q.kind is Kind.STEP))
+            sites += _offsets(graph, q, r.at)
+    sites += _offsets(graph, t, identity(t.context))
     for i in t.path:
         extent = graph.program.indices[i].extent
         if extent is None or all(type(a) is Var for a in extent.atoms()):
@@ -350,6 +354,17 @@ def link(graph: Graph, t: Task) -> None:
     t.sites = sites
     for s in sites:
         s.task.uses += 1
+
+
+def _offsets(graph: Graph, q: Task, at: tuple[Size, ...]) -> Iterator[Site]:
+    """The offsets that the place of a task's value depends on, as a whole: should it be stored,
+    they are there before it is."""
+    axes = q.context if q.cell is None or q.cell.index is None else (*q.context, q.cell.index)
+    for run, read in graph.packing.offsets.items():
+        if run[-1] in axes:
+            point = dict(zip(q.context, at, strict=True))
+            rest = (rename_indices(e, point) for e in read.at[:-1])
+            yield Site(graph.source[read.var], (*rest, NEVER), carried=True)
 
 
 def unlink(t: Task) -> None:

@@ -160,13 +160,17 @@ def _weight(t: Task, weights: dict[Task, int]) -> int:
 def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
     names = [e.single for e in at]
     indices = graph.program.indices
+    point = dict(zip(p.context, at, strict=True))
+
+    def same(i: Var, v: Var) -> bool:
+        mine, theirs = indices[v].extent, indices[i].extent
+        return mine == (None if theirs is None else rename_indices(theirs, point))
+
     own = (
         all(isinstance(v, Var) and v in t.path for v in names)
         and len(set(names)) == len(names)
         and all(
-            indices[i].extent == indices[v].extent
-            for i, v in zip(p.context, names, strict=True)
-            if isinstance(v, Var)
+            same(i, v) for i, v in zip(p.context, names, strict=True) if isinstance(v, Var)
         )
     )
     if own:

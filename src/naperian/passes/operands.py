@@ -6,6 +6,8 @@ comparison of index expressions that the place decides (see `split`) is a consta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from naperian.ainf.syntax import Guard, Number, Operand, Read
 from naperian.broken import Broken
 from naperian.dtypes import DType
@@ -25,8 +27,8 @@ from naperian.passes.graph import (
     size_reads,
 )
 from naperian.passes.split import Bounds
-from naperian.passes.storage import Storage, is_view
-from naperian.sizes import Clamp, Remainder, Size, clamp, size, substitute
+from naperian.passes.storage import Memory, Storage, is_view
+from naperian.sizes import Clamp, Remainder, Size, clamp, rename, size, substitute
 
 _TOTAL = 40  # an operation dearer than this is skipped where it is not needed
 
@@ -41,7 +43,7 @@ class Values:
         self.cells: dict[Cell, Var] = {}
         self.bests: dict[Cell, Var] = {}
         self.rounds: dict[Var, Var] = {}
-        self.bounds = Bounds()
+        self.bounds = Bounds(frozenset(graph.program.sizes))
         self.asserted: dict[Expr, bool] = {}
         self.named = self._named(tasks)
 
@@ -165,7 +167,7 @@ class Values:
                 raise Broken(f"{q.var} is read in another nest but not stored")
             memory = found
             where = dict(zip(q.context, at, strict=True))
-        return loops.Load(memory.buffer, tuple(self.size(t, where[i]) for i in memory.axes))
+        return loops.Load(memory.buffer, self.place(t, memory, where))
 
     def carried(self, t: Task, step: Task, at: tuple[Size, ...]) -> Expr:
         """The current value of a carried cell, or one of its history."""
@@ -176,15 +178,28 @@ class Values:
             return loops.Local(self.cells[cell])
         where = dict(zip(step.context, at, strict=True))
         assert cell.time is not None
-        when = self.size(t, where[cell.time])
-        rest = tuple(self.size(t, where[i]) for i in memory.axes)
-        return loops.Load(memory.buffer, (*self.turn(cell, when), *rest))
+        return loops.Load(
+            memory.buffer, self.moment(t, cell, memory, where, self.size(t, where[cell.time]))
+        )
 
-    def turn(self, cell: Cell, when: Size) -> tuple[Size, ...]:
-        """The leading axis of a carried array: the time, its parity, or none."""
+    def place(self, t: Task, memory: Memory, where: Mapping[Var, Size]) -> tuple[Size, ...]:
+        """Where in memory the element at a point (index expressions of `t`) is."""
+        return tuple(self.size(t, rename_indices(e, where)) for e in memory.layout.at)
+
+    def here(self, t: Task, memory: Memory) -> tuple[Size, ...]:
+        """Where in memory the element that `t` is about is."""
+        return tuple(self.size(t, e) for e in memory.layout.at)
+
+    def moment(
+        self, t: Task, cell: Cell, memory: Memory, where: Mapping[Var, Size], when: Size
+    ) -> tuple[Size, ...]:
+        """Where in memory a carried cell's element is after `when` rounds: with its time as an
+        axis, or in the one of two copies whose turn it is, or in place."""
         if cell.history:
-            return (when,)
-        return () if cell.in_place else (when % 2,)
+            assert cell.index is not None
+            at = {cell.index: when}
+            return tuple(rename(e, at) for e in self.place(t, memory, where))
+        return (*(() if cell.in_place else (when % 2,)), *self.place(t, memory, where))
 
     def dtype(self, x: Operand) -> DType:
         match x:

@@ -103,6 +103,9 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var) -> None:
             v = e.single
             if isinstance(v, Var) and v in t.path and time not in (i, v):
                 classes.union((s.task, i), (t, v))
+    for i in graph.mentioned[time]:
+        for t in inside:
+            classes.union((inside[0], i), (t, i))
     for i in _asked(graph, time):  # what the condition depends on, all depend on
         first = next(t for t in inside if i in t.path)
         for t in inside:
@@ -124,6 +127,8 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var) -> None:
                 del wanted[c]
     own_ = [{classes.find((t, i)): i for i in t.path if i != time} for t in inside]
     wanted = {c: i for c, i in wanted.items() if all(c in own for own in own_)}
+    needed = [i for i in graph.program.indices if i in graph.mentioned[time]]  # by its length
+    wanted = {classes.find((inside[0], i)): i for i in needed} | wanted
     for t, own in zip(inside, own_, strict=True):
         outer = tuple(own[c] for c in wanted)
         rest = tuple(i for i in t.path if i not in outer and i != time)

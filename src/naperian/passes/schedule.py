@@ -41,34 +41,40 @@ from naperian.passes.fuse import fuse
 from naperian.passes.graph import rewrite_size
 from naperian.passes.inline import inline
 from naperian.passes.order import order_loops
+from naperian.passes.packed import Offsets, Packing, with_offsets
 from naperian.passes.recurrence import find_units
 from naperian.passes.statements import zero
-from naperian.passes.storage import check_plan, place
+from naperian.passes.storage import place
 from naperian.passes.tasks import build
 from naperian.sizes import Size, size
 
 
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
-    buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
-    outs = []
-    for k, r in enumerate(program.results):
-        extents = [program.indices[i].extent for i in r.indices]
-        shape = _shape(n for n in extents if n is not None)
-        outs.append(Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, shape, Role.OUT))
-    graph = build(program, [b.var for b in outs])
-    contract(graph)
-    inline(graph)
-    find_units(graph)
-    order_loops(graph)
-    items = fuse(graph)
-    storage = place(graph, items)
-    check_plan(graph, items)
+    offsets: Offsets = {}
+    while True:  # what is stored is known after fusion; what that needs is fused again
+        packing = Packing(program, offsets)
+        outs = []
+        for k, r in enumerate(program.results):
+            shape = _shape(packing.layout(r.indices).shape)
+            outs.append(Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, shape, Role.OUT))
+        graph = build(program, [b.var for b in outs], packing)
+        contract(graph)
+        inline(graph)
+        find_units(graph)
+        order_loops(graph)
+        items = fuse(graph)
+        storage = place(graph, items)
+        if not packing.missing:
+            break
+        program, more = with_offsets(program, packing.missing)
+        offsets = {**offsets, **more}
     emitter = Emitter(graph, storage, items)
     block = Block()
     emitter.block(items, block)
     body = _escape(block.statements())
     notes = tuple(dict.fromkeys(emitter.s.notes))
+    buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     return Program(
         program.name, program.sizes, (*buffers, *outs), body, program.failures, notes
     )

@@ -17,6 +17,7 @@ from naperian.sizes import ZERO, Clamp, Remainder, Size, clamp, rename, size
 class Bounds:
     """For each open loop: sizes that its variable is at least, and at most."""
 
+    sizes: frozenset[Var] = frozenset()  # not negative; a number that is computed may be
     low: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
     high: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
 
@@ -31,7 +32,8 @@ class Bounds:
         loop = next((a for a in f.atoms() if isinstance(a, Var) and a in self.low), None)
         if loop is None:  # what is left are sizes, which are not negative
             return all(
-                c >= 0 and (not m or all(isinstance(a, Var) for a in m)) for m, c in f.terms
+                c >= 0 and all(isinstance(a, Var) and a in self.sizes for a in m)
+                for m, c in f.terms
             )
         if depth == 0:
             return False
@@ -50,7 +52,7 @@ class Bounds:
         return False if self.holds(-f - 1) else None
 
     def opened(self, loop: Var, low: tuple[Size, ...], high: tuple[Size, ...]) -> Bounds:
-        return Bounds(self.low | {loop: low}, self.high | {loop: high})
+        return Bounds(self.sizes, self.low | {loop: low}, self.high | {loop: high})
 
     def not_empty(self, n: Size) -> bool:
         """Whether `n >= 1`: it is a positive constant, or the extent of an open loop."""

@@ -91,8 +91,7 @@ class Statements:
         self.v.values[t] = e
         self.depths[t] = depth
         for m in memories:
-            at = tuple(self.v.size(t, size(i)) for i in m.axes)
-            out.put(loops.Store(m.buffer, at, e), guards)
+            out.put(loops.Store(m.buffer, self.v.here(t, m), e), guards)
 
     def compute(self, t: Task, guards: Guards, out: Block) -> None:
         sure = self.v.decided(t)
@@ -139,9 +138,12 @@ class Statements:
         memory = self.v.storage.cells.get(cell)
         first = self.v.operand(t, t.args[0])
         if memory is not None:
-            at = tuple(self.v.size(t, size(i)) for i in memory.axes)
-            turn = self.v.turn(cell, ZERO) if cell.time is not None else ()
-            out.put(loops.Store(memory.buffer, (*turn, *at), first), guards)
+            at = (
+                self.v.here(t, memory)
+                if cell.time is None
+                else self.v.moment(t, cell, memory, {}, ZERO)
+            )
+            out.put(loops.Store(memory.buffer, at, first), guards)
             return
         v = fresh(cell.var)
         self.v.cells[cell] = v
@@ -166,7 +168,7 @@ class Statements:
             if cell.best is not None:
                 raise Broken(f"{t.var}: an array of first best places")
             where = dict(zip(cell.context, t.at, strict=True))
-            at = tuple(self.v.size(t, where[i]) for i in memory.axes)
+            at = self.v.place(t, memory, where)
             out.put(loops.Update(memory.buffer, at, t.name, value), guards)
             return
         v = self.v.cells[cell]
@@ -217,13 +219,10 @@ class Statements:
         memory = self.v.storage.cells.get(cell)
         where = dict(zip(cell.start.context, t.at, strict=True))
         if memory is not None:
-            turn: tuple[Size, ...] = ()
-            if cell.time is not None:
-                made = self.v.operand(t, t.args[0])
-                number = _as_size(made)
-                turn = self.v.turn(cell, number)
-            rest = tuple(self.v.size(t, where[i]) for i in memory.axes)
-            return loops.Load(memory.buffer, (*turn, *rest))
+            if cell.time is None:
+                return loops.Load(memory.buffer, self.v.place(t, memory, where))
+            made = _as_size(self.v.operand(t, t.args[0]))
+            return loops.Load(memory.buffer, self.v.moment(t, cell, memory, where, made))
         v: Expr = loops.Local(self.v.cells[cell])
         if cell.best is not None:
             none = loops.Apply("lt", (v, Lit(0, DType.I64)), DType.BOOL, DType.I64)
@@ -240,8 +239,8 @@ class Statements:
         memory = self.v.storage.cells.get(cell)
         if memory is not None:
             when = self.v.size(t, size(cell.time)) + 1
-            at = tuple(self.v.size(t, size(i)) for i in memory.axes)
-            out.put(loops.Store(memory.buffer, (*self.v.turn(cell, when), *at), value), guards)
+            at = self.v.moment(t, cell, memory, {}, when)
+            out.put(loops.Store(memory.buffer, at, value), guards)
             return
         if not isinstance(value, Lit):
             new = fresh(cell.var)
@@ -267,7 +266,7 @@ class Statements:
             assert extent is not None
             where = "k" if i in t.over else "m" if v not in in_b else "n" if v not in in_a else "b"
             groups[where].append((v, self.v.size(t, extent)))
-        place = tuple(self.v.size(t, size(i)) for i in memory.axes)
+        place = self.v.here(t, memory)
         out.put(
             loops.Contract(
                 (memory.buffer, place), (a.buffer, a.at), (b.buffer, b.at), tuple(groups["b"]),

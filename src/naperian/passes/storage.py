@@ -11,21 +11,23 @@ element that is written after; it has all of them if somebody outside its loop a
 
 from __future__ import annotations
 
-from naperian.broken import Broken
 from naperian.names import Var, fresh
 from naperian.node import node
 from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Site, Task
+from naperian.passes.packed import Layout
 
 _VALUES = (Kind.COMPUTE, Kind.FINAL, Kind.ROUNDS, Kind.PRODUCT)
 
 
 @node
 class Memory:
-    """A buffer that holds a value or cell: `axes` are its task's indices. `temp` is False for the
-    buffer of a result."""
+    """A buffer that holds a value or cell over `axes`, which are its task's indices (and, if all
+    values of a carried one are kept, that of its time). `temp` is False for the buffer of a
+    result."""
 
     buffer: Var
     axes: tuple[Var, ...]
+    layout: Layout
     temp: bool = True
 
 
@@ -74,6 +76,7 @@ def place(graph: Graph, items: list[Item]) -> Storage:
     """Decide for every task and cell of the tree."""
     tasks = tasks_in(items)
     storage = Storage({}, {}, {}, {})
+    layout = graph.packing.layout
     position = {t: k for k, t in enumerate(tasks)}
     for t in tasks:
         t.scope = len(t.nests)
@@ -108,9 +111,13 @@ def place(graph: Graph, items: list[Item]) -> Storage:
             home = cell.final.home if cell.final is not None and not cell.time else None
             if home is not None and cell.final is not None:
                 axes = tuple(cell.final.context[k] for k in home[1])
-                storage.cells[cell] = Memory(home[0], axes, temp=False)
+                storage.cells[cell] = Memory(home[0], axes, layout(axes), temp=False)
                 continue
-            memory = Memory(fresh(cell.var), start.path[cell.scope :])
+            axes = start.path[cell.scope :]
+            if cell.history and cell.index is not None:
+                depends = graph.mentioned[cell.index] & set(axes)
+                axes = (*axes, cell.index) if depends else (cell.index, *axes)
+            memory = Memory(fresh(cell.var), axes, layout(axes))
             storage.cells[cell] = memory
             _allocate(storage, start, cell.scope, memory, cell)
             if cell.time is not None and not cell.history:
@@ -120,12 +127,12 @@ def place(graph: Graph, items: list[Item]) -> Storage:
             continue
         if t.home is not None:
             axes = tuple(t.context[k] for k in t.home[1])
-            storage.homes[t] = Memory(t.home[0], axes, temp=False)
+            storage.homes[t] = Memory(t.home[0], axes, layout(axes), temp=False)
         elif t.scope < len(t.nests) or t.kind is Kind.PRODUCT:
             opened = t.path[: t.scope]
             inner = [i for i in t.path[t.scope :] if i in t.context]
             inner += [i for i in t.context if i not in inner and i not in opened]
-            memory = Memory(fresh(t.var), tuple(inner))
+            memory = Memory(fresh(t.var), tuple(inner), layout(tuple(inner)))
             storage.tasks[t] = memory
             _allocate(storage, t, t.scope, memory, t)
     return storage
@@ -157,13 +164,3 @@ def _in_place(
             if not isinstance(v, Var) or t.loops.get(v) != step.loops.get(i):
                 return False
     return True
-
-
-def check_plan(graph: Graph, items: list[Item]) -> None:
-    """Nothing is stored that a loop's length forbids: an axis must not depend on a loop inside."""
-    for t in tasks_in(items):
-        if t.scope < len(t.nests):
-            for i in t.path[t.scope :]:
-                inner = graph.mentioned[i] & set(t.path[t.scope :])
-                if inner:
-                    raise Broken(f"{t.var} has a ragged axis and would have to be stored")

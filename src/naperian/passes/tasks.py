@@ -6,6 +6,8 @@ steps to: a scan needs no history.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from naperian.ainf.syntax import (
     Accumulate,
     Binding,
@@ -29,25 +31,28 @@ from naperian.passes.graph import (
     Task,
     identity,
     link,
+    rename_indices,
     rename_operand,
     rewrite_size,
     size_of,
     size_reads,
     size_vars,
 )
+from naperian.passes.packed import Packing
 from naperian.sizes import Size, size
 
 
-def build(program: Program, outs: list[Var]) -> Graph:
+def build(program: Program, outs: list[Var], packing: Packing) -> Graph:
     """The graph of a program. `outs` are the buffers of its results."""
-    return _Builder(program).run(outs)
+    return _Builder(program, packing).run(outs)
 
 
 class _Builder:
     """The tasks so far; those of `late` come last."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, packing: Packing) -> None:
         self.program = program
+        self.packing = packing
         self.source: dict[Var, Task] = {}
         self.cells: dict[Var, Cell] = {}
         self.delays: dict[Var, Binding] = {}
@@ -87,7 +92,9 @@ class _Builder:
             if index.condition is not None:
                 c = index.condition
                 conditions[i] = self.source.get(c.var) if isinstance(c, Read) else None
-        graph = Graph(p, self.tasks, self.source, self.params, conditions, self.mentioned)
+        graph = Graph(
+            p, self.tasks, self.source, self.params, conditions, self.mentioned, self.packing
+        )
         graph.tasks = [x for t in self.tasks for x in (*self.numbers(graph, t), t)]
         for n, t in enumerate(graph.tasks):
             t.order = n
@@ -208,8 +215,9 @@ class _Builder:
                 final = t.kind is Kind.FINAL and t.cell is not None and t.cell.time is None
                 names = [e.single for e in value.at]
                 whole = set(names) == set(r.indices) and len(names) == len(r.indices)
+                point = dict(zip(t.context, value.at, strict=True))
                 same = whole and all(
-                    self.extent(i) == self.extent(j)
+                    self.extent(i, point) == self.extent(j, {})
                     for i, j in zip(t.context, names, strict=True)
                     if isinstance(j, Var)
                 )
@@ -218,11 +226,12 @@ class _Builder:
                     return
         self.late.append(
             Task(Kind.PUT, out, r.dtype, r.indices, r.indices, args=(value,),
-                 at=identity(r.indices))
+                 at=self.packing.layout(r.indices).at)
         )  # fmt: skip
 
-    def extent(self, i: Var) -> Size | None:
-        return self.program.indices[i].extent
+    def extent(self, i: Var, point: Mapping[Var, Size]) -> Size | None:
+        extent = self.program.indices[i].extent
+        return None if extent is None else rename_indices(extent, point)
 
     def operand(self, x: Operand) -> Operand:
         match x:
