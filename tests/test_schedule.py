@@ -661,7 +661,7 @@ def test_a_ragged_result_is_one_axis() -> None:
 def f(n; x: F64[n]):
   for i<n, j<i + 1: a = mul(x[i], x[j])
   return for i<n, j<i + 1: a[i, j]
-  return for j<n, i<n - j: x[j]
+  return for p<n, q<n - p: x[p]
 """)
     assert count(p, Allocate) == 0
     assert [show_size(n) for b in p.buffers[1:] for n in b.shape] == ["(n * n + n) // 2"] * 2

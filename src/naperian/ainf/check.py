@@ -7,7 +7,8 @@
 3. Every binder (binding, index, reduced index, parameter) is bound once; reduced indices and a
    delay's time are not in the binding's own context.
 4. Bindings stand in topological order, except what `next` and the condition of a loop read.
-5. Results name their index tuple; nothing else is free in them.
+5. Results name their index tuple; nothing else is free in them. The extent of an axis may mention
+   axes before it.
 6. Dtypes agree with the primitives' signatures.
 """
 
@@ -93,6 +94,9 @@ class _Checker:
             for i in r.indices:
                 if i not in p.indices or p.indices[i].extent is None:
                     self.fail(f"{i!r} is no index with an extent")
+                before = set(r.indices[: r.indices.index(i)])
+                if not self.closure(i) - {i} <= before:
+                    self.fail(f"{i!r} is ragged, and what it depends on is no axis before it")
             self.operand(r.value, set(r.indices))
             if dtype_of(r.value, self.dtypes) is not r.dtype:
                 self.fail("the dtype differs from the operand's")
