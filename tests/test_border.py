@@ -579,7 +579,7 @@ def test_calls_leak_nothing(way: Any) -> None:
         gc.collect()
         return sys.getallocatedblocks()
 
-    before = blocks_after(100)
+    before = blocks_after(2000)  # what Python keeps for itself is there by then
     assert blocks_after(2000) - before < 200
 
 
