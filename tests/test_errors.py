@@ -6,24 +6,27 @@ program without it. `test_pages.py` checks the texts; this module, that nothing 
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
 from naperian import pages, pipeline
-from naperian.frontend import errors as frontend
 from naperian.source import Diagnostic, Source, render
-from naperian.surface import errors as surface
 
 ROOT = Path(__file__).parent.parent
+CATALOGUES = {  # `errors.py`, and the `…_errors.py` of the parts of the language
+    part: sorted((ROOT / "src" / "naperian" / part).glob("*errors.py"))
+    for part in ("surface", "frontend")
+}
 PAGES = {p.stem: p for p in sorted((ROOT / "docs" / "errors").glob("N*.md"))}
 CODE = re.compile(r'"(N0\d\d\d)"')
 FILES = {"N0127", "N0128", "N0129"}  # about files as a whole, which a program in a page cannot be
 
 
-def codes(module: object) -> set[str]:
-    return set(CODE.findall(Path(str(module.__file__)).read_text(encoding="utf-8")))  # type: ignore[attr-defined]
+def codes(*parts: str) -> set[str]:
+    return {c for p in parts for f in CATALOGUES[p] for c in CODE.findall(f.read_text("utf-8"))}
 
 
 def front(text: str, read=lambda _: None, name: str = "main") -> tuple[Diagnostic, ...]:
@@ -31,10 +34,10 @@ def front(text: str, read=lambda _: None, name: str = "main") -> tuple[Diagnosti
 
 
 def test_every_code_has_a_page_and_every_page_a_code() -> None:
-    assert codes(frontend) | codes(surface) == set(PAGES)
+    assert codes("frontend", "surface") == set(PAGES)
 
 
-@pytest.mark.parametrize("code", sorted(codes(frontend) - {"N0204"}))
+@pytest.mark.parametrize("code", sorted(codes("frontend") - {"N0204"}))
 def test_the_first_program_of_a_page_makes_its_mistake_and_no_other(code: str) -> None:
     claims = pages.claims(PAGES[code].read_text(encoding="utf-8"))
     assert {d.code for d in front(claims[0].program)} == {code}
@@ -42,13 +45,17 @@ def test_the_first_program_of_a_page_makes_its_mistake_and_no_other(code: str) -
 
 
 def test_every_function_that_makes_a_message_is_used() -> None:
-    folder = Path(str(frontend.__file__)).parent
-    text = "".join(
-        p.read_text(encoding="utf-8") for p in folder.glob("*.py") if p.name != "errors.py"
-    )
-    made = [n for n, f in vars(frontend).items() if (getattr(f, "__doc__", "") or "")[:2] == "N0"]
+    folder = ROOT / "src" / "naperian" / "frontend"
+    callers = set(folder.glob("*.py")) - set(CATALOGUES["frontend"])
+    text = "".join(p.read_text(encoding="utf-8") for p in callers)
+    made = [
+        (catalogue.stem, f.name)
+        for catalogue in CATALOGUES["frontend"]
+        for f in ast.parse(catalogue.read_text(encoding="utf-8")).body
+        if isinstance(f, ast.FunctionDef) and (ast.get_docstring(f) or "").startswith("N0")
+    ]
     assert made
-    assert [n for n in made if f"errors.{n}(" not in text] == []
+    assert [f for f in made if not re.search(rf"\b{f[0]}\.{f[1]}\(", text)] == []
 
 
 # ---------------------------------------------------------------- what takes two modules

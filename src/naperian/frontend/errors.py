@@ -1,7 +1,7 @@
 """One function per thing the front end has to tell the user; the syntax errors are in `surface`.
 
 Codes: N02 names and modules, N03 types, N04 sizes and index sets, N05 lifting. Each has a page
-`docs/errors/<code>.md`. A message is one sentence that stands alone, in the user's names.
+`docs/errors/<code>.md`. Later parts of the language have their own modules, `…_errors.py`.
 """
 
 from __future__ import annotations
@@ -10,63 +10,11 @@ import re
 from difflib import get_close_matches
 
 from naperian.dtypes import DType
+from naperian.frontend.report import Reported as Reported
+from naperian.frontend.report import Silent as Silent
+from naperian.frontend.report import both, either, fail, labels, plural
 from naperian.frontend.solve import Because
-from naperian.source import Diagnostic, Label, Span
-
-
-class Reported(Exception):
-    """Raised with the diagnostic at the place of a mistake; caught once per definition."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic)
-        self.diagnostic = diagnostic
-
-
-class Silent(Exception):
-    """Raised where a mistake was reported already, at the definition that is used."""
-
-
-def _fail(
-    code: str,
-    message: str,
-    span: Span,
-    label: str = "",
-    *,
-    others: tuple[Label, ...] = (),
-    notes: tuple[str, ...] = (),
-    helps: tuple[str, ...] = (),
-) -> Reported:
-    labels = (Label(span, label), *others)
-    return Reported(
-        Diagnostic(
-            code, _brief(message), tuple(Label(x.span, _brief(x.text)) for x in labels),
-            tuple(map(_brief, notes)), tuple(map(_brief, helps)),
-        )
-    )
-
-
-def _brief(text: str) -> str:
-    """Quoted program text on one line, and not longer than a message bears."""
-    return re.sub(r"`[^`]*[^`]{60}`|`[^`]*\n[^`]*`", _shortened, text)
-
-
-def _shortened(quoted: re.Match[str]) -> str:
-    text = " ".join(quoted[0].strip("`").split())
-    return f"`{text}`" if len(text) <= _LONGEST else f"`{text[:_LONGEST]}…`"
-
-
-_LONGEST = 120
-
-
-def _labels(reasons: tuple[Because, ...], primary: Span) -> tuple[Label, ...]:
-    return tuple(
-        r.label for r in reasons if r.span != primary and r.span.source.name != "<builtin>"
-    )
-
-
-def plural(n: int, one: str) -> str:
-    return f"{n} {one}" if n == 1 else f"{n} {one}s"
-
+from naperian.source import Label, Span
 
 # ---------------------------------------------------------------- names and modules
 
@@ -74,23 +22,23 @@ def plural(n: int, one: str) -> str:
 def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     """N0201"""
     close = get_close_matches(name, known, 3, 0.7)
-    helps = (f"did you mean {_or([f'`{c}`' for c in close])}?",) if close else ()
-    return _fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
+    helps = (f"did you mean {either(close)}?",) if close else ()
+    return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
 
 
 def unknown_member(module: str, name: str, span: Span, known: list[str]) -> Reported:
     """N0202"""
     close = get_close_matches(name, known, 3, 0.6)
-    helps = (f"did you mean {_or([f'`{c}`' for c in close])}?",) if close else ()
-    notes = (f"it has {_and([f'`{k}`' for k in known])}",) if len(known) <= 8 else ()
-    return _fail(
+    helps = (f"did you mean {either(close)}?",) if close else ()
+    notes = (f"it has {both(known)}",) if len(known) <= 8 else ()
+    return fail(
         "N0202", f"`{module}` has no `{name}`", span, "not a member", notes=notes, helps=helps
     )
 
 
 def module_not_found(path: str, span: Span) -> Reported:
     """N0203"""
-    return _fail(
+    return fail(
         "N0203",
         f"there is no module `{path}`",
         span,
@@ -101,7 +49,7 @@ def module_not_found(path: str, span: Span) -> Reported:
 
 def import_cycle(path: list[str], span: Span) -> Reported:
     """N0204"""
-    return _fail(
+    return fail(
         "N0204",
         f"module `{path[-1]}` imports itself: {' -> '.join(path)}",
         span,
@@ -112,7 +60,7 @@ def import_cycle(path: list[str], span: Span) -> Reported:
 
 def duplicate(name: str, span: Span, first: Span) -> Reported:
     """N0205"""
-    return _fail(
+    return fail(
         "N0205",
         f"`{name}` is defined twice in this module",
         span,
@@ -123,7 +71,7 @@ def duplicate(name: str, span: Span, first: Span) -> Reported:
 
 def hides_enclosing(name: str, span: Span, outer: Span, kind: str) -> Reported:
     """N0206"""
-    return _fail(
+    return fail(
         "N0206",
         f"`{name}` of the enclosing block cannot be changed inside {kind}",
         span,
@@ -141,8 +89,8 @@ def recursion(names: list[str], span: Span) -> Reported:
     if len(names) == 1:
         message = f"`{names[0]}` calls itself"
     else:
-        message = f"{_and([f'`{n}`' for n in names])} call each other"
-    return _fail(
+        message = f"{both(names)} call each other"
+    return fail(
         "N0207",
         f"{message}, and nothing shows that this ends",
         span,
@@ -153,25 +101,25 @@ def recursion(names: list[str], span: Span) -> Reported:
 
 def not_yet(what: str, span: Span) -> Reported:
     """N0208"""
-    return _fail(
+    return fail(
         "N0208", f"{what} cannot be compiled by this version", span, "parsed, but not supported yet"
     )
 
 
 def bare_member(name: str, choices: list[str], span: Span) -> Reported:
     """N0209"""
-    return _fail(
+    return fail(
         "N0209",
-        f"`{name}` is a member of {_and([f'`{c}`' for c in choices])}, and nothing here says which",
+        f"`{name}` is a member of {both(choices)}, and nothing here says which",
         span,
         "which enum?",
-        helps=(f"write {_or([f'`{c}.{name}`' for c in choices])}",),
+        helps=(f"write {either([f'{c}.{name}' for c in choices])}",),
     )
 
 
 def misplaced_top(span: Span) -> Reported:
     """N0210"""
-    return _fail(
+    return fail(
         "N0210",
         "only definitions stand at the top of a module",
         span,
@@ -191,7 +139,7 @@ _HABITS = {
 
 def python_habit(name: str, span: Span) -> Reported:
     """N0211"""
-    return _fail(
+    return fail(
         "N0211", f"Python's `{name}` is not part of this language", span, "not defined",
         helps=(_HABITS[name],),
     )
@@ -199,7 +147,7 @@ def python_habit(name: str, span: Span) -> Reported:
 
 def no_field(text: str, found: str, field: str, span: Span, hint: str) -> Reported:
     """N0212"""
-    return _fail(
+    return fail(
         "N0212", f"`{text}` has no field `{field}`", span, f"`{text}` is `{found}`",
         helps=(hint,) if hint else (),
     )
@@ -211,7 +159,7 @@ def no_field(text: str, found: str, field: str, span: Span, hint: str) -> Report
 def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[Label, ...] = (),
                helps: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> Reported:
     """N0301"""
-    return _fail(
+    return fail(
         "N0301",
         f"{context} should be `{wanted}`, but it is `{found}`",
         span,
@@ -224,7 +172,7 @@ def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[
 
 def arity(name: str, wanted: int, found: int, span: Span, signature: str) -> Reported:
     """N0302"""
-    return _fail(
+    return fail(
         "N0302",
         f"`{name}` takes {plural(wanted, 'argument')}, but {found} "
         f"{'was' if found == 1 else 'were'} given",
@@ -236,7 +184,7 @@ def arity(name: str, wanted: int, found: int, span: Span, signature: str) -> Rep
 
 def lambda_arity(wanted: int, found: int, expected: str, span: Span) -> Reported:
     """N0302"""
-    return _fail(
+    return fail(
         "N0302",
         f"this `lambda` takes {plural(found, 'argument')}, but it is called with {wanted}", span,
         f"takes {plural(found, 'argument')}",
@@ -248,8 +196,8 @@ def unknown_keyword(function: str, name: str, span: Span, known: list[str]) -> R
     """N0303"""
     close = get_close_matches(name, known, 1, 0.5)
     helps = (f"did you mean `{close[0]}`?",) if close else ()
-    notes = (f"its parameters are {_and([f'`{k}`' for k in known])}",) if known else ()
-    return _fail(
+    notes = (f"its parameters are {both(known)}",) if known else ()
+    return fail(
         "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter",
         notes=notes, helps=helps,
     )
@@ -257,14 +205,14 @@ def unknown_keyword(function: str, name: str, span: Span, known: list[str]) -> R
 
 def no_keyword(function: str, name: str, span: Span, helps: tuple[str, ...]) -> Reported:
     """N0303"""
-    return _fail(
+    return fail(
         "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter", helps=helps
     )
 
 
 def not_a_table_argument(function: str, text: str, found: str, span: Span) -> Reported:
     """N0307"""
-    return _fail(
+    return fail(
         "N0307", f"`{function}` needs an array, but `{text}` is `{found}`", span,
         f"this is `{found}`",
     )
@@ -272,7 +220,7 @@ def not_a_table_argument(function: str, text: str, found: str, span: Span) -> Re
 
 def missing_argument(function: str, name: str, span: Span, signature: str) -> Reported:
     """N0304"""
-    return _fail(
+    return fail(
         "N0304", f"`{function}` is called without its argument `{name}`", span, "called here",
         notes=(f"`{function} : {signature}`",),
     )
@@ -280,7 +228,7 @@ def missing_argument(function: str, name: str, span: Span, signature: str) -> Re
 
 def argument_twice(function: str, name: str, span: Span) -> Reported:
     """N0305"""
-    return _fail("N0305", f"`{function}` gets its argument `{name}` twice", span, "again here")
+    return fail("N0305", f"`{function}` gets its argument `{name}` twice", span, "again here")
 
 
 def not_a_function(text: str, found: str, span: Span) -> Reported:
@@ -288,7 +236,7 @@ def not_a_function(text: str, found: str, span: Span) -> Reported:
     helps: tuple[str, ...] = ()
     if "=>" in found:
         helps = (f"an array is indexed with brackets: `{text}[…]`",)
-    return _fail(
+    return fail(
         "N0306", f"`{text}` is not a function, so it cannot be called", span,
         f"this is `{found}`", helps=helps,
     )
@@ -299,7 +247,7 @@ def not_a_table(text: str, found: str, span: Span) -> Reported:
     helps: tuple[str, ...] = ()
     if "->" in found:
         helps = (f"a function is called with parentheses: `{text}(…)`",)
-    return _fail(
+    return fail(
         "N0307", f"`{text}` is not an array, so it cannot be indexed", span,
         f"this is `{found}`", helps=helps,
     )
@@ -307,7 +255,7 @@ def not_a_table(text: str, found: str, span: Span) -> Reported:
 
 def too_many_indices(text: str, found: str, wanted: int, given: int, span: Span) -> Reported:
     """N0308"""
-    return _fail(
+    return fail(
         "N0308",
         f"`{text}` has {plural(wanted, 'axis').replace('axiss', 'axes')}, "
         f"but {given} indices were given",
@@ -317,7 +265,7 @@ def too_many_indices(text: str, found: str, wanted: int, given: int, span: Span)
 
 def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] = ()) -> Reported:
     """N0309"""
-    return _fail(
+    return fail(
         "N0309", f"`{op}` works on {needs}, not on `{found}`", span, f"this is `{found}`",
         helps=helps,
     )
@@ -325,7 +273,7 @@ def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] 
 
 def no_common_type(op: str, left: str, right: str, span: Span, a: Span, b: Span) -> Reported:
     """N0310"""
-    return _fail(
+    return fail(
         "N0310",
         f"`{op}` of `{left}` and `{right}`: no type holds the values of both",
         span, "which one should be converted?",
@@ -336,7 +284,7 @@ def no_common_type(op: str, left: str, right: str, span: Span, a: Span, b: Span)
 
 def different_enums(op: str, left: str, right: str, span: Span, a: Span, b: Span) -> Reported:
     """N0310"""
-    return _fail(
+    return fail(
         "N0310", f"`{op}` compares `{left}` with `{right}`, and different enums have no order or "
         "equality between them", span, "both sides must be of one enum",
         others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
@@ -350,7 +298,7 @@ def _converter(left: str, right: str) -> str:
 
 def occurs(text: str, span: Span, found: str) -> Reported:
     """N0311"""
-    return _fail(
+    return fail(
         "N0311", f"the type of `{text}` would contain itself", span,
         f"needs to be both itself and `{found}`",
         notes=("a function cannot be its own argument, and an array cannot be its own element",),
@@ -364,7 +312,7 @@ def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
         "F32": "`F32(x)` rounds",
         "Float": "`Float(x)` converts",
     }.get(wanted, f"`{wanted}(x)` converts and checks that the value fits")
-    return _fail(
+    return fail(
         "N0312", f"{context} should be `{wanted}`, and `{found}` does not become that by itself",
         span, f"this is `{found}`", helps=(how,),
     )
@@ -372,7 +320,7 @@ def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
 
 def undetermined(text: str, span: Span) -> Reported:
     """N0313"""
-    return _fail(
+    return fail(
         "N0313", f"nothing says what type {text} has", span, "type not determined",
         helps=("give it a type: `name: type = …` or an annotated parameter",),
     )
@@ -388,14 +336,14 @@ def condition_type(found: str, span: Span) -> Reported:
             "element by element: `a if condition else b`, on one line; for one answer: "
             "`all(…)` or `any(…)`",
         )
-    return _fail(
+    return fail(
         "N0314", f"a condition is `Bool`, but this is `{found}`", span, f"`{found}`", helps=helps
     )
 
 
 def branches(then: str, other: str, a: Span, b: Span) -> Reported:
     """N0315"""
-    return _fail(
+    return fail(
         "N0315", f"the two sides of this `if` have different types, `{then}` and `{other}`",
         b, f"`{other}`", others=(Label(a, f"`{then}`"),),
     )
@@ -403,7 +351,7 @@ def branches(then: str, other: str, a: Span, b: Span) -> Reported:
 
 def elements(first: str, other: str, a: Span, b: Span) -> Reported:
     """N0316"""
-    return _fail(
+    return fail(
         "N0316", f"all items of a table have one type, but here are `{first}` and `{other}`",
         b, f"`{other}`", others=(Label(a, f"`{first}`"),),
     )
@@ -411,7 +359,7 @@ def elements(first: str, other: str, a: Span, b: Span) -> Reported:
 
 def needs_else(span: Span, found: str) -> Reported:
     """N0317"""
-    return _fail(
+    return fail(
         "N0317", "this `if` has a value but no `else`", span,
         f"`{found}` if true, nothing if false",
         helps=("add `else:`",),
@@ -423,7 +371,7 @@ def literal_range(value: int, kind: DType, span: Span) -> Reported:
     dtype = kind.surface_name
     low = 0 if kind.is_unsigned else -(1 << (kind.bits - 1))
     high = (1 << (kind.bits - (0 if kind.is_unsigned else 1))) - 1
-    return _fail(
+    return fail(
         "N0318", f"{value} is not a value of `{dtype}`", span, f"used as `{dtype}` here",
         notes=(f"`{dtype}` holds {low} … {high}",),
         helps=(f"as a `Float`: `{value}.0`",) if dtype == "Int" else (),
@@ -432,7 +380,7 @@ def literal_range(value: int, kind: DType, span: Span) -> Reported:
 
 def pattern_shape(count: int, found: str, span: Span) -> Reported:
     """N0319"""
-    return _fail(
+    return fail(
         "N0319", f"this pattern takes {plural(count, 'item')} apart, but the value is `{found}`",
         span, f"does not fit `{found}`",
     )
@@ -440,7 +388,7 @@ def pattern_shape(count: int, found: str, span: Span) -> Reported:
 
 def refutable(span: Span) -> Reported:
     """N0320"""
-    return _fail(
+    return fail(
         "N0320", "the left side of `=` must be a name or a tuple of names", span, "may not match",
         helps=("choose with `if` or `match`",),
     )
@@ -448,20 +396,20 @@ def refutable(span: Span) -> Reported:
 
 def non_exhaustive(missing: list[str], span: Span) -> Reported:
     """N0321"""
-    return _fail(
-        "N0321", f"this `match` does not say what happens for {_and([f'`{m}`' for m in missing])}",
+    return fail(
+        "N0321", f"this `match` does not say what happens for {both(missing)}",
         span, "not all cases are covered", helps=("add the missing cases, or `case _:`",),
     )
 
 
 def unreachable_case(span: Span) -> Reported:
     """N0322"""
-    return _fail("N0322", "this case is never reached", span, "the cases above cover everything")
+    return fail("N0322", "this case is never reached", span, "the cases above cover everything")
 
 
 def no_value(span: Span) -> Reported:
     """N0323"""
-    return _fail(
+    return fail(
         "N0323", "this block ends without a value", span, "the last line should be an expression",
         helps=("end with the value itself",),
     )
@@ -469,7 +417,7 @@ def no_value(span: Span) -> Reported:
 
 def unused_value(span: Span, found: str) -> Reported:
     """N0324"""
-    return _fail(
+    return fail(
         "N0324", "the value of this line is used nowhere", span, f"a `{found}` that is thrown away",
         helps=("bind it to a name, or remove the line",),
     )
@@ -477,7 +425,7 @@ def unused_value(span: Span, found: str) -> Reported:
 
 def text_as_data(span: Span) -> Reported:
     """N0325"""
-    return _fail(
+    return fail(
         "N0325", "a string is a message, not data", span, "strings stand only in `assert`",
     )
 
@@ -490,9 +438,9 @@ def wrong_index_set(
     helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
 ) -> Reported:
     """N0401"""
-    return _fail(
+    return fail(
         "N0401", f"`{table}` is indexed by `{wanted}`, but `{index}` ranges over `{found}`",
-        span, f"an index into `{found}`", others=_labels(reasons, span), notes=notes, helps=helps,
+        span, f"an index into `{found}`", others=labels(reasons, span), notes=notes, helps=helps,
     )
 
 
@@ -501,8 +449,8 @@ def size_clash(
     helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
 ) -> Reported:
     """N0402"""
-    return _fail(
-        "N0402", message, span, label, others=_labels(reasons, span), notes=notes, helps=helps
+    return fail(
+        "N0402", message, span, label, others=labels(reasons, span), notes=notes, helps=helps
     )
 
 
@@ -511,9 +459,9 @@ def set_clash(
     helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
 ) -> Reported:
     """N0403"""
-    return _fail(
+    return fail(
         "N0403", f"{what} should be indexed by `{left}`, but it is indexed by `{right}`", span,
-        label, others=_labels(reasons, span), notes=notes, helps=helps,
+        label, others=labels(reasons, span), notes=notes, helps=helps,
     )
 
 
@@ -522,9 +470,9 @@ def out_of_range(
     helps: tuple[str, ...],
 ) -> Reported:
     """N0404"""
-    return _fail(
+    return fail(
         "N0404", f"`{index}` can fall outside `{axis}`, the axis of `{table}`: {example}", span,
-        "not proved to be in range", others=_labels(reasons, span), helps=helps,
+        "not proved to be in range", others=labels(reasons, span), helps=helps,
     )
 
 
@@ -540,7 +488,7 @@ def not_an_index(text: str, found: str, axis: str, span: Span) -> Reported:
             f"`{postfix(text)}?` checks it at run time; `clamp({text})` and `wrap({text})` bring "
             f"it into range; `.get({text}, default)` gives a default outside",
         )
-    return _fail(
+    return fail(
         "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
 
@@ -555,7 +503,7 @@ def postfix(text: str) -> str:
 
 def unknown_range(name: str, span: Span) -> Reported:
     """N0406"""
-    return _fail(
+    return fail(
         "N0406", f"nothing says what `{name}` ranges over", span, "no range",
         notes=("a range is taken from bare uses such as `x[i]` and from the expected type, never "
                "from arithmetic",),
@@ -566,14 +514,14 @@ def unknown_range(name: str, span: Span) -> Reported:
 def not_a_set(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps = (f"`Fin({text})` is the set 0 … {text}-1",) if found in ("Int", "a number") else ()
-    return _fail("N0407", f"`{text}` is {found}, not an index set or an array", span,
+    return fail("N0407", f"`{text}` is {found}, not an index set or an array", span,
                  "cannot be ranged over", helps=helps)
 
 
 def not_a_size(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps = (f"name it first: `k = {text}`",) if found == "Int" else ()
-    return _fail(
+    return fail(
         "N0407", f"a size is made of integers and sizes, and `{text}` is `{found}`", span,
         "not a size", helps=helps,
     )
@@ -581,7 +529,7 @@ def not_a_size(text: str, found: str, span: Span) -> Reported:
 
 def tuple_axis(table: str, indices: str, axis: str, span: Span) -> Reported:
     """N0408"""
-    return _fail(
+    return fail(
         "N0408", f"`{table}` has one axis that is indexed by tuples", span, f"the axis is `{axis}`",
         helps=(f"write `{table}[({indices})]`",),
     )
@@ -589,7 +537,7 @@ def tuple_axis(table: str, indices: str, axis: str, span: Span) -> Reported:
 
 def recast_sizes(old: str, new: str, left: str, right: str, span: Span) -> Reported:
     """N0409"""
-    return _fail(
+    return fail(
         "N0409", f"`{old} as {new}` needs equally many elements, but {left} is not {right}", span,
         "the same data must fit",
         helps=("`as T?` checks it at run time", "`assert` states what you know of the sizes"),
@@ -599,7 +547,7 @@ def recast_sizes(old: str, new: str, left: str, right: str, span: Span) -> Repor
 def fact_fails(function: str, fact: str, span: Span, declared: Span) -> Reported:
     """N0410"""
     others = () if declared.source.name == "<builtin>" else (Label(declared, "required here"),)
-    return _fail(
+    return fail(
         "N0410", f"`{function}` needs {fact}, which is not known here", span, "called here",
         others=others, helps=("`assert` it, or call under an `if` that says so",),
     )
@@ -607,7 +555,7 @@ def fact_fails(function: str, fact: str, span: Span, declared: Span) -> Reported
 
 def local_size(what: str, size: str, span: Span) -> Reported:
     """N0411"""
-    return _fail(
+    return fail(
         "N0411", f"the size of {what} is `{size}`, which is only known inside", span,
         "its type would mention a name that ends here",
         helps=("make the size a parameter (`k: Int` and `-> Fin(k)=>…`)",),
@@ -616,7 +564,7 @@ def local_size(what: str, size: str, span: Span) -> Reported:
 
 def unnamed_ends(span: Span) -> Reported:
     """N0418"""
-    return _fail(
+    return fail(
         "N0418", f"the size of a table over `{span.text}` has no name", span,
         "an end is a value that is computed here",
         helps=("name the ends first: `low = …`, `high = …`, and range over `low..high`",),
@@ -625,7 +573,7 @@ def unnamed_ends(span: Span) -> Reported:
 
 def implicit_missing(function: str, name: str, span: Span) -> Reported:
     """N0412"""
-    return _fail(
+    return fail(
         "N0412", f"no argument of `{function}` says what `{name}` is", span, "called here",
         helps=(f"give it by keyword: `{name}=Fin(…)`",),
     )
@@ -633,7 +581,7 @@ def implicit_missing(function: str, name: str, span: Span) -> Reported:
 
 def negative_index(table: str, text: str, span: Span) -> Reported:
     """N0413"""
-    return _fail(
+    return fail(
         "N0413", f"`{text}` is a negative index, and indices count from 0", span,
         "before the first element",
         helps=(f"from the end: `{table}[size({table}) - {text.lstrip('-')}]`",),
@@ -642,7 +590,7 @@ def negative_index(table: str, text: str, span: Span) -> Reported:
 
 def slice_range(text: str, axis: str, why: str, span: Span) -> Reported:
     """N0414"""
-    return _fail(
+    return fail(
         "N0414", f"the slice `{text}` is not proved to lie in `{axis}`: {why}", span,
         "not proved to be in range",
         helps=("state what you know with `assert`, or `clamp` its ends",),
@@ -655,7 +603,7 @@ def not_a_value(text: str, what: str, span: Span) -> Reported:
         "a range": (f"it stands after `in` or in brackets: `for i in {text}`, `x[{text}]`",),
         "an index set": (f"its elements are `[i for i in {text}]`",),
     }
-    return _fail(
+    return fail(
         "N0415", f"`{text}` is {what}, not a value", span, f"{what} has no value",
         helps=helps.get(what, ()),
     )
@@ -663,7 +611,7 @@ def not_a_value(text: str, what: str, span: Span) -> Reported:
 
 def existential(span: Span) -> Reported:
     """N0416"""
-    return _fail(
+    return fail(
         "N0416", "the size of a filtered table is known only at run time", span,
         "such tables are not supported by this version",
         helps=("inside a reduction a filter is fine: `sum(x[i] for i if x[i] > 0)`",),
@@ -672,7 +620,7 @@ def existential(span: Span) -> Reported:
 
 def true_division(text: str, left: str, right: str, span: Span) -> Reported:
     """N0417"""
-    return _fail(
+    return fail(
         "N0417", f"`{text}` is no index, because `/` is true division", span,
         "the result is a `Float`", helps=(f"floor division: `{left} // {right}`",),
     )
@@ -686,7 +634,7 @@ def frames(
     helps: tuple[str, ...] = (),
 ) -> Reported:
     """N0501"""
-    return _fail(
+    return fail(
         "N0501", f"the arguments of {name} do not line up: {why}", span,
         "applied to each element, so the frames must line up",
         others=tuple(Label(s, f"`{t}`, frame {f}") for s, t, f in items), helps=helps,
@@ -697,7 +645,7 @@ def ambiguous(
     name: str, span: Span, axis: str, argument: tuple[Span, str], candidates: tuple[str, ...]
 ) -> Reported:
     """N0502"""
-    return _fail(
+    return fail(
         "N0502",
         f"{name} can line up `{axis}` in {len(candidates)} ways, because two axes have the same "
         "index set",
@@ -708,7 +656,7 @@ def ambiguous(
 
 def bad_rank(name: str, rank: str, found: str, span: Span) -> Reported:
     """N0503"""
-    return _fail(
+    return fail(
         "N0503", f"rank {rank} does not fit an argument of type `{found}`", span,
         f"`{found}` has not that many axes",
     )
@@ -716,7 +664,7 @@ def bad_rank(name: str, rank: str, found: str, span: Span) -> Reported:
 
 def rank_count(name: str, wanted: int, found: int, span: Span) -> Reported:
     """N0504"""
-    return _fail(
+    return fail(
         "N0504", f"`{name}~` fixes {plural(found, 'rank')}, but it is called with "
         f"{plural(wanted, 'argument')}", span, "one rank for each argument, or one for all",
     )
@@ -725,7 +673,7 @@ def rank_count(name: str, wanted: int, found: int, span: Span) -> Reported:
 def contraction(left: str, right: str, span: Span, a: Span, b: Span, helps: tuple[str, ...],
                 why: str) -> Reported:
     """N0505"""
-    return _fail(
+    return fail(
         "N0505", f"`@` joins the last axis on the left with the first on the right: {why}", span,
         "these two axes must be the same", others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
         helps=helps,
@@ -734,27 +682,8 @@ def contraction(left: str, right: str, span: Span, a: Span, b: Span, helps: tupl
 
 def prefix(name: str, items: tuple[tuple[Span, str, str], ...], span: Span) -> Reported:
     """N0506"""
-    return _fail(
+    return fail(
         "N0506", f"with ranks fixed, the frames of {name} must start alike", span,
         "the shorter frame must be a prefix of the longer",
         others=tuple(Label(s, f"`{t}`, frame {f}") for s, t, f in items),
     )
-
-
-def _and(items: list[str]) -> str:
-    return _joined(items, "and")
-
-
-def _or(items: list[str]) -> str:
-    return _joined(items, "or")
-
-
-def _joined(items: list[str], word: str) -> str:
-    if len(items) < 2:
-        return "".join(items)
-    if len(items) > _MANY:
-        items = [*items[: _MANY - 1], f"{len(items) - _MANY + 1} more"]
-    return ", ".join(items[:-1]) + f" {word} {items[-1]}"
-
-
-_MANY = 10
