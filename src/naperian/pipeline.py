@@ -69,6 +69,20 @@ def library() -> Library:
     return Library(tree)
 
 
+def _beside_or_ours(read: Read) -> Read:
+    """Modules as `read` finds them, else those that come with Naperian (`random`)."""
+
+    def find(dotted: str) -> Source | None:
+        found = read(dotted)
+        ours = files("naperian").joinpath("library", *dotted.split(".")[:-1],
+                                          dotted.split(".")[-1] + ".nap")  # fmt: skip
+        if found is None and ours.is_file():
+            return Source(f"<{dotted}>", ours.read_text())
+        return found
+
+    return find
+
+
 def front(
     source: Source, read: Read = lambda _: None, name: str = "main"
 ) -> tuple[core.Module | None, tuple[Diagnostic, ...]]:
@@ -78,7 +92,7 @@ def front(
         if wrong:
             return None, wrong
         std = library()
-        made = module(name, tree, read, parse, std)
+        made = module(name, tree, _beside_or_ours(read), parse, std)
         if made.diagnostics:
             return None, made.diagnostics
         definitions = {**std.used, **made.definitions}
