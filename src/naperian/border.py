@@ -252,7 +252,7 @@ def _choice(slot: TypeSlot, values: list[Value]) -> DType:
     if _chooses_precision(slot):
         single = any(d is DType.F32 for d in strong) and all(holds(DType.F32, d) for d in strong)
         return DType.F32 if single else DType.F64
-    if not values:
+    if not values and slot.instances is None:
         return DType.I64  # as a literal of any number type
     chosen = strong[0] if strong else weak[0] if weak else DType.F64
     for v in values:
@@ -268,6 +268,12 @@ def _choice(slot: TypeSlot, values: list[Value]) -> DType:
             chosen = DType.F64
         elif not strong and d is not chosen and not chosen.is_float:
             chosen = join(chosen, d) or chosen
+    if slot.instances is not None and chosen not in slot.instances:
+        wider = [d for d in slot.instances if not strong and all(join(d, x) is d for x in weak)]
+        if not wider:
+            found = f"{values[0].where} is {chosen.value}: " if values else ""
+            raise TypeError(f"{found}no instance for {slot.wanted}")
+        return wider[0]
     if chosen is DType.BOOL and slot.interface == "Num":
         raise TypeError(f"{values[0].where} is bool; {slot.name} must be a number")
     return chosen

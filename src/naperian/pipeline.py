@@ -98,7 +98,8 @@ def front(
         definitions = {**std.used, **made.definitions}
         own = tuple(n for n in made.definitions if "." not in n)
         enums = {n: info.set.members for n, info in made.globals.enums.items()}
-        program = core.Module(name, definitions, own, enums)
+        instances = (*std.globals.instances, *made.globals.instances)
+        program = core.Module(name, definitions, own, enums, instances)
         core_check.check(program)
         return program, ()
 

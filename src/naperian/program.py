@@ -110,12 +110,14 @@ class Program:
 
     def _made(self, name: str) -> Summary:
         module = self.core()
-        signatures = {n: signature(module.definitions[n]) for n in module.public}
+        signatures = {n: signature(module.definitions[n], module.instances) for n in module.public}
         for sig in list(signatures.values()):
             for p in sig.params:
                 if isinstance(p.default, Named) and p.default.name not in signatures:
                     default = p.default.name
-                    signatures[default] = signature(module.definitions[default])
+                    signatures[default] = signature(
+                        module.definitions[default], module.instances
+                    )
         enums = {n: tuple(members) for n, members in module.enums.items()}
         imports = tuple(sorted(self._read.items()))
         made = Summary(imports, tuple(module.public), signatures, enums)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from naperian.core import syntax as core
+from naperian.core.instances import instance_of, show_wanted
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.names import Var
@@ -100,11 +101,14 @@ class Parameter:
 
 @node
 class TypeSlot:
-    """A scalar type that each call chooses. `precision` is what `Float` stands for."""
+    """A scalar type that each call chooses. `precision` is what `Float` stands for. `instances` are
+    the types that have the instances it needs, `wanted` their text, if it needs any."""
 
     name: str
     interface: str | None
     precision: bool
+    instances: tuple[DType, ...] | None = None
+    wanted: str = ""
 
 
 @node
@@ -205,8 +209,10 @@ def _numbers_in_sizes(definition: core.Definition) -> tuple[Var, ...]:
     return tuple(p.var for p in definition.params if p.var in mentioned)
 
 
-def signature(definition: core.Definition) -> Signature:
-    """The signature of a definition."""
+def signature(
+    definition: core.Definition, instances: tuple[core.Instance, ...] = ()
+) -> Signature:
+    """The signature of a definition; `instances` are all there are."""
     names = size_variables(definition)
     numbers = {v: k for k, v in enumerate(names)}
     type_numbers = {p.var: k for k, p in enumerate(definition.types)}
@@ -217,6 +223,7 @@ def signature(definition: core.Definition) -> Signature:
     inputs: tuple[Leaf, ...] = ()
     outputs: tuple[Leaf, ...] = ()
     try:
+        types = tuple(_slot(p, definition, instances) for p in definition.types)
         for p in definition.params:
             try:
                 params.append(Parameter(p.name, reader.form(p.type, ()), _default(p.default)))
@@ -230,6 +237,7 @@ def signature(definition: core.Definition) -> Signature:
         refusal = str(error) if definition.params else f"its value is {error}"
         params = [Parameter(p.name, (), None) for p in definition.params]
         inputs = outputs = ()
+        types = ()
     given = [numbers[v] for v in definition.implicit]
     scalars = [
         Given(p.form, numbers[v])
@@ -247,7 +255,7 @@ def signature(definition: core.Definition) -> Signature:
         inputs=inputs,
         result=result,
         outputs=outputs,
-        types=tuple(TypeSlot(p.var.name, p.interface, p.precision) for p in definition.types),
+        types=types,
         slots=tuple(v.name for v in names),
         implicit=(*given, *missing) if not refusal else tuple(given),
         plan=plan,
@@ -378,6 +386,27 @@ def _precise(definition: core.Definition) -> Substitution:
     return Substitution({p.var: F64 for p in definition.types if p.precision}, {}, {})
 
 
+def _slot(
+    p: core.TypeParam, definition: core.Definition, instances: tuple[core.Instance, ...]
+) -> TypeSlot:
+    """The scalars a type variable may be."""
+    texts: list[str] = []
+    chosen: set[DType] | None = None
+    for w in definition.wanted:
+        if w.associated or len(w.types) != 1:
+            raise _NoDataError(f"of types that only an instance of {w.interface} tells")
+        if w.types == (TypeVar(p.var),):
+            texts.append(show_wanted(w))
+            here = {d for d in DType if instance_of(instances, w.interface, (Scalar(d),))}
+            chosen = here if chosen is None else chosen & here
+    if chosen is None:
+        return TypeSlot(p.var.name, p.interface, p.precision)
+    if not chosen:
+        raise _NoDataError(f"of a type with {' and '.join(texts)}, which no number is")
+    known = tuple(d for d in DType if d in chosen)
+    return TypeSlot(p.var.name, p.interface, p.precision, known, ", ".join(texts))
+
+
 def _type_text(definition: core.Definition) -> str:
     if definition.params:
         whole: Type = Function(tuple(p.type for p in definition.params), definition.result)
@@ -386,6 +415,7 @@ def _type_text(definition: core.Definition) -> str:
     text = show_type(_precise(definition).type(whole))
     bounds = [f"{p.var.name}: {p.interface}" for p in definition.types
               if p.interface and not p.precision]  # fmt: skip
+    bounds += [show_wanted(w) for w in definition.wanted]
     return f"{text} where {', '.join(bounds)}" if bounds else text
 
 

@@ -201,6 +201,14 @@ class Substitution:
     sets: Mapping[Var, Set]
     sizes: Mapping[Var, Size]
 
+    def and_(self, more: Substitution) -> Substitution:
+        """Both; what `more` says comes first."""
+        return Substitution(
+            {**self.types, **more.types},
+            {**self.sets, **more.sets},
+            {**self.sizes, **more.sizes},
+        )
+
     def size(self, s: Size) -> Size:
         if not self.sizes and not self.sets:
             return s

@@ -30,6 +30,7 @@ from naperian.core.syntax import (
     Let,
     Literal,
     Loop,
+    Method,
     Module,
     Number,
     Op,
@@ -92,7 +93,7 @@ def check_normal(d: Definition) -> None:
             raise Broken(f"parameter `{p.name}` of `{d.name}` is no leaf")
     bound: set[Var] = {p.var for p in d.params}
     for e in everything(d.body):
-        if isinstance(e, Lambda | Call | Use | ConstOf | Recast):
+        if isinstance(e, Lambda | Call | Use | Method | ConstOf | Recast):
             raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
         for v in _binders(e):
             if v in bound:
@@ -288,6 +289,8 @@ class _Check:
                 if d.constant:
                     return result
                 return Function(tuple(at.type(p.type) for p in d.params), result)
+            case Method(_, _, _, t, _):
+                return t
             case Pack(items):
                 return Tuple(tuple(self.type(x) for x in items))
             case Part(whole, k):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from naperian.broken import Broken
+from naperian.core.instances import resolve
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
     At,
@@ -30,6 +31,7 @@ from naperian.core.syntax import (
     Let,
     Literal,
     Loop,
+    Method,
     Module,
     Number,
     Op,
@@ -158,6 +160,14 @@ def _value(e: Expr, scope: Scope) -> Value:
                 return _plain(e, scope)
 
 
+def _used(module: Module, name: str, at: Substitution) -> Value:
+    """A definition at closed types, sets and sizes: a function, or the value of a constant."""
+    definition = module.definitions[name]
+    if definition.constant:
+        return _apply(module, definition, at, ())
+    return lambda *args: _apply(module, definition, at, args)
+
+
 def _plain(e: Expr, scope: Scope) -> Value:
     match e:
         case Ref(var):
@@ -171,11 +181,11 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Lambda(params, body):
             return _closure([v for v, _ in params], body, scope.inner())
         case Use(name, at):
-            definition = scope.module.definitions[name]
-            closed = scope.substitution(at)
-            if definition.constant:
-                return _apply(scope.module, definition, closed, ())
-            return lambda *args: _apply(scope.module, definition, closed, args)
+            return _used(scope.module, name, scope.substitution(at))
+        case Method(_, _, types, _, at):
+            closed = tuple([scope.type(t) for t in types])
+            chosen = resolve(scope.module, e, closed)
+            return _used(scope.module, chosen[0], chosen[1].and_(scope.substitution(at)))
         case Call(function, args):
             return _value(function, scope)(*[_value(a, scope) for a in args])
         case Pack(items):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from naperian.core.instances import short_name, show_wanted
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
     At,
@@ -30,6 +31,7 @@ from naperian.core.syntax import (
     Let,
     Literal,
     Loop,
+    Method,
     Module,
     Number,
     Op,
@@ -76,7 +78,7 @@ _INDENT = "    "
 def show(what: Definition | Module | Expr) -> str:
     """The text, without a newline at its end."""
     match what:
-        case Module(_, definitions, _, _):
+        case Module(_, definitions):
             return "\n\n\n".join(show(d) for d in definitions.values())
         case Definition():
             return "\n".join(_Show().definition(what))
@@ -152,7 +154,8 @@ class _Show:
         if d.implicit:
             params += ["*", *(self.name(v) for v in d.implicit)]
         head = "" if not variables else "{" + ", ".join(variables) + "}"
-        facts = ", ".join(f"{self.size(n)} >= 0" for n, _ in d.facts)
+        wanted = [show_wanted(w, self.type) for w in d.wanted]
+        facts = ", ".join([*wanted, *(f"{self.size(n)} >= 0" for n, _ in d.facts)])
         arguments = "" if d.constant else f"({', '.join(params)})"
         yield (
             f"def {d.name}{head}{arguments} -> {self.type(d.result)}"
@@ -267,6 +270,9 @@ class _Show:
                 return f"{header} {self.inline(body, _LOOSE)}", _LOOSE
             case Call(function, args):
                 return f"{self.inline(function, _CALL)}({self.all(args)})", _CALL
+            case Method(interface, name, types, _, _):
+                at_types = ", ".join(self.type(t) for t in types)
+                return f"{short_name(interface)}({at_types}).{name}", _CALL
             case Use(name, at):
                 entries = [f"{v.name} = {self.type(t)}" for v, t in at.types.items()]
                 entries += [f"{v.name} = {self.set(s)}" for v, s in at.sets.items()]

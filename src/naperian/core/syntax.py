@@ -1,8 +1,9 @@
 """Core: names resolved; every type, size, lift, instance and conversion explicit.
 
-    module ::= definition…                                  in dependency order
-    definition ::= def f {types, sets, sizes} (x : T, …) -> T where facts = expr
-    expr ::= Ref | Const | Number | Lambda | Call | Use
+    module ::= definition… instance…                        definitions in dependency order
+    definition ::= def f {types, sets, sizes} (x : T, …) -> T where wanted, facts = expr
+    instance ::= instance I(T, …) where wanted: method = f, …
+    expr ::= Ref | Const | Number | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
            | Op | Reduce | Loop | Scan | Check | Checked
 
@@ -15,8 +16,9 @@ A table is a function of such an index. Functions are first class until `normali
 Sizes in types and in `Number` are polynomials over size parameters, set parameters (standing for
 their number of elements) and *any integer or index variable in scope* (`Fin(k)` of a run-time k).
 
-After `normalize` there is one definition, without Lambda, Call and Use; types hold no variables;
-operands of Op, If's condition, Reduce's value … are scalars; tables of tuples are tuples of tables.
+After `normalize` there is one definition, without Lambda, Call, Use and Method; types hold no
+variables; operands of Op, If's condition, Reduce's value … are scalars; tables of tuples are
+tuples of tables.
 """
 
 from __future__ import annotations
@@ -78,6 +80,18 @@ class Use:
     """A top-level definition, at these types, sets and sizes (in its own type variables)."""
 
     name: str
+    at: Substitution = field(compare=False)
+
+
+@node
+class Method:
+    """A method of an interface at these types, a function of type `type`. Which instance it comes
+    from is known when the types are: then it is a Use. `at` gives the method's own variables."""
+
+    interface: str
+    name: str
+    types: tuple[Type, ...]
+    type: Type
     at: Substitution = field(compare=False)
 
 
@@ -232,8 +246,8 @@ class Checked:
 
 
 Expr: TypeAlias = (
-    "Ref | Const | ConstOf | Number | Lambda | Call | Use | Let | Pack | Part | If | For | Literal"
-    " | At | Recast | Op | Reduce | Loop | Scan | Check | Checked"
+    "Ref | Const | ConstOf | Number | Lambda | Call | Use | Method | Let | Pack | Part | If | For"
+    " | Literal | At | Recast | Op | Reduce | Loop | Scan | Check | Checked"
 )
 
 
@@ -245,6 +259,16 @@ class TypeParam:
     var: Var
     interface: str | None
     precision: bool = False
+
+
+@node
+class Wanted:
+    """`a: Show`, `(a, b): Convert`: these types must be an instance of the interface, given by its
+    full name. `associated` are the variables that stand for the instance's associated types."""
+
+    interface: str
+    types: tuple[Type, ...]
+    associated: tuple[tuple[str, Type], ...] = ()
 
 
 @node
@@ -289,14 +313,34 @@ class Definition:
     constant: bool = False
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
     lifts: tuple[Lift, ...] = field(default=(), compare=False, repr=False)
+    wanted: tuple[Wanted, ...] = ()
+
+
+@node
+class Instance:
+    """An instance of `interface`, for whatever `variables` are if what is `given` holds. `at` says
+    what the interface's variables are here, `associated` what its types are, by name; `methods`
+    names the definition of each method: its variables are the method's own and either the
+    instance's or, where it is a default, the interface's."""
+
+    interface: str
+    variables: tuple[TypeParam, ...]
+    types: tuple[Type, ...]
+    given: tuple[Wanted, ...]
+    at: Substitution
+    associated: dict[str, Type]
+    methods: dict[str, str]
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
 class Module:
     """Definitions by name (imported ones under their qualified names, `module.name`), in
-    dependency order. `public` are those of this module, in the order of the text."""
+    dependency order. `public` are those of this module, in the order of the text. `instances` are
+    all there are."""
 
     name: str
     definitions: dict[str, Definition]
     public: tuple[str, ...]
     enums: dict[str, tuple[str, ...]]
+    instances: tuple[Instance, ...] = ()

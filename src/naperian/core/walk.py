@@ -18,6 +18,7 @@ from naperian.core.syntax import (
     Let,
     Literal,
     Loop,
+    Method,
     Number,
     Op,
     Pack,
@@ -54,7 +55,7 @@ from naperian.types import (
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     match e:
-        case Ref() | Const() | ConstOf() | Number() | Use():
+        case Ref() | Const() | ConstOf() | Number() | Use() | Method():
             return ()
         case Lambda(_, body) | For(_, _, body):
             return (body,)
@@ -120,6 +121,8 @@ def size_variables(e: Expr) -> Iterator[Var]:
         case Lambda(params, _):
             for _, t in params:
                 yield from of_type(t)
+        case Method(_, _, _, t, _):
+            yield from of_type(t)
         case Use(_, at):
             for t in at.types.values():
                 yield from of_type(t)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.dtypes import DType
-from naperian.frontend import errors
+from naperian.frontend import errors, interface_errors
 from naperian.frontend.cells import show
+from naperian.frontend.constraints import associated, owner_of
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import make_range
 from naperian.frontend.walk import Walk
@@ -63,6 +64,17 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             raise errors.unknown_name(
                 name, span, [*SCALARS, "Float", *w.scope.all_names(), *w.globals.enums]
             )
+        case s.Call(span, s.Name(_, name), args) if (
+            (owner := owner_of(w, name)) is not None and w.scope.find(name) is None
+        ):
+            types = tuple(
+                as_type(w, a) for a in args if not isinstance(a, s.Keyword | s.Generator)
+            )
+            if len(types) != len(owner.params):
+                raise interface_errors.wrong_count(
+                    name, [p.name for p in owner.params], len(types), span
+                )
+            return associated(w, owner, types, name)
         case s.TableType(_, None, own, cell):
             return Table(set_of(w, own), as_type(w, cell))
         case s.TableType(span, _, _, _):
@@ -175,8 +187,11 @@ def as_size(w: Walk, e: s.Expr) -> Size:
     return typed.poly
 
 
-def declared_names(types: list[s.Expr]) -> tuple[list[str], list[str], list[str]]:
+def declared_names(
+    types: list[s.Expr], associated: frozenset[str] = frozenset()
+) -> tuple[list[str], list[str], list[str]]:
     """The lower-case names of a signature: index sets, sizes and types, in order of appearance.
+    `associated` are the names that are applied to types.
 
     A name is a set if it stands in index position anywhere (or in a range or a tuple there), a
     size if it stands only in arithmetic and `Fin(…)`, a type otherwise.
@@ -208,10 +223,11 @@ def declared_names(types: list[s.Expr]) -> tuple[list[str], list[str], list[str]
                 for a in args:
                     if not isinstance(a, s.Keyword | s.Generator):
                         visit(a, "set")
-            case s.Call(_, _, args):
+            case s.Call(_, function, args):
+                inner = isinstance(function, s.Name) and function.name in associated
                 for a in args:
                     if not isinstance(a, s.Keyword | s.Generator):
-                        visit(a, "size")
+                        visit(a, "type" if inner else "size")
             case s.Binary(_, _, _, left, right):
                 visit(left, "size")
                 visit(right, "size")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from naperian.core import syntax as core
+from naperian.core.instances import short_name, show_wanted
 from naperian.frontend import errors
 from naperian.frontend.annotations import as_set
 from naperian.frontend.cells import equate, short, show
+from naperian.frontend.constraints import at_types, demand
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.scope import Scope
 from naperian.frontend.solve import INTERFACES, Because
 from naperian.frontend.typed import Typed
-from naperian.frontend.walk import Walk
+from naperian.frontend.walk import Demand, Walk
 from naperian.names import Var
 from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Span
@@ -25,6 +27,7 @@ from naperian.types import (
     SetVar,
     Substitution,
     Type,
+    TypeVar,
     set_variables,
     sets_in,
     show_type,
@@ -40,6 +43,7 @@ def signature(d: core.Definition) -> str:
     wanted = [
         f"{t.var.name}: {t.interface}" for t in d.types if t.interface and not t.precision
     ]
+    wanted += [show_wanted(x) for x in d.wanted]
     wanted += [show_fact(fact) for fact, _ in d.facts]
     return f"{text} where {', '.join(wanted)}" if wanted else text
 
@@ -59,6 +63,12 @@ def instantiate(
     sizes: dict[Var, Size] = {v: size(solver.size(v.name)) for v in d.sizes}
     solver.named.update(own.var for own in sets.values() if isinstance(own, SetVar))
     at = Substitution(types, sets, sizes)
+    for wanted in d.wanted:
+        asked = at_types(wanted, at)
+        for v in [t.var for t in asked.types if isinstance(t, TypeVar)]:
+            if v in solver.unknown:
+                solver.unknown[v].cell = True
+        demand(w, Demand(asked, Because(span, f"`{short_name(d.name)}` needs it")))
 
     def solved() -> Substitution:
         return Substitution(

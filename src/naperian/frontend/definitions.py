@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors
+from naperian.frontend import errors, interface_errors
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
 from naperian.frontend.blocks import block, expect
 from naperian.frontend.cells import clash
+from naperian.frontend.constraints import (
+    associated_names,
+    find_interface,
+    leave,
+    left_to_callers,
+    suppose,
+    with_variables,
+)
 from naperian.frontend.expressions import infer
 from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import INTERFACES, Mismatch, Solver, interface_name
@@ -85,7 +94,20 @@ def start(globals: Globals, library: Globals) -> Walk:
     return Walk(globals, library, solver, scope, infer, block)
 
 
-def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
+@dataclass(slots=True)
+class Header:
+    """What a definition says before its body."""
+
+    params: list[tuple[s.Param, Var, Type]]
+    result: Type | None
+    facts: tuple[tuple[Size, str], ...]
+    sets: dict[str, Var]
+    sizes: dict[str, Var]
+    types: dict[str, Var]
+
+
+def header(w: Walk, d: s.Def) -> Header:
+    """The signature's names bound, its types and facts."""
     solver, scope = w.solver, w.scope
     written = [p.type for p in d.params if p.type is not None]
     if d.result is not None:
@@ -114,6 +136,12 @@ def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
     result = as_type(w, d.result) if d.result is not None else None
     facts = _facts(w, d, [t for _, _, t in params], result)
     scope.assume(*(f for f, _ in facts))
+    return Header(params, result, facts, sets, sizes, types)
+
+
+def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
+    head = header(w, d)
+    scope, params, result = w.scope, head.params, head.result
     assert d.body is not None
     with w.inside(scope.inner()):
         body = w.block(d.body, result)
@@ -122,7 +150,7 @@ def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
     _recheck_defaults(w, params)
     defaults = _defaults(w, params)
     finish(w, d.span, [t for _, _, t in params])
-    return _definition(w, d, name, params, defaults, body, facts, sets, sizes, types)
+    return complete(w, d, name, head, defaults, body)
 
 
 def _signature_names(
@@ -130,7 +158,7 @@ def _signature_names(
 ) -> tuple[dict[str, Var], dict[str, Var], dict[str, Var]]:
     """Bind the lower-case names of the signature."""
     params = {p.name for p in d.params}
-    set_names, size_names, type_names = declared_names(written)
+    set_names, size_names, type_names = declared_names(written, associated_names(w))
     enums = set(w.globals.enums)
     # `where bins: Ix` makes a set of a name that indexes nothing
     indexing = [
@@ -138,6 +166,8 @@ def _signature_names(
     ]
     set_names = [*set_names, *(n for n in type_names if n in indexing)]
     type_names = [n for n in type_names if n not in indexing]
+    # an interface's and an instance's own names are bound already
+    params |= {n for n in (*set_names, *size_names, *type_names) if w.scope.find(n) is not None}
     sets = {n: Var(n) for n in set_names if n not in params and n not in enums}
     sizes = {n: Var(n) for n in size_names if n not in params and n not in sets}
     types = {n: Var(n) for n in type_names if n not in params and n not in enums}
@@ -149,16 +179,34 @@ def _signature_names(
     for n, v in types.items():
         w.scope.names[n] = TypeName(TypeVar(v), span)
         w.solver.generic.add(v)
-    for f in d.facts:
-        if f.interface == "Ix" and isinstance(f.subject, s.Name) and f.subject.name in sets:
+    suppose_all(w, d.facts)
+    return sets, sizes, types
+
+
+def suppose_all(w: Walk, facts: tuple[s.Fact, ...]) -> None:
+    """The interfaces of a `where` hold in what follows."""
+    for f in facts:
+        if f.interface == "Ix" and isinstance(f.subject, s.Name) and isinstance(
+            w.scope.find(f.subject.name), SetName
+        ):
             continue
         if f.interface is not None:
-            if not isinstance(f.subject, s.Name) or f.subject.name not in types:
-                raise errors.unknown_name(f.subject.span.text, f.subject.span, list(types))
-            if f.interface not in INTERFACES:
-                raise errors.unknown_name(f.interface, f.span, list(INTERFACES))
-            w.solver.rigid[types[f.subject.name]] = INTERFACES[f.interface]
-    return sets, sizes, types
+            wanted = wanted_of(w, f)
+            suppose(w, wanted)
+            w.solver.closed.update(t.var for t in wanted.types if isinstance(t, TypeVar))
+
+
+def wanted_of(w: Walk, f: s.Fact) -> core.Wanted:
+    """`a: Show`, `(a, b): Convert`."""
+    assert f.interface is not None
+    subjects = f.subject.items if isinstance(f.subject, s.TupleExpr) else (f.subject,)
+    types = tuple(as_type(w, x) for x in subjects)
+    if f.interface in INTERFACES:
+        if len(types) != 1:
+            raise interface_errors.wrong_count(f.interface, ["a"], len(types), f.span)
+        return core.Wanted(f.interface, types)
+    interface = find_interface(w, f.interface, len(types), f.span)
+    return with_variables(w, interface, types)
 
 
 def _facts(
@@ -241,6 +289,7 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
         solver.run()
         for t in params:
             solver.chosen.update(solver.unknown_types(t), solver.unknown_extents(t))
+        leave(w)
         while solver.goals or solver.tasks:
             solver.settle()
             solver.run()
@@ -254,12 +303,12 @@ def _as_type(x: object) -> Type:
     return x if isinstance(x, Scalar | TypeVar | Index | Table | Tuple | Function) else UNIT
 
 
-def _definition(
-    w: Walk, d: s.Def, name: str, params: list[tuple[s.Param, Var, Type]],
-    defaults: list[Typed | None], body: Typed, facts: tuple[tuple[Size, str], ...],
-    sets: dict[str, Var], sizes: dict[str, Var], types: dict[str, Var],
+def complete(
+    w: Walk, d: s.Def, name: str, head: Header, defaults: list[Typed | None], body: Typed
 ) -> core.Definition:
+    """The definition of a header and its body, once all is solved."""
     solver = w.solver
+    params, facts, sets, sizes, types = head.params, head.facts, head.sets, head.sizes, head.types
     out_params: list[core.Param] = []
     for (p, v, t), default in zip(params, defaults, strict=True):
         value = default.build() if default is not None else None
@@ -270,6 +319,7 @@ def _definition(
         core.TypeParam(v, interface_name(solver.rigid[v]) if v in solver.rigid else None)
         for v in types.values()
     ]
+    type_params += [core.TypeParam(v, None) for v in w.associated]
     if w.precision is not None:
         type_params.append(core.TypeParam(w.precision.var, "Floating", True))
     generalised = dict.fromkeys(
@@ -297,7 +347,7 @@ def _definition(
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
-        final_facts, implicit, expr, d.doc, False, d.name_span, tuple(w.lifts),
+        final_facts, implicit, expr, d.doc, False, d.name_span, tuple(w.lifts), left_to_callers(w),
     )
 
 

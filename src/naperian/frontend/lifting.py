@@ -163,7 +163,7 @@ def _split(
     if isinstance(pcell, Function):
         return (axes, [], cell) if callee.lifts_functions and k == 0 else ([], axes, cell)
     takes_all = callee.scalars is None and isinstance(pcell, TypeVar) and (
-        solver.dtypes_of(pcell) is None
+        not solver.is_cell(pcell)
     )
     if takes_all and (len(axes) <= len(wanted) or solver.is_unknown(pcell)):
         return [], axes, cell

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from naperian.core import syntax as core
 from naperian.frontend import errors
 from naperian.frontend.definitions import constant, define
+from naperian.frontend.interfaces import Declared
 from naperian.frontend.walk import EnumInfo, Globals
 from naperian.names import Var
 from naperian.source import Diagnostic, Source, Span
@@ -44,11 +45,12 @@ class Library(Mapping[str, core.Definition]):
             if isinstance(d, s.Bind) and isinstance(d.pattern, s.PName)
         }
         self._done: dict[str, core.Definition] = {}
+        self.globals = Globals(definitions=self)
 
     def __getitem__(self, name: str) -> core.Definition:
         if name not in self._done:
             globals = Globals()
-            library = Globals(definitions=self)
+            library = self.globals
             if name in self._written:
                 made, wrong = define(self._written[name], f"std.{name}", globals, library)
             elif name in self._constants:
@@ -86,10 +88,12 @@ def module(
     named: dict[str, core.Definition] = {}
     loaded = Loaded(Globals(named), named)
     wrong: list[Diagnostic] = []
-    lib = Globals(definitions=library)
+    lib = library.globals
     prefix = f"{name}." if path else ""
     places: dict[str, Span] = {}
     written: dict[str, s.Def | s.Bind] = {}
+    interfaces: list[s.Interface] = []
+    instances: list[s.Instance] = []
     for d in tree.decls:
         try:
             match d:
@@ -108,12 +112,22 @@ def module(
                 case s.Import() | s.FromImport():
                     _import(d, loaded, read, parse, library, (*path, name if path else ""), wrong,
                             known)
-                case s.Struct(span) | s.Interface(span) | s.Instance(span):
+                case s.Interface(_, n):
+                    _new(places, n, d.span)
+                    interfaces.append(d)
+                case s.Instance():
+                    instances.append(d)
+                case s.Struct(span):
                     raise errors.not_yet(f"`{span.text.split()[0]}`", span)
                 case _:
                     raise errors.misplaced_top(d.span)
         except errors.Reported as r:
             wrong.append(r.diagnostic)
+    declared = Declared(loaded.globals, lib, prefix)
+    wrong += declared.interfaces(interfaces, places)
+    loaded.named |= declared.methods
+    loaded.definitions |= {m.name: m for m in declared.methods.values()}
+    wrong += declared.instances(instances)
     order, cycles = _order(written)
     for cycle in cycles:
         first = written[cycle[0]]
@@ -134,6 +148,8 @@ def module(
         else:
             loaded.named[n] = made
             loaded.definitions[made.name] = made
+    wrong += declared.bodies()
+    loaded.definitions |= declared.definitions
     loaded.diagnostics = tuple(
         sorted(wrong, key=lambda d: d.labels[0].span.start if d.labels else 0)
     )
@@ -168,6 +184,9 @@ def _import(
         there = known[dotted] = module(dotted, tree, read, parse, library, path, known)
         wrong.extend(there.diagnostics)
     into.globals.failed.discard(name or d.path[-1])
+    into.globals.known |= there.globals.known
+    new = [i for i in there.globals.instances if i not in into.globals.instances]
+    into.globals.instances += new
     into.definitions |= there.definitions
     if isinstance(d, s.Import):
         into.globals.modules[d.alias or d.path[-1]] = there.globals
@@ -175,6 +194,8 @@ def _import(
         target = a.alias or a.name
         if a.name in there.globals.definitions:
             into.named[target] = there.globals.definitions[a.name]
+        elif a.name in there.globals.interfaces:
+            into.globals.interfaces[target] = there.globals.interfaces[a.name]
         elif a.name in there.globals.enums:
             into.globals.enums[target] = there.globals.enums[a.name]
         elif a.name not in there.globals.failed:

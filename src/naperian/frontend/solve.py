@@ -100,6 +100,7 @@ class Unknown:
     dtypes: Dtypes | None = None  # None: it need not be a scalar
     default: DType | None = None
     floats: bool = False  # a float literal: its default is the definition's `Float`
+    cell: bool = False  # an instance of an interface, so no table
 
 
 Task = Callable[[bool], bool]
@@ -119,8 +120,10 @@ class Solver:
     why: dict[Var, Because] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     goals: list[Callable[[], None]] = field(default_factory=list)
+    wants: list[Callable[[], bool]] = field(default_factory=list)  # interfaces not yet settled
     rigid: dict[Var, Dtypes] = field(default_factory=dict)
     generic: set[Var] = field(default_factory=set)  # type variables of the signature
+    closed: set[Var] = field(default_factory=set)  # those of which `where` says all there is
     named: set[Var] = field(default_factory=set)  # sets that called definitions name
     chosen: set[Var] = field(default_factory=set)  # unknowns left to the caller
     facts: Callable[[], Facts] = Facts
@@ -232,6 +235,13 @@ class Solver:
             and self.unknown[t.var].dtypes is None
         )
 
+    def is_cell(self, t: Type) -> bool:
+        """Whether a type variable is never a table: a number, or an instance of an interface."""
+        t = self.head(t)
+        if isinstance(t, TypeVar) and t.var in self.unknown and self.unknown[t.var].cell:
+            return True
+        return self.dtypes_of(t) is not None
+
     def is_unknown(self, t: Type) -> bool:
         """Whether the type is an unknown, a scalar one perhaps."""
         t = self.head(t)
@@ -322,7 +332,7 @@ class Solver:
                     u.floats = left == FLOATS
                     u.default = DType.F64 if left == FLOATS else u.default
             case TypeVar(v):
-                if v in self.generic and v not in self.rigid:
+                if v in self.generic - self.closed and v not in self.rigid:
                     self.rigid[v] = dtypes  # interfaces of a signature's variables are inferred
                 elif v not in self.rigid or not self.rigid[v] <= dtypes:
                     raise Mismatch(t, t)
@@ -378,6 +388,7 @@ class Solver:
             other = self.unknown[b.var]
             if u.dtypes is not None:
                 self.restrict(b, u.dtypes)
+            other.cell = other.cell or u.cell
             if other.default is None or (u.default is not None and u.floats):
                 other.default = u.default
                 other.floats = other.floats or u.floats
@@ -551,11 +562,21 @@ class Solver:
         while self.tasks:
             waiting, self.tasks = self.tasks, []
             kept = [t for t in waiting if not t(False)]
-            stuck = len(kept) == len(waiting) and not self.tasks
+            moved = self.discharge()
+            stuck = len(kept) == len(waiting) and not self.tasks and not moved
             self.tasks = kept + self.tasks
             if stuck:
                 first = self.tasks.pop(0)
                 first(True)
+        while self.discharge():
+            pass
+
+    def discharge(self) -> bool:
+        """Settle the interfaces whose types are known by now; whether there were any."""
+        waiting, self.wants = self.wants, []
+        kept = [w for w in waiting if not w()]
+        self.wants = kept + self.wants
+        return len(kept) < len(waiting)
 
     def settle(self) -> None:
         """Check what could only be checked at the end."""

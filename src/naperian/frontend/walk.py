@@ -10,8 +10,9 @@ from typing import Protocol
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.scope import Scope
-from naperian.frontend.solve import Solver
+from naperian.frontend.solve import Because, Solver
 from naperian.frontend.typed import Typed
+from naperian.names import Var
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import EnumSet, Scalar, Type, TypeVar
@@ -26,17 +27,60 @@ class EnumInfo:
 
 
 @dataclass(slots=True)
+class Interface:
+    """An interface: its parameters, what it builds on, its associated types, its methods (as
+    definitions that call what the instance has) and which of them have a default."""
+
+    name: str  # with its module
+    params: tuple[Var, ...]
+    supers: tuple[core.Wanted, ...]
+    associated: dict[str, Var]
+    methods: dict[str, core.Definition]
+    defaults: dict[str, s.Def]
+    span: Span
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """The parameters and the associated types."""
+        return (*self.params, *self.associated.values())
+
+    @property
+    def itself(self) -> core.Wanted:
+        """Of its own parameters."""
+        return core.Wanted(
+            self.name,
+            tuple(TypeVar(v) for v in self.params),
+            tuple((n, TypeVar(v)) for n, v in self.associated.items()),
+        )
+
+
+@dataclass(slots=True)
+class Demand:
+    """That types are an instance, with who asks, and for what it was asked before (the instances
+    whose conditions led here)."""
+
+    wanted: core.Wanted
+    because: Because
+    path: tuple[core.Wanted, ...] = ()
+    settled: bool = False
+
+
+@dataclass(slots=True)
 class Globals:
     """What names at the top of a module mean: `definitions` by the name used here, already
-    elaborated; `modules` by alias, each with its own names."""
+    elaborated; `modules` by alias, each with its own names. Instances have no names: all that this
+    module and those it imports have are `instances`, of the interfaces `known` by full name."""
 
     definitions: Mapping[str, core.Definition] = field(default_factory=dict)
     enums: dict[str, EnumInfo] = field(default_factory=dict)
     modules: dict[str, Globals] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
+    interfaces: dict[str, Interface] = field(default_factory=dict)
+    known: dict[str, Interface] = field(default_factory=dict)
+    instances: list[core.Instance] = field(default_factory=list)
 
     def names(self) -> list[str]:
-        return [*self.definitions, *self.enums, *self.modules]
+        return [*self.definitions, *self.enums, *self.interfaces, *self.modules]
 
 
 class Infer(Protocol):
@@ -57,6 +101,10 @@ class Walk:
     block_with: Callable[[Walk, s.Block, Type | None], Typed]
     precision: TypeVar | None = None  # what `Float` means in this definition
     lifts: dict[core.Lift, None] = field(default_factory=dict)  # in the order they were built
+    given: list[core.Wanted] = field(default_factory=list)  # what the signature says of its types
+    inferred: list[core.Wanted] = field(default_factory=list)  # what the body needs besides
+    associated: list[Var] = field(default_factory=list)  # variables for associated types
+    demands: list[Demand] = field(default_factory=list)  # interfaces asked for and not yet settled
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from naperian.broken import Broken
+from naperian.core.instances import resolve
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
     At,
@@ -30,6 +31,7 @@ from naperian.core.syntax import (
     Let,
     Literal,
     Loop,
+    Method,
     Module,
     Number,
     Op,
@@ -192,7 +194,13 @@ class Evaluate:
             case Lambda(params, body):
                 return Fun(tuple(v for v, _ in params), body, env)
             case Use(definition, substitution):
-                return self.use(definition, substitution, env, name)
+                return self.use(definition, self.closed(substitution, env), name)
+            case Method(_, _, types, _, substitution):
+                r = self.resolve(env)
+                chosen, found = resolve(
+                    self.module, e, tuple(r.type(t) for t in types)
+                )
+                return self.use(chosen, found.and_(self.closed(substitution, env)), name)
             case Call(function, args):
                 values = [self.expr(a, env) for a in args]
                 return self.call(self.expr(function, env), values, name)
@@ -247,13 +255,20 @@ class Evaluate:
 
     # ------------------------------------------------------------ functions
 
-    def use(self, name: str, at: Substitution, env: Env, hint: str) -> Meaning:
-        """A top-level definition: a function, or the value of a constant."""
-        definition = self.module.definitions[name]
+    def closed(self, at: Substitution, env: Env) -> Substitution:
+        """A substitution with the variables of its place written in."""
         r = self.resolve(env)
-        own: dict[Var, Entry] = {v: r.type(t) for v, t in at.types.items()}
-        own |= {v: r.set(s) for v, s in at.sets.items()}
-        own |= {v: Leaf(number(r.size(n)), INT) for v, n in at.sizes.items()}
+        return Substitution(
+            {v: r.type(t) for v, t in at.types.items()},
+            {v: r.set(s) for v, s in at.sets.items()},
+            {v: r.size(n) for v, n in at.sizes.items()},
+        )
+
+    def use(self, name: str, at: Substitution, hint: str) -> Meaning:
+        """A top-level definition at closed types: a function, or the value of a constant."""
+        definition = self.module.definitions[name]
+        own: dict[Var, Entry] = {**at.types, **at.sets}
+        own |= {v: Leaf(number(n), INT) for v, n in at.sizes.items()}
         if not definition.constant:
             return Fun(tuple(p.var for p in definition.params), definition.body, Env(own))
         if own:

@@ -28,6 +28,7 @@ from naperian.core.syntax import (
     Let,
     Literal,
     Loop,
+    Method,
     Number,
     Op,
     Pack,
@@ -268,5 +269,5 @@ class _Rebuild:
                 return replace(e, value=self.expr(value, names), set=self.resolve(names).set(s))
             case Let() | Check():
                 return self.expr(e, names)
-            case ConstOf() | Lambda() | Call() | Use() | Recast():
+            case ConstOf() | Lambda() | Call() | Use() | Method() | Recast():
                 raise Broken(f"{type(e).__name__} is left after normalisation")

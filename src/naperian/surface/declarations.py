@@ -146,8 +146,27 @@ def _interface(c: Cursor) -> s.Interface:
     return s.Interface(span, name, params, facts, members, doc if own is None else own)
 
 
-def _interface_member(c: Cursor) -> s.Stmt:
+def _interface_member(c: Cursor) -> s.Member:
+    if _is_associated(c):
+        return _associated(c)
     return function(c, in_interface=True) if c.kind == "def" else statement(c)
+
+
+def _instance_member(c: Cursor) -> s.Member:
+    return _associated(c) if _is_associated(c) else statement(c)
+
+
+def _is_associated(c: Cursor) -> bool:
+    return c.kind == "NAME" and c.word == "type" and c.ahead(1) == "NAME"
+
+
+def _associated(c: Cursor) -> s.AssociatedType:
+    start = c.skip().start
+    name, _ = c.name("an associated type")
+    value = type_(c) if c.take("=") else None
+    span = c.since(start)
+    end_of_line(c, start)
+    return s.AssociatedType(span, name, value)
 
 
 def _instance(c: Cursor) -> s.Instance:
@@ -160,7 +179,9 @@ def _instance(c: Cursor) -> s.Instance:
     close(c, ")")
     facts = where(c)
     end = c.ends[c.pos - 1]
-    _, members = _members(c, word, statement)
+    if c.take("NEWLINE"):
+        return s.Instance(Span(c.source, word.start, end), name, tuple(types), facts, None)
+    _, members = _members(c, word, _instance_member)
     span = Span(c.source, word.start, members[-1].span.end if members else end)
     return s.Instance(span, name, tuple(types), facts, members)
 

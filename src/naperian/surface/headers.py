@@ -44,8 +44,8 @@ def parameter(c: Cursor, role: str) -> s.Param:
 
 
 def where(c: Cursor) -> tuple[s.Fact, ...]:
-    """`where a: Num, n >= 1`, if it is there. After a bare name, `:` gives its interface; after
-    any other fact it begins the body."""
+    """`where a: Num, n >= 1`, if it is there. After a name or a tuple, `:` gives the interface;
+    after any other fact it begins the body."""
     facts: list[s.Fact] = []
     if c.take("where"):
         facts.append(_fact(c))
@@ -58,7 +58,8 @@ def _fact(c: Cursor) -> s.Fact:
     start = c.starts[c.pos]
     subject = expression(c, OR)
     interface = None
-    if isinstance(subject, s.Name) and c.kind == ":" and c.ahead(1) == "NAME":
+    of_types = isinstance(subject, s.Name | s.TupleExpr | s.Call)
+    if of_types and c.kind == ":" and c.ahead(1) == "NAME":
         c.pos += 1
         interface, _ = c.name("an interface")
     return s.Fact(c.since(start), subject, interface)

@@ -155,12 +155,15 @@ def _declaration(d: s.Decl) -> list[str]:
         case s.Interface(_, name, params, facts, members, doc):
             above, below = _told(doc, STEP)
             head = f"interface {name}{_names(params)}"
-            lines = [line for m in members for line in _statement(m, STEP)]
+            lines = [line for m in members for line in _member(m)]
             return [*above, layout((head, *_where(facts), ":"), ""), *below, *lines]
         case s.Instance(_, name, types, facts, members):
             listed = group("(", [bare(t) for t in types], ")")
-            lines = [line for m in members for line in _statement(m, STEP)]
-            return [layout((f"instance {name}", listed, *_where(facts), ":"), ""), *lines]
+            first: Doc = (f"instance {name}", listed, *_where(facts))
+            if members is None:
+                return [layout(first, "")]
+            lines = [line for m in members for line in _member(m)]
+            return [layout((*first, ":"), ""), *lines]
         case s.Import(_, path, alias, names):
             other = "" if alias is None else f" as {alias}"
             what = f": {_aliases(names)}" if names else ""
@@ -169,6 +172,13 @@ def _declaration(d: s.Decl) -> list[str]:
             return [f"from {'.'.join(path)} import {_aliases(names)}"]
         case _:
             return _statement(d, "")
+
+
+def _member(m: s.Member) -> list[str]:
+    if isinstance(m, s.AssociatedType):
+        value = () if m.value is None else (" = ", *bare(m.value))
+        return [layout((STEP, f"type {m.name}", *value), STEP)]
+    return _statement(m, STEP)
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -542,22 +542,33 @@ class Enum:
 
 
 @node
+class AssociatedType:
+    """`type Elem` in an interface, `type Elem = Float` in an instance."""
+
+    span: Span
+    name: str
+    value: Expr | None
+
+
+@node
 class Interface:
     span: Span
     name: str
     params: tuple[str, ...]
     facts: tuple[Fact, ...]
-    members: tuple[Stmt, ...]
+    members: tuple[Member, ...]
     doc: str | None
 
 
 @node
 class Instance:
+    """`members` None: without a body, derived from the parts of the type."""
+
     span: Span
     name: str
     types: tuple[Expr, ...]
     facts: tuple[Fact, ...]
-    members: tuple[Stmt, ...]
+    members: tuple[Member, ...] | None
 
 
 @node
@@ -591,6 +602,7 @@ class FromImport:
 Stmt: TypeAlias = (
     "Def | For | If | Match | With | Loop | Assert | Bind | Set | Add | Return | ExprStmt"
 )
+Member: TypeAlias = "Stmt | AssociatedType"
 Decl: TypeAlias = "Struct | Enum | Interface | Instance | Import | FromImport | Stmt"
 
 

@@ -1,0 +1,284 @@
+"""Interfaces that types must be instances of: asked for by a call, met by an instance, by what the
+signature says, or left to the caller.
+
+    def both(x: a, y: b) -> Bool = same(x, x) and same(y, y)     asks for  a: Same, b: Same
+    both(1, (2, True))          asks for  Int: Same, (Int, Bool): Same, and so Int: Same, Bool: Same
+
+A demand waits until its types are known. What is known of a type variable of the signature is what
+`where` says; if `where` says nothing of it, what the body asks for is inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from naperian.core import syntax as core
+from naperian.core.instances import fits, short_name, show_wanted
+from naperian.dtypes import FLOATS
+from naperian.frontend import interface_errors
+from naperian.frontend.cells import show
+from naperian.frontend.report import Reported
+from naperian.frontend.solve import INTERFACES, Because, Mismatch
+from naperian.frontend.walk import Demand, Interface, Walk
+from naperian.names import Var
+from naperian.source import Span
+from naperian.types import F64, Scalar, Substitution, Type, TypeVar, show_type
+
+
+def interface_of(w: Walk, name: str) -> Interface | None:
+    """An interface by the name it has here."""
+    return w.globals.interfaces.get(name) or w.library.interfaces.get(name)
+
+
+def find_interface(w: Walk, name: str, count: int, span: Span) -> Interface:
+    """The interface a text names, of so many types."""
+    found = interface_of(w, name)
+    if found is None:
+        known = [*INTERFACES, *w.globals.interfaces, *w.library.interfaces]
+        raise interface_errors.no_interface(name, span, list(dict.fromkeys(known)))
+    if len(found.params) != count:
+        raise interface_errors.wrong_count(name, [p.name for p in found.params], count, span)
+    return found
+
+
+def owner_of(w: Walk, associated: str) -> Interface | None:
+    """The interface that has an associated type of this name."""
+    for interface in (*w.globals.interfaces.values(), *w.library.interfaces.values()):
+        if associated in interface.associated:
+            return interface
+    return None
+
+
+def associated_names(w: Walk) -> frozenset[str]:
+    """The associated types of all interfaces that have a name here."""
+    found = (*w.globals.interfaces.values(), *w.library.interfaces.values())
+    return frozenset(name for interface in found for name in interface.associated)
+
+
+def known_interface(w: Walk, full: str) -> Interface:
+    found = w.globals.known.get(full)
+    return found if found is not None else w.library.known[full]
+
+
+def instances(w: Walk, interface: str) -> Iterator[core.Instance]:
+    for i in (*w.globals.instances, *w.library.instances):
+        if i.interface == interface:
+            yield i
+
+
+def demand(w: Walk, d: Demand) -> None:
+    """Settle the demand now, or when its types are known."""
+
+    def settle() -> bool:
+        d.settled = _settle(w, d)
+        return d.settled
+
+    if not settle():
+        w.demands.append(d)
+        w.solver.wants.append(settle)
+
+
+def suppose(w: Walk, wanted: core.Wanted) -> None:
+    """What a signature says of its types holds in its body, with all that follows from it."""
+    if _held(w, wanted) is not None:
+        return
+    if wanted.interface not in INTERFACES and not wanted.associated:
+        wanted = with_variables(w, known_interface(w, wanted.interface), wanted.types)
+    w.given.append(wanted)
+    if wanted.interface in INTERFACES:
+        (t,) = wanted.types
+        if isinstance(t, TypeVar):
+            known = w.solver.rigid.get(t.var)
+            own = INTERFACES[wanted.interface]
+            w.solver.rigid[t.var] = own if known is None else known & own
+        return
+    for more in supers(w, wanted):
+        suppose(w, more)
+
+
+def supers(w: Walk, wanted: core.Wanted) -> list[core.Wanted]:
+    """What an instance of the interface builds on, for these types."""
+    interface = known_interface(w, wanted.interface)
+    at = Substitution(dict(zip(interface.params, wanted.types, strict=True)), {}, {})
+    return [at_types(s, at) for s in interface.supers]
+
+
+def at_types(wanted: core.Wanted, at: Substitution) -> core.Wanted:
+    return core.Wanted(
+        wanted.interface,
+        tuple(at.type(t) for t in wanted.types),
+        tuple((n, at.type(t)) for n, t in wanted.associated),
+    )
+
+
+def zonked(w: Walk, wanted: core.Wanted) -> core.Wanted:
+    return core.Wanted(
+        wanted.interface,
+        tuple(w.solver.zonk(t) for t in wanted.types),
+        tuple((n, w.solver.zonk(t)) for n, t in wanted.associated),
+    )
+
+
+def associated(w: Walk, interface: Interface, types: tuple[Type, ...], name: str) -> Type:
+    """`Elem(c)` in a signature: what the instance says, or a variable that stands for it."""
+    wanted = core.Wanted(interface.name, types)
+    held = _held(w, wanted)
+    if held is None:
+        for i in instances(w, interface.name):
+            found = fits(i, types, lambda t: _is_float(w, t))
+            if isinstance(found, dict):
+                at = Substitution(found, {}, {})
+                return at.type(i.associated[name])
+        held = with_variables(w, interface, types)
+        suppose(w, held)
+    return dict(held.associated)[name]
+
+
+def with_variables(w: Walk, interface: Interface, types: tuple[Type, ...]) -> core.Wanted:
+    """The interface at these types, with a new type variable for each associated type."""
+    made = []
+    for name in interface.associated:
+        v = Var(f"{name}({', '.join(show(w, t) for t in types)})")
+        w.associated.append(v)
+        made.append((name, TypeVar(v)))
+    return core.Wanted(interface.name, types, tuple(made))
+
+
+def _held(w: Walk, wanted: core.Wanted) -> core.Wanted | None:
+    """The same among what is known of the signature's types."""
+    for g in (*w.given, *w.inferred):
+        if g.interface == wanted.interface and g.types == wanted.types:
+            return g
+    return None
+
+
+def _is_float(w: Walk, t: Type) -> bool:
+    return w.solver.dtypes_of(t) is not None and (w.solver.dtypes_of(t) or FLOATS) <= FLOATS
+
+
+def _settle(w: Walk, d: Demand) -> bool:
+    """Whether the demand is met; False while its types are open. Reports one that cannot be."""
+    solver = w.solver
+    wanted = zonked(w, d.wanted)
+    if wanted.interface in INTERFACES:
+        (t,) = wanted.types
+        if isinstance(t, TypeVar | Scalar):
+            try:
+                solver.restrict(t, INTERFACES[wanted.interface])
+            except Mismatch:
+                raise missing(w, wanted, d) from None
+            return True
+    held = _held(w, wanted)
+    if held is not None:
+        _associate(w, wanted, held.associated)
+        return True
+    waits = False
+    for i in instances(w, wanted.interface):
+        found = fits(i, wanted.types, lambda t: _is_float(w, t), solver.is_unknown)
+        if isinstance(found, dict):
+            here = Substitution(found, {}, {})
+            said = tuple((n, here.type(t)) for n, t in i.associated.items())
+            _associate(w, wanted, said)
+            for condition in i.given:
+                demand(w, Demand(at_types(condition, here), d.because, (*d.path, wanted)))
+            return True
+        waits = waits or found
+    if any(solver.is_unknown(t) for t in wanted.types):
+        return False
+    if waits:
+        return False
+    free = [t.var for t in wanted.types if isinstance(t, TypeVar) and t.var in solver.generic]
+    if free and not any(v in solver.closed for v in free):
+        infer(w, wanted)
+        return True
+    if free:
+        raise interface_errors.not_given(
+            show_wanted(wanted, lambda t: show(w, t)), d.because, [
+                show_wanted(g) for g in w.given if any(TypeVar(v) in g.types for v in free)
+            ],
+        )
+    raise missing(w, wanted, d)
+
+
+def infer(w: Walk, wanted: core.Wanted) -> None:
+    """Leave the instance to the caller."""
+    interface = known_interface(w, wanted.interface)
+    made = with_variables(w, interface, wanted.types)
+    w.inferred.append(made)
+    for more in supers(w, made):
+        suppose(w, more)
+    _associate(w, wanted, made.associated)
+
+
+def _associate(
+    w: Walk, wanted: core.Wanted, known: tuple[tuple[str, Type], ...]
+) -> None:
+    """The associated types of a demand are those of what meets it."""
+    by_name = dict(known)
+    for name, t in wanted.associated:
+        w.solver.unify(t, by_name[name])
+
+
+def leave(w: Walk) -> None:
+    """At the end of a definition: what is asked of types that the caller chooses is the caller's
+    to meet; what is asked of types that nothing fixes is ambiguous."""
+    solver = w.solver
+    for d in [d for d in w.demands if not d.settled]:
+        wanted = zonked(w, d.wanted)
+        if not {v for t in wanted.types for v in solver.unknown_types(t)} <= solver.chosen:
+            raise interface_errors.ambiguous_instance(
+                show_wanted(wanted, lambda t: show(w, t)), d.because,
+            )
+        if _held(w, wanted) is None:
+            infer(w, wanted)
+        d.settled = _settle(w, d)
+    w.demands.clear()
+    solver.wants.clear()
+
+
+def unmet(w: Walk, wanted: core.Wanted, because: Because) -> bool:
+    """Whether types that are known are no instance."""
+    try:
+        demand(w, Demand(wanted, because))
+    except Reported:
+        return True
+    return False
+
+
+def left_to_callers(w: Walk) -> tuple[core.Wanted, ...]:
+    """What callers of the definition must meet: what is stated or inferred and does not follow
+    from the rest. (Built-in interfaces stand with the type variable.)"""
+    held = [zonked(w, g) for g in (*w.given, *w.inferred)]
+    implied = [
+        (more.interface, more.types)
+        for g in held if g.interface not in INTERFACES
+        for more in supers(w, g)
+    ]
+    return tuple(
+        g for g in held
+        if g.interface not in INTERFACES
+        and (g.associated or (g.interface, g.types) not in implied)
+    )
+
+
+def missing(w: Walk, wanted: core.Wanted, d: Demand) -> Reported:
+    """The demand that nothing meets, and what there is."""
+
+    def shown(x: core.Wanted) -> str:
+        return show_wanted(x, lambda t: show(w, t))
+
+    known = [show_instance(i) for i in instances(w, wanted.interface)]
+    return interface_errors.no_instance(
+        short_name(wanted.interface), ", ".join(show(w, t) for t in wanted.types), shown(wanted),
+        d.because, [shown(x) for x in d.path], known,
+    )
+
+
+def show_instance(i: core.Instance) -> str:
+    """`Show((a, b))`, as it is declared."""
+    types = [show_type(_float(i).type(t)) for t in i.types]
+    return f"{short_name(i.interface)}({', '.join(types)})"
+
+
+def _float(i: core.Instance) -> Substitution:
+    return Substitution({p.var: F64 for p in i.variables if p.precision}, {}, {})

@@ -1,0 +1,141 @@
+"""What the front end has to tell about interfaces and instances (N0620 to N0639)."""
+
+from __future__ import annotations
+
+from naperian.frontend.report import Reported, both, either, fail
+from naperian.frontend.solve import Because
+from naperian.source import Label, Span
+
+
+def no_instance(
+    interface: str, types: str, wanted: str, because: Because, path: list[str], known: list[str]
+) -> Reported:
+    """N0620"""
+    notes = [f"`{outer}` asks for it" for outer in reversed(path)]
+    if known:
+        notes.append(f"the instances are {both(known)}")
+    else:
+        notes.append(f"`{interface}` has no instance at all")
+    return fail(
+        "N0620", f"`{types}` is no instance of `{interface}`", because.span, because.text,
+        notes=tuple(notes), helps=(f"declare it: `instance {interface}({types}):`",),
+    )
+
+
+def overlap(new: str, old: str, span: Span, other: Span) -> Reported:
+    """N0621"""
+    same = new == old
+    return fail(
+        "N0621",
+        f"`{new}` has an instance already" if same else f"`{new}` overlaps with `{old}`", span,
+        "a second one" if same else "both would fit some types",
+        others=(Label(other, "the first one"),),
+        notes=("which instance is meant must not depend on where one looks",),
+    )
+
+
+def missing_methods(instance: str, names: list[str], span: Span, signatures: list[str]) -> Reported:
+    """N0623"""
+    return fail(
+        "N0623", f"`{instance}` lacks {both(names)}", span, "not there",
+        helps=tuple(f"add `{s}`" for s in signatures),
+    )
+
+
+def no_member(interface: str, name: str, span: Span, members: list[str]) -> Reported:
+    """N0624"""
+    has = f"it has {both(members)}" if members else "it has none"
+    return fail(
+        "N0624", f"`{interface}` has no method `{name}`", span, has,
+        helps=("a function of your own stands outside the instance",),
+    )
+
+
+def not_given(wanted: str, because: Because, given: list[str]) -> Reported:
+    """N0625"""
+    whole = ", ".join([*given, wanted])
+    return fail(
+        "N0625", f"`{wanted}` is needed here, but `where` does not say it", because.span,
+        because.text, notes=("`where` says all that a caller must meet",) if given else (),
+        helps=(f"write `where {whole}`",),
+    )
+
+
+def ambiguous_instance(wanted: str, because: Because) -> Reported:
+    """N0626"""
+    return fail(
+        "N0626", f"which instance is meant, `{wanted}`, cannot be known", because.span,
+        because.text, helps=("say the type: `x: T = …`, or convert with `T(…)`",),
+    )
+
+
+def method_shape(name: str, wanted: str, span: Span, why: str, declared: Span) -> Reported:
+    """N0627"""
+    return fail(
+        "N0627", f"`{name}` is not as its interface declares it: {why}", span, why,
+        others=_declared(declared),
+        notes=(f"the interface has `{wanted}`",),
+    )
+
+
+def _declared(span: Span) -> tuple[Label, ...]:
+    return () if span.source.name == "<builtin>" else (Label(span, "declared here"),)
+
+
+def no_super(instance: str, wanted: str, head: str, span: Span) -> Reported:
+    """N0628"""
+    return fail(
+        "N0628", f"`{instance}` needs `{wanted}`, which does not hold", span, "builds on it",
+        helps=(f"declare that too: `instance {head}:`",),
+    )
+
+
+def wrong_count(interface: str, wanted: list[str], found: int, span: Span) -> Reported:
+    """N0629"""
+    count = "one type" if len(wanted) == 1 else f"{len(wanted)} types"
+    return fail(
+        "N0629", f"`{interface}` is about {count}, not {found}", span,
+        f"`{interface}({', '.join(wanted)})`",
+    )
+
+
+def bad_head(interface: str, text: str, span: Span, why: str, helps: tuple[str, ...]) -> Reported:
+    """N0630"""
+    return fail("N0630", f"`{text}` cannot be an instance of `{interface}`", span, why,
+                 helps=helps)
+
+
+def associated_type(instance: str, name: str, span: Span, missing: bool, known: list[str]
+                    ) -> Reported:
+    """N0632"""
+    if missing:
+        return fail("N0632", f"`{instance}` does not say what `{name}` is", span, "not there",
+                     helps=(f"add `type {name} = …`",))
+    has = f"it has {either(known)}" if known else "it has none"
+    return fail("N0632", f"the interface has no associated type `{name}`", span, has)
+
+
+def undetermined_method(interface: str, name: str, params: list[str], span: Span) -> Reported:
+    """N0633"""
+    return fail(
+        "N0633", f"`{name}` never mentions {both(params)}, so no call could "
+        f"tell its instance of `{interface}`", span,
+        "an instance is chosen by the types of arguments and result",
+    )
+
+
+def untyped_method(name: str, span: Span) -> Reported:
+    """N0636"""
+    return fail(
+        "N0636", f"the signature of `{name}` is not complete", span,
+        "every parameter and the result need a type",
+        notes=("instances take their types from here",),
+    )
+
+
+def no_interface(name: str, span: Span, known: list[str]) -> Reported:
+    """N0634"""
+    return fail(
+        "N0634", f"there is no interface `{name}`", span, "not defined",
+        notes=(f"there are {both(known)}",),
+    )

@@ -1,0 +1,533 @@
+"""`interface` and `instance` declarations.
+
+    interface Shape(a):                       area becomes a function of any `a: Shape`
+        def area(x: a) -> Float
+
+    instance Shape(Square):                   the parameters are typed from the interface
+        def area(x) = x.side * x.side
+
+An instance's head is read before any body, so that bodies may use all instances; its methods are
+definitions of their own, `Shape(Square).area`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from naperian.core import syntax as core
+from naperian.core.instances import short_name, show_wanted
+from naperian.dtypes import FLOATS
+from naperian.frontend import calls, errors, interface_errors
+from naperian.frontend.annotations import as_type, declared_names, mentions_float
+from naperian.frontend.blocks import expect
+from naperian.frontend.cells import show
+from naperian.frontend.constraints import (
+    associated_names,
+    find_interface,
+    left_to_callers,
+    show_instance,
+    suppose,
+    unmet,
+)
+from naperian.frontend.definitions import Header, complete, finish, header, start, suppose_all
+from naperian.frontend.report import Reported, Silent, plural
+from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
+from naperian.frontend.solve import Because, Mismatch, Solver
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Globals, Interface, Walk
+from naperian.names import Var
+from naperian.sizes import size
+from naperian.source import Diagnostic, Span
+from naperian.surface import syntax as s
+from naperian.types import (
+    INT,
+    EnumSet,
+    Function,
+    Index,
+    Scalar,
+    SetVar,
+    Substitution,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+    show_type,
+)
+
+
+@dataclass(slots=True)
+class Declared:
+    """The interfaces and instances of a module, in the order in which they can be known: all
+    signatures, then all heads, then (after the module's definitions) the bodies."""
+
+    globals: Globals
+    library: Globals
+    prefix: str
+    methods: dict[str, core.Definition] = field(default_factory=dict)  # by their name here
+    definitions: dict[str, core.Definition] = field(default_factory=dict)
+    _own: list[tuple[s.Instance, core.Instance, Interface]] = field(default_factory=list)
+
+    def interfaces(
+        self, found: list[s.Interface], places: dict[str, Span]
+    ) -> list[Diagnostic]:
+        wrong: list[Diagnostic] = []
+        for d in found:
+            try:
+                made = declare(d, self.prefix + d.name, self.globals, self.library)
+                for m in d.members:
+                    if isinstance(m, s.Def):
+                        if m.name in places:
+                            raise errors.duplicate(m.name, m.name_span, places[m.name])
+                        places[m.name] = m.name_span
+            except Reported as r:
+                wrong.append(r.diagnostic)
+                self.globals.failed.update(m.name for m in d.members if isinstance(m, s.Def))
+                self.globals.failed.add(d.name)
+                continue
+            except Silent:
+                self.globals.failed.update(m.name for m in d.members if isinstance(m, s.Def))
+                self.globals.failed.add(d.name)
+                continue
+            self.globals.interfaces[d.name] = self.globals.known[made.name] = made
+            self.methods |= made.methods
+        return wrong
+
+    def instances(self, found: list[s.Instance]) -> list[Diagnostic]:
+        wrong: list[Diagnostic] = []
+        for d in found:
+            try:
+                if d.name in self.globals.failed:
+                    continue
+                made, interface = head_of(d, self.prefix, self.globals, self.library)
+                check_coherent(
+                    made, [*self.library.instances, *self.globals.instances],
+                    d.span,
+                )
+            except Reported as r:
+                wrong.append(r.diagnostic)
+                continue
+            except Silent:
+                continue
+            self.globals.instances.append(made)
+            self._own.append((d, made, interface))
+        for d, made, interface in self._own:
+            try:
+                check_supers(d, made, interface, self.globals, self.library)
+            except Reported as r:
+                wrong.append(r.diagnostic)
+        return wrong
+
+    def bodies(self) -> list[Diagnostic]:
+        wrong: list[Diagnostic] = []
+        for interface in self.globals.interfaces.values():
+            for name, d in interface.defaults.items():
+                self._body(d, default_name(interface, name), interface, None, wrong)
+        for instance, made, interface in self._own:
+            for m in instance.members or ():
+                if isinstance(m, s.Def):
+                    self._body(m, made.methods[m.name], interface, made, wrong)
+        return wrong
+
+    def _body(
+        self, d: s.Def, name: str, interface: Interface, made: core.Instance | None,
+        wrong: list[Diagnostic],
+    ) -> None:
+        definition, mistakes = implement(d, name, interface, made, self.globals, self.library)
+        wrong += mistakes
+        if definition is not None:
+            self.definitions[name] = definition
+
+
+# ---------------------------------------------------------------- interfaces
+
+
+def declare(d: s.Interface, full: str, globals: Globals, library: Globals) -> Interface:
+    """An interface: each method as a definition that calls what the instance has."""
+    params = tuple(Var(p) for p in d.params)
+    named = {m.name: Var(f"{m.name}({', '.join(d.params)})") for m in _types(d.members)}
+    made = Interface(full, params, (), named, {}, {}, d.span)
+    w = start(globals, library)
+    _bind_params(w, d, made)
+    suppose_all(w, d.facts)
+    supers = tuple(core.Wanted(g.interface, g.types) for g in w.given)
+    made = Interface(full, params, supers, named, {}, {}, d.span)
+    prefix = full[: len(full) - len(d.name)]
+    for m in d.members:
+        if isinstance(m, s.Def):
+            made.methods[m.name] = _method(m, prefix + m.name, d, made, globals, library)
+            if m.body is not None:
+                made.defaults[m.name] = m
+        elif not isinstance(m, s.AssociatedType):
+            raise errors.misplaced_top(m.span)
+    return made
+
+
+def _types(members: tuple[s.Member, ...]) -> list[s.AssociatedType]:
+    return [m for m in members if isinstance(m, s.AssociatedType)]
+
+
+def _bind_params(w: Walk, d: s.Interface, interface: Interface) -> None:
+    """The interface's names, and what it says of itself."""
+    for v in interface.params:
+        w.scope.names[v.name] = TypeName(TypeVar(v), d.span)
+        w.solver.closed.add(v)
+        w.solver.generic.add(v)
+    for name, v in interface.associated.items():
+        w.scope.names[name] = TypeName(TypeVar(v), d.span)
+    w.globals.known.setdefault(interface.name, interface)
+
+
+def _method(
+    m: s.Def, name: str, d: s.Interface, interface: Interface, globals: Globals, library: Globals
+) -> core.Definition:
+    w = start(globals, library)
+    globals.known[interface.name] = interface
+    _bind_params(w, d, interface)
+    suppose(w, interface.itself)
+    known = {(g.interface, g.types) for g in w.given}
+    head = header(w, m)
+    types = [t for _, _, t in head.params]
+    if head.result is None or any(p.type is None for p, _, _ in head.params):
+        raise interface_errors.untyped_method(m.name, m.name_span)
+    result = head.result
+    mentioned = {v for t in (*types, result) for v in _type_variables(t)}
+    unseen = [p.name for p in interface.params if p not in mentioned]
+    if unseen:
+        raise interface_errors.undetermined_method(d.name, m.name, unseen, m.name_span)
+    wanted = [
+        x for x in left_to_callers(w)
+        if (x.interface, x.types) not in known
+        or (x.interface != interface.name and mentioned & {*map(_variable, x.associated)})
+    ]
+    told = {t for x in wanted for _, t in x.associated}
+    hidden = [v for v in w.associated if TypeVar(v) not in told]
+    at = _identity(w, head, hidden)
+    itself = interface.itself
+    method = core.Method(
+        interface.name, m.name, itself.types, Function(tuple(types), result), at
+    )
+    refs = tuple(core.Ref(v) for _, v, _ in head.params)
+    body = Typed(result, lambda: core.Call(method, refs), m.span)
+    finish(w, m.span, types)
+    made = complete(w, m, name, head, [None] * len(types), body)
+    types_left = [p for p in made.types if p.var not in hidden]
+    return core.Definition(
+        made.name, (*(core.TypeParam(v, None) for v in interface.variables), *types_left),
+        made.sets, made.sizes,
+        made.params, made.result, made.facts, made.implicit, made.body, made.doc, False,
+        made.origin, wanted=(itself, *wanted),
+    )
+
+
+def _variable(associated: tuple[str, Type]) -> Var | None:
+    _, t = associated
+    return t.var if isinstance(t, TypeVar) else None
+
+
+def _identity(w: Walk, head: Header, hidden: list[Var]) -> Substitution:
+    """A method's own variables, each for itself."""
+    types: dict[Var, Type] = {v: TypeVar(v) for v in head.types.values()}
+    types |= {v: TypeVar(v) for v in w.associated if v not in hidden}
+    if w.precision is not None:
+        types[w.precision.var] = w.precision
+    return Substitution(
+        types,
+        {v: SetVar(v) for v in head.sets.values()},
+        {v: size(v) for v in head.sizes.values()},
+    )
+
+
+def _type_variables(t: Type) -> set[Var]:
+    match t:
+        case TypeVar(v):
+            return {v}
+        case Tuple(items):
+            return {v for x in items for v in _type_variables(x)}
+        case Function(params, result):
+            return {v for x in (*params, result) for v in _type_variables(x)}
+        case Table(_, cell):
+            return _type_variables(cell)
+        case _:
+            return set()
+
+
+# ---------------------------------------------------------------- instances
+
+
+def head_of(
+    d: s.Instance, prefix: str, globals: Globals, library: Globals
+) -> tuple[core.Instance, Interface]:
+    """The instance, before its methods: its types, conditions and associated types."""
+    w = start(globals, library)
+    variables = _bind_instance(w, d)
+    interface = find_interface(w, d.name, len(d.types), d.span)
+    types = tuple(as_type(w, t) for t in d.types)
+    for t, e in zip(types, d.types, strict=True):
+        _check_head(w, d.name, t, e)
+    suppose_all(w, d.facts)
+    title = f"{d.name}({', '.join(t.span.text for t in d.types)})"
+    at: dict[Var, Type] = dict(zip(interface.params, types, strict=True))
+    said = {m.name: m for m in _types(d.members or ())}
+    for name, m in said.items():
+        if name not in interface.associated:
+            raise interface_errors.associated_type(
+                title, name, m.span, False, list(interface.associated)
+            )
+    meant: dict[str, Type] = {}
+    for name, v in interface.associated.items():
+        if name not in said:
+            raise interface_errors.associated_type(title, name, d.span, True, [])
+        value = said[name].value
+        assert value is not None
+        at[v] = meant[name] = as_type(w, value)
+    methods = _methods(d, title, interface, prefix)
+    made = core.Instance(
+        interface.name, variables, types, left_to_callers(w), Substitution(at, {}, {}), meant,
+        methods, d.span,
+    )
+    return made, interface
+
+
+def _bind_instance(w: Walk, d: s.Instance) -> tuple[core.TypeParam, ...]:
+    """The lower-case names of the head, which any type may stand for."""
+    sets, sizes, names = declared_names(list(d.types), associated_names(w))
+    for n in sets:
+        w.scope.names[n] = SetName(SetVar(Var(n)), d.span)
+    for n in sizes:
+        w.scope.names[n] = SizeName(Var(n), d.span)
+    out = []
+    for n in names:
+        v = Var(n)
+        w.scope.names[n] = TypeName(TypeVar(v), d.span)
+        w.solver.generic.add(v)
+        w.solver.closed.add(v)
+        out.append(core.TypeParam(v, None))
+    if any(mentions_float(t) for t in d.types):
+        w.precision = TypeVar(Var("Float"))
+        w.solver.rigid[w.precision.var] = FLOATS
+        out.append(core.TypeParam(w.precision.var, "Floating", True))
+    return tuple(out)
+
+
+def _check_head(w: Walk, interface: str, t: Type, e: s.Expr) -> None:
+    match t:
+        case Scalar() | Tuple() | Index(EnumSet()):
+            return
+        case TypeVar(v) if w.precision is not None and v == w.precision.var:
+            return
+        case TypeVar():
+            why = "it stands for every type"
+            helps: tuple[str, ...] = ("name the types, one instance for each",)
+        case _:
+            why = f"`{show(w, t)}` is no type of single values"
+            helps = ("tables lift: an instance for the elements is enough",)
+    raise interface_errors.bad_head(interface, e.span.text, e.span, why, helps)
+
+
+def _methods(d: s.Instance, title: str, interface: Interface, prefix: str) -> dict[str, str]:
+    """The definition each method will have."""
+    methods: dict[str, str] = {}
+    places: dict[str, Span] = {}
+    for m in d.members or ():
+        if isinstance(m, s.AssociatedType):
+            continue
+        if not isinstance(m, s.Def):
+            raise errors.misplaced_top(m.span)
+        if m.name in places:
+            raise errors.duplicate(m.name, m.name_span, places[m.name])
+        places[m.name] = m.name_span
+        if m.name not in interface.methods:
+            raise interface_errors.no_member(
+                d.name, m.name, m.name_span, list(interface.methods)
+            )
+        methods[m.name] = f"{prefix}{title}.{m.name}"
+    lacking = [n for n in interface.methods if n not in methods and n not in interface.defaults]
+    if lacking:
+        raise interface_errors.missing_methods(
+            title, lacking, d.span,
+            [f"def {n}({', '.join(p.name for p in interface.methods[n].params)}) = …"
+             for n in lacking],
+        )
+    for n in interface.defaults:
+        methods.setdefault(n, default_name(interface, n))
+    return methods
+
+
+def default_name(interface: Interface, method: str) -> str:
+    return f"{interface.name}.{method}"
+
+
+def check_coherent(
+    made: core.Instance, others: list[core.Instance], span: Span
+) -> None:
+    """At most one instance fits any types."""
+    for other in others:
+        if other.interface == made.interface and _overlap(made, other):
+            raise interface_errors.overlap(
+                show_instance(made), show_instance(other), span, other.origin
+            )
+
+
+def _overlap(a: core.Instance, b: core.Instance) -> bool:
+    """Whether some types fit both."""
+    solver = Solver()
+    sides = []
+    for i in (a, b):
+        fresh = {
+            p.var: solver.type(p.var.name, FLOATS if p.precision else None) for p in i.variables
+        }
+        sides.append([Substitution(fresh, {}, {}).type(t) for t in i.types])
+    try:
+        for x, y in zip(*sides, strict=True):
+            solver.unify(x, y)
+    except Mismatch:
+        return False
+    return True
+
+
+def check_supers(
+    d: s.Instance, made: core.Instance, interface: Interface, globals: Globals, library: Globals
+) -> None:
+    """What the interface builds on holds for the instance's types."""
+    w = start(globals, library)
+    _suppose_given(w, made)
+    title = show_instance(made)
+    for more in interface.supers:
+        wanted = core.Wanted(more.interface, tuple(made.at.type(t) for t in more.types))
+        if unmet(w, wanted, Because(d.span, f"`{title}` builds on it")):
+            raise interface_errors.no_super(
+                title, show_wanted(wanted), _title(wanted), d.span
+            )
+
+
+def _title(wanted: core.Wanted) -> str:
+    return f"{short_name(wanted.interface)}({', '.join(show_type(t) for t in wanted.types)})"
+
+
+def _suppose_given(w: Walk, made: core.Instance) -> None:
+    for p in made.variables:
+        w.solver.generic.add(p.var)
+        w.solver.closed.add(p.var)
+        if p.precision:
+            w.solver.rigid[p.var] = FLOATS
+    for g in made.given:
+        suppose(w, g)
+
+
+# ---------------------------------------------------------------- methods with a body
+
+
+def implement(
+    d: s.Def, name: str, interface: Interface, made: core.Instance | None, globals: Globals,
+    library: Globals,
+) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
+    """The definition of an instance's method, or (without an instance) of a default."""
+    w = start(globals, library)
+    try:
+        return _implement(w, d, name, interface, made), ()
+    except Reported as r:
+        return None, (r.diagnostic,)
+    except Silent:
+        return None, ()
+
+
+def _implement(
+    w: Walk, d: s.Def, name: str, interface: Interface, made: core.Instance | None
+) -> core.Definition:
+    method = interface.methods[d.name]
+    solver, scope = w.solver, w.scope
+    own = [p for p in method.types if p.var not in interface.variables]
+    if made is None:
+        variables = tuple(core.TypeParam(v, None) for v in interface.variables)
+        at = Substitution({}, {}, {})
+        for v in interface.variables:
+            solver.generic.add(v)
+            solver.closed.add(v)
+        suppose(w, interface.itself)
+        named: dict[str, Type] = {v.name: TypeVar(v) for v in interface.params}
+    else:
+        variables, at = made.variables, made.at
+        _suppose_given(w, made)
+        named = {p.var.name: TypeVar(p.var) for p in variables if not p.precision}
+        w.precision = next((TypeVar(p.var) for p in variables if p.precision), None)
+    named |= {n: at.type(TypeVar(v)) for n, v in interface.associated.items()}
+    for p in own:
+        solver.generic.add(p.var)
+        if p.interface is not None:
+            suppose(w, core.Wanted(p.interface, (TypeVar(p.var),)))
+        if p.precision:
+            w.precision = TypeVar(p.var)
+            solver.rigid[p.var] = FLOATS
+        else:
+            named[p.var.name] = TypeVar(p.var)
+        solver.closed.add(p.var)
+    for wanted in method.wanted[1:]:
+        suppose(w, core.Wanted(wanted.interface, tuple(at.type(t) for t in wanted.types)))
+    for n, t in named.items():
+        scope.names[n] = TypeName(t, d.span)
+    for v in method.sets:
+        scope.names[v.name] = SetName(SetVar(v), d.span)
+    for v in method.sizes:
+        scope.names[v.name] = SizeName(v, d.span)
+    params = _parameters(w, d, method, at, interface)
+    result = at.type(method.result)
+    if d.result is not None:
+        _same(w, "the result", d.result, result, d, method)
+    facts = tuple((f, why) for f, why in method.facts)
+    scope.assume(*(f for f, _ in facts))
+    assert d.body is not None
+    with w.inside(scope.inner()):
+        body = w.block(d.body, result)
+        body = expect(w, body, result, f"the result of `{d.name}`", d.result)
+    finish(w, d.span, [])
+    head = Header(
+        params, result, facts, {v.name: v for v in method.sets}, {v.name: v for v in method.sizes},
+        {},
+    )
+    w.precision = None
+    whole = complete(w, d, name, head, [None] * len(params), body)
+    return core.Definition(
+        name, (*variables, *own, *whole.types), whole.sets, whole.sizes, whole.params, result,
+        facts, (), whole.body, d.doc, False, d.name_span, whole.lifts,
+        whole.wanted,
+    )
+
+
+def _parameters(
+    w: Walk, d: s.Def, method: core.Definition, at: Substitution, interface: Interface
+) -> list[tuple[s.Param, Var, Type]]:
+    """The parameters under the names of the text, with the types of the interface."""
+    if len(d.params) != len(method.params):
+        why = f"it has {plural(len(d.params), 'parameter')}"
+        raise interface_errors.method_shape(
+            d.name, calls.signature(method), d.name_span, why, method.origin
+        )
+    out: list[tuple[s.Param, Var, Type]] = []
+    for p, declared in zip(d.params, method.params, strict=True):
+        t = at.type(declared.type)
+        if p.default is not None:
+            raise errors.not_yet("a default in an instance", p.default.span)
+        if p.type is not None:
+            _same(w, f"`{p.name}`", p.type, t, d, method)
+        v = declared.var
+        kind = w.solver.head(t)
+        poly = size(v) if kind == INT or isinstance(kind, Index) else None
+        w.scope.names[p.name] = Variable(v, t, p.span, poly, "parameter")
+        if isinstance(kind, Index):
+            w.scope.assume_index(v, kind.set)
+        out.append((p, v, t))
+    return out
+
+
+def _same(
+    w: Walk, what: str, written: s.Expr, wanted: Type, d: s.Def, method: core.Definition
+) -> None:
+    """A type that the instance writes is what the interface says."""
+    found = as_type(w, written)
+    try:
+        w.solver.unify(found, wanted)
+    except Mismatch:
+        why = f"{what} is `{show(w, found)}`, not `{show(w, wanted)}`"
+        raise interface_errors.method_shape(
+            d.name, calls.signature(method), written.span, why, method.origin
+        ) from None
