@@ -36,10 +36,10 @@ def named(path: Path) -> str:
 @pytest.mark.parametrize("path", PAGES, ids=named)
 def test_page(path: Path, accepting: bool) -> None:
     text = path.read_text(encoding="utf-8")
-    if accepting and (true := pages.accept(text)) != text:
+    if accepting and (true := pages.accept(text, path.parent)) != text:
         path.write_text(true, encoding="utf-8")
         text = true
-    wrong = pages.check(named(path), text)
+    wrong = pages.check(named(path), text, path.parent)
     assert not wrong, "\n\n" + "\n\n".join(map(str, wrong))
 
 

@@ -175,10 +175,10 @@ def test(options: argparse.Namespace) -> int:
             if file.suffix == ".nap":
                 wrong += pages.check_docstrings(str(file), text)
                 continue
-            if options.accept and (true := pages.accept(text)) != text:
+            if options.accept and (true := pages.accept(text, file.parent)) != text:
                 file.write_text(true, encoding="utf-8")
                 text = true
-            wrong += pages.check(str(file), text)
+            wrong += pages.check(str(file), text, file.parent)
         except pages.PageError as e:
             wrong.append(pages.Difference(str(file), 1, "page", "", str(e)))
     if options.json:

@@ -10,7 +10,8 @@ the definition:
     error               the diagnostics of the program, as printed
     explain NAME        the definition with every lift written out
     core | ainf | … NAME    the definition at a stage, one of `nap.STAGES`
-    python              `>>>` lines of Python, with `nap`, `np` and the program as `m`
+    python              `>>>` lines of Python, with `nap`, `np`, the program as `m` and the page's
+                        folder as `here`
     console             `$ nap …` lines and their output, run in an empty directory that holds the
                         program as `page.nap`; `…` in the output stands for anything
 
@@ -70,6 +71,7 @@ class Claim:
     words: tuple[str, ...]
     program: str
     block: Block
+    folder: Path
 
 
 @node
@@ -112,8 +114,8 @@ def blocks(page: str) -> Iterator[Block]:
             opened = None
 
 
-def claims(page: str) -> list[Claim]:
-    """The claims of a page, in order, each with the program it is about."""
+def claims(page: str, folder: Path = Path()) -> list[Claim]:
+    """The claims of a page in a folder, in order, each with the program it is about."""
     found: list[Claim] = []
     program: str | None = None
     for block in blocks(page):
@@ -127,7 +129,7 @@ def claims(page: str) -> list[Claim]:
             case (stage, *words) if stage in STAGES:
                 if program is None and stage not in _ALONE:
                     raise PageError(f"line {block.line}: `{stage}` before any program")
-                found.append(Claim(stage, tuple(words), program or "", block))
+                found.append(Claim(stage, tuple(words), program or "", block, folder))
             case (other, *_) if other not in _OTHER:
                 raise PageError(f"line {block.line}: no such kind of block as `{other}`")
     return found
@@ -207,7 +209,7 @@ def _stage(claim: Claim) -> str:
 
 
 def _python(claim: Claim) -> str:
-    scope: dict[str, Any] = {"nap": nap, "np": np}
+    scope: dict[str, Any] = {"nap": nap, "np": np, "here": claim.folder}
     if claim.program:
         scope["m"] = nap.compile(claim.program, PAGE)
 
@@ -296,18 +298,18 @@ def holds(said: str, true: str) -> bool:
     return re.fullmatch(pattern, true, re.DOTALL) is not None
 
 
-def check(path: str, page: str) -> list[Difference]:
-    """The false claims of a page."""
+def check(path: str, page: str, folder: Path = Path()) -> list[Difference]:
+    """The false claims of a page in a folder."""
     return [
         Difference(path, c.block.line, c.stage, c.block.text, true)
-        for c in claims(page)
+        for c in claims(page, folder)
         if not holds(c.block.text, true := truth(c))
     ]
 
 
-def accept(page: str) -> str:
+def accept(page: str, folder: Path = Path()) -> str:
     """The page with every claim made true that the compiler has an answer to."""
-    for c in reversed(claims(page)):
+    for c in reversed(claims(page, folder)):
         true = truth(c)
         broken = c.stage in _ALONE and true.startswith("error[")  # the claim's inputs would be lost
         if not holds(c.block.text, true) and _BUG not in true and not broken:

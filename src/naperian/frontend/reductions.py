@@ -1,8 +1,8 @@
 """Reductions, folds and scans.
 
 A reduction of a bare table consumes the innermost axis; a generator names the axes it consumes, and
-the axes of its element are frame. `reduce` and `scan` take an associative operator, `fold` any
-function.
+the axes of its element are frame. `reduce` takes an associative operator, `fold` and `scan` any
+function of the state and an element.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from naperian.types import (
     Scalar,
     Set,
     Table,
+    Tuple,
     TupleSet,
     Type,
     TypeVar,
@@ -328,7 +329,7 @@ def _fold(name: str) -> Builtin:
         xs = w.infer(plain[2])
         own, cell = solver.set("n"), solver.type("a")
         state = _widest(w, start, xs, name)
-        if name != "fold":
+        if name == "reduce" or (name != "fold" and _alike(w, solver.axes(xs.type)[1], state)):
             solver.unify(cell, state)
         function = w.infer(plain[0], Function((state, cell), state))
         _function_of(w, function, Function((state, cell), state), plain[0].span)
@@ -357,6 +358,16 @@ def _fold(name: str) -> Builtin:
         return apply(w, callee, [start, xs], e.span)
 
     return builtin
+
+
+def _alike(w: Walk, cell: Type, state: Type) -> bool:
+    """Whether a scan's elements may be values of its state, as an operator's are; a step function
+    takes elements of any type."""
+    a, b = w.solver.head(cell), w.solver.head(state)
+    if isinstance(a, Tuple) and isinstance(b, Tuple):
+        return len(a.items) == len(b.items)
+    kinds = (Index, Tuple)
+    return w.solver.is_open(a) or all(isinstance(a, k) == isinstance(b, k) for k in kinds)
 
 
 def _widest(w: Walk, start: Typed, xs: Typed, name: str) -> Type:

@@ -1,0 +1,91 @@
+"""Draws the pictures of `examples/`: each from its page's own program.
+
+    python tools/pictures.py            all of them
+    python tools/pictures.py pi kmeans  some
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+import naperian as nap
+from naperian import pages
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+FOLDER = Path(__file__).parent.parent / "examples"
+
+
+def program(name: str) -> Any:
+    """The program of a page: its first."""
+    page = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    return nap.compile(next(c.program for c in pages.claims(page) if c.program))
+
+
+def kmeans(m: Any) -> None:
+    x = np.load(FOLDER / "data" / "digits.npz")["pixels"].reshape(-1, 64).astype(float)
+    start = x[np.random.default_rng(7).choice(len(x), 10, replace=False)]
+    figure, axes = plt.subplots(1, 10, figsize=(8, 0.9))
+    for a, centre in zip(axes, m.kmeans(x, start, 50), strict=True):
+        a.imshow(centre.reshape(8, 8), cmap="gray_r")
+        a.axis("off")
+    figure.tight_layout(pad=0.1)
+
+
+def pagerank(m: Any) -> None:
+    pairs = np.loadtxt(FOLDER / "data" / "karate.txt", dtype=int)
+    links = np.zeros((34, 34), int)
+    links[pairs[:, 0], pairs[:, 1]] = links[pairs[:, 1], pairs[:, 0]] = 1
+    into, source = np.nonzero(links.T)
+    rank = m.pagerank(np.searchsorted(into, np.arange(35)), source, links.sum(1), 100)
+    laplacian = np.diag(links.sum(1)) - links
+    at = np.linalg.eigh(laplacian)[1][:, 1:3]
+    plt.figure(figsize=(6, 4))
+    for i, j in pairs:
+        plt.plot(*at[[i, j]].T, color="0.8", zorder=1, lw=0.7)
+    plt.scatter(*at.T, s=rank * 6000, zorder=2)
+    for i in np.argsort(-rank)[:6]:
+        plt.annotate(str(i), at[i], ha="center", va="center", color="white")
+    plt.axis("off")
+
+
+def pi(m: Any) -> None:
+    x, y, hit = m.throws(1, 1000)
+    plt.figure(figsize=(4, 4))
+    plt.scatter(x, y, c=np.where(hit, "tab:blue", "tab:orange"), s=4)
+    plt.gca().set(aspect="equal", xlim=(0, 1), ylim=(0, 1))
+    plt.title(f"π ≈ {4 * hit.mean():.3f}")
+
+
+def particle_filter(m: Any) -> None:
+    rng = np.random.default_rng(3)
+    truth = np.cumsum(rng.normal(size=200))
+    seen = truth + 2 * rng.normal(size=200)
+    plt.figure(figsize=(8, 3.5))
+    plt.plot(truth, "k", lw=1, label="the truth")
+    plt.plot(seen, ".", color="0.6", ms=4, label="what is seen")
+    plt.plot(m.track(seen, 1.0, 2.0, 2000, 0), "tab:red", label="the guess of 2 000 particles")
+    plt.legend(frameon=False)
+
+
+PICTURES: dict[str, Callable[[Any], None]] = {
+    f.__name__: f for f in (kmeans, pagerank, pi, particle_filter)
+}
+
+
+def main() -> None:
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name](program(name))
+        plt.savefig(FOLDER / f"{name}.png", dpi=90, bbox_inches="tight")
+        plt.close("all")
+
+
+if __name__ == "__main__":
+    main()
