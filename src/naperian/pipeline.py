@@ -174,7 +174,8 @@ def explain(source: Source, program: core.Module, name: str) -> str:
     """A definition as text that compiles to the same program, with every lift written out."""
     with deep():
         tree, _ = parse(source)
-        return write_lifts(tree, program.definitions[name], name)
+        d = program.definitions[name]
+        return write_lifts(tree, d, name) or core_show.show(d)
 
 
 def show(

@@ -27,8 +27,9 @@ _LETTERS = "ijklpqrstuvwxyzabcdefgh"
 _MADE = "\0"  # before the names of binders that have no letter yet
 
 
-def explain(tree: s.Module, d: core.Definition, name: str) -> str:
-    """The definition `name` of a module with its lifts written out, and why, as comments."""
+def explain(tree: s.Module, d: core.Definition, name: str) -> str | None:
+    """The definition `name` of a module with its lifts written out, and why, as comments; None if
+    the module does not say how it is defined (a method of an interface)."""
     writer = _Writer(d)
     for decl in tree.decls:
         match decl:
@@ -43,7 +44,7 @@ def explain(tree: s.Module, d: core.Definition, name: str) -> str:
                 continue
         lifts = sorted(d.lifts, key=lambda x: (x.span.start, x.span.end))
         return "\n".join([text.rstrip("\n"), *dict.fromkeys(f"# {_reason(x)}" for x in lifts)])
-    raise KeyError(name)
+    return None
 
 
 def _reason(lift: core.Lift) -> str:
