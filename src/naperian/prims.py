@@ -217,8 +217,14 @@ OPERATORS: dict[str, str] = {
 
 
 # The built-in commutative monoids of reductions. `argmin` and `argmax` take values and give the
-# ordinal of the first best one; a NaN is best of all, as in NumPy.
-MONOIDS = ("add", "mul", "min", "max", "and", "or", "argmin", "argmax")
+# ordinal of the first best one; a NaN is best of all, as in NumPy. `last` forgets what was there
+# before: not commutative, so its entries overwrite in their order, and no loop around them is free.
+MONOIDS = ("add", "mul", "min", "max", "and", "or", "last", "argmin", "argmax")
+
+
+def combine(monoid: str, old: Any, new: Any) -> Any:
+    """old ⊕ new, of scalars; ⊕ a monoid that is no `argmin` or `argmax`."""
+    return new if monoid == "last" else PRIMITIVES[monoid].meaning(old, new)
 
 
 def scalar(value: Any, dtype: DType) -> Any:

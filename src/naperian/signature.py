@@ -42,6 +42,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -314,6 +315,8 @@ class _Reader:
                 return self.form(cell, (*sets, s))
             case Function():
                 raise _NoDataError("a function")
+            case Reference():
+                raise _NoDataError("a reference")
             case Text():
                 raise _NoDataError("a text")
             case Scalar(dtype):

@@ -1,7 +1,7 @@
 """Types and index sets.
 
     type ::= Scalar(dtype) | TypeVar(var) | Index(set) | Table(set, type)
-           | Tuple(type, …) | Function((type, …), type) | Text
+           | Tuple(type, …) | Function((type, …), type, (effect, …)) | Reference(type) | Text
     set  ::= Fin(size) | SetVar(var) | BoolSet | UnitSet | EnumSet(name, members)
            | TupleSet(set, …) | Range(low, high) | Reverse(set)
 
@@ -14,6 +14,7 @@ of an element is its distance from `low`. `Reverse` has the elements of its set,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import TypeAlias
 
 from naperian.dtypes import DType
@@ -60,10 +61,19 @@ class Tuple:
 
 @node
 class Function:
-    """A function of several arguments."""
+    """A function of several arguments. `effects` are what a call may do beside giving a value;
+    they guide messages and print, and do not distinguish types."""
 
     params: tuple[Type, ...]
     result: Type
+    effects: tuple[str, ...] = field(default=(), compare=False)
+
+
+@node
+class Reference:
+    """What a handler's name is: a place for values of this type; `Ref(a)` in a signature."""
+
+    cell: Type
 
 
 @node
@@ -71,7 +81,7 @@ class Text:
     """A message; not data."""
 
 
-Type: TypeAlias = "Scalar | TypeVar | Index | Table | Tuple | Function | Text"
+Type: TypeAlias = "Scalar | TypeVar | Index | Table | Tuple | Function | Reference | Text"
 
 
 @node
@@ -241,7 +251,10 @@ class Substitution:
             case Tuple(items):
                 return Tuple(tuple(self.type(x) for x in items))
             case Function(params, result):
-                return Function(tuple(self.type(p) for p in params), self.type(result))
+                own = tuple(self.type(p) for p in params)
+                return Function(own, self.type(result), t.effects)
+            case Reference(cell):
+                return Reference(self.type(cell))
             case Scalar() | Text():
                 return t
 
@@ -251,6 +264,8 @@ def sets_in(t: Type) -> Iterator[Set]:
     match t:
         case Table(own, cell):
             yield own
+            yield from sets_in(cell)
+        case Reference(cell):
             yield from sets_in(cell)
         case Index(own):
             yield own
@@ -328,7 +343,10 @@ def show_type(t: Type) -> str:
                 left = show_type(params[0])
             else:
                 left = "(" + ", ".join(show_type(p) for p in params) + ")"
-            return f"{left} -> {show_type(result)}"
+            row = "{" + ", ".join(t.effects) + "} " if t.effects else ""
+            return f"{left} -> {row}{show_type(result)}"
+        case Reference(cell):
+            return f"Ref({show_type(cell)})"
         case Text():
             return "Str"
 

@@ -31,7 +31,7 @@ from naperian.ainf.walk import atoms_of, free, runs, stops, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.prims import PRIMITIVES, convert, scalar
+from naperian.prims import PRIMITIVES, combine, convert, scalar
 from naperian.sizes import Atom, Size, evaluate, size
 
 Env: TypeAlias = Mapping[Var, int]
@@ -256,23 +256,23 @@ class _Machine:
     def accumulate(self, b: Binding, prim: Accumulate, env: Env) -> Needs:
         if prim.monoid in ("argmin", "argmax"):
             return (yield from self.best(prim, env))
-        combine = PRIMITIVES[prim.monoid].meaning
         total = yield from self.value(prim.init, env)
         for entry in prim.entries:
             fixed = {i: env[i] for i, e in zip(b.context, entry.at, strict=True) if e == size(i)}
             if len(fixed) == len(b.context):
                 for here in (yield from self.domain(entry.over, env, entry.guards)):
-                    total = combine(total, (yield from self.value(entry.value, here)))
+                    new = yield from self.value(entry.value, here)
+                    total = combine(prim.monoid, total, new)
             else:
                 key = (b.var, (prim.entries.index(entry), *fixed.values()))
                 if key not in self.scattered:
-                    self.scattered[key] = yield from self.scatter(b, entry, fixed, combine)
+                    self.scattered[key] = yield from self.scatter(b, entry, fixed, prim.monoid)
                 point = tuple(env[i] for i in b.context)
                 if point in self.scattered[key]:
-                    total = combine(total, self.scattered[key][point])
+                    total = combine(prim.monoid, total, self.scattered[key][point])
         return total
 
-    def scatter(self, b: Binding, entry: Entry, fixed: Env, combine: Any) -> Needs:
+    def scatter(self, b: Binding, entry: Entry, fixed: Env, monoid: str) -> Needs:
         """All contributions of an entry whose target is computed, by point."""
         mentioned = {*free(entry.value)}
         for e in entry.at:
@@ -287,7 +287,7 @@ class _Machine:
             for e in entry.at:
                 point.append((yield from self.number(e, here)))
             to = tuple(point)
-            sums[to] = combine(sums[to], value) if to in sums else value
+            sums[to] = combine(monoid, sums[to], value) if to in sums else value
         return sums
 
     def best(self, prim: Accumulate, env: Env) -> Needs:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from naperian.broken import Broken
 from naperian.core.show import show
 from naperian.core.syntax import (
+    Add,
+    Assign,
     At,
     Call,
     Carried,
@@ -25,6 +27,8 @@ from naperian.core.syntax import (
     Definition,
     Expr,
     For,
+    Get,
+    Handle,
     If,
     Lambda,
     Let,
@@ -52,12 +56,14 @@ from naperian.sizes import ONE, ZERO, Size, rename, size, variables
 from naperian.types import (
     BOOL,
     INT,
+    UNIT,
     BoolSet,
     EnumSet,
     Fin,
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -68,6 +74,7 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
+    axes,
     cardinality,
     element,
     show_type,
@@ -105,6 +112,8 @@ def _binders(e: Expr) -> Iterator[Var]:
     match e:
         case Let(var) | For(var) | Reduce(_, var):
             yield var
+        case Handle(cells):
+            yield from (c.var for c in cells)
         case Loop(carried, time) | Scan(carried, time):
             yield from (c.var for c in carried)
             if time is not None:
@@ -209,6 +218,8 @@ class _Check:
                 return self.same_set(s, r) and self.same(x, y)
             case (Tuple(xs), Tuple(ys)):
                 return len(xs) == len(ys) and all(map(self.same, xs, ys))
+            case (Reference(x), Reference(y)):
+                return self.same(x, y)
             case (Function(ps, r), Function(qs, q)):
                 return len(ps) == len(qs) and all(map(self.same, ps, qs)) and self.same(r, q)
             case (Index(TupleSet() | UnitSet() | BoolSet() as s), _):
@@ -326,6 +337,10 @@ class _Check:
                 t = self.type(rows)
                 if t == _ANYTHING:
                     return t
+                if isinstance(t, Reference) and isinstance(t.cell, Table):
+                    if self.same_set(t.cell.set, s):
+                        self.expect(index, element(s))
+                        return Reference(t.cell.cell)
                 if not isinstance(t, Table) or not self.same_set(t.set, s):
                     raise self.broken(f"{show_type(t)} is indexed by {show_type(Index(s))}", e)
                 self.expect(index, element(s))
@@ -339,7 +354,7 @@ class _Check:
             case Op():
                 return self.operation(e)
             case Reduce(monoid, var, s, init, value, t):
-                if monoid not in MONOIDS:
+                if monoid not in MONOIDS or monoid == "last":
                     raise self.broken(f"no monoid `{monoid}`", e)
                 best = monoid in ("argmin", "argmax")
                 if not best:
@@ -370,8 +385,29 @@ class _Check:
             case Checked(value, s):
                 self.expect(value, INT)
                 return element(s)
+            case Handle(cells, body):
+                for c in cells:
+                    self.expect(c.start, c.type)
+                    if c.operator is not None:
+                        _, cell = axes(c.type)
+                        self.expect(c.operator, Function((cell, cell), cell))
+                with self.block():
+                    for c in cells:
+                        self.types[c.var] = Reference(c.type)
+                    return Tuple((self.type(body), *(c.type for c in cells)))
+            case Get(reference):
+                return self.held_by(reference)
+            case Assign(reference, value) | Add(reference, value):
+                self.expect(value, self.held_by(reference))
+                return UNIT
             case Let() | Check():
                 return self.type(e)
+
+    def held_by(self, reference: Expr) -> Type:
+        t = self.type(reference)
+        if not isinstance(t, Reference):
+            raise self.broken(f"{show_type(t)} is no reference", reference)
+        return t.cell
 
     def starts(self, carried: tuple[Carried, ...]) -> None:
         for c in carried:

@@ -15,6 +15,7 @@ from naperian.names import Var
 from naperian.types import (
     Function,
     Index,
+    Reference,
     Scalar,
     Substitution,
     Table,
@@ -76,7 +77,7 @@ def _fits(
                 for x, y in zip(items, t.items, strict=True)
             ]
             return False if False in parts else None if None in parts else True
-        case Scalar() | Index() | TypeVar() | Table() | Function() | Text():
+        case Scalar() | Index() | TypeVar() | Table() | Function() | Reference() | Text():
             return pattern == t
 
 

@@ -14,6 +14,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -64,7 +65,10 @@ class Resolve:
             case Tuple(items):
                 return Tuple(tuple(self.type(x) for x in items))
             case Function(params, result):
-                return Function(tuple(self.type(p) for p in params), self.type(result))
+                own = tuple(self.type(p) for p in params)
+                return Function(own, self.type(result), t.effects)
+            case Reference(cell):
+                return Reference(self.type(cell))
             case Scalar() | Text():
                 return t
 

@@ -7,7 +7,7 @@ deep stack; only nesting does.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,12 @@ from naperian.broken import Broken
 from naperian.core.instances import resolve
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
+    Add,
+    Assign,
     At,
     Call,
     Carried,
+    Cell,
     Check,
     Checked,
     Const,
@@ -26,6 +29,8 @@ from naperian.core.syntax import (
     Definition,
     Expr,
     For,
+    Get,
+    Handle,
     If,
     Lambda,
     Let,
@@ -202,7 +207,8 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Literal(_, items):
             return [_value(x, scope) for x in items]
         case At(table, index, s):
-            return _value(table, scope)[ordinal(scope.set(s), _value(index, scope))]
+            whole, k = _value(table, scope), ordinal(scope.set(s), _value(index, scope))
+            return whole.at(k) if isinstance(whole, Place) else whole[k]
         case Recast(value, old, new, _):
             cells = [_value(value, scope)]
             for _ in old:
@@ -221,8 +227,86 @@ def _plain(e: Expr, scope: Scope) -> Value:
             if not 0 <= k < n:
                 raise RunError(f"index {k} is out of range for an axis of size {n}", origin)
             return element_at(scope.set(s), k)
+        case Handle(cells, body):
+            slots = tuple(_open(c, scope) for c in cells)
+            inner = scope.inner()
+            inner.values.update((c.var, Place(s)) for c, s in zip(cells, slots, strict=True))
+            return (_value(body, inner), *(s.value for s in slots))
+        case Get(reference):
+            return _value(reference, scope).get()
+        case Assign(reference, value):
+            new = _value(value, scope)
+            _value(reference, scope).put(new)
+            return ()
+        case Add(reference, value):
+            new = _value(value, scope)
+            place = _value(reference, scope)
+            place.put(place.slot.combine(place.type, place.get(), new))
+            return ()
         case Let() | If() | Check():
             return _value(e, scope)
+
+
+class Slot:
+    """What a handler's cell holds, and what `+=` does to it."""
+
+    def __init__(self, value: Value, t: Type, combine: Callable[[Type, Value, Value], Value]):
+        self.value = value
+        self.type = t
+        self.combine = combine
+
+
+class Place:
+    """A reference: a slot, or an element of one."""
+
+    def __init__(self, slot: Slot, path: tuple[int, ...] = ()) -> None:
+        self.slot = slot
+        self.path = path
+
+    def at(self, k: int) -> Place:
+        return Place(self.slot, (*self.path, k))
+
+    @property
+    def type(self) -> Type:
+        t = self.slot.type
+        for _ in self.path:
+            assert isinstance(t, Table)
+            t = t.cell
+        return t
+
+    def get(self) -> Value:
+        value = self.slot.value
+        for k in self.path:
+            value = value[k]
+        return value
+
+    def put(self, new: Value) -> None:
+        self.slot.value = _replaced(self.slot.value, self.path, _exact(new, self.type))
+
+
+def _replaced(whole: Value, path: tuple[int, ...], new: Value) -> Value:
+    if not path:
+        return new
+    k, *rest = path
+    return [*whole[:k], _replaced(whole[k], tuple(rest), new), *whole[k + 1 :]]
+
+
+def _open(c: Cell, scope: Scope) -> Slot:
+    t = scope.type(c.type)
+    operator = None if c.operator is None else _value(c.operator, scope)
+
+    def combine(t: Type, old: Value, new: Value) -> Value:
+        match t:
+            case Table(_, cell):
+                return [combine(cell, x, y) for x, y in zip(old, new, strict=True)]
+            case _ if operator is not None:
+                return operator(old, _exact(new, t))
+            case Tuple(items):
+                return tuple(combine(x, *ab) for x, *ab in zip(items, old, new, strict=True))
+            case _:
+                return _operate(c.monoid, [old, new], _dtype(t, scope))
+
+    return Slot(_exact(_value(c.start, scope), t), t, combine)
 
 
 def _closure(params: list[Var], body: Expr, scope: Scope) -> Any:

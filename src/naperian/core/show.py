@@ -16,9 +16,12 @@ from collections.abc import Iterator
 from naperian.core.instances import short_name, show_wanted
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
+    Add,
+    Assign,
     At,
     Call,
     Carried,
+    Cell,
     Check,
     Checked,
     Const,
@@ -26,6 +29,8 @@ from naperian.core.syntax import (
     Definition,
     Expr,
     For,
+    Get,
+    Handle,
     If,
     Lambda,
     Let,
@@ -198,6 +203,10 @@ class _Show:
                 yield "else:"
                 for line in self.block(otherwise):
                     yield _INDENT + line
+            case Handle(cells, body):
+                yield f"with {', '.join(self.cell(c) for c in cells)}:"
+                for line in self.block(body):
+                    yield _INDENT + line
             case Let() | Check():
                 yield "do:"
                 for line in self.block(e):
@@ -299,8 +308,24 @@ class _Show:
                 return f"{self.inline(value, 3)} as {self.type(table(new, cell))}", 2
             case Op(name, args, t):
                 return self.operation(name, args, t)
+            case Handle(cells, body):
+                heads = ", ".join(self.cell(c) for c in cells)
+                return f"with {heads}: {self.inline(body, _LOOSE)}", _LOOSE
+            case Get(reference):
+                return f"get({self.inline(reference, 1)})", _CALL
+            case Assign(reference, value):
+                return f"{self.inline(reference, _CALL)} := {self.inline(value, _LOOSE)}", _LOOSE
+            case Add(reference, value):
+                return f"{self.inline(reference, _CALL)} += {self.inline(value, _LOOSE)}", _LOOSE
             case Checked(value, s):
                 return f"at({self.inline(value, 1)}, {self.set(s)})", _CALL
+
+    def cell(self, c: Cell) -> str:
+        if c.state:
+            return f"state({self.inline(c.start, 1)}) as {self.name(c.var)}"
+        how = c.monoid if c.operator is None else self.inline(c.operator, 1)
+        start = self.inline(c.start, 1)
+        return f"accum({how}, {start}) as {self.name(c.var)}: {self.type(c.type)}"
 
     def chain(self, e: Expr) -> str:
         text = ""

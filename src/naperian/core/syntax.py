@@ -6,6 +6,7 @@
     expr ::= Ref | Const | Number | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
            | Op | Reduce | Loop | Scan | Check | Checked
+           | Handle | Get | Assign | Add
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
 its ordinal, a 64-bit integer; an index of a `Range` is the number itself; an index of a `TupleSet`
@@ -15,6 +16,10 @@ A table is a function of such an index. Functions are first class until `normali
 
 Sizes in types and in `Number` are polynomials over size parameters, set parameters (standing for
 their number of elements) and *any integer or index variable in scope* (`Fin(k)` of a run-time k).
+
+Effects happen in the order of evaluation, which is the order of the text: operands before their
+operation, from left to right; tables by their indices, in order. A reference is a variable of a
+`Handle` (or a parameter), or `At` of one, an element of it.
 
 After `normalize` there is one definition, without Lambda, Call, Use and Method; types hold no
 variables; operands of Op, If's condition, Reduce's value … are scalars; tables of tuples are
@@ -245,9 +250,57 @@ class Checked:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
+@node
+class Cell:
+    """A place that lives as long as the body of its `Handle`: its reference, the type of what it
+    holds, its first value. `monoid` says what `Add` does with every scalar of it: one of
+    `prims.MONOIDS`, unless `operator` says what it does with a cell under all axes. Of a `state`,
+    whose body may do everything, it is "add"; of an `accum` the body may only `Add`."""
+
+    var: Var
+    type: Type
+    start: Expr
+    monoid: str
+    operator: Expr | None = None
+    state: bool = False
+
+
+@node
+class Handle:
+    """The value of `body` and the last contents of every cell: (body, contents, …)."""
+
+    cells: tuple[Cell, ...]
+    body: Expr
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@node
+class Get:
+    """What a reference holds now."""
+
+    reference: Expr
+
+
+@node
+class Assign:
+    """From now on the reference holds this value (which is computed first). Of type ()."""
+
+    reference: Expr
+    value: Expr
+
+
+@node
+class Add:
+    """The reference's contents, combined with the value. Of type ()."""
+
+    reference: Expr
+    value: Expr
+
+
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Lambda | Call | Use | Method | Let | Pack | Part | If | For"
     " | Literal | At | Recast | Op | Reduce | Loop | Scan | Check | Checked"
+    " | Handle | Get | Assign | Add"
 )
 
 
@@ -274,12 +327,14 @@ class Wanted:
 @node
 class Param:
     """A parameter: the name the caller may use, the variable, its type. `default` is a Use of a
-    parameterless definition or a constant."""
+    parameterless definition or a constant. `effect` is what a reference is used for: "State" or
+    "Accum"."""
 
     name: str
     var: Var
     type: Type
     default: Expr | None = None
+    effect: str = ""
 
 
 @node
@@ -298,7 +353,8 @@ class Definition:
     """A top-level function (or constant: no `params` and `constant`).
 
     `implicit` are the set and size variables no parameter's shape fixes, which the caller gives by
-    keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them."""
+    keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them.
+    `effects` are those that a call has, beside those of references made inside."""
 
     name: str
     types: tuple[TypeParam, ...]
@@ -314,6 +370,7 @@ class Definition:
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
     lifts: tuple[Lift, ...] = field(default=(), compare=False, repr=False)
     wanted: tuple[Wanted, ...] = ()
+    effects: tuple[str, ...] = ()
 
 
 @node

@@ -22,6 +22,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -109,7 +110,7 @@ def from_numpy(value: Any, t: Type) -> Value:
             return tuple(from_numpy(v, x) for v, x in zip(value, items, strict=True))
         case Table(s, cell):
             return [from_numpy(_row(value, k), cell) for k in range(count(s))]
-        case TypeVar() | Function() | Text():
+        case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"{t!r} has no NumPy form")
 
 
@@ -139,7 +140,7 @@ def to_numpy(value: Value, t: Type) -> Any:
                 )
             name = cell.dtype.value if isinstance(cell, Scalar) else "int64"
             return np.array(value, np.dtype(name)).reshape([count(s) for s in sets])
-        case TypeVar() | Function() | Text():
+        case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"{t!r} has no NumPy form")
 
 

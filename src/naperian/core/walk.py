@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from naperian.core.syntax import (
+    Add,
+    Assign,
     At,
     Call,
     Check,
@@ -13,6 +15,8 @@ from naperian.core.syntax import (
     ConstOf,
     Expr,
     For,
+    Get,
+    Handle,
     If,
     Lambda,
     Let,
@@ -38,6 +42,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -84,6 +89,14 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (*(c.start for c in carried), body)
         case Check(condition, _, then):
             return (condition, then)
+        case Handle(cells, body):
+            starts = tuple(c.start for c in cells)
+            operators = tuple(c.operator for c in cells if c.operator is not None)
+            return (*starts, *operators, body)
+        case Get(reference):
+            return (reference,)
+        case Assign(reference, value) | Add(reference, value):
+            return (reference, value)
 
 
 def everything(e: Expr) -> Iterator[Expr]:
@@ -123,6 +136,9 @@ def size_variables(e: Expr) -> Iterator[Var]:
                 yield from of_type(t)
         case Method(_, _, _, t, _):
             yield from of_type(t)
+        case Handle(cells, _):
+            for place in cells:
+                yield from of_type(place.type)
         case Use(_, at):
             for t in at.types.values():
                 yield from of_type(t)
@@ -166,5 +182,7 @@ def of_type(t: Type) -> Iterator[Var]:
         case Function(params, result):
             for x in (*params, result):
                 yield from of_type(x)
+        case Reference(cell):
+            yield from of_type(cell)
         case Scalar() | TypeVar() | Text():
             pass

@@ -7,6 +7,7 @@ from naperian.frontend import errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.effects import add, is_reference, performed, set_, with_block
 from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.scope import Variable
@@ -18,7 +19,7 @@ from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import INT, Function, Index, Tuple, Type, table
+from naperian.types import INT, UNIT, Function, Index, Tuple, Type, table
 
 
 def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
@@ -61,10 +62,12 @@ def _value(w: Walk, st: s.Stmt, expected: Type | None, wraps: list[Wrap]) -> Typ
             return match(w, st, expected)
         case s.Loop():
             return loop(w, st)
-        case s.With(span, _, _):
-            raise errors.not_yet("`with`", span)
-        case s.Set(span, _, _):
-            raise errors.not_yet("`:=`", span)
+        case s.With():
+            return with_block(w, st, expected)
+        case s.Set():
+            return set_(w, st)
+        case s.Add(_, target, _) if is_reference(w, target):
+            return add(w, st)
         case s.Assert() | s.Bind() | s.Add() | s.Def():
             raise errors.no_value(st.span)
 
@@ -76,6 +79,8 @@ def _statement(w: Walk, st: s.Stmt) -> Wrap:
             return bind(w, st)
         case s.Assert():
             return assertion(w, st)
+        case s.Add(_, s.Name() as named, _) if is_reference(w, named):
+            return performed(add(w, st))
         case s.Add(span, s.Name(name_span, name) as target, value):
             if w.scope.enclosing(name) is not None:
                 outer = w.scope.enclosing(name)
@@ -85,26 +90,33 @@ def _statement(w: Walk, st: s.Stmt) -> Wrap:
             right = w.infer(value)
             total = apply_primitive(w, "add", [left, right], span, "+")
             return bind_pattern(w, s.PName(name_span, name), total)
-        case s.Add(span, _, _):
-            raise errors.not_yet("`+=` on anything but a name", span)
+        case s.Add():
+            return performed(add(w, st))
         case s.Loop():
             return loop_statement(w, st)
         case s.Def():
             return local_function(w, st)
-        case s.Set(span, _, _):
-            raise errors.not_yet("`:=`", span)
-        case s.With(span, _, _):
-            raise errors.not_yet("`with`", span)
-        case s.ExprStmt(span, e):
-            typed = w.infer(e)
-            raise errors.unused_value(span, show(w, typed.type))
-        case s.For(span, _, _, _):
-            typed = for_block(w, st, None)
-            raise errors.unused_value(span, show(w, typed.type))
-        case s.If(span, _, _) | s.Match(span, _, _):
-            raise errors.unused_value(span, "value")
+        case s.Set():
+            return performed(set_(w, st))
+        case s.With():
+            return effect(w, with_block(w, st, None))
+        case s.ExprStmt(_, e):
+            return effect(w, w.infer(e))
+        case s.For():
+            return effect(w, for_block(w, st, None))
+        case s.If():
+            return effect(w, if_block(w, st, None))
+        case s.Match():
+            return effect(w, match(w, st, None))
         case s.Return(span, _):
             raise errors.unused_value(span, "value")
+
+
+def effect(w: Walk, typed: Typed) -> Wrap:
+    """A line before the last that is there for its effects: its value is ()."""
+    if w.solver.head(typed.type) != UNIT:
+        raise errors.unused_value(typed.span, show(w, typed.type))
+    return performed(typed)
 
 
 def rhs(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
@@ -165,7 +177,10 @@ def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
         bounds, left = open_all(w, st.binders, expected)
         named_ends(st.binders, bounds)
         body = w.block(st.body, left)
-    return Typed(table([b.set for b in bounds], body.type), nest(w, bounds, body.build), st.span)
+    rows = nest(w, bounds, body.build)
+    if w.solver.head(body.type) == UNIT:  # a table of () is ()
+        return Typed(UNIT, lambda: core.Let(Var("_"), rows(), core.Pack(())), st.span)
+    return Typed(table([b.set for b in bounds], body.type), rows, st.span)
 
 
 def if_block(w: Walk, st: s.If, expected: Type | None) -> Typed:
@@ -184,7 +199,8 @@ def _arms(
         if condition.condition is not None:
             scope.assume(*condition.condition.then)
         then = w.block(body, expected)
-    if not rest and otherwise is None:
+    nothing = Typed(UNIT, lambda: core.Pack(()), span)
+    if not rest and otherwise is None and w.solver.head(then.type) != UNIT:
         raise errors.needs_else(span, show(w, then.type))
     with w.inside(w.scope.inner(block=True)) as scope:
         if condition.condition is not None:
@@ -192,8 +208,7 @@ def _arms(
         if rest:
             other = _arms(w, rest, otherwise, span, expected)
         else:
-            assert otherwise is not None
-            other = w.block(otherwise, expected)
+            other = nothing if otherwise is None else w.block(otherwise, expected)
     then.span = body.statements[-1].span
     if otherwise is not None and not rest:
         other.span = otherwise.statements[-1].span

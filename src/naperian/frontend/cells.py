@@ -26,6 +26,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -62,7 +63,9 @@ def _hide(w: Walk, t: Type) -> Type:
         case Tuple(items):
             return Tuple(tuple(_hide(w, x) for x in items))
         case Function(params, result):
-            return Function(tuple(_hide(w, p) for p in params), _hide(w, result))
+            return Function(tuple(_hide(w, p) for p in params), _hide(w, result), t.effects)
+        case Reference(cell):
+            return Reference(_hide(w, cell))
         case _:
             return t
 

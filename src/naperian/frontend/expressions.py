@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors
+from naperian.frontend import effects, errors
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.binders import bind_pattern, pattern_type
 from naperian.frontend.builtins import BUILTINS, contract
@@ -42,6 +42,7 @@ from naperian.types import (
     EnumSet,
     Function,
     Index,
+    Reference,
     Scalar,
     Tuple,
     Type,
@@ -107,6 +108,8 @@ def infer(w: Walk, e: s.Expr, expected: Type | None = None) -> Typed:
 def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
     entry = w.scope.find(e.name)
     match entry:
+        case Variable(_, kind) if isinstance(w.solver.head(kind), Reference):
+            return effects.read(w, e.name, e.span)
         case Variable(var, kind, _, poly, _):
             if poly is None and w.solver.head(kind) == INT:
                 poly = size(var)

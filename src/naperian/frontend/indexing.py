@@ -50,7 +50,11 @@ Step = Callable[[core.Expr, Callable[[core.Expr], core.Expr]], core.Expr]
 
 def index(w: Walk, e: s.IndexExpr, checked: bool = False) -> Typed:
     """`x[i, j]`; with `checked`, every index that is not proved is checked at run time."""
-    base = w.infer(e.base)
+    return index_of(w, w.infer(e.base), e, checked)
+
+
+def index_of(w: Walk, base: Typed, e: s.IndexExpr, checked: bool = False) -> Typed:
+    """An element of `base`, which stands left of the brackets."""
     solver = w.solver
     steps: list[Step] = []
     sliced: list[Set] = []

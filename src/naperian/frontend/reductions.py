@@ -298,7 +298,8 @@ def _count(w: Walk, bounds: list[Bound]) -> Size:
 _OPERATOR_MONOIDS = {"+": "add", "*": "mul", "and": "and", "or": "or"}
 
 
-def _named_monoid(e: s.Expr) -> str | None:
+def named_monoid(e: s.Expr) -> str | None:
+    """The built-in commutative monoid that an operator is."""
     match e:
         case s.Section(_, op, None):
             return _OPERATOR_MONOIDS.get(op)
@@ -316,7 +317,7 @@ def _fold(name: str) -> Builtin:
     ) -> Typed:
         solver = w.solver
         plain = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
-        monoid = _named_monoid(plain[0]) if plain else None
+        monoid = named_monoid(plain[0]) if plain else None
         if name == "reduce" and len(e.args) == 2 and monoid in ("min", "max", "add", "mul"):
             short = {"add": "sum", "mul": "prod"}.get(monoid, monoid)
             return _REDUCERS[short](w, s.Call(e.span, plain[0], e.args[1:]), None, expected)

@@ -28,6 +28,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -213,7 +214,10 @@ class Solver:
             case Tuple(items):
                 return Tuple(tuple(self.zonk(x) for x in items))
             case Function(params, result):
-                return Function(tuple(self.zonk(p) for p in params), self.zonk(result))
+                own = tuple(self.zonk(p) for p in params)
+                return Function(own, self.zonk(result), t.effects)
+            case Reference(cell):
+                return Reference(self.zonk(cell))
             case Scalar() | TypeVar() | Text():
                 return t
 
@@ -278,6 +282,8 @@ class Solver:
             case Function(params, result):
                 for x in (*params, result):
                     yield from self.unknown_types(x)
+            case Reference(cell):
+                yield from self.unknown_types(cell)
             case Scalar() | Index() | Text():
                 pass
 
@@ -379,6 +385,8 @@ class Solver:
                 for x, y in zip(ps, qs, strict=True):
                     self.unify(x, y, because)
                 self.unify(r, q, because)
+            case Reference(x), Reference(y):
+                self.unify(x, y, because)
             case _:
                 raise Mismatch(a, b, self.reasons(a, b))
 
@@ -415,6 +423,8 @@ class Solver:
                 return any(self._occurs(v, x) for x in items)
             case Function(params, result):
                 return self._occurs(v, result) or any(self._occurs(v, p) for p in params)
+            case Reference(cell):
+                return self._occurs(v, cell)
             case Scalar() | Index() | Text():
                 return False
 

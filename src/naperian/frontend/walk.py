@@ -105,12 +105,18 @@ class Walk:
     inferred: list[core.Wanted] = field(default_factory=list)  # what the body needs besides
     associated: list[Var] = field(default_factory=list)  # variables for associated types
     demands: list[Demand] = field(default_factory=list)  # interfaces asked for and not yet settled
+    uses: dict[Var, set[str]] = field(default_factory=dict)  # what is done with references
+    effects: set[str] = field(default_factory=set)  # those that no handler here has
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)
 
     def block(self, b: s.Block, expected: Type | None = None) -> Typed:
         return self.block_with(self, b, expected)
+
+    def use_reference(self, var: Var, effect: str) -> None:
+        """A reference is used: for `State` (read or assigned) or `Accum` (added to)."""
+        self.uses.setdefault(var, set()).add(effect)
 
     @property
     def float(self) -> Type:

@@ -85,7 +85,7 @@ class _Scope:
                 if order is Order.PARALLEL and self.nested:
                     raise Broken(f"a parallel loop over {var} inside another")
                 for r in reductions:
-                    if r.monoid not in MONOIDS or r.monoid.startswith("arg"):
+                    if r.monoid not in MONOIDS or r.monoid.startswith("arg") or r.monoid == "last":
                         raise Broken(f"{r.monoid} is not a reduction of loops")
                     if r.var in self.buffers:
                         self.accumulated(r, s)
@@ -114,7 +114,7 @@ class _Scope:
             case Store(buffer, at, value):
                 self.expect(value, self.place(buffer, at, written=True))
             case Update(buffer, at, monoid, value):
-                if monoid not in MONOIDS or monoid.startswith("arg"):
+                if monoid not in MONOIDS or monoid.startswith("arg") or monoid == "last":
                     raise Broken(f"{monoid} cannot update {buffer}")
                 self.expect(value, self.place(buffer, at, written=True))
             case Allocate(buffer, fill):

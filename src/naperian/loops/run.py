@@ -37,7 +37,7 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.names import Lit, Var
-from naperian.prims import PRIMITIVES, convert, scalar
+from naperian.prims import PRIMITIVES, combine, convert, scalar
 from naperian.sizes import Size, evaluate
 
 
@@ -117,7 +117,7 @@ class _Machine:
                 self.store(buffer, at, self.expr(value))
             case Update(buffer, at, monoid, value):
                 old = self.load(buffer, at)
-                self.store(buffer, at, PRIMITIVES[monoid].meaning(old, self.expr(value)))
+                self.store(buffer, at, combine(monoid, old, self.expr(value)))
             case Allocate(buffer, fill):
                 self.allocate(buffer, fill)
             case Fail(condition, code, values):

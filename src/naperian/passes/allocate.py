@@ -71,9 +71,9 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             case Loop(order=Order.SERIAL):
                 inner = _hoisted(s.body)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
-                free = [x for x in up if x.fill is None]
+                free = [x for x in up if x.fill is None and x not in out]  # a cut loop has two parts
                 out += free
-                out.append(replace(s, body=tuple(x for x in inner if x not in free)))
+                out.append(replace(s, body=tuple(x for x in inner if x not in out)))
             case _:
                 out.append(rebuild(s, _hoisted))
     return tuple(out)

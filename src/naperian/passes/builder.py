@@ -199,7 +199,7 @@ class Builder:
                 loops = needs.union(*(self.closures[i] for e in entries for i in e.over))
         for i in loops:
             extent = self.indices[i].extent
-            if extent is None or self.indices[i].condition is not None or not _plain(extent):
+            if extent is None or self.indices[i].condition is not None or not plain(extent):
                 return False
         return all(self.safe_operand(o, guards) for o in args)
 
@@ -223,7 +223,7 @@ class Builder:
                     return True
                 return all(g in guards for g in rewrite_guards(self.guards[var], names, None))
             case Number(value):
-                return _plain(value)
+                return plain(value)
             case _:
                 return True
 
@@ -244,14 +244,14 @@ class Builder:
         return dtype_of(o, self.dtypes)
 
 
-def _plain(s: Size) -> bool:
+def plain(s: Size) -> bool:
     """Whether an index expression can be evaluated anywhere: no reads, no division by a size."""
     if next(atoms_of(s), None) is not None:
         return False
     for a in s.atoms():
         match a:
             case Quotient(above, below) | Remainder(above, below):
-                if below.constant is None or not _plain(above):
+                if below.constant is None or not plain(above):
                     return False
             case _:
                 pass

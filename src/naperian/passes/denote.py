@@ -6,6 +6,7 @@
               | Items(set, meaning, …)               a table of given items
               | Fun(params, body, env)               a function and the variables it closes over
               | Chosen(condition, meaning, meaning)  functions chosen by a condition
+              | Place(expr, type)                    a reference to scalars, or tables of them
 
 Everything here is *trivial*: evaluating it twice costs no more than reading. The expression of a
 `Leaf` is a variable, a constant, a number, a read of a table, or a part of a tuple; all work has
@@ -88,7 +89,15 @@ class Chosen:
     otherwise: Meaning
 
 
-Meaning: TypeAlias = "Leaf | Parts | View | Items | Fun | Chosen"
+@node
+class Place:
+    """`type` is that of what it holds."""
+
+    expr: Expr
+    type: Type
+
+
+Meaning: TypeAlias = "Leaf | Parts | View | Items | Fun | Chosen | Place"
 Entry: TypeAlias = "Meaning | Set | Type"
 
 
@@ -97,13 +106,15 @@ Entry: TypeAlias = "Meaning | Set | Type"
 
 @node
 class Bound:
-    """`var = value`. `work` tells computing from naming; `fails` that it may stop the run."""
+    """`var = value`. `work` tells computing from naming; `fails` that it may stop the run;
+    `cells` are those made outside that it reads or changes."""
 
     var: Var
     value: Expr
     type: Type
     work: bool = True
     fails: bool = False
+    cells: frozenset[Var] = frozenset()
 
 
 @node
@@ -128,6 +139,12 @@ class Scope:
     @property
     def fails(self) -> bool:
         return any(isinstance(s, Guard) or s.fails for s in self.statements)
+
+    @property
+    def cells(self) -> frozenset[Var]:
+        """The handlers' cells that its statements read or change."""
+        found = (s.cells for s in self.statements if isinstance(s, Bound))
+        return frozenset().union(*found)
 
 
 def block(statements: list[Bound | Guard], value: Expr) -> Expr:
@@ -272,8 +289,8 @@ def type_of(m: Meaning) -> Type:
             return Table(s, type_of(cell))
         case Items(s, items):
             return Table(s, type_of(items[0]))
-        case Fun() | Chosen():
-            raise Broken("a function is used as data")
+        case Fun() | Chosen() | Place():
+            raise Broken("a function or reference is used as data")
 
 
 def has_function(m: Meaning) -> bool:
@@ -284,7 +301,7 @@ def has_function(m: Meaning) -> bool:
             return any(has_function(x) for x in items)
         case View(_, _, _, cell):
             return has_function(cell)
-        case Fun() | Chosen():
+        case Fun() | Chosen() | Place():
             return True
 
 

@@ -17,15 +17,20 @@ from naperian.broken import Broken
 from naperian.core.instances import resolve
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
+    Add,
+    Assign,
     At,
     Call,
     Carried,
+    Cell,
     Check,
     Checked,
     Const,
     ConstOf,
     Expr,
     For,
+    Get,
+    Handle,
     If,
     Lambda,
     Let,
@@ -57,10 +62,13 @@ from naperian.passes.denote import (
     Leaf,
     Meaning,
     Parts,
+    Place,
     View,
     data,
+    like,
     number,
     size_of,
+    type_of,
 )
 from naperian.passes.fold import constant, fold
 from naperian.passes.tables import (
@@ -81,6 +89,7 @@ from naperian.prims import PRIMITIVES
 from naperian.sizes import Atom, Size, size, substitute
 from naperian.types import (
     INT,
+    UNIT,
     BoolSet,
     EnumSet,
     Fin,
@@ -110,6 +119,7 @@ class Evaluate:
         self.module = module
         self.w = Work()
         self.constants: dict[str, Meaning] = {}
+        self.operators: dict[Var, Meaning] = {}  # of cells whose `+=` is the user's
 
     # ------------------------------------------------------------ sizes, sets and types
 
@@ -246,6 +256,18 @@ class Evaluate:
                 return self.scan(e, env, name)
             case Checked():
                 return self.checked(e, env, name)
+            case Handle():
+                return self.handle(e, env, name)
+            case Get(reference):
+                return self.get(self.expr(reference, env), name)
+            case Assign(reference, value):
+                given = self.expr(value, env)
+                self.put(Assign, self.expr(reference, env), given)
+                return Parts(())
+            case Add(reference, value):
+                given = self.expr(value, env)
+                self.add(self.expr(reference, env), given, name)
+                return Parts(())
             case Let() | Check():
                 return self.expr(e, env, name)
 
@@ -343,6 +365,88 @@ class Evaluate:
         assert k is not None
         return element_at(self.w, s, k)
 
+    # ------------------------------------------------------------ effects
+
+    def handle(self, e: Handle, env: Env, name: str) -> Meaning:
+        """A cell for every leaf."""
+        r = self.resolve(env)
+        types = [r.type(c.type) for c in e.cells]
+        cells: list[Cell] = []
+        for c, t in zip(e.cells, types, strict=True):
+            start = data(conformed(self.expr(c.start, env), t))
+            operator = None if c.operator is None else self.expr(c.operator, env)
+            vars = [Var(c.var.name) for _ in start]
+            for var, leaf, m in zip(vars, leaves(t), start, strict=True):
+                if operator is not None:
+                    self.operators[var] = operator
+                state = c.state or operator is not None
+                cells.append(Cell(var, leaf, quote(self.w, m), c.monoid, None, state))
+            places: list[Meaning] = [
+                Place(Ref(v), x) for v, x in zip(vars, leaves(t), strict=True)
+            ]
+            env.own[c.var] = shaped(t, places)
+        with self.w.inside() as scope:
+            value = self.expr(e.body, env)
+        parts = data(value)
+        inner = tuple(type_of(x) for x in parts)
+        body = closed(self.w, scope, parts)
+        own = frozenset(c.var for c in cells)
+        whole = Tuple((
+            inner[0] if len(inner) == 1 else Tuple(inner), *(c.type for c in cells)
+        ))  # fmt: skip
+        made = Handle(tuple(cells), body, e.origin)
+        result, *contents = self.bound(made, whole, name, scope.fails, scope.cells - own)
+        out = [like(value, data(result))]
+        for t in types:
+            mine = contents[: len(leaves(t))]
+            contents = contents[len(mine) :]
+            out.append(shaped(t, mine))
+        return Parts(tuple(out))
+
+    def bound(
+        self, value: Expr, t: Tuple, name: str, fails: bool, cells: frozenset[Var]
+    ) -> tuple[Meaning, ...]:
+        """The components of a tuple that is computed here."""
+        made = self.w.bind(value, t, name, fails, cells)
+        assert isinstance(made, Parts)
+        return made.items
+
+    def get(self, reference: Meaning, name: str) -> Meaning:
+        match reference:
+            case Parts(items):
+                return Parts(tuple(self.get(x, name) for x in items))
+            case Place(e, t):
+                return self.w.bind(Get(e), t, name, False, frozenset((_cell(e),)))
+            case _:
+                raise Broken("something is read that is no reference")
+
+    def put(self, how: type[Assign] | type[Add], reference: Meaning, new: Meaning) -> None:
+        """An effect on every leaf of a reference."""
+        places = data(reference)
+        values = data(new)
+        for place, value in zip(places, values, strict=True):
+            if not isinstance(place, Place):
+                raise Broken("something is changed that is no reference")
+            e = how(place.expr, quote(self.w, value))
+            self.w.bind(e, UNIT, "done", False, frozenset((_cell(place.expr),)))
+
+    def add(self, reference: Meaning, new: Meaning, name: str) -> None:
+        """`r += e`; with an operator of the user's, `r := op(r, e)` for every element."""
+        first = next(iter(data(reference)), None)
+        operator = self.operators.get(_cell(first.expr)) if isinstance(first, Place) else None
+        if operator is None:
+            self.put(Add, reference, new)
+        elif isinstance(first, Place) and isinstance(first.type, Table):
+            s = first.type.set
+
+            def element_of(i: Meaning) -> Meaning:
+                self.add(at(self.w, reference, i, s), at(self.w, new, i, s), name)
+                return Parts(())
+
+            tabulate(self.w, s, element_of, "i", name)
+        else:
+            self.put(Assign, reference, self.call(operator, [self.get(reference, name), new], name))
+
     # ------------------------------------------------------------ loops
 
     def reduce(self, e: Reduce, env: Env, name: str) -> Meaning:
@@ -362,7 +466,8 @@ class Evaluate:
             value = self.leaf(e.value, env)
         body = closed(self.w, scope, [value])
         made = Reduce(e.monoid, var, s, init, body, Scalar(dtype), e.origin)
-        return self.w.bind(made, element(s) if best else Scalar(dtype), name, scope.fails)
+        t = element(s) if best else Scalar(dtype)
+        return self.w.bind(made, t, name, scope.fails, scope.cells)
 
     def unrolls(self, e: Reduce, n: int, env: Env) -> bool:
         """Whether the reduction reads a literal table at its own index, and is small."""
@@ -389,13 +494,13 @@ class Evaluate:
         types = [r.type(c.type) for c in e.carried]
         carried = self.carry(e.carried, types, env)
         time = None if e.time is None else Var(e.time.name)
-        condition, fails = None, False
+        condition, fails, cells = None, False, frozenset[Var]()
         if e.condition is not None:
             with self.w.inside() as scope:
                 self.tick(e.time, time, s, env)
                 holds = self.leaf(e.condition, env)
             condition = closed(self.w, scope, [holds])
-            fails = scope.fails
+            fails, cells = scope.fails, scope.cells
         with self.w.inside() as scope:
             self.tick(e.time, time, s, env)
             value = self.expr(e.body, env)
@@ -404,7 +509,7 @@ class Evaluate:
         made = Loop(carried, time, s, condition, body, e.origin)
         parts = leaves(t)
         flat = parts[0] if len(parts) == 1 else Tuple(parts)
-        last = self.w.bind(made, flat, name, fails or scope.fails)
+        last = self.w.bind(made, flat, name, fails or scope.fails, cells | scope.cells)
         return shaped(t, data(last))
 
     def scan(self, e: Scan, env: Env, name: str) -> Meaning:
@@ -421,8 +526,8 @@ class Evaluate:
         made = Scan(carried, time, s, body, e.exclusive, e.origin)
         parts = leaves(t)
         if len(parts) == 1:
-            return self.w.bind(made, Table(s, parts[0]), name, scope.fails)
-        rounds = self.w.bind(made, Table(s, Tuple(parts)), name, scope.fails)
+            return self.w.bind(made, Table(s, parts[0]), name, scope.fails, scope.cells)
+        rounds = self.w.bind(made, Table(s, Tuple(parts)), name, scope.fails, scope.cells)
 
         def held(index: Meaning) -> Meaning:
             row = At(index_expr(rounds), index_expr(index), s)
@@ -450,6 +555,14 @@ class Evaluate:
     def tick(self, old: Var | None, new: Var | None, s: Set | None, env: Env) -> None:
         if old is not None and new is not None and s is not None:
             env.own[old] = self.w.opened(new, s)
+
+
+def _cell(reference: Expr) -> Var:
+    """The cell a reference is, or is an element of."""
+    while isinstance(reference, At):
+        reference = reference.table
+    assert isinstance(reference, Ref)
+    return reference.var
 
 
 def _is_literal(entry: Entry, depth: int) -> bool:

@@ -12,12 +12,10 @@ guards on the bindings of both sides and a `select`; a loop becomes delays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from naperian import prims, types
 from naperian.ainf.syntax import (
-    Delay,
     Failure,
     Index,
     Op,
@@ -28,14 +26,14 @@ from naperian.ainf.syntax import (
     Result,
     Trips,
 )
-from naperian.ainf.walk import free, number
+from naperian.ainf.walk import number
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.passes.builder import Guards
+from naperian.passes.cells import Cells, Held, dtype_of, free_guards
 from naperian.passes.narrow import narrow, without_unused_indices
-from naperian.passes.place import Place
 from naperian.passes.values import (
     Items,
     Listed,
@@ -61,12 +59,14 @@ def flatten(definition: core.Definition) -> Program:
     return _Flatten(definition).program()
 
 
-class _Flatten(Place):
+class _Flatten(Cells):
     def __init__(self, definition: core.Definition) -> None:
         facts = tuple(f for f, _ in definition.facts)
         sizes = definition.sets + definition.sizes
         super().__init__(definition.name, definition.origin, sizes, facts)
         self.definition = definition
+        self.cells = {}
+        self.spare = set()
         # the shapes of parameters may mention scalar parameters: reads of those
         for p in definition.params:
             if not isinstance(p.type, types.Table):
@@ -96,7 +96,7 @@ class _Flatten(Place):
         if isinstance(cell, types.Index):
             s = self.set(cell.set)
             bound = s.high if isinstance(s, Range) else extents(s)[0]
-        return Param(p.var, _dtype(cell), shape, bound)
+        return Param(p.var, dtype_of(cell), shape, bound)
 
     def open_param(self, p: core.Param) -> Value:
         sets, cell = types.axes(p.type)
@@ -169,13 +169,23 @@ class _Flatten(Place):
                 return self.loop(e)
             case core.Scan():
                 return self.scan(e)
+            case core.Handle():
+                return self.handle(e)
+            case core.Get():
+                return self.get(e)
+            case core.Assign():
+                self.assign(e)
+                return Items(())
+            case core.Add():
+                self.add(e)
+                return Items(())
             case core.Checked(value, s, origin):
                 return self.checked(self.scalar(value), self.set(s), origin)
             case _:
                 raise Broken(f"{type(e).__name__} is left after normalisation")
 
     def primitive(self, name: str, args: tuple[Operand, ...], type_: Type, origin: Span) -> Operand:
-        dtype = _dtype(type_)
+        dtype = dtype_of(type_)
         if name not in ("cast", "bitcast"):
             dtype = prims.PRIMITIVES[name].result(dtype)
         return self.op(name, args, dtype, origin)
@@ -183,13 +193,36 @@ class _Flatten(Place):
     # tables
 
     def table(self, var: Var, s: Set, body: core.Expr) -> Value:
+        changed, in_order = self.effects(body)
+        if in_order:
+            return self.table_in_order(var, s, body, changed)
         indices = self.indices(s, var.name)
         self.env[var] = element(s, tuple(size(i) for i in indices))
         outer = self.scope
         self.scope = outer + indices
         cell = self.expr(body)
         self.scope = outer
+        if cell == Items(()):
+            self.spare.update(indices)
         return row(s, indices, cell)
+
+    def table_in_order(self, var: Var, s: Set, body: core.Expr, changed: list[Held]) -> Value:
+        """A table whose cells depend on what those before them did: a loop carries that."""
+        total = self.count(s)
+        time = self.b.index(total, var.name)
+        cells = self.carry(changed, time, total, False)
+        self.env[var] = element(s, digits(extents(s), size(time)))
+        outer = self.scope
+        self.scope = (*outer, time)
+        cell = self.tabulated(self.expr(body))
+        self.settle(cells, time, total)
+        self.scope = outer
+        indices = self.indices(s, var.name)
+        at = ordinal(extents(s), tuple(size(i) for i in indices))
+        return row(s, indices, substitute(cell, {time: at}))
+
+    def components_of(self, s: Set, index: core.Expr) -> tuple[Size, ...]:
+        return components(s, self.expr(index))
 
     def read(self, table: Value, at: tuple[Size, ...]) -> Value:
         """The element of a table at the components of an index."""
@@ -265,11 +298,15 @@ class _Flatten(Place):
         outer = self.guards
         where = outer + tuple(self.guard(condition, True))
         elsewhere = outer + tuple(self.guard(condition, False))
+        old = self.before()
         self.guards = where
         yes = self.expr(then)
+        one = self.other_side(old)
         self.guards = elsewhere
         no = self.expr(otherwise)
+        two = self.before()
         self.guards = outer
+        self.merge(condition, old, one, two, where, elsewhere)
         return self.select(condition, yes, no, where, elsewhere)
 
     def select(
@@ -297,6 +334,10 @@ class _Flatten(Place):
     # reductions and loops
 
     def reduce(self, e: core.Reduce) -> Value:
+        if self.effects(e.value)[1]:  # first the values, in order
+            rows, i = Var("rows"), Var(e.var.name)
+            self.env[rows] = self.expr(core.For(e.var, e.set, e.value))
+            e = replace(e, var=i, value=core.At(core.Ref(rows), core.Ref(i), e.set))
         s = self.set(e.set)
         best = e.monoid in ("argmin", "argmax")
         shape = extents(s)
@@ -312,18 +353,14 @@ class _Flatten(Place):
         self.scope = outer + over
         value = self.scalar(e.value)
         self.scope = outer
-        dtype = DType.I64 if best else _dtype(e.type)
+        dtype = DType.I64 if best else dtype_of(e.type)
         made = self.b.reduce(e.monoid, init, ((over, value, ()),), dtype, self.guards, e.origin)
         return element(s, digits(shape, atom(made))) if best else made
 
     def loop(self, e: core.Loop) -> Value:
         total = None if e.set is None else self.count(self.set(e.set))
         values, time = self.rounds(e, total, e.condition)
-        if e.condition is None and total is not None:
-            last = total
-        else:
-            inside = self.b.order(self.b.closures[time] - {time})
-            last = atom(Trips(time, tuple((i, size(i)) for i in inside)))
+        last = self.last(time, total, e.condition)
         values = [substitute(v, {time: last}) for v in values]
         return values[0] if len(values) == 1 else Items(tuple(values))
 
@@ -339,30 +376,18 @@ class _Flatten(Place):
     def rounds(
         self, e: core.Loop | core.Scan, total: Size | None, condition: core.Expr | None
     ) -> tuple[list[Value], Var]:
-        """The delays of a loop: the carried values as they are at its time index, and that."""
+        """The delays of a loop: the carried values as they are at its time index, and that. Cells
+        of handlers that the loop changes are carried, too."""
         starts = [self.tabulated(self.expr(c.start)) for c in e.carried]
         name = e.time.name if e.time is not None else "t"
-        around = self.b.order(self.b.closed((*self.scope, *_free_guards(self.guards))))
+        around = self.b.closed((*self.scope, *free_guards(self.guards)))
         time = self.b.index(total, name, around if condition is not None else ())
-        values = []
-        slots: list[int] = []
-        for c in e.carried:
-            value = self.carried(c.type, c.var.name, around, (), time)
-            for axes, leaf in leaves(value):
-                assert isinstance(leaf, Read)
-                last = self.b.index(None if total is None else total + 1, name)
-                context = self.b.order(self.b.closed((*around, *axes)))
-                slots.append(len(self.b.bindings))
-                self.b.add(
-                    Delay(time, last, Lit(0, DType.I64), Lit(0, DType.I64)),
-                    (*context, last),
-                    self.guards,
-                    self.b.dtypes[leaf.var],
-                    e.origin,
-                    leaf.var,
-                )
-            self.env[c.var] = value
-            values.append(value)
+        changed, _ = self.effects(e.body, condition)
+        cells = self.carry(changed, time, total, condition is not None)
+        made = [
+            self.delays(c.type, c.var.name, time, total, self.guards, e.origin) for c in e.carried
+        ]
+        self.env.update((c.var, v) for c, (v, _) in zip(e.carried, made, strict=True))
         if e.time is not None and e.set is not None:
             s = self.set(e.set)
             self.env[e.time] = element(s, digits(extents(s), size(time)))
@@ -372,61 +397,16 @@ class _Flatten(Place):
             again = self.scalar(condition)
             self.b.indices[time] = Index(total, again, name)
         body = self.tabulated(self.expr(e.body))
+        self.settle(cells, time, self.last(time, total, condition))
         self.scope = outer
-        nexts = [body] if len(values) == 1 else body.items if isinstance(body, Items) else ()
-        places = iter(slots)
-        for value, start, following in zip(values, starts, nexts, strict=True):
-            firsts, afters = self.along(value, start), self.along(value, following)
-            for first, after in zip(firsts, afters, strict=True):
-                k = next(places)
-                old = self.b.bindings[k]
-                assert isinstance(old.prim, Delay)
-                self.b.bindings[k] = replace(old, prim=replace(old.prim, init=first, next=after))
-        return values, time
+        nexts = [body] if len(made) == 1 else body.items if isinstance(body, Items) else ()
+        for (value, slots), start, following in zip(made, starts, nexts, strict=True):
+            self.close(value, slots, start, following)
+        return [v for v, _ in made], time
 
-    def carried(
-        self, t: Type, name: str, around: tuple[Var, ...], axes: tuple[Var, ...], time: Var
-    ) -> Value:
-        """What a carried variable is at the time index: reads of delays, one for each leaf."""
-        match t:
-            case types.Tuple(items):
-                parts = tuple(self.carried(x, name, around, axes, time) for x in items)
-                return Items(parts)
-            case types.Table(s, cell):
-                inner = self.set(s)
-                indices = self.indices(inner, "i")
-                value = self.carried(cell, name, around, axes + indices, time)
-                return row(inner, indices, value)
-            case _:
-                var = Var(name)
-                self.b.dtypes[var] = _dtype(t)
-                context = self.b.order(self.b.closed((*around, *axes)))
-                return Read(var, tuple(size(i) for i in (*context, time)))
-
-    def along(self, like: Value, value: Value) -> Iterator[Operand]:
-        """The scalars of `value` at the indices of the leaves of `like`, in the same order."""
-        match like:
-            case Items(items):
-                for k, x in enumerate(items):
-                    if not isinstance(value, Items):
-                        raise Broken("a loop changes the type of what it carries")
-                    yield from self.along(x, value.items[k])
-            case Row(_, indices, cell):
-                yield from self.along(cell, self.read(value, tuple(size(i) for i in indices)))
-            case _:
-                yield self.operand(value)
-
-
-def _dtype(t: Type) -> DType:
-    match t:
-        case types.Scalar(dtype):
-            return dtype
-        case types.Index():
-            return DType.I64
-        case _:
-            raise Broken(f"{types.show_type(t)} is no scalar type")
-
-
-def _free_guards(guards: Guards) -> Iterator[Var]:
-    for g in guards:
-        yield from free(g.operand)
+    def last(self, time: Var, total: Size | None, condition: core.Expr | None) -> Size:
+        """The time after the last round."""
+        if condition is None and total is not None:
+            return total
+        inside = self.b.order(self.b.closures[time] - {time})
+        return atom(Trips(time, tuple((i, size(i)) for i in inside)))

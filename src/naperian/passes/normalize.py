@@ -66,7 +66,7 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
         result=t,
         facts=tuple((r.size(n), text) for n, text in d.facts),
         implicit=_sizes(d, at, d.implicit),
-        body=tidy(body, t, w.failing),
+        body=tidy(body, t, w.staying),
         doc=d.doc,
         constant=d.constant,
         origin=d.origin,

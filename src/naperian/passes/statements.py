@@ -169,9 +169,15 @@ class Statements:
                 raise Broken(f"{t.var}: an array of first best places")
             where = dict(zip(cell.context, t.at, strict=True))
             at = self.v.place(t, memory, where)
-            out.put(loops.Update(memory.buffer, at, t.name, value), guards)
+            if t.name == "last":
+                out.put(loops.Store(memory.buffer, at, value), guards)
+            else:
+                out.put(loops.Update(memory.buffer, at, t.name, value), guards)
             return
         v = self.v.cells[cell]
+        if t.name == "last":
+            out.put(loops.Assign(v, value), guards)
+            return
         if cell.best is not None:
             self.best(t, value, v, self.v.bests[cell], cell.best, guards, out)
             return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from naperian.broken import Broken
-from naperian.core.syntax import At, Const, Expr, For, If, Literal, Number, Op, Pack, Ref
+from naperian.core.syntax import At, Const, Expr, For, If, Literal, Number, Op, Pack, Part, Ref
 from naperian.core.walk import everything, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.leaves import leaves, rebuild
@@ -26,6 +26,7 @@ from naperian.passes.denote import (
     Leaf,
     Meaning,
     Parts,
+    Place,
     Scope,
     View,
     block,
@@ -50,6 +51,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -82,8 +84,8 @@ def quote(w: Work, m: Meaning) -> Expr:
             return For(new, s, block(scope.statements, cell))
         case Items():
             return stored(w, m).expr
-        case Fun() | Chosen():
-            raise Broken("a function is used as data")
+        case Fun() | Chosen() | Place():
+            raise Broken("a function or reference is used as data")
 
 
 def closed(w: Work, scope: Scope, parts: list[Meaning]) -> Expr:
@@ -137,7 +139,7 @@ def anything(t: Type) -> Expr:
             return Pack(tuple(anything(x) for x in items))
         case Table(s, cell):
             return For(Var("i"), s, anything(cell))
-        case TypeVar() | Function() | Text():
+        case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"no value of {t!r}")
 
 
@@ -162,7 +164,9 @@ def at(w: Work, m: Meaning, index: Meaning, s: Set) -> Meaning:
             return w.moved(cell, moves)
         case Items(own, items):
             return _pick(w, m, index, own)
-        case Fun():
+        case Place(e, Table(_, cell)):
+            return Place(At(e, _plain(index_expr(index)), s), cell)
+        case Fun() | Place():
             raise Broken("a function is indexed")
 
 
@@ -211,10 +215,32 @@ def tabulate(
     with w.inside() as scope:
         i, index = w.index(s, var)
         cell = cell_at(index)
+    if scope.cells:
+        return _in_order(w, s, i, scope, cell, name)
     if not scope.works or isinstance(cell, Parts) or has_function(cell):
         return distributed(View(s, i, tuple(_fission(w, scope, i, s)), cell))
     body = closed(w, scope, [cell])
     return w.bind(For(i, s, body), Table(s, type_of(cell)), name, scope.fails)
+
+
+def _in_order(w: Work, s: Set, i: Var, scope: Scope, cell: Meaning, name: str) -> Meaning:
+    """A table whose cells have effects: one loop, whatever its cells are. One of tuples is read by
+    components."""
+    if has_function(cell):
+        raise Broken("a table of functions with effects")
+    parts = data(cell)
+    types = tuple(type_of(x) for x in parts)
+    made = For(i, s, closed(w, scope, parts))
+    if len(parts) == 1:
+        rows = w.bind(made, Table(s, types[0]), name, scope.fails, scope.cells)
+        return like(cell, [rows])
+    rows = w.bind(made, Table(s, Tuple(types)), name, scope.fails, scope.cells)
+
+    def held(index: Meaning) -> Meaning:
+        row = At(index_expr(rows), index_expr(index), s)
+        return like(cell, [Leaf(Part(row, k), t) for k, t in enumerate(types)])
+
+    return tabulate(w, s, held, "i", name)
 
 
 def _fission(w: Work, scope: Scope, i: Var, s: Set) -> list[Bound]:
@@ -270,8 +296,8 @@ def _mentioned(m: Meaning) -> Iterator[Var]:
             for b in names:
                 yield from _variables(b.value)
             yield from _mentioned(cell)
-        case Fun() | Chosen():
-            raise Broken("a function is used as data")
+        case Fun() | Chosen() | Place():
+            raise Broken("a function or reference is used as data")
 
 
 def distributed(m: View) -> Meaning:
@@ -332,7 +358,8 @@ def choose(
         ours, theirs = data(conformed(a, t)), data(conformed(b, t))
         a = whole
     differ = [k for k, (x, y) in enumerate(zip(ours, theirs, strict=True)) if not _same(x, y)]
-    if not differ and not yes.fails and not no.fails:
+    cells = yes.cells | no.cells
+    if not differ and not yes.fails and not no.fails and not cells:
         return a
     types = [type_of(ours[k]) for k in differ]
     value = If(
@@ -341,7 +368,7 @@ def choose(
         closed(w, no, [theirs[k] for k in differ]),
     )
     t = types[0] if len(types) == 1 else Tuple(tuple(types))
-    made = data(w.bind(value, t, name, yes.fails or no.fails))
+    made = data(w.bind(value, t, name, yes.fails or no.fails, cells))
     for k, m in zip(differ, made, strict=True):
         ours[k] = m
     return like(a, ours)
@@ -359,9 +386,9 @@ def _hoist(w: Work, scope: Scope, condition: Expr, holds: bool) -> None:
 
     for st in scope.statements:
         match st:
-            case Bound(var, value, t, _, fails):
+            case Bound(var, value, t, _, fails, cells):
                 value = only(value, anything(t))
-                w.scope.statements.append(Bound(var, value, t, True, fails))
+                w.scope.statements.append(Bound(var, value, t, True, fails, cells))
             case Guard(test, message, origin):
                 holds_here = w.bind(only(test, TRUE), BOOL, "holds")
                 w.guard(index_expr(holds_here), message, origin)

@@ -2,9 +2,9 @@
 
     let i0 = part(v, 0) in let t = mul(x[i0], 2.0) in add(t, 1.0)   →   add(mul(x[v.0], 2.0), 1.0)
 
-A statement that may stop the run stays where it is. Work is never moved into a loop, a table not
-to where it is indexed, and a variable that a size mentions keeps its name. Afterwards every
-variable is bound in one place only.
+A statement that may stop the run or has an effect stays where it is. Work is never moved into a
+loop, a table not to where it is indexed, and a variable that a size mentions keeps its name.
+Afterwards every variable is bound in one place only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from dataclasses import dataclass, replace
 from naperian.broken import Broken
 from naperian.core.resolve import Resolve, resize
 from naperian.core.syntax import (
+    Add,
+    Assign,
     At,
     Call,
     Carried,
+    Cell,
     Check,
     Checked,
     Const,
     ConstOf,
     Expr,
     For,
+    Get,
+    Handle,
     If,
     Lambda,
     Let,
@@ -46,10 +51,10 @@ from naperian.sizes import Atom, Size, substitute
 from naperian.types import Type
 
 
-def tidy(body: Expr, result: Type, failing: set[Var]) -> Expr:
-    """The body of a normalised definition. `failing` are the variables whose values may stop the
-    run."""
-    census = _Census(failing)
+def tidy(body: Expr, result: Type, staying: set[Var]) -> Expr:
+    """The body of a normalised definition. `staying` are the variables whose values may stop the
+    run or have an effect."""
+    census = _Census(staying)
     for v in of_type(result):
         census.use(v).in_size = True
     census.visit(body, 0)
@@ -70,8 +75,8 @@ class _Uses:
 class _Census:
     """Who is used how. Blocks are walked from their end, so that what only the dead use is dead."""
 
-    def __init__(self, failing: set[Var]) -> None:
-        self.failing = failing
+    def __init__(self, staying: set[Var]) -> None:
+        self.staying = staying
         self.uses: dict[Var, _Uses] = {}
 
     def use(self, v: Var) -> _Uses:
@@ -79,7 +84,7 @@ class _Census:
 
     def dead(self, v: Var) -> bool:
         u = self.uses.get(v)
-        return v not in self.failing and (u is None or not (u.count or u.in_size))
+        return v not in self.staying and (u is None or not (u.count or u.in_size))
 
     def visit(self, e: Expr, depth: int) -> None:
         statements: list[Let | Check] = []
@@ -163,7 +168,7 @@ class _Rebuild:
         if is_trivial(value):
             return True
         once = u.count == 1 and not u.deeper and not u.taken_apart
-        return once and v not in self.census.failing
+        return once and v not in self.census.staying
 
     def expr(self, e: Expr, names: Names) -> Expr:
         if not isinstance(e, Let | Check):
@@ -207,6 +212,14 @@ class _Rebuild:
         starts = [(r.type(c.type), self.expr(c.start, names)) for c in cs]
         return tuple(
             Carried(self.bind(c.var, names), t, start)
+            for c, (t, start) in zip(cs, starts, strict=True)
+        )
+
+    def cells(self, cs: tuple[Cell, ...], names: Names) -> tuple[Cell, ...]:
+        r = self.resolve(names)
+        starts = [(r.type(c.type), self.expr(c.start, names)) for c in cs]
+        return tuple(
+            replace(c, var=self.bind(c.var, names), type=t, start=start)
             for c, (t, start) in zip(cs, starts, strict=True)
         )
 
@@ -267,6 +280,14 @@ class _Rebuild:
                 return replace(e, carried=carried, time=time, set=s, body=self.expr(body, names))
             case Checked(value, s):
                 return replace(e, value=self.expr(value, names), set=self.resolve(names).set(s))
+            case Handle(cells, body):
+                return Handle(self.cells(cells, names), self.expr(body, names), e.origin)
+            case Get(reference):
+                return Get(self.expr(reference, names))
+            case Assign(reference, value):
+                return Assign(self.expr(reference, names), self.expr(value, names))
+            case Add(reference, value):
+                return Add(self.expr(reference, names), self.expr(value, names))
             case Let() | Check():
                 return self.expr(e, names)
             case ConstOf() | Lambda() | Call() | Use() | Method() | Recast():

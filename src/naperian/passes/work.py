@@ -20,6 +20,7 @@ from naperian.passes.denote import (
     Meaning,
     Moves,
     Parts,
+    Place,
     Scope,
     View,
     size_of,
@@ -34,6 +35,7 @@ from naperian.types import (
     Function,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -50,12 +52,13 @@ from naperian.types import (
 
 
 class Work:
-    """Statements go to `scope`. `failing` are the variables whose values may stop the run."""
+    """Statements go to `scope`. `staying` are the variables whose values may stop the run or have
+    an effect: they are computed where they are bound, needed or not."""
 
     def __init__(self) -> None:
         self.root = self.scope = Scope()
         self.places = Places()
-        self.failing: set[Var] = set()
+        self.staying: set[Var] = set()
 
     @contextmanager
     def inside(self, scope: Scope | None = None) -> Iterator[Scope]:
@@ -66,12 +69,15 @@ class Work:
         finally:
             self.scope = outer
 
-    def bind(self, value: Expr, t: Type, name: str, fails: bool = False) -> Meaning:
+    def bind(
+        self, value: Expr, t: Type, name: str, fails: bool = False,
+        cells: frozenset[Var] = frozenset(),
+    ) -> Meaning:
         """The value, computed here once."""
         var = Var(name)
-        self.scope.statements.append(Bound(var, value, t, True, fails))
-        if fails:
-            self.failing.add(var)
+        self.scope.statements.append(Bound(var, value, t, True, fails, cells))
+        if fails or cells:
+            self.staying.add(var)
         return unpacked(Ref(var), t)
 
     def guard(self, condition: Expr, message: str, origin: Span) -> None:
@@ -129,9 +135,11 @@ class Work:
 
     def move(self, entry: Entry, moves: Moves) -> Entry:
         match entry:
-            case Leaf() | Parts() | View() | Items() | Fun() | Chosen():
+            case Leaf() | Parts() | View() | Items() | Fun() | Chosen() | Place():
                 return self.moved(entry, moves)
-            case Scalar() | TypeVar() | Index() | Table() | Tuple() | Function() | Text():
+            case Scalar() | TypeVar() | Index() | Table() | Tuple() | Text():
+                return moves.type(entry)
+            case Function() | Reference():
                 return moves.type(entry)
             case _:
                 return moves.set(entry)
@@ -154,6 +162,8 @@ class Work:
                 return Items(moves.set(s), parts, self.scope)
             case Fun(params, body, env):
                 return Fun(params, body, Env({}, env, moves))
+            case Place(e, t):
+                return Place(moves.expr(e), moves.type(t))
             case Chosen(condition, a, b):
                 return Chosen(moves.expr(condition), self.moved(a, moves), self.moved(b, moves))
 

@@ -261,6 +261,10 @@ def _call(c: Cursor, function: s.Expr, start: int) -> s.Expr:
             c.pos += 1
             value = _value(c)
             args.append(s.Keyword(c.since(begin), name, value))
+        elif c.kind in SECTIONS and c.ahead(1) in (",", ")"):
+            c.pos += 1
+            span = c.since(begin)
+            args.append(s.Section(span, span.text, None))
         elif c.kind in ("*", "**"):
             raise Wrong(no_expression(c, c.kind))
         else:

@@ -1,0 +1,374 @@
+"""Effects: handlers, references, and what is done with them.
+
+    with accum() as h:                 a reference that is only added to
+        for i: h[xs[i]] += 1
+    with state(0) as s: …              one that is read by naming it, and assigned with `:=`
+
+A handler's value is the last contents (a tuple for several handlers), or `(value, contents)` when
+the body has a value other than (). What is done to references that are parameters is the row of a
+definition's type; it is inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from naperian.core import syntax as core
+from naperian.dtypes import DType
+from naperian.frontend import effect_errors, errors
+from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.indexing import index_of
+from naperian.frontend.reductions import named_monoid, unit_of
+from naperian.frontend.scope import Variable
+from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
+from naperian.frontend.typed import Build, Typed, Wrap
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.node import node
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import (
+    UNIT,
+    Function,
+    Reference,
+    Scalar,
+    Table,
+    Tuple,
+    Type,
+    table,
+)
+
+_DTYPES: dict[str, Dtypes] = {
+    "add": NUMBERS,
+    "mul": NUMBERS,
+    "min": INTERFACES["Ord"],
+    "max": INTERFACES["Ord"],
+    "and": frozenset({DType.BOOL}),
+    "or": frozenset({DType.BOOL}),
+}
+
+
+@node
+class Opened:
+    """A handler of a `with`: the cell to be, and where its name stands."""
+
+    var: Var
+    type: Type
+    start: Build
+    monoid: str
+    operator: Build | None
+    state: bool
+    span: Span
+
+
+# ---------------------------------------------------------------- handlers
+
+
+def with_block(w: Walk, st: s.With, expected: Type | None) -> Typed:
+    """`with accum() as r, state(x0) as s: …` as a value."""
+    with w.inside(w.scope.inner(block=True)):
+        hints = _hints(w, st, expected)
+        opened = [_open(w, h, t) for h, t in zip(st.handlers, hints, strict=True)]
+        for h, o in zip(st.handlers, opened, strict=True):
+            assert h.name is not None
+            what = "state" if o.state else "accum"
+            w.scope.names[h.name] = Variable(o.var, Reference(o.type), h.span, None, what)
+        body = w.block(st.body, None)
+    _no_escape(w, body)
+    contents = tuple(o.type for o in opened)
+    last = contents[0] if len(contents) == 1 else Tuple(contents)
+    bare = w.solver.head(body.type) == UNIT
+
+    def build() -> core.Expr:
+        whole = Var("done")
+        made = core.Handle(tuple(_cell(w, o) for o in opened), body.build(), st.span)
+        parts = [core.Part(core.Ref(whole), k + 1) for k in range(len(opened))]
+        value: core.Expr = parts[0] if len(parts) == 1 else core.Pack(tuple(parts))
+        if not bare:
+            value = core.Pack((core.Part(core.Ref(whole), 0), value))
+        return core.Let(whole, made, value)
+
+    return Typed(last if bare else Tuple((body.type, last)), build, st.span)
+
+
+def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:
+    """What the place says of the contents."""
+    n = len(st.handlers)
+    kind = w.solver.head(expected) if expected is not None else None
+    if not _only_effects(st.body) and kind is not None:
+        both = isinstance(kind, Tuple) and len(kind.items) == 2
+        kind = w.solver.head(kind.items[1]) if both and isinstance(kind, Tuple) else None
+    if n == 1:
+        return [kind]
+    if isinstance(kind, Tuple) and len(kind.items) == n:
+        return list(kind.items)
+    return [None] * n
+
+
+def _only_effects(b: s.Block) -> bool:
+    """Whether the last line is certainly an effect, of type ()."""
+    match b.statements[-1]:
+        case s.Set() | s.Add():
+            return True
+        case s.For(_, _, _, body):
+            return _only_effects(body)
+        case s.If(_, arms, otherwise):
+            return otherwise is None or all(_only_effects(x) for _, x in arms)
+        case _:
+            return False
+
+
+def _open(w: Walk, h: s.Handler, hint: Type | None) -> Opened:
+    match h.effect:
+        case s.Call(span, s.Name(_, ("accum" | "state") as how), args):
+            if h.name is None:
+                raise effect_errors.unnamed_handler(how, span)
+            given = [a for a in args if not isinstance(a, s.Keyword | s.Generator)]
+            if len(given) != len(args):
+                raise effect_errors.handler_arguments(how, span)
+            return _state(w, h, given, hint) if how == "state" else _accum(w, h, given, hint)
+        case None:
+            raise errors.not_yet("`with except`", h.span)
+        case effect:
+            raise effect_errors.unknown_handler(effect.span)
+
+
+def _state(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Opened:
+    if len(given) != 1:
+        raise effect_errors.handler_arguments("state", h.span)
+    start = w.infer(given[0], hint)
+    t = start.type
+    if hint is not None and w.solver.is_unknown(t) and isinstance(w.solver.head(hint), Scalar):
+        converts(w, "the state", hint, t, start, start.span)
+        t = hint
+    return Opened(
+        Var(h.name or ""), t, lambda: convert(w, start.build(), start.type, t), "add", None, True,
+        h.span,
+    )
+
+
+def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Opened:
+    solver = w.solver
+    if len(given) > 2:
+        raise effect_errors.handler_arguments("accum", h.span)
+    t: Type = solver.type("a")
+    if hint is not None:
+        solver.unify(t, hint)
+    monoid = named_monoid(given[0]) if given else "add"
+    unit: Typed | None = None
+    operator: Typed | None = None
+    if len(given) == 2:
+        unit = w.infer(given[1])
+    if monoid is None:
+        if _never_monoid(given[0]):
+            raise effect_errors.no_monoid(given[0].span.text, given[0].span)
+        if unit is None:
+            raise effect_errors.no_unit(given[0].span.text, given[0].span)
+        cell = unit.type
+        wanted = Function((cell, cell), cell)
+        operator = w.infer(given[0], wanted)
+        try:
+            solver.unify(operator.type, wanted)
+        except Mismatch:
+            raise errors.wrong_type(
+                "the operator", show(w, wanted), show(w, operator.type), given[0].span, ()
+            ) from None
+    if unit is not None:
+        _cell_is(w, t, unit, given[1].span)
+    name = monoid or "add"
+    if operator is None:
+        _scalars(w, t, name, h)
+    start = unit
+
+    def first() -> core.Expr:
+        return _everywhere(w, t, name, start)
+
+    def determined() -> None:
+        if not solver.determined(t):
+            raise effect_errors.undetermined_accum(h.name or "", h.span)
+
+    solver.goals.append(determined)
+    return Opened(
+        Var(h.name or ""), t, first, name, operator.build if operator is not None else None,
+        False, h.span,
+    )
+
+
+def _never_monoid(e: s.Expr) -> bool:
+    return isinstance(e, s.Section) and e.right is None
+
+
+def _cell_is(w: Walk, t: Type, unit: Typed, span: Span) -> None:
+    """Under its axes, the accumulator holds what the unit is."""
+
+    def attempt(force: bool) -> bool:
+        axes, cell = w.solver.axes(t)
+        if w.solver.is_open(cell) and not force:
+            return False
+        converts(w, "the unit", table(axes, cell), table(axes, unit.type), unit, span)
+        return True
+
+    w.solver.later(attempt)
+
+
+def _scalars(w: Walk, t: Type, monoid: str, h: s.Handler) -> None:
+    """The scalars of an accumulator are those that its monoid combines."""
+    solver = w.solver
+
+    def restrict(t: Type) -> None:
+        match solver.head(t):
+            case Table(_, cell):
+                restrict(cell)
+            case Tuple(items):
+                for x in items:
+                    restrict(x)
+            case scalar:
+                try:
+                    solver.restrict(scalar, _DTYPES[monoid])
+                except Mismatch:
+                    raise effect_errors.accum_cells(h.span, show(w, scalar)) from None
+
+    def attempt(force: bool) -> bool:
+        _, cell = solver.axes(t)
+        if solver.is_open(cell) and not force:
+            return False
+        if not solver.is_open(cell):
+            restrict(t)
+        return True
+
+    solver.later(attempt)
+
+
+def _everywhere(w: Walk, t: Type, monoid: str, unit: Typed | None) -> core.Expr:
+    """The unit in every cell of a type."""
+    match w.solver.zonk(t):
+        case Table(own, cell):
+            return core.For(Var("i"), own, _everywhere(w, cell, monoid, unit))
+        case kind if unit is not None:
+            return convert(w, unit.build(), unit.type, kind)
+        case Tuple(items):
+            return core.Pack(tuple(_everywhere(w, x, monoid, None) for x in items))
+        case kind:
+            return unit_of(w, monoid, kind)
+
+
+def _cell(w: Walk, o: Opened) -> core.Cell:
+    operator = o.operator() if o.operator is not None else None
+    return core.Cell(o.var, w.solver.zonk(o.type), o.start(), o.monoid, operator, o.state)
+
+
+def _no_escape(w: Walk, body: Typed) -> None:
+    """References, and functions that may hold them, end with their handler."""
+
+    def goal() -> None:
+        for t in _inside(w.solver.zonk(body.type)):
+            if isinstance(t, Reference | Function):
+                raise effect_errors.escapes(show(w, body.type), body.span)
+
+    w.solver.goals.append(goal)
+
+
+def _inside(t: Type) -> Iterator[Type]:
+    yield t
+    match t:
+        case Table(_, cell):
+            yield from _inside(cell)
+        case Tuple(items):
+            for x in items:
+                yield from _inside(x)
+        case _:
+            pass
+
+
+# ---------------------------------------------------------------- references
+
+
+def is_reference(w: Walk, e: s.Expr) -> bool:
+    """Whether an expression names a handler's reference, or an element of one."""
+    while isinstance(e, s.IndexExpr):
+        e = e.base
+    if not isinstance(e, s.Name):
+        return False
+    entry = w.scope.find(e.name)
+    return isinstance(entry, Variable) and isinstance(w.solver.head(entry.type), Reference)
+
+
+def reference(w: Walk, e: s.Expr, effect: str) -> Typed:
+    """A reference, to be used for this effect. Its type is that of what it holds."""
+    match e:
+        case s.Name(span, name):
+            entry = w.scope.find(name)
+            kind = w.solver.head(entry.type) if isinstance(entry, Variable) else None
+            if not isinstance(entry, Variable) or not isinstance(kind, Reference):
+                w.infer(e)  # a name that means nothing is told first
+                raise effect_errors.no_reference(e.span.text, e.span)
+            if effect == "State" and entry.what == "accum":
+                raise effect_errors.accum_is_state(name, span, entry.span)
+            var = entry.var
+            w.use_reference(var, effect)
+            return Typed(kind.cell, lambda: core.Ref(var), span)
+        case s.IndexExpr(span, base, indices):
+            if any(isinstance(i, s.RangeExpr) for i in indices):
+                raise errors.not_yet("a slice of a reference", span)
+            return index_of(w, reference(w, base, effect), e)
+        case s.Checked(_, s.IndexExpr(_, base, _) as inner):
+            return index_of(w, reference(w, base, effect), inner, checked=True)
+        case _:
+            w.infer(e)
+            raise effect_errors.no_reference(e.span.text, e.span)
+
+
+def read(w: Walk, name: str, span: Span) -> Typed:
+    """A reference used as a value: what it holds now."""
+    entry = w.scope.find(name)
+    assert isinstance(entry, Variable)
+    if entry.what == "accum":
+        raise effect_errors.reads_accum(name, span, entry.span)
+    held = reference(w, s.Name(span, name), "State")
+    return Typed(held.type, lambda: core.Get(held.build()), span)
+
+
+def set_(w: Walk, st: s.Set) -> Typed:
+    """`s := e`, `s[i] := e`, `(a, b) := e`."""
+    targets = st.target.items if isinstance(st.target, s.TupleExpr) else (st.target,)
+    places = [reference(w, t, "State") for t in targets]
+    wanted: Type = places[0].type
+    if isinstance(st.target, s.TupleExpr):
+        wanted = Tuple(tuple(p.type for p in places))
+    value = w.block(st.value, wanted) if isinstance(st.value, s.Block) else w.infer(
+        st.value, wanted
+    )
+    converts(w, f"`{st.target.span.text}`", wanted, value.type, value, value.span)
+
+    def build() -> core.Expr:
+        new = Var("new")
+        made: core.Expr = core.Pack(())
+        if isinstance(st.target, s.TupleExpr):
+            for k, p in reversed(list(enumerate(places))):
+                step = core.Assign(p.build(), core.Part(core.Ref(new), k))
+                made = core.Let(Var("_"), step, made)
+        else:
+            made = core.Assign(places[0].build(), core.Ref(new))
+        return core.Let(new, convert(w, value.build(), value.type, wanted), made)
+
+    return Typed(UNIT, build, st.span)
+
+
+def add(w: Walk, st: s.Add) -> Typed:
+    """`r += e`, `r[i] += e`."""
+    place = reference(w, st.target, "Accum")
+    value = w.block(st.value, place.type) if isinstance(st.value, s.Block) else w.infer(
+        st.value, place.type
+    )
+    converts(w, f"`{st.target.span.text}`", place.type, value.type, value, value.span)
+    return Typed(
+        UNIT,
+        lambda: core.Add(place.build(), convert(w, value.build(), value.type, place.type)),
+        st.span,
+    )
+
+
+def performed(effect: Typed) -> Wrap:
+    """An effect before the rest of a block."""
+    return lambda rest: core.Let(Var("_"), effect.build(), rest)
+
