@@ -71,7 +71,7 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             case Loop(order=Order.SERIAL):
                 inner = _hoisted(s.body)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
-                free = [x for x in up if x.fill is None and x not in out]  # a cut loop has two parts
+                free = [x for x in up if x.fill is None and x not in out]  # a cut loop: once
                 out += free
                 out.append(replace(s, body=tuple(x for x in inner if x not in out)))
             case _:
