@@ -143,7 +143,8 @@ def test_what_explain_prints_is_the_same_program(path: Path) -> None:
         for name in filter(None, map(_name, tree.decls)):
             d = module.definitions[name]
             shown, whole = written_out(text, name)
-            if all(is_data(x) for x in (d.result, *(p.type for p in d.params))):
+            data = all(is_data(x) for x in (d.result, *(p.type for p in d.params)))
+            if data and not d.wanted:
                 assert same(text, whole, name), shown
             again = pipeline.front(Source("page.nap", whole))[0]
             assert again is not None
