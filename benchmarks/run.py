@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import checking
+
 HERE = Path(__file__).parent
 PEERS = ("gcc", "numpy", "numba", "jax")
 
@@ -130,11 +132,15 @@ def main() -> int:
     for threads in map(int, chosen.threads.split(",")):
         rows += measure(threads, 0.1 if chosen.quick else 1.5, chosen.only)
     about = machine()
+    text = checking.program()
+    about["checking"] = f"{text.count(chr(10))} lines checked in {checking.seconds(text):.2f} s"
+    print(about["checking"])
     (out / "results.json").write_text(
         json.dumps({"machine": about, "rows": rows}, indent=1, ensure_ascii=False)
     )
-    text = "\n".join([HEAD, *map(table_row, rows)])
-    (out / "results.md").write_text(f"{about['cpu']}, {about['date']}\n\n{text}\n")
+    table = "\n".join([HEAD, *map(table_row, rows)])
+    head = f"{about['cpu']}, {about['date']}; {about['checking']}"
+    (out / "results.md").write_text(f"{head}\n\n{table}\n")
     if chosen.plot:
         if find_spec("matplotlib") is None:
             print("no plot: Matplotlib is missing", file=sys.stderr)
