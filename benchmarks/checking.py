@@ -1,7 +1,7 @@
 """`python benchmarks/checking.py`: how long reading and type checking takes.
 
-The program has the size and the look of a cell model's right side: four functions of about a hundred
-lines of arithmetic on scalars, with sums over a table and lifted calls among them.
+The program has the size and the look of a cell model's right side: four functions of about a
+hundred lines of arithmetic on scalars, with sums over a table and lifted calls among them.
 """
 
 from __future__ import annotations
