@@ -412,7 +412,8 @@ def _slot(
 
 def _type_text(definition: core.Definition) -> str:
     if definition.params:
-        whole: Type = Function(tuple(p.type for p in definition.params), definition.result)
+        params = tuple(p.type for p in definition.params)
+        whole: Type = Function(params, definition.result, definition.effects)
     else:
         whole = definition.result
     text = show_type(_precise(definition).type(whole))

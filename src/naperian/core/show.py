@@ -161,9 +161,10 @@ class _Show:
         head = "" if not variables else "{" + ", ".join(variables) + "}"
         wanted = [show_wanted(w, self.type) for w in d.wanted]
         facts = ", ".join([*wanted, *(f"{self.size(n)} >= 0" for n, _ in d.facts)])
+        row = "{" + ", ".join(d.effects) + "} " if d.effects else ""
         arguments = "" if d.constant else f"({', '.join(params)})"
         yield (
-            f"def {d.name}{head}{arguments} -> {self.type(d.result)}"
+            f"def {d.name}{head}{arguments} -> {row}{self.type(d.result)}"
             + (f" where {facts}" if facts else "")
             + ":"
         )

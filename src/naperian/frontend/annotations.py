@@ -20,6 +20,7 @@ from naperian.types import (
     Fin,
     Function,
     Index,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -81,10 +82,11 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             raise errors.not_yet("a dependent table", span)
         case s.TupleExpr(_, items):
             return Tuple(tuple(as_type(w, x) for x in items))
-        case s.FunctionType(span, params, effects, result):
-            if effects:
-                raise errors.not_yet("an effect row", span)
-            return Function(tuple(as_type(w, p) for p in params), as_type(w, result))
+        case s.FunctionType(_, params, effects, result):
+            taken = tuple(as_type(w, p) for p in params)
+            return Function(taken, as_type(w, result), effects or ())
+        case s.Call(_, s.Name(_, "Ref"), (arg,)) if not isinstance(arg, s.Keyword | s.Generator):
+            return Reference(as_type(w, arg))
         case s.Exists(span, _, _):
             raise errors.not_yet("an existential size", span)
         case _:
@@ -219,6 +221,10 @@ def declared_names(
                 for x in params:
                     visit(x, "type")
                 visit(result, "type")
+            case s.Call(_, s.Name(_, "Ref"), args):
+                for a in args:
+                    if not isinstance(a, s.Keyword | s.Generator):
+                        visit(a, "type")
             case s.Call(_, s.Name(_, "reverse"), args):
                 for a in args:
                     if not isinstance(a, s.Keyword | s.Generator):
@@ -260,6 +266,9 @@ def mentions_float(e: s.Expr) -> bool:
             return any(mentions_float(x) for x in items)
         case s.FunctionType(_, params, _, result):
             return any(mentions_float(p) for p in params) or mentions_float(result)
+        case s.Call(_, s.Name(_, "Ref"), args):
+            given = (a for a in args if not isinstance(a, s.Keyword | s.Generator))
+            return any(mentions_float(a) for a in given)
         case s.Exists(_, _, body):
             return mentions_float(body)
         case _:

@@ -7,9 +7,10 @@ from naperian.frontend import errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.cells import convert, converts, show
-from naperian.frontend.effects import add, is_reference, performed, set_, with_block
+from naperian.frontend.effects import add, performed, set_, with_block
 from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
+from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because
 from naperian.frontend.tables import named_ends, nest, open_all

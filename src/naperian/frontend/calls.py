@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from naperian.core import syntax as core
 from naperian.core.instances import short_name, show_wanted
-from naperian.frontend import errors
+from naperian.frontend import errors, references
 from naperian.frontend.annotations import as_set
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
@@ -23,6 +23,7 @@ from naperian.types import (
     INT,
     Function,
     Index,
+    Reference,
     Set,
     SetVar,
     Substitution,
@@ -39,7 +40,7 @@ def signature(d: core.Definition) -> str:
     if d.constant:
         text = show_type(d.result)
     else:
-        text = show_type(Function(tuple(p.type for p in d.params), d.result))
+        text = show_type(Function(tuple(p.type for p in d.params), d.result, d.effects))
     wanted = [
         f"{t.var.name}: {t.interface}" for t in d.types if t.interface and not t.precision
     ]
@@ -117,6 +118,8 @@ def use_definition(
             typed.append(Typed(param, _constantly(default), span))
         elif isinstance(a, Typed):
             typed.append(a)
+        elif isinstance(param, Reference):
+            typed.append(references.argument(w, a, d.params[k].effect))
         else:
             hint = param if _guides(a) else None
             typed.append(w.infer(a, hint))
@@ -127,6 +130,7 @@ def use_definition(
             sizes[d.params[k].var] = poly
             at = Substitution(at.types, at.sets, {**at.sizes, **sizes})
             typed[-1] = Typed(INT, _number(w, poly), typed[-1].span, poly)
+    w.effects |= set(d.effects) & {"Except", "IO"}
     params = [at.type(p.type) for p in d.params]
     result = at.type(d.result)
     _facts(w, d, name, at, span)
@@ -274,7 +278,10 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
             function.span.text, len(cell.params), len(args_e), e.span, show(w, cell)
         )
     typed = given if given is not None else [
-        w.infer(a, p if _guides(a) else None) for a, p in zip(args_e, cell.params, strict=True)
+        references.argument(w, a, next(iter(cell.effects), ""))
+        if isinstance(p, Reference)
+        else w.infer(a, p if _guides(a) else None)
+        for a, p in zip(args_e, cell.params, strict=True)
     ]
 
     def text(texts: list[str]) -> str:

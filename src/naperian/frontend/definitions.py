@@ -20,6 +20,7 @@ from naperian.frontend.constraints import (
     with_variables,
 )
 from naperian.frontend.expressions import infer
+from naperian.frontend.references import row, used_for
 from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import INTERFACES, Mismatch, Solver, interface_name
 from naperian.frontend.typed import Typed
@@ -112,8 +113,6 @@ def header(w: Walk, d: s.Def) -> Header:
     written = [p.type for p in d.params if p.type is not None]
     if d.result is not None:
         written.append(d.result)
-    if d.effects:
-        raise errors.not_yet("an effect row", d.span)
     sets, sizes, types = _signature_names(w, d, written)
     if any(mentions_float(t) for t in written):
         w.precision = TypeVar(Var("Float"))
@@ -312,7 +311,7 @@ def complete(
     out_params: list[core.Param] = []
     for (p, v, t), default in zip(params, defaults, strict=True):
         value = default.build() if default is not None else None
-        out_params.append(core.Param(p.name, v, solver.zonk(t), value))
+        out_params.append(core.Param(p.name, v, solver.zonk(t), value, used_for(w, v)))
     expr = body.build()
     result = solver.zonk(body.type)
     type_params = [
@@ -348,6 +347,7 @@ def complete(
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
         final_facts, implicit, expr, d.doc, False, d.name_span, tuple(w.lifts), left_to_callers(w),
+        row(w, d, [(v, t) for _, v, t in head.params]),
     )
 
 

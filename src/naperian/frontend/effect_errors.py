@@ -92,3 +92,26 @@ def accum_cells(span: Span, found: str) -> Reported:
         "N0688", f"the accumulator's monoid does not combine values of type `{found}`", span,
         f"holds `{found}`",
     )
+
+
+def unknown_effect(name: str, span: Span) -> Reported:
+    """N0689"""
+    return fail(
+        "N0689", f"there is no effect `{name}`", span, "in its row",
+        helps=("the effects are `State`, `Accum`, `Except` and `IO`",),
+    )
+
+
+def not_in_row(function: str, effect: str, span: Span) -> Reported:
+    """N0690"""
+    return fail(
+        "N0690", f"`{function}` has the effect `{effect}`, which its signature does not have", span,
+        helps=(f"add `{effect}` to the row, or leave the row out: it is inferred",),
+    )
+
+
+def gets_no_reference(text: str, span: Span) -> Reported:
+    """N0691"""
+    return fail(
+        "N0691", f"`{text}` is no reference, so `get` has nothing to read", span, "a value already"
+    )

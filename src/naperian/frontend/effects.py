@@ -17,8 +17,8 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend import effect_errors, errors
 from naperian.frontend.cells import convert, converts, show
-from naperian.frontend.indexing import index_of
 from naperian.frontend.reductions import named_monoid, unit_of
+from naperian.frontend.references import reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap
@@ -280,52 +280,7 @@ def _inside(t: Type) -> Iterator[Type]:
             pass
 
 
-# ---------------------------------------------------------------- references
-
-
-def is_reference(w: Walk, e: s.Expr) -> bool:
-    """Whether an expression names a handler's reference, or an element of one."""
-    while isinstance(e, s.IndexExpr):
-        e = e.base
-    if not isinstance(e, s.Name):
-        return False
-    entry = w.scope.find(e.name)
-    return isinstance(entry, Variable) and isinstance(w.solver.head(entry.type), Reference)
-
-
-def reference(w: Walk, e: s.Expr, effect: str) -> Typed:
-    """A reference, to be used for this effect. Its type is that of what it holds."""
-    match e:
-        case s.Name(span, name):
-            entry = w.scope.find(name)
-            kind = w.solver.head(entry.type) if isinstance(entry, Variable) else None
-            if not isinstance(entry, Variable) or not isinstance(kind, Reference):
-                w.infer(e)  # a name that means nothing is told first
-                raise effect_errors.no_reference(e.span.text, e.span)
-            if effect == "State" and entry.what == "accum":
-                raise effect_errors.accum_is_state(name, span, entry.span)
-            var = entry.var
-            w.use_reference(var, effect)
-            return Typed(kind.cell, lambda: core.Ref(var), span)
-        case s.IndexExpr(span, base, indices):
-            if any(isinstance(i, s.RangeExpr) for i in indices):
-                raise errors.not_yet("a slice of a reference", span)
-            return index_of(w, reference(w, base, effect), e)
-        case s.Checked(_, s.IndexExpr(_, base, _) as inner):
-            return index_of(w, reference(w, base, effect), inner, checked=True)
-        case _:
-            w.infer(e)
-            raise effect_errors.no_reference(e.span.text, e.span)
-
-
-def read(w: Walk, name: str, span: Span) -> Typed:
-    """A reference used as a value: what it holds now."""
-    entry = w.scope.find(name)
-    assert isinstance(entry, Variable)
-    if entry.what == "accum":
-        raise effect_errors.reads_accum(name, span, entry.span)
-    held = reference(w, s.Name(span, name), "State")
-    return Typed(held.type, lambda: core.Get(held.build()), span)
+# ---------------------------------------------------------------- what is done
 
 
 def set_(w: Walk, st: s.Set) -> Typed:

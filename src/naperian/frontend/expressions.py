@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import effects, errors
+from naperian.frontend import errors, references
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.binders import bind_pattern, pattern_type
 from naperian.frontend.builtins import BUILTINS, contract
@@ -109,7 +109,7 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
     entry = w.scope.find(e.name)
     match entry:
         case Variable(_, kind) if isinstance(w.solver.head(kind), Reference):
-            return effects.read(w, e.name, e.span)
+            return references.read(w, e.name, e.span)
         case Variable(var, kind, _, poly, _):
             if poly is None and w.solver.head(kind) == INT:
                 poly = size(var)
@@ -297,6 +297,8 @@ def section(w: Walk, e: s.Section, expected: Type | None) -> Typed:
 
 def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
     match e.function:
+        case s.Name(span, "get") if w.scope.find("get") is None and len(e.args) == 1:
+            return references.get(w, e)
         case s.Name(span, fname) if w.scope.find(fname) is None:
             if fname in w.globals.definitions:
                 definition = w.globals.definitions[fname]
