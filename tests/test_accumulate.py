@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -107,3 +108,76 @@ def test_every_monoid(monoid: str, dtype: DType, ufunc: Any) -> None:
     want = start.copy()
     ufunc.at(want, keys, values)
     np.testing.assert_array_equal(alike(lambda: call(check(p), [keys, values, start])), want)
+
+
+GATHERS = """
+def gather(x: m=>Float, p: n=>m) -> n=>Float = [x[p[i]] for i]
+
+def twice(x: m=>Float, p: n=>k, q: k=>m) -> n=>Float = [x[q[p[i]]] for i]
+
+def by_rows(
+    rows: Fin(n + 1)=>Fin(nnz + 1), cols: Fin(nnz)=>m, vals: Fin(nnz)=>Float, x: m=>Float
+) -> Fin(n)=>Float = [sum(vals[e] * x[cols[e]] for e in rows[i]..rows[i + 1]) for i in Fin(n)]
+
+def walk(next: n=>n, start: n, steps: Int) -> n:
+    loop at = start for _ in Fin(steps):
+        next[at]
+
+def back(p: n=>n) -> n=>n = p
+"""
+
+
+@pytest.fixture(scope="module")
+def gathers() -> Any:
+    return nap.compile(GATHERS)
+
+
+def test_gathers(gathers: Any) -> None:
+    r = np.random.default_rng(6)
+    x, p, q = r.standard_normal(999), r.integers(0, 50, 200_000), r.integers(0, 999, 50)
+    np.testing.assert_array_equal(alike(lambda: gathers.gather(x, p)), x[p])
+    np.testing.assert_array_equal(alike(lambda: gathers.twice(x, p, q)), x[q[p]])
+    assert gathers.gather(x[:0], p[:0]).shape == (0,)
+    assert gathers.walk([1, 2, 0], 0, 4) == 1
+
+
+def test_sparse_rows(gathers: Any) -> None:
+    r = np.random.default_rng(7)
+    rows = np.concatenate([[0], np.sort(r.integers(0, 300_001, 9_999)), [300_000]])
+    cols, vals = r.integers(0, 777, 300_000), r.standard_normal(300_000)
+    x = r.standard_normal(777)
+    want = np.array([vals[a:b] @ x[cols[a:b]] for a, b in pairwise(rows)])
+    got = alike(lambda: gathers.by_rows(rows, cols, vals, x))
+    np.testing.assert_allclose(got, want, atol=1e-10)
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 1 << 40, -(1 << 63), (1 << 63) - 1])
+def test_indices_outside_their_set_are_refused(gathers: Any, wrong: int) -> None:
+    """Whatever the numbers are, no other memory is touched, and the message says which."""
+    x, p = np.arange(3.0), np.zeros(100_000, np.int64)
+    p[77_777] = wrong
+    limit = "at least 0" if wrong < 0 else "below 3 (the size of axis 0 of x)"
+    message = f"argument p: element 77777 is {wrong}, but it must be {limit}"
+    for call_it in (lambda: gathers.gather(x, p), lambda: gathers.gather(x=x, p=p)):
+        with pytest.raises(IndexError) as e:
+            alike(call_it)
+        assert str(e.value) == message
+    for f in (gathers.back, lambda q: gathers.walk(q, 0, 2)):
+        with pytest.raises(IndexError):
+            f(np.array([0, 0, wrong if wrong != 3 else 1 << 50]))
+
+
+def test_an_index_into_nothing_is_refused(gathers: Any) -> None:
+    with pytest.raises(IndexError, match="must be below 0"):
+        gathers.gather(np.empty(0), np.array([0]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols"),
+    [([0, 2, 9], [0, 1]), ([0, -5, 2], [0, 1]), ([0, 1, 2], [0, 7]), ([0, 1, 2], [-7, 0])],
+)
+def test_sparse_rows_outside_are_refused(
+    gathers: Any, rows: list[int], cols: list[int]
+) -> None:
+    with pytest.raises(IndexError, match="argument"):
+        gathers.by_rows(np.array(rows), np.array(cols), np.ones(2), np.ones(3))

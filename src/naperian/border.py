@@ -459,6 +459,13 @@ def _check_rank(v: Value, leaf: Leaf, sizes: _Sizes) -> None:
     )
 
 
+def _is_empty(leaf: Leaf, sizes: _Sizes) -> bool:
+    """Whether a set of indices has no element."""
+    assert leaf.low is not None
+    assert leaf.high is not None
+    return sizes.value(leaf.high) <= sizes.value(leaf.low)
+
+
 def _check_bounds(v: Value, leaf: Leaf, data: Array, sizes: _Sizes) -> None:
     """Every element of an array of indices is in its set."""
     if leaf.low is None or leaf.high is None or data.size == 0:
@@ -510,8 +517,9 @@ def call(
         _check_rank(v, leaf, sizes)
     arrays = [_converted(v, inst.dtype(x)) for v, x in zip(values, sig.inputs, strict=True)]
     sizes.bind()
-    for v, leaf, data in zip(values, sig.inputs, arrays, strict=True):
-        _check_bounds(v, leaf, data, sizes)
+    for k, (v, leaf, data) in enumerate(zip(values, sig.inputs, arrays, strict=True)):
+        if k not in inst.checked or _is_empty(leaf, sizes):
+            _check_bounds(v, leaf, data, sizes)
     shapes = [tuple(max(0, sizes.value(s)) for s in leaf.shape) for leaf in sig.outputs]
     given = _outs(sig, out)
     results: list[Array] = []
@@ -522,7 +530,10 @@ def call(
             results.append(_allocate(sig.name, shape, dtype))
         else:
             results.append(_destination(target, shape, dtype, arrays))
-    _run(inst, sizes, arrays, results, run)
+    if not _run(inst, sizes, arrays, results, run):
+        for v, leaf, data in zip(values, sig.inputs, arrays, strict=True):
+            _check_bounds(v, leaf, data, sizes)
+        raise IndexError(f"an array of indices was changed while {sig.name}() read it")
     if given is not None:
         for target, made in zip(given, results, strict=True):
             if target is not None and target is not made:
@@ -536,7 +547,8 @@ def call(
 
 def _run(
     inst: Instance, sizes: _Sizes, arrays: list[Array], results: list[Array], run: Runner
-) -> None:
+) -> bool:
+    """Whether all indices that the kernel checks were in their sets."""
     buffers = [*arrays, *results]
     words = (ctypes.c_int64 * max(1, len(inst.order)))(*(sizes.known[k] for k in inst.order))
     pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
@@ -547,8 +559,11 @@ def _run(
     error = (ctypes.c_int64 * 4)()
     work = sum(b.size for b in buffers)
     code = run(words, pointers, scalars.ctypes.data, error, work >= RELEASE)
+    if inst.found_outside(code):
+        return False
     if code:
         raise failure(inst.faults, code, tuple(error))
+    return True
 
 
 def failure(faults: tuple[Fault, ...], code: int, values: tuple[int, ...]) -> BaseException:

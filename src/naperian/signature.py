@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from naperian.ainf.syntax import OUTSIDE
 from naperian.core import syntax as core
 from naperian.core.instances import instance_of, show_wanted
 from naperian.dtypes import DType
@@ -186,15 +187,21 @@ class Fault:
 @node
 class Instance:
     """A signature at dtypes for its type slots, compiled: `order` are the slots the kernel takes,
-    `faults` what its failure codes, from 1, mean."""
+    `faults` what its failure codes, from 1, mean; `checked` are the inputs whose elements the
+    kernel checks itself (failure OUTSIDE) if their set has any."""
 
     signature: Signature
     dtypes: tuple[DType, ...]
     order: tuple[int, ...]
     faults: tuple[Fault, ...]
+    checked: tuple[int, ...] = ()
 
     def dtype(self, leaf: Leaf) -> DType:
         return self.dtypes[leaf.dtype] if isinstance(leaf.dtype, int) else leaf.dtype
+
+    def found_outside(self, code: int) -> bool:
+        """Whether a kernel's answer is that an element of a `checked` input is not in its set."""
+        return code == OUTSIDE
 
 
 def size_variables(definition: core.Definition) -> tuple[Var, ...]:
@@ -275,6 +282,11 @@ def instance(
         dtypes,
         tuple(numbers[v] for v in program.sizes),
         tuple(Fault(f.message, f.origin.place) for f in program.failures),
+        tuple(
+            k
+            for k, (leaf, b) in enumerate(zip(sig.inputs, program.buffers, strict=False))
+            if b.var in program.checked and leaf.low == ZERO
+        ),
     )
     # an axis over tuples is one at the border, and one for each component in the program
     expected = [(made.dtype(leaf), len(leaf.shape) > 0) for leaf in (*sig.inputs, *sig.outputs)]

@@ -144,6 +144,10 @@ class Check:
     code: int
 
 
+OUTSIDE = -3
+"""The code of a check that a parameter's elements are in their set; the border explains it."""
+
+
 Prim: TypeAlias = Op | Accumulate | Delay | Check
 
 
@@ -175,7 +179,7 @@ class Param:
     var: Var
     dtype: DType
     shape: tuple[Size, ...]
-    bound: Size | None = None  # every element (an index) is in 0 … bound-1, checked at the call
+    bound: Size | None = None  # every element (an index) is in 0 … bound-1; see `distrust`
 
 
 @node

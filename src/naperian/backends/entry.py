@@ -14,7 +14,7 @@ The table is a string of 64-bit words:
     arguments   nargs × (kind | ARRAY descriptor axes)
     steps       n, n × (argument axis slot (poly | factor rest))       slot -1: the axis is poly
     facts       n, n × poly                                           not negative
-    bounds      n, n × (argument is_scalar low high)                  of index values
+    bounds      n, n × (argument what low high)                       of index values
     order       n, n × slot                                           the sizes the kernel takes
     results     n, tuple?, n × (kind | ARRAY type axes poly…)
     poly        terms × (coefficient factors slot…), counted
@@ -42,6 +42,8 @@ from naperian.backends.entry_ir import (
     DESCR,
     DIMS,
     DOUBLE,
+    ELEMENTS,
+    EMPTY,
     FLAGS,
     FLOAT,
     FLOAT_ONLY,
@@ -51,6 +53,7 @@ from naperian.backends.entry_ir import (
     ND,
     OB_TYPE,
     PYTHON,
+    SCALAR,
     SINGLE,
     SINGLE_ONLY,
     WELL,
@@ -98,7 +101,8 @@ def table(instance: Instance, kernel: Kernel) -> bytes | None:
         for k, leaf in bounded:
             assert leaf.low is not None
             assert leaf.high is not None
-            words += [k, int(not leaf.shape), *_poly(leaf.low), *_poly(leaf.high)]
+            kind = EMPTY if k in instance.checked else SCALAR if not leaf.shape else ELEMENTS
+            words += [k, kind, *_poly(leaf.low), *_poly(leaf.high)]
         words += [len(instance.order), *instance.order]
         words += [len(sig.outputs), int(isinstance(sig.result, tuple))]
         for leaf in sig.outputs:

@@ -6,8 +6,11 @@ the optimiser turns into registers.
 
 from __future__ import annotations
 
+from naperian.ainf.syntax import OUTSIDE
+
 MOST = 16  # arguments, sizes and results; more go the slow way
 RELEASE = 8192  # elements from which on other Python threads may run
+ELEMENTS, SCALAR, EMPTY = range(3)  # what to look at: an array's elements, a scalar, only the set
 ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, BOOL = range(7)
 
 # offsets in CPython's and NumPy's objects
@@ -412,18 +415,26 @@ bounds:
     "bound",
     "%i",
     "%bound_count",
-    """
+    f"""
   %whose = call i64 @word(ptr %table)
-  %is_scalar = call i64 @word(ptr %table)
+  %what = call i64 @word(ptr %table)
   %low = call i64 @poly(ptr %table, ptr %slots)
   %high = call i64 @poly(ptr %table, ptr %slots)
-  %by_value = icmp ne i64 %is_scalar, 0
+  %by_value = icmp eq i64 %what, {SCALAR}
+  %by_kernel = icmp eq i64 %what, {EMPTY}
   %own = getelementptr i64, ptr %scalars, i64 %whose"""
     + _item("%its_data", "%buffers", "%whose", "ptr")
     + _item("%its_length", "%lengths", "%whose")
     + """
   %where = select i1 %by_value, ptr %own, ptr %its_data
   %how_many = select i1 %by_value, i64 1, i64 %its_length
+  br i1 %by_kernel, label %set_only, label %look
+set_only:
+  %no_element = icmp eq i64 %its_length, 0
+  %inhabited = icmp slt i64 %low, %high
+  %harmless = or i1 %no_element, %inhabited
+  br i1 %harmless, label %bound_next, label %slow
+look:
   %inside = call i1 @within(ptr %where, i64 %how_many, i64 %low, i64 %high)
   br i1 %inside, label %bound_next, label %slow""",
     "order",
@@ -577,6 +588,9 @@ fill:
 filled:
   ret ptr %tuple
 failure:
+  %outside = icmp eq i64 %code, """ + str(OUTSIDE) + """
+  br i1 %outside, label %slow, label %failed
+failed:
   call void @release(ptr %objects)
   %pending = call ptr @PyErr_Occurred()
   %raised = icmp ne ptr %pending, null

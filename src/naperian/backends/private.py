@@ -23,8 +23,8 @@ from naperian.node import node
 from naperian.prims import unit
 from naperian.sizes import ONE, ZERO, Size, size
 
-MOST = 64  # chunks
-WORTH = 16  # additions for every element of a copy, which costs about three
+MOST = 32  # chunks
+WORTH = 64  # additions for every element of a copy, which costs about three
 
 
 @node

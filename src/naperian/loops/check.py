@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from naperian.ainf.syntax import OUTSIDE
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -129,7 +130,7 @@ class _Scope:
                 self.buffers[buffer.var] = buffer
             case Fail(condition, code, values):
                 self.expect(condition, DType.BOOL)
-                if not 1 <= code <= self.failures:
+                if code != OUTSIDE and not 1 <= code <= self.failures:
                     raise Broken(f"failure {code} of {self.failures}")
                 for v in values:
                     self.expr(v)

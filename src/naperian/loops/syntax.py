@@ -186,7 +186,8 @@ class Allocate:
 
 @node
 class Fail:
-    """Stop the run with failure `code` when the condition holds; `values` fill its message."""
+    """Stop the run with failure `code` (or OUTSIDE) when the condition holds; `values` fill its
+    message."""
 
     condition: Expr
     code: int
@@ -221,7 +222,9 @@ Stmt: TypeAlias = (
 @node
 class Program:
     """A function over buffers. `buffers` are the IN and OUT ones, in call order (results last);
-    `notes` say why each stored array is stored and each loop is or is not parallel."""
+    `notes` say why each stored array is stored and each loop is or is not parallel. `checked` are
+    the IN buffers of indices whose elements the program itself checks (failure OUTSIDE); the caller
+    sees to it that their sets are not empty if they are not."""
 
     name: str
     sizes: tuple[Var, ...]
@@ -229,3 +232,4 @@ class Program:
     body: tuple[Stmt, ...]
     failures: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
+    checked: tuple[Var, ...] = ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from naperian.loops.syntax import (
     Allocate,
@@ -24,7 +26,7 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.names import Lit, Var
-from naperian.sizes import Clamp, Quotient, Remainder, Size
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, substitute
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
@@ -174,3 +176,69 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
             return When(condition, block(then), block(otherwise))
         case Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Contract():
             return s
+
+
+def remade(
+    body: Sequence[Stmt],
+    replaced: Callable[[Atom], Size | None],
+    names: Mapping[Var, Var] = MappingProxyType({}),
+) -> tuple[Stmt, ...]:
+    """Statements with atoms of their index expressions replaced (innermost first; None keeps one)
+    and buffers under new names."""
+
+    def atom(a: Atom) -> Size | None:
+        if isinstance(a, Load):
+            a = Load(names.get(a.buffer, a.buffer), tuple(of(i) for i in a.at))
+            return replaced(a) or Size((((a,), 1),))
+        return replaced(a)
+
+    def of(s: Size) -> Size:
+        return s if all(type(a) is Var for a in s.atoms()) else substitute(s, atom)
+
+    def place(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
+        return names.get(x[0], x[0]), tuple(of(i) for i in x[1])
+
+    def expr(e: Expr) -> Expr:
+        match e:
+            case Lit() | Local():
+                return e
+            case Number(value):
+                return Number(of(value))
+            case Load(buffer, at):
+                return Load(*place((buffer, at)))
+            case Apply(name, args, dtype, operand):
+                return Apply(name, tuple(expr(x) for x in args), dtype, operand)
+
+    def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(stmt(x) for x in stmts)
+
+    def stmt(s: Stmt) -> Stmt:
+        match s:
+            case Let(var, dtype, value):
+                return Let(var, dtype, expr(value))
+            case Variable(var, dtype, value):
+                return Variable(var, dtype, expr(value))
+            case Assign(var, value):
+                return Assign(var, expr(value))
+            case Store(buffer, at, value):
+                return Store(*place((buffer, at)), expr(value))
+            case Update(buffer, at, monoid, value):
+                to, where = place((buffer, at))
+                return Update(to, where, monoid, expr(value))
+            case Allocate(buffer):
+                shape = tuple(of(n) for n in buffer.shape)
+                return replace(s, buffer=replace(buffer, shape=shape))
+            case Fail(condition, code, values):
+                return Fail(expr(condition), code, tuple(expr(v) for v in values))
+            case Contract():
+                return replace(s, out=place(s.out), left=place(s.left), right=place(s.right))
+            case Loop():
+                shared = tuple(replace(r, var=names.get(r.var, r.var)) for r in s.reductions)
+                low, high = of(s.low), of(s.high)
+                return replace(s, low=low, high=high, body=block(s.body), reductions=shared)
+            case While(head, condition, inner):
+                return While(block(head), expr(condition), block(inner))
+            case When(condition, then, otherwise):
+                return When(expr(condition), block(then), block(otherwise))
+
+    return block(tuple(body))

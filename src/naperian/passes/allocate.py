@@ -8,33 +8,17 @@ A small constant size (at most 4 KiB) is marked `small`: a stack slot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from naperian.loops.syntax import (
     Allocate,
-    Apply,
-    Assign,
-    Contract,
-    Expr,
-    Fail,
-    Let,
-    Load,
-    Local,
     Loop,
-    Number,
     Order,
     Program,
     Stmt,
-    Store,
-    Update,
-    Variable,
-    When,
-    While,
 )
-from naperian.loops.walk import mentions, rebuild
-from naperian.names import Lit, Var
-from naperian.sizes import Atom, Size, substitute
+from naperian.loops.walk import mentions, rebuild, remade
+from naperian.names import Var
 
 _SMALL = 4096  # bytes
 
@@ -45,7 +29,7 @@ def allocate(program: Program) -> Program:
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:
-        body = _renamed(body, names)
+        body = remade(body, lambda _: None, names)
     return replace(program, body=body)
 
 
@@ -105,64 +89,3 @@ def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
                 pool.append((last.get(b.var, k), b.var))
     kept = [s for s in body if not (isinstance(s, Allocate) and s.buffer.var in gone)]
     return tuple(rebuild(s, lambda block: _shared(block, names)) for s in kept)
-
-
-def _renamed(body: tuple[Stmt, ...], names: Mapping[Var, Var]) -> tuple[Stmt, ...]:
-    """Buffers under their new names."""
-
-    def atom(a: Atom) -> Size | None:
-        if isinstance(a, Load):
-            inner = Load(names.get(a.buffer, a.buffer), tuple(of(i) for i in a.at))
-            return Size((((inner,), 1),))
-        return None
-
-    def of(s: Size) -> Size:
-        return s if all(type(a) is Var for a in s.atoms()) else substitute(s, atom)
-
-    def place(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
-        return names.get(x[0], x[0]), tuple(of(i) for i in x[1])
-
-    def expr(e: Expr) -> Expr:
-        match e:
-            case Lit() | Local():
-                return e
-            case Number(value):
-                return Number(of(value))
-            case Load(buffer, at):
-                return Load(*place((buffer, at)))
-            case Apply(name, args, dtype, operand):
-                return Apply(name, tuple(expr(x) for x in args), dtype, operand)
-
-    def stmt(s: Stmt) -> Stmt:
-        match s:
-            case Let(var, dtype, value):
-                return Let(var, dtype, expr(value))
-            case Variable(var, dtype, value):
-                return Variable(var, dtype, expr(value))
-            case Assign(var, value):
-                return Assign(var, expr(value))
-            case Store(buffer, at, value):
-                return Store(*place((buffer, at)), expr(value))
-            case Update(buffer, at, monoid, value):
-                to, where = place((buffer, at))
-                return Update(to, where, monoid, expr(value))
-            case Allocate(buffer):
-                shape = tuple(of(n) for n in buffer.shape)
-                return replace(s, buffer=replace(buffer, shape=shape))
-            case Fail(condition, code, values):
-                return Fail(expr(condition), code, tuple(expr(v) for v in values))
-            case Contract():
-                return replace(s, out=place(s.out), left=place(s.left), right=place(s.right))
-            case Loop():
-                low, high = of(s.low), of(s.high)
-                shared = tuple(replace(r, var=names.get(r.var, r.var)) for r in s.reductions)
-                inner = tuple(stmt(x) for x in s.body)
-                return replace(s, low=low, high=high, body=inner, reductions=shared)
-            case While(head, condition, inner):
-                first = tuple(stmt(x) for x in head)
-                return While(first, expr(condition), tuple(stmt(x) for x in inner))
-            case When(condition, then, otherwise):
-                one = tuple(stmt(x) for x in then)
-                return When(expr(condition), one, tuple(stmt(x) for x in otherwise))
-
-    return tuple(stmt(s) for s in body)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from naperian.ainf.syntax import Read
+from naperian.ainf.syntax import OUTSIDE, Read
 from naperian.broken import Broken
 from naperian.names import Var, fresh
 from naperian.passes.graph import (
@@ -33,6 +33,7 @@ from naperian.passes.graph import (
     link,
     map_reads,
     rename_indices,
+    task_reads,
 )
 from naperian.sizes import Size, size
 
@@ -168,7 +169,7 @@ class _Block:
         if head is None:
             root.level = self.lowest(group, statement=True)[0]
             self.statements.append(root)
-            if root.kind is Kind.DEMAND:
+            if _stops(root):
                 self.barrier = max(self.barrier, root.level + 1)
                 self.after = max(self.after, root.level)
             return
@@ -182,7 +183,7 @@ class _Block:
         if head == self.time(root):
             nest.times.add(head)
         nest.serial = nest.serial or self.serial(root)
-        if root.kind is Kind.DEMAND:
+        if _stops(root):
             self.barrier = max(self.barrier, nest.number)
             self.after = max(self.after, nest.number)
 
@@ -259,7 +260,7 @@ class _Block:
         if is_while and same:
             return same[-1]
         mine = self.arrays(group)
-        if self.time(root) is None and root.kind is not Kind.DEMAND:
+        if self.time(root) is None and not _stops(root):
             for nest in reversed(same[-_NEAR:]):
                 if nest.number >= low and nest.serial == serial and nest.arrays & mine:
                     if not nest.times:
@@ -274,11 +275,12 @@ class _Block:
         return nest
 
     def serial(self, t: Task) -> bool:
-        """Whether a task makes the loop over its head sequential."""
+        """Whether a task makes the loop over its head sequential. An array is accumulated in
+        parallel, by an outermost loop."""
         head = self.head(t)
         match t.kind:
             case Kind.ENTER:
-                return head in t.over and not in_register(t.cell)
+                return self.depth > 0 and head in t.over and not in_register(t.cell)
             case Kind.STEP:
                 return t.cell is not None and t.cell.time == head
             case _:
@@ -289,11 +291,11 @@ class _Block:
         out = set()
         for t in group:
             head = self.head(t)
-            for x in t.args:
+            for x in task_reads(t):
                 if isinstance(x, Read) and x.at:
                     q = self.graph.source.get(x.var)
                     if q is None or not self.here(q) or q.level >= 0 or q.root:
-                        if any(e.single == head for e in x.at):
+                        if head is not None and _along(x, head):
                             out.add(x.var)
         return out
 
@@ -347,9 +349,20 @@ class _Block:
         t.nests = [*t.nests, nest]
         t.loops[head] = size(nest.var)
         nest.members.append(t)
-        for x in t.args:
-            if isinstance(x, Read) and any(e.single == head for e in x.at):
+        for x in task_reads(t):
+            if isinstance(x, Read) and _along(x, head):
                 nest.arrays.add(x.var)
+
+
+def _along(r: Read, i: Var) -> bool:
+    """Whether an array is read along an index, in steps."""
+    return any(e.coefficient(i) for e in r.at)
+
+
+def _stops(t: Task) -> bool:
+    """Whether what follows must come after: a check, but not that of the caller's indices, every
+    use of which is safe."""
+    return t.kind is Kind.DEMAND and t.code != OUTSIDE
 
 
 def _replace(graph: Graph, t: Task, names: dict[Var, Var]) -> None:

@@ -1,5 +1,6 @@
 """AiNF to loops.
 
+    distrust   indices of the caller are checked where they are read
     contract   sums of products become contractions
     inline     producers read out of step are computed where they are read
     find_units recurrences
@@ -7,6 +8,7 @@
     fuse       which tasks share a loop
     place      what is stored, and where
     Emitter    statements
+    strips     what is in the way of vectors is taken out of their loops
 
 Fused chains keep nothing but their results:
 
@@ -36,6 +38,7 @@ from naperian.loops.walk import expressions, indices, used, used_in
 from naperian.names import Var
 from naperian.passes.block import Block
 from naperian.passes.contract import contract
+from naperian.passes.distrust import distrust, suspects
 from naperian.passes.emit import Emitter
 from naperian.passes.fuse import fuse
 from naperian.passes.graph import rewrite_size
@@ -45,12 +48,15 @@ from naperian.passes.packed import Offsets, Packing, with_offsets
 from naperian.passes.recurrence import find_units
 from naperian.passes.statements import zero
 from naperian.passes.storage import place
+from naperian.passes.strips import strips
 from naperian.passes.tasks import build
 from naperian.sizes import Size, size
 
 
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
+    checked = tuple(p.var for p in suspects(program))
+    program = distrust(program)
     offsets: Offsets = {}
     while True:  # what is stored is known after fusion; what that needs is fused again
         packing = Packing(program, offsets)
@@ -72,11 +78,11 @@ def schedule(program: ainf.Program) -> Program:
     emitter = Emitter(graph, storage, items)
     block = Block()
     emitter.block(items, block)
-    body = _escape(block.statements())
+    body = strips(_escape(block.statements()))
     notes = tuple(dict.fromkeys(emitter.s.notes))
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     return Program(
-        program.name, program.sizes, (*buffers, *outs), body, program.failures, notes
+        program.name, program.sizes, (*buffers, *outs), body, program.failures, notes, checked
     )
 
 

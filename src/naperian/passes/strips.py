@@ -1,0 +1,161 @@
+"""A parallel loop that scatters goes in strips, and what of it can be done in vectors is. loops →
+loops
+
+    before   parallel for i in 0..n reducing add out, or outside:
+                 update out[clamp(key[i], m)] += exp(x[i])
+                 outside := outside or key[i] != clamp(key[i], m)
+
+    after    parallel for s in 0..⌈n / 512⌉ reducing add out, or outside:
+                 allocate small value[512]
+                 free for i in strip s reducing or outside:
+                     store value[i - 512 s] = exp(x[i])
+                     outside := outside or key[i] != clamp(key[i], m)
+                 if not outside:
+                     for i in strip s:
+                         update out[key[i]] += value[i - 512 s]
+
+A flag that a clamped key was another one is found out before the keys are used, so that they are
+not clamped; once it is set the run's result is not wanted any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Assign,
+    Buffer,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Role,
+    Stmt,
+    Store,
+    Update,
+    When,
+)
+from naperian.loops.walk import mentions, parts, remade
+from naperian.names import Var, fresh
+from naperian.prims import PRIMITIVES
+from naperian.sizes import ZERO, Atom, Clamp, Size, clamp, size
+
+STRIP = 2048  # iterations; a buffer for them fits the first cache beside much else
+_DEAR = 4  # an operation that is better done in vectors, in additions
+
+
+def strips(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements of a program, its outermost parallel loops rewritten."""
+    return tuple(_strips(s) if isinstance(s, Loop) else s for s in body)
+
+
+def _strips(s: Loop) -> Loop:
+    scattered = [x for x in s.body if _scatters(x)]
+    rest: list[Stmt] = [x for x in s.body if not isinstance(x, Let) and x not in scattered]
+    simple = all(isinstance(x, Assign | Store) for x in rest)
+    if s.order is not Order.PARALLEL or not scattered or not rest or not simple:
+        return s
+    strip = Var("strip")
+    low = s.low + size(strip) * STRIP
+    high = low + clamp(s.high - low, size(STRIP + 1))
+    flags, certain = _flags(s, rest)
+    buffers, stores, second = _second(s, scattered, size(s.var) - low)
+    first = _with_lets(s, [*rest, *stores], rest)
+
+    def undone(a: Atom) -> Size | None:
+        return a.value if isinstance(a, Clamp) and a in certain else None
+
+    arrays = {r.var for r in s.reductions if any(r.var in mentions(x) for x in scattered)}
+    sums = tuple(r for r in s.reductions if r.var not in arrays)
+    scatter: Stmt = Loop(s.var, low, high, remade(second, undone), Order.SERIAL, (), s.work)
+    for f in flags:
+        scatter = When(Apply("not", (Local(f),), DType.BOOL, DType.BOOL), (scatter,))
+    vectors = Loop(s.var, low, high, (*first, *stores), Order.FREE, sums, s.work)
+    count = (s.high - s.low + STRIP - 1) // STRIP
+    body = (*buffers, vectors, scatter)
+    return Loop(strip, ZERO, count, body, Order.PARALLEL, s.reductions, s.work * STRIP)
+
+
+def _scatters(s: Stmt) -> bool:
+    """Whether a statement only updates places that are read from memory."""
+    match s:
+        case Update(_, at):
+            return any(isinstance(a, Load | Clamp) for e in at for a in e.atoms())
+        case When(_, then, otherwise):
+            return all(_scatters(x) for x in (*then, *otherwise))
+        case _:
+            return False
+
+
+def _flags(s: Loop, rest: list[Stmt]) -> tuple[list[Var], set[Atom]]:
+    """The flags that a clamp changed something, and the clamps that changed nothing unless one is
+    set."""
+    flags: list[Var] = []
+    certain: set[Atom] = set()
+    for x in rest:
+        match x:
+            case Assign(v, Apply("or", (Local(w), Apply("ne", (Load() as key, Number(at)))))):
+                a = at.single
+                if v == w and isinstance(a, Clamp) and a.value.single == key:
+                    flags.append(v)
+                    certain.add(a)
+            case _:
+                pass
+    known = {r.var for r in s.reductions if r.monoid == "or"}
+    return [f for f in flags if f in known], certain if set(flags) <= known else set()
+
+
+def _second(
+    s: Loop, scattered: list[Stmt], at: Size
+) -> tuple[list[Allocate], list[Store], list[Stmt]]:
+    """What scatters, with what it needs: cheap values are computed again, dear ones come from
+    buffers, which the stores fill."""
+    buffers: list[Allocate] = []
+    stores: list[Store] = []
+
+    def kept(name: Var, dtype: DType, value: Expr) -> Expr:
+        b = Buffer(fresh(name), dtype, (size(STRIP),), Role.TEMP)
+        buffers.append(Allocate(b, small=True))
+        stores.append(Store(b.var, (at,), value))
+        return Load(b.var, (at,))
+
+    made: list[Stmt] = []
+    for x in scattered:
+        if isinstance(x, Update) and _dear(x.value):
+            dtype = next(r.dtype for r in s.reductions if r.var == x.buffer)
+            x = replace(x, value=kept(Var("value"), dtype, x.value))
+        made.append(x)
+    needed = {v for x in made for v in mentions(x)}
+    for x in reversed(s.body):
+        if isinstance(x, Let) and x.var in needed:
+            if _dear(x.value):
+                x = replace(x, value=kept(x.var, x.dtype, x.value))
+            needed |= mentions(x)
+            made.insert(0, x)
+    return buffers, stores, made
+
+
+def _with_lets(s: Loop, wanted: list[Stmt], rest: list[Stmt]) -> list[Stmt]:
+    """The rest of a loop's body in its order, with the bindings that the wanted need."""
+    needed = {v for x in wanted for v in mentions(x)}
+    made: list[Stmt] = []
+    for x in reversed(s.body):
+        if x in rest:
+            made.insert(0, x)
+        elif isinstance(x, Let) and x.var in needed:
+            needed |= mentions(x)
+            made.insert(0, x)
+    return made
+
+
+def _dear(e: Expr) -> bool:
+    return any(
+        isinstance(x, Apply) and x.name in PRIMITIVES and PRIMITIVES[x.name].cost >= _DEAR
+        for x in parts(e)
+    )
