@@ -315,7 +315,7 @@ class _Maker:
         return self.pick(
             self.statement,
             lambda: s.Struct(
-                NOWHERE, "S", self.some(self.name), self.some(self.param, 1),
+                NOWHERE, "S", NOWHERE, self.some(self.name), self.some(self.param, 1),
                 self.some(lambda: self.function(signature=False), 0, 1), self.doc(),
             ),
             lambda: s.Enum(

@@ -96,7 +96,7 @@ def front(
         if made.diagnostics:
             return None, made.diagnostics
         definitions = {**std.used, **made.definitions}
-        own = tuple(n for n in made.definitions if "." not in n)
+        own = tuple(n for n in made.definitions if "." not in n and n not in made.globals.data)
         enums = {n: info.set.members for n, info in made.globals.enums.items()}
         instances = (*std.globals.instances, *made.globals.instances)
         program = core.Module(name, definitions, own, enums, instances)

@@ -1,7 +1,8 @@
 """Types and index sets.
 
     type ::= Scalar(dtype) | TypeVar(var) | Index(set) | Table(set, type)
-           | Tuple(type, …) | Function((type, …), type, (effect, …)) | Reference(type) | Text
+           | Tuple(type, …) | Data(type, …) | Function((type, …), type, (effect, …))
+           | Reference(type) | Text
     set  ::= Fin(size) | SetVar(var) | BoolSet | UnitSet | EnumSet(name, members)
            | TupleSet(set, …) | Range(low, high) | Reverse(set)
 
@@ -9,11 +10,15 @@
 Booleans, of `UnitSet` the empty tuple: `element(set)` gives the type. A `Range` holds the integers
 low … high-1 (its elements are numbers counted from the range's own base, not from 0); the ordinal
 of an element is its distance from `low`. `Reverse` has the elements of its set, last one first.
+
+`Data` is a tuple with a name: whoever does not care what it is called (everything after the front
+end) sees a `Tuple`. Of a struct the items are the fields. Of an enum with fields item 0 is the tag,
+the number of the variant, and the others are the slots its variants keep their fields in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
@@ -60,6 +65,48 @@ class Tuple:
 
 
 @node
+class Field:
+    """A field of a struct or of a variant, and which item of the tuple it is kept in."""
+
+    name: str
+    item: int
+
+
+@node
+class Variant:
+    """A way of being a value of an enum. A struct has one, of its own name."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+@node
+class Layout:
+    """The name and the variants that `struct` or `enum` declares; equal only to itself (`var`).
+    `tagged` tells an enum; `hidden` is how many of the arguments the user does not write (the
+    precision of `Float`)."""
+
+    var: Var
+    variants: tuple[Variant, ...] = field(compare=False)
+    tagged: bool = field(compare=False)
+    hidden: int = field(compare=False)
+
+    def variant(self, name: str) -> int | None:
+        """The number of a variant."""
+        names = [v.name for v in self.variants]
+        return names.index(name) if name in names else None
+
+
+@node
+class Data(Tuple):
+    """A struct or an enum with fields, at these arguments for its parameters."""
+
+    items: tuple[Type, ...]
+    layout: Layout
+    args: tuple[Argument, ...]
+
+
+@node
 class Function:
     """A function of several arguments. `effects` are what a call may do beside giving a value;
     they guide messages and print, and do not distinguish types."""
@@ -82,6 +129,7 @@ class Text:
 
 
 Type: TypeAlias = "Scalar | TypeVar | Index | Table | Tuple | Function | Reference | Text"
+Argument: TypeAlias = "Type | Set | Size"
 
 
 @node
@@ -139,6 +187,7 @@ class Reverse:
 
 
 Set: TypeAlias = "Fin | SetVar | BoolSet | UnitSet | EnumSet | TupleSet | Range | Reverse"
+SETS = (Fin, SetVar, BoolSet, UnitSet, EnumSet, TupleSet, Range, Reverse)
 
 UNIT = Tuple(())
 BOOL = Scalar(DType.BOOL)
@@ -248,6 +297,8 @@ class Substitution:
                 return element(self.set(s))
             case Table(s, cell):
                 return Table(self.set(s), self.type(cell))
+            case Data():
+                return mapped(t, self.size, self.set, self.type)
             case Tuple(items):
                 return Tuple(tuple(self.type(x) for x in items))
             case Function(params, result):
@@ -257,6 +308,23 @@ class Substitution:
                 return Reference(self.type(cell))
             case Scalar() | Text():
                 return t
+
+
+def mapped(
+    t: Data,
+    size: Callable[[Size], Size],
+    set: Callable[[Set], Set],
+    type: Callable[[Type], Type],
+) -> Data:
+    """The data type with something done to every type, set and size in it."""
+
+    def argument(a: Argument) -> Argument:
+        if isinstance(a, Size):
+            return size(a)
+        return set(a) if isinstance(a, SETS) else type(a)
+
+    items = tuple([type(x) for x in t.items])
+    return Data(items, t.layout, tuple([argument(a) for a in t.args]))
 
 
 def sets_in(t: Type) -> Iterator[Set]:
@@ -335,11 +403,15 @@ def show_type(t: Type) -> str:
             return show_set(s)
         case Table(s, cell):
             return f"{show_set(s)}=>{_cell(cell)}"
+        case Data(_, layout, args):
+            shown = ", ".join(_argument(a) for a in args[layout.hidden :])
+            return f"{layout.var.name}({shown})" if shown else layout.var.name
         case Tuple(items):
             inner = ", ".join(show_type(x) for x in items)
             return f"({inner},)" if len(items) == 1 else f"({inner})"
         case Function(params, result):
-            if len(params) == 1 and not isinstance(params[0], Tuple | Function):
+            bare = not isinstance(params[0], Tuple | Function) if params else False
+            if len(params) == 1 and (bare or isinstance(params[0], Data)):
                 left = show_type(params[0])
             else:
                 left = "(" + ", ".join(show_type(p) for p in params) + ")"
@@ -349,6 +421,12 @@ def show_type(t: Type) -> str:
             return f"Ref({show_type(cell)})"
         case Text():
             return "Str"
+
+
+def _argument(a: Argument) -> str:
+    if isinstance(a, Size):
+        return show(a)
+    return show_set(a) if isinstance(a, SETS) else show_type(a)
 
 
 def _cell(t: Type) -> str:

@@ -18,6 +18,7 @@ from naperian.core.syntax import (
     Add,
     Assign,
     At,
+    Blank,
     Call,
     Carried,
     Check,
@@ -100,7 +101,7 @@ def check_normal(d: Definition) -> None:
             raise Broken(f"parameter `{p.name}` of `{d.name}` is no leaf")
     bound: set[Var] = {p.var for p in d.params}
     for e in everything(d.body):
-        if isinstance(e, Lambda | Call | Use | Method | ConstOf | Recast):
+        if isinstance(e, Blank | Lambda | Call | Use | Method | ConstOf | Recast):
             raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
         for v in _binders(e):
             if v in bound:
@@ -273,6 +274,8 @@ class _Check:
                 return t
             case Number():
                 return INT
+            case Blank(t):
+                return t
             case Lambda(params, body):
                 with self.block():
                     for v, t in params:

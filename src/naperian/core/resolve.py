@@ -9,6 +9,7 @@ from naperian.node import node
 from naperian.sizes import Size
 from naperian.types import (
     BoolSet,
+    Data,
     EnumSet,
     Fin,
     Function,
@@ -27,6 +28,7 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     element,
+    mapped,
 )
 
 
@@ -62,6 +64,8 @@ class Resolve:
                 return element(self.set(s))
             case Table(s, cell):
                 return Table(self.set(s), self.type(cell))
+            case Data():
+                return mapped(t, self.size, self.set, self.type)
             case Tuple(items):
                 return Tuple(tuple(self.type(x) for x in items))
             case Function(params, result):

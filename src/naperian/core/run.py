@@ -19,6 +19,7 @@ from naperian.core.syntax import (
     Add,
     Assign,
     At,
+    Blank,
     Call,
     Carried,
     Cell,
@@ -48,7 +49,7 @@ from naperian.core.syntax import (
     Scan,
     Use,
 )
-from naperian.core.values import Value, count, element_at, ordinal
+from naperian.core.values import Value, blank, count, element_at, ordinal
 from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.node import node
@@ -183,6 +184,8 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return scalar(value, _dtype(t, scope))
         case Number(value):
             return scope.number(value)
+        case Blank(t):
+            return blank(scope.type(t))
         case Lambda(params, body):
             return _closure([v for v, _ in params], body, scope.inner())
         case Use(name, at):

@@ -19,6 +19,7 @@ from naperian.core.syntax import (
     Add,
     Assign,
     At,
+    Blank,
     Call,
     Carried,
     Cell,
@@ -274,6 +275,8 @@ class _Show:
                 return f"{self.type(t)}({value!r})", _CALL
             case Number(value):
                 return self.size(value), _CALL if len(value.terms) < 2 else _TERM
+            case Blank():
+                return "_", _CALL
             case Lambda() | For() | Reduce() | Scan() | Loop():
                 header = self.header(e)
                 body = e.value if isinstance(e, Reduce) else e.body

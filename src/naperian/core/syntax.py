@@ -3,7 +3,7 @@
     module ::= definition… instance…                        definitions in dependency order
     definition ::= def f {types, sets, sizes} (x : T, …) -> T where wanted, facts = expr
     instance ::= instance I(T, …) where wanted: method = f, …
-    expr ::= Ref | Const | Number | Lambda | Call | Use | Method
+    expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
            | Op | Reduce | Loop | Scan | Check | Checked
            | Handle | Get | Assign | Add
@@ -66,6 +66,13 @@ class Number:
     """A polynomial over integer variables in scope, as an Int or an index."""
 
     value: Size
+
+
+@node
+class Blank:
+    """A value that nobody looks at, all zeros: what a variant of an enum does not use."""
+
+    type: Type
 
 
 @node
@@ -298,8 +305,8 @@ class Add:
 
 
 Expr: TypeAlias = (
-    "Ref | Const | ConstOf | Number | Lambda | Call | Use | Method | Let | Pack | Part | If | For"
-    " | Literal | At | Recast | Op | Reduce | Loop | Scan | Check | Checked"
+    "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
+    " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Check | Checked"
     " | Handle | Get | Assign | Add"
 )
 

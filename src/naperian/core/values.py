@@ -96,6 +96,27 @@ def element_at(s: Set, k: int, evaluate: Evaluate = constant) -> Value:
             return tuple(reversed(parts))
 
 
+def blank(t: Type) -> Value:
+    """A value of a closed type that nobody looks at: zeros (the first element, of an index set)."""
+    match t:
+        case Scalar(dtype):
+            return scalar(0, dtype)
+        case Index(TupleSet() | UnitSet() | BoolSet() as s):
+            return blank(element(s))
+        case Index(Range(low, _)):
+            return constant(low)
+        case Index():
+            return 0
+        case Tuple(items):
+            return tuple(blank(x) for x in items)
+        case Table(s, cell):
+            return [blank(cell) for _ in range(count(s))]
+        case Function(_, result):
+            return lambda *_: blank(result)
+        case TypeVar() | Reference() | Text():
+            raise Broken(f"no value of {t!r}")
+
+
 def from_numpy(value: Any, t: Type) -> Value:
     """NumPy's scalar or array (of a tuple, or a table of tuples: a tuple of them) as a value of
     the closed type `t`."""

@@ -8,6 +8,7 @@ from naperian.core.syntax import (
     Add,
     Assign,
     At,
+    Blank,
     Call,
     Check,
     Checked,
@@ -60,7 +61,7 @@ from naperian.types import (
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     match e:
-        case Ref() | Const() | ConstOf() | Number() | Use() | Method():
+        case Ref() | Const() | ConstOf() | Number() | Blank() | Use() | Method():
             return ()
         case Lambda(_, body) | For(_, _, body):
             return (body,)
@@ -117,6 +118,8 @@ def size_variables(e: Expr) -> Iterator[Var]:
             yield from _of_set(s)
         case Reduce(_, _, s, _, _, t):
             yield from _of_set(s)
+            yield from of_type(t)
+        case Blank(t):
             yield from of_type(t)
         case Recast(_, old, new, cell):
             for s in old + new:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.dtypes import DType
-from naperian.frontend import errors, interface_errors
+from naperian.frontend import data, data_errors, errors, interface_errors
 from naperian.frontend.cells import show
-from naperian.frontend.constraints import associated, owner_of
+from naperian.frontend.constraints import associated, associated_names, owner_of
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import make_range
-from naperian.frontend.walk import Walk
+from naperian.frontend.walk import DataInfo, Walk
+from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size
+from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
@@ -24,10 +26,13 @@ from naperian.types import (
     Reverse,
     Scalar,
     Set,
+    SetVar,
+    Substitution,
     Table,
     Tuple,
     TupleSet,
     Type,
+    TypeVar,
     UnitSet,
     cardinality,
     element,
@@ -62,9 +67,19 @@ def as_type(w: Walk, e: s.Expr) -> Type:
                     pass
             if name in w.globals.enums:
                 return Index(w.globals.enums[name].set)
+            info = data.find(w, e)
+            if info is not None:
+                return as_data(w, info, (), span)
+            if name in w.globals.failed:
+                raise errors.Silent()
             raise errors.unknown_name(
-                name, span, [*SCALARS, "Float", *w.scope.all_names(), *w.globals.enums]
+                name, span,
+                [*SCALARS, "Float", *w.scope.all_names(), *w.globals.enums, *w.globals.data],
             )
+        case s.Field(span, _, _, _) if (info := data.find(w, e)) is not None:
+            return as_data(w, info, (), span)
+        case s.Call(span, function, args) if (info := data.find(w, function)) is not None:
+            return as_data(w, info, args, span)
         case s.Call(span, s.Name(_, name), args) if (
             (owner := owner_of(w, name)) is not None and w.scope.find(name) is None
         ):
@@ -94,6 +109,32 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             if found is None:
                 raise errors.not_a_set(e.span.text, "no type", e.span)
             return element(found)
+
+
+def as_data(
+    w: Walk, info: DataInfo, args: tuple[s.Expr | s.Keyword | s.Generator, ...], span: Span
+) -> Type:
+    """`Point`, `Maybe(Float)`: a struct or an enum at these arguments."""
+    hidden = info.pattern.layout.hidden
+    params = info.params[hidden:]
+    given = [a for a in args if not isinstance(a, s.Keyword | s.Generator)]
+    if len(given) != len(params) or len(given) != len(args):
+        names = tuple(p.name if isinstance(p, Var) else p.var.name for p in params)
+        raise data_errors.type_arguments(info.name, names, len(args), span)
+    types: dict[Var, Type] = {
+        p.var: w.float for p in info.params[:hidden] if isinstance(p, TypeVar)
+    }
+    sets: dict[Var, Set] = {}
+    sizes: dict[Var, Size] = {}
+    for p, a in zip(params, given, strict=True):
+        match p:
+            case TypeVar(v):
+                types[v] = as_type(w, a)
+            case SetVar(v):
+                sets[v] = set_of(w, a)
+            case Var():
+                sizes[p] = as_size(w, a)
+    return Substitution(types, sets, sizes).type(info.pattern)
 
 
 def set_of(w: Walk, e: s.Expr) -> Set:
@@ -189,20 +230,18 @@ def as_size(w: Walk, e: s.Expr) -> Size:
     return typed.poly
 
 
-def declared_names(
-    types: list[s.Expr], associated: frozenset[str] = frozenset()
-) -> tuple[list[str], list[str], list[str]]:
+def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], list[str]]:
     """The lower-case names of a signature: index sets, sizes and types, in order of appearance.
-    `associated` are the names that are applied to types.
 
     A name is a set if it stands in index position anywhere (or in a range or a tuple there), a
     size if it stands only in arithmetic and `Fin(…)`, a type otherwise.
     """
+    associated = associated_names(w)
     roles: dict[str, str] = {}
     rank = {"type": 0, "size": 1, "set": 2}
 
     def note(name: str, role: str) -> None:
-        if not name[0].islower() or name in ("Float",):
+        if not name[0].islower() or name in w.globals.data:
             return
         if rank[role] >= rank.get(roles.get(name, "type"), 0) or name not in roles:
             roles[name] = role
@@ -229,6 +268,10 @@ def declared_names(
                 for a in args:
                     if not isinstance(a, s.Keyword | s.Generator):
                         visit(a, "set")
+            case s.Call(_, function, args) if (info := data.find(w, function)) is not None:
+                for p, a in zip(info.params[info.pattern.layout.hidden :], args, strict=False):
+                    if not isinstance(a, s.Keyword | s.Generator):
+                        visit(a, _ROLES[type(p)])
             case s.Call(_, function, args):
                 inner = isinstance(function, s.Name) and function.name in associated
                 for a in args:
@@ -255,23 +298,27 @@ def declared_names(
     )
 
 
-def mentions_float(e: s.Expr) -> bool:
-    """Whether `Float` stands in a type."""
+_ROLES: Mapping[type, str] = {TypeVar: "type", SetVar: "set", Var: "size"}
+
+
+def mentions_float(w: Walk, e: s.Expr) -> bool:
+    """Whether `Float` stands in a type, or in what a struct or an enum in it is made of."""
+    info = data.find(w, e)
+    if info is not None:
+        return info.pattern.layout.hidden > 0
     match e:
         case s.Name(_, name):
             return name == "Float"
         case s.TableType(_, _, own, cell):
-            return mentions_float(cell) or mentions_float(own)
+            return mentions_float(w, cell) or mentions_float(w, own)
         case s.TupleExpr(_, items):
-            return any(mentions_float(x) for x in items)
+            return any(mentions_float(w, x) for x in items)
         case s.FunctionType(_, params, _, result):
-            return any(mentions_float(p) for p in params) or mentions_float(result)
-        case s.Call(_, s.Name(_, "Ref"), args):
-            given = (a for a in args if not isinstance(a, s.Keyword | s.Generator))
-            return any(mentions_float(a) for a in given)
+            return any(mentions_float(w, p) for p in params) or mentions_float(w, result)
         case s.Exists(_, _, body):
-            return mentions_float(body)
+            return mentions_float(w, body)
+        case s.Call(_, function, args):
+            parts = (a for a in args if not isinstance(a, s.Keyword | s.Generator))
+            return mentions_float(w, function) or any(mentions_float(w, a) for a in parts)
         case _:
             return False
-
-

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from naperian.core import syntax as core
-from naperian.frontend import errors
+from naperian.frontend import data_errors, errors
 from naperian.frontend.annotations import as_set
 from naperian.frontend.cells import show
+from naperian.frontend.data import fresh, owner
 from naperian.frontend.indexing import range_set
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because, Mismatch
@@ -16,7 +17,7 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import Size, size
 from naperian.surface import syntax as s
-from naperian.types import INT, Index, Set, SetVar, Table, Tuple, Type, element, show_set
+from naperian.types import INT, Data, Index, Set, SetVar, Table, Tuple, Type, element, show_set
 
 
 @dataclass(slots=True)
@@ -159,7 +160,11 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
             if solver.is_open(kind):
                 kind = Tuple(tuple(solver.type("a") for _ in items))
                 solver.unify(value.type, kind)
-            if not isinstance(kind, Tuple) or len(kind.items) != len(items):
+            if (
+                not isinstance(kind, Tuple)
+                or isinstance(kind, Data)
+                or len(kind.items) != len(items)
+            ):
                 raise errors.pattern_shape(len(items), show(w, kind), span)
             whole = Var("t")
             wraps = []
@@ -174,8 +179,45 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
                 return core.Let(whole, build(), expr)
 
             return unpack
+        case s.PConstructor(_, _, args):
+            return _bind_made(w, p, args or (), value, what)
         case _:
             raise errors.refutable(p.span)
+
+
+def _bind_made(
+    w: Walk, p: s.PConstructor, args: tuple[s.Pattern, ...], value: Typed, what: str
+) -> Wrap:
+    """`Point(x, y) = p`: of a type that is made in one way only."""
+    solver = w.solver
+    info = owner(w, p.name, p.span)
+    kind = solver.head(value.type)
+    if info is not None and solver.is_open(kind):
+        kind = fresh(w, info)
+        solver.unify(value.type, kind)
+    if info is None or not isinstance(kind, Data) or info.pattern.layout != kind.layout:
+        raise data_errors.pattern_type(p.span.text, show(w, kind), p.span)
+    short = p.name.rpartition(".")[2]
+    others = [v.name for v in kind.layout.variants if v.name != short]
+    if others:
+        raise data_errors.partial_binding(p.span.text, show(w, kind), others, p.span)
+    (variant,) = kind.layout.variants
+    if len(args) != len(variant.fields):
+        names = [f.name for f in variant.fields]
+        raise data_errors.pattern_arity(p.name, names, len(args), p.span)
+    whole = Var("s")
+    wraps = [
+        bind_pattern(w, x, Typed(kind.items[f.item], _part(whole, f.item), x.span), what)
+        for x, f in zip(args, variant.fields, strict=True)
+    ]
+    build = value.build
+
+    def unpack(expr: core.Expr) -> core.Expr:
+        for f in reversed(wraps):
+            expr = f(expr)
+        return core.Let(whole, build(), expr)
+
+    return unpack
 
 
 def _part(whole: Var, k: int) -> Build:
@@ -201,7 +243,7 @@ def check_new(w: Walk, p: s.Pattern, kind: str) -> None:
             outer = w.scope.enclosing(name)
             if isinstance(outer, Variable):
                 raise errors.hides_enclosing(name, span, outer.span, kind)
-        case s.PTuple(_, items):
+        case s.PTuple(_, items) | s.PConstructor(_, _, tuple() as items):
             for x in items:
                 check_new(w, x, kind)
         case _:

@@ -11,6 +11,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.annotations import SCALARS, as_set
 from naperian.frontend.cells import convert, equate, join_cells, show
+from naperian.frontend.fields import replace
 from naperian.frontend.indexing import into_set
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.operators import apply_primitive
@@ -222,4 +223,5 @@ BUILTINS: dict[str, Builtin] = {
     "ones": _filled("ones"),
     "full": _filled("full"),
     "bitcast": _bitcast,
+    "replace": replace,
 }

@@ -21,6 +21,8 @@ from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
     INT,
+    SETS,
+    Data,
     Function,
     Index,
     Reference,
@@ -103,6 +105,7 @@ def use_definition(
             lambda given: use_definition(w, d, name, span, None, given, {}), span, expected,
         )
     at, solved = instantiate(w, d, span)
+    _towards(w, at.type(d.result), expected)
     _implicit(w, d, name, at, keywords or {}, span)
     if d.constant:
         return Typed(at.type(d.result), lambda: core.Use(d.name, solved()), span)
@@ -115,7 +118,7 @@ def use_definition(
         if a is None:
             default = d.params[k].default
             assert default is not None
-            typed.append(Typed(param, _constantly(default), span))
+            typed.append(Typed(param, _default(w, default, param), span))
         elif isinstance(a, Typed):
             typed.append(a)
         elif isinstance(param, Reference):
@@ -151,6 +154,17 @@ def use_definition(
     return apply(w, callee, typed, span)
 
 
+def _towards(w: Walk, result: Type, expected: Type | None) -> None:
+    """What is open in the parameters of a data type that is made is what its place expects."""
+    kind = w.solver.head(expected) if expected is not None else None
+    if isinstance(kind, Data) and isinstance(result, Data) and result.layout == kind.layout:
+        for ours, theirs in zip(result.args, kind.args, strict=True):
+            if isinstance(ours, TypeVar) and w.solver.is_open(ours):
+                assert not isinstance(theirs, Size)
+                assert not isinstance(theirs, SETS)
+                w.solver.unify(ours, theirs)
+
+
 def _declared(d: core.Definition, name: str) -> tuple[Because | None, ...]:
     """What the definition says of each parameter; nothing of one in the library, which has no
     text to point at."""
@@ -165,8 +179,9 @@ def _number(w: Walk, poly: Size) -> Callable[[], core.Expr]:
     return lambda: core.Number(w.solver.zonk_size(poly))
 
 
-def _constantly(e: core.Expr) -> Callable[[], core.Expr]:
-    return lambda: e
+def _default(w: Walk, e: core.Expr, t: Type) -> Callable[[], core.Expr]:
+    """A parameter's default, at the type it has in this call."""
+    return lambda: core.ConstOf(e.value, w.solver.zonk(t)) if isinstance(e, core.ConstOf) else e
 
 
 def _guides(e: s.Expr) -> bool:

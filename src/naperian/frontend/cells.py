@@ -7,8 +7,6 @@ of what they meet.
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors
@@ -20,23 +18,19 @@ from naperian.names import Var
 from naperian.sizes import Size
 from naperian.source import Span
 from naperian.types import (
-    BoolSet,
-    EnumSet,
-    Fin,
+    SETS,
+    Data,
     Function,
     Index,
-    Range,
     Reference,
-    Reverse,
     Scalar,
     Set,
     SetVar,
     Table,
     Tuple,
-    TupleSet,
     Type,
     TypeVar,
-    UnitSet,
+    mapped,
     show_set,
     show_type,
     table,
@@ -60,6 +54,8 @@ def _hide(w: Walk, t: Type) -> Type:
             return TypeVar(Var("Float" if u.dtypes <= FLOATS else "number"))
         case Table(s, cell):
             return Table(s, _hide(w, cell))
+        case Data():
+            return mapped(t, lambda n: n, lambda s: s, lambda x: _hide(w, x))
         case Tuple(items):
             return Tuple(tuple(_hide(w, x) for x in items))
         case Function(params, result):
@@ -82,7 +78,7 @@ def converts(
         isinstance(f_cell, Tuple)
         and isinstance(a_cell, Tuple)
         and not a_axes and not f_axes
-        and len(f_cell.items) == len(a_cell.items)
+        and alike(f_cell, a_cell)
     ):
         for x, y in zip(a_cell.items, f_cell.items, strict=True):
             converts(w, what, x, y, arg, span, declared)
@@ -94,6 +90,13 @@ def converts(
         solver.unify(wanted, found, because)
     except Mismatch as m:
         raise clash(w, what, wanted, found, arg.span, m, declared) from None
+
+
+def alike(a: Tuple, b: Tuple) -> bool:
+    """Whether two tuples go together item by item: as long, and of one name if they have one."""
+    if isinstance(a, Data) or isinstance(b, Data):
+        return isinstance(a, Data) and isinstance(b, Data) and a.layout == b.layout
+    return len(a.items) == len(b.items)
 
 
 def equate(w: Walk, what: str, wanted: Type, found: Type, span: Span) -> None:
@@ -288,7 +291,7 @@ def clash(
             message = f"{callee} needs its size `{m.variable}` to be both {a!r} and {b!r}"
             label = f"{label}, so `{m.variable}` = {b!r}"
         return errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
-    if _is_set(left) and _is_set(right):
+    if isinstance(left, SETS) and isinstance(right, SETS):
         return errors.set_clash(
             what, show_set(solver.zonk_set(left)), show_set(solver.zonk_set(right)),
             span, f"this is `{show(w, found)}`", reasons, notes=_set_note(left, right),
@@ -317,12 +320,6 @@ def _origin(w: Walk, span: Span) -> tuple[Because, ...]:
     if isinstance(entry, Variable) and entry.what == "name":
         return (Because(entry.span, f"`{span.text}` is bound here, to a `{show(w, entry.type)}`"),)
     return ()
-
-
-def _is_set(x: object) -> TypeGuard[Set]:
-    return isinstance(
-        x, Fin | SetVar | BoolSet | UnitSet | EnumSet | TupleSet | Range | Reverse
-    )
 
 
 def _rigid_note(w: Walk, a: Size, b: Size) -> tuple[str, ...]:

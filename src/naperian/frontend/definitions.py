@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from naperian.core import syntax as core
@@ -12,7 +12,6 @@ from naperian.frontend.annotations import as_size, as_type, declared_names, ment
 from naperian.frontend.blocks import block, expect
 from naperian.frontend.cells import clash
 from naperian.frontend.constraints import (
-    associated_names,
     find_interface,
     leave,
     left_to_callers,
@@ -114,7 +113,7 @@ def header(w: Walk, d: s.Def) -> Header:
     if d.result is not None:
         written.append(d.result)
     sets, sizes, types = _signature_names(w, d, written)
-    if any(mentions_float(t) for t in written):
+    if any(mentions_float(w, t) for t in written):
         w.precision = TypeVar(Var("Float"))
         solver.rigid[w.precision.var] = FLOATS
     params: list[tuple[s.Param, Var, Type]] = []
@@ -146,10 +145,9 @@ def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
         body = w.block(d.body, result)
         if result is not None:
             body = expect(w, body, result, f"the result of `{d.name}`", d.result)
-    _recheck_defaults(w, params)
-    defaults = _defaults(w, params)
+    given = defaults(w, params)
     finish(w, d.span, [t for _, _, t in params])
-    return complete(w, d, name, head, defaults, body)
+    return complete(w, d, name, head, given, body)
 
 
 def _signature_names(
@@ -157,8 +155,8 @@ def _signature_names(
 ) -> tuple[dict[str, Var], dict[str, Var], dict[str, Var]]:
     """Bind the lower-case names of the signature."""
     params = {p.name for p in d.params}
-    set_names, size_names, type_names = declared_names(written, associated_names(w))
-    enums = set(w.globals.enums)
+    set_names, size_names, type_names = declared_names(w, written)
+    enums = {*w.globals.enums, *w.globals.data}
     # `where bins: Ix` makes a set of a name that indexes nothing
     indexing = [
         f.subject.name for f in d.facts if f.interface == "Ix" and isinstance(f.subject, s.Name)
@@ -212,20 +210,30 @@ def _facts(
     w: Walk, d: s.Def, params: list[Type], result: Type | None
 ) -> tuple[tuple[Size, str], ...]:
     """What callers must satisfy: `where n >= 1`, and sizes with a minus are not negative."""
-    facts: list[tuple[Size, str]] = []
-    for t in [*params, *([result] if result is not None else [])]:
-        for own in sets_in(t):
-            if isinstance(own, Fin) and any(c < 0 for _, c in own.size.terms):
-                facts.append((own.size, show_fact(own.size)))
-            elif isinstance(own, Fin):
-                # a run-time size: `Fin(k)` of a parameter `k: Int`
-                names = {e.var for e in w.scope.names.values() if isinstance(e, Variable)}
-                if any(v in names for v in variables(own.size)):
-                    facts.append((own.size, show_fact(own.size)))
+    types = [*params, *([result] if result is not None else [])]
+    # a run-time size: `Fin(k)` of a parameter `k: Int`
+    numbers = {e.var for e in w.scope.names.values() if isinstance(e, Variable)}
+    facts = list(shape_facts(types, numbers))
     for f in d.facts:
         if f.interface is None:
             facts += [(p, f.span.text) for p in _comparison(w, f.subject)]
     return tuple({fact: (fact, why) for fact, why in reversed(facts)}.values())[::-1]
+
+
+def shape_facts(
+    types: list[Type], numbers: Set[Var] = frozenset()
+) -> tuple[tuple[Size, str], ...]:
+    """The sizes in types that might be negative: those with a minus, and of run-time `numbers`."""
+    return tuple(
+        (own.size, show_fact(own.size))
+        for t in types
+        for own in sets_in(t)
+        if isinstance(own, Fin)
+        and (
+            any(c < 0 for _, c in own.size.terms)
+            or any(v in numbers for v in variables(own.size))
+        )
+    )
 
 
 def _comparison(w: Walk, e: s.Expr) -> Iterator[Size]:
@@ -250,17 +258,14 @@ def _comparison(w: Walk, e: s.Expr) -> Iterator[Size]:
                 raise errors.not_yet(f"`{op}` in a fact", e.span)
 
 
-def _recheck_defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> None:
-    for p, _, _ in params:
-        if p.default is not None and not isinstance(p.default, s.Number | s.Unary | s.Name):
-            raise errors.not_yet("a default that is no constant", p.default.span)
-
-
-def _defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> list[Typed | None]:
+def defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> list[Typed | None]:
+    """The defaults of parameters or fields, at their types."""
     out: list[Typed | None] = []
     for p, _, t in params:
         if p.default is None:
             out.append(None)
+        elif not isinstance(p.default, s.Number | s.Unary | s.Name):
+            raise errors.not_yet("a default that is no constant", p.default.span)
         else:
             value = w.infer(p.default, t)
             out.append(expect(w, value, t, f"the default of `{p.name}`", p.type))
@@ -342,7 +347,7 @@ def complete(
         for v in set_variables(own):
             if v not in known:
                 raise errors.local_size(f"the result of `{d.name}`", v.name, body.span)
-    implicit = _implicit(out_params, set_vars, size_vars)
+    implicit = by_keyword(out_params, set_vars, size_vars)
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
@@ -351,7 +356,7 @@ def complete(
     )
 
 
-def _implicit(
+def by_keyword(
     params: list[core.Param], sets: list[Var], sizes: list[Var]
 ) -> tuple[Var, ...]:
     """The variables that no parameter's shape fixes."""

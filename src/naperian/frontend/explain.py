@@ -21,7 +21,7 @@ from naperian.core.show import signature_texts
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.surface.show import show
-from naperian.types import Set, Tuple, set_variables, show_set
+from naperian.types import Data, Set, Tuple, set_variables, show_set
 
 _LETTERS = "ijklpqrstuvwxyzabcdefgh"
 _MADE = "\0"  # before the names of binders that have no letter yet
@@ -141,7 +141,9 @@ class _Writer:
             own = dict(lift.args)
             if not all(a in places for a in own):
                 continue
-            if isinstance(lift.result, Tuple) and lift.result.items:
+            if isinstance(lift.result, Tuple) and not isinstance(lift.result, Data) and (
+                lift.result.items
+            ):
                 continue
             names, opened = self.binders(lift.frame)
             binders += opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors, references
+from naperian.frontend import data, data_errors, errors, references
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.binders import bind_pattern, pattern_type
 from naperian.frontend.builtins import BUILTINS, contract
@@ -16,6 +16,8 @@ from naperian.frontend.calls import (
 )
 from naperian.frontend.cells import show
 from naperian.frontend.conversions import conversion
+from naperian.frontend.fields import field as struct_field
+from naperian.frontend.fields import has_member, method
 from naperian.frontend.indexing import _checked as checked_index
 from naperian.frontend.indexing import get, index
 from naperian.frontend.lifting import ranked
@@ -39,11 +41,13 @@ from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
     INT,
+    Data,
     EnumSet,
     Function,
     Index,
     Reference,
     Scalar,
+    Table,
     Tuple,
     Type,
     TypeVar,
@@ -87,7 +91,7 @@ def infer(w: Walk, e: s.Expr, expected: Type | None = None) -> Typed:
         case s.Section():
             return section(w, e, expected)
         case s.Field():
-            return field(w, e)
+            return field(w, e, expected)
         case s.As():
             return recast(w, e)
         case s.Rank(span, function, _):
@@ -129,6 +133,9 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
     member = _member(w, e, expected)
     if member is not None:
         return member
+    maker = data.maker(w, e.name, expected, e.span)
+    if maker is not None:
+        return use_maker(w, maker, e.name, e.span, expected)
     definition = w.globals.definitions.get(e.name) or (
         None if e.name in BUILTINS else w.library.definitions.get(e.name)
     )
@@ -157,6 +164,30 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
         poly = cardinality(w.globals.enums[e.name].set)
         return Typed(INT, lambda: core.Number(poly), e.span, poly)
     raise errors.unknown_name(e.name, e.span, known_names(w))
+
+
+def use_maker(
+    w: Walk, d: core.Definition, name: str, span: Span, expected: Type | None
+) -> Typed:
+    """A constructor without parentheses: a value if it has no fields, else a function."""
+    return known_parameters(w, use_definition(w, d, name, span, expected), span)
+
+
+def known_parameters(w: Walk, made: Typed, span: Span) -> Typed:
+    """The data made, of which all parameters must be known at the end: `None` alone is nothing."""
+
+    def goal() -> None:
+        _, kind = w.solver.axes(made.type)
+        if isinstance(kind, Data) and not w.solver.determined(kind):
+            info = data.info_of(w, kind)
+            for p, a in zip(info.params, kind.args, strict=True):
+                if isinstance(p, TypeVar) and isinstance(a, TypeVar | Table | Tuple) and (
+                    not w.solver.determined(a)
+                ):
+                    raise data_errors.open_parameter(span.text, p.var.name, span)
+
+    w.solver.goals.append(goal)
+    return made
 
 
 def _call_of(w: Walk, e: s.Name, args: list[Typed]) -> s.Call:
@@ -300,6 +331,9 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
         case s.Name(span, "get") if w.scope.find("get") is None and len(e.args) == 1:
             return references.get(w, e)
         case s.Name(span, fname) if w.scope.find(fname) is None:
+            maker = data.maker(w, fname, expected, span)
+            if maker is not None:
+                return known_parameters(w, _call_definition(w, maker, fname, e, expected), e.span)
             if fname in w.globals.definitions:
                 definition = w.globals.definitions[fname]
                 return _call_definition(w, definition, fname, e, expected)
@@ -318,6 +352,8 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 raise errors.not_a_value(e.span.text, "an index set", e.span)
             if fname in ("enumerate", "zip", "range", "len", "print"):
                 raise errors.python_habit(fname, span)
+        case s.Field(_, _, variant, _) if (maker := data.member(w, e.function)) is not None:
+            return known_parameters(w, _call_definition(w, maker, variant, e, expected), e.span)
         case s.Field(_, s.Name(_, module), member, member_span) if (
             w.scope.find(module) is None and module in w.globals.modules
         ):
@@ -336,6 +372,10 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
             if len(args_e) < 2:
                 raise errors.arity("get", 2, len(args_e), e.span, "(index, default)")
             return get(w, w.infer(base), args_e[:-1], args_e[-1], e.span)
+        case s.Field() as f if has_member(w, f.name) and (
+            made := _call_member(w, e, f, expected)
+        ) is not None:
+            return made
         case s.Field(span, base, method, method_span):
             if isinstance(base, s.Name) and method not in known_names(w):
                 w.infer(base)  # a name that means nothing is told before the method is
@@ -346,6 +386,20 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
         case _:
             pass
     return apply_value(w, w.infer(e.function), e)
+
+
+def _call_member(w: Walk, e: s.Call, f: s.Field, expected: Type | None) -> Typed | None:
+    """`p.f(y)`: a field that is a function, else a method; None if `p` has neither."""
+    value = w.infer(f.base)
+    part = struct_field(w, value, f.name, f.span, f.name_span, strict=False)
+    if part is not None:
+        return apply_value(w, part, e)
+    found = method(w, value, f.name)
+    if found is None:
+        return None
+    given = [value, *(a for a in e.args if not isinstance(a, s.Keyword | s.Generator))]
+    keys = {a.name: a for a in e.args if isinstance(a, s.Keyword)}
+    return use_definition(w, found, f.name, e.span, expected, given, keys)
 
 
 def plain_args(w: Walk, e: s.Call) -> list[Typed]:
@@ -412,7 +466,7 @@ def _call_ranked(
     return ranked(w, f"`{function.span.text}`", make, args, ranks, e.span)
 
 
-def field(w: Walk, e: s.Field) -> Typed:
+def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:
     """`Axis.X`, `module.name`."""
     match e.base:
         case s.Name(_, base) if w.scope.find(base) is None:
@@ -436,7 +490,13 @@ def field(w: Walk, e: s.Field) -> Typed:
                 return enum_member(info.set, e.name, e.span)
         case _:
             pass
+    maker = data.member(w, e)
+    if maker is not None:
+        return use_maker(w, maker, e.name, e.span, expected)
     typed = w.infer(e.base)
+    part = struct_field(w, typed, e.name, e.span, e.name_span)
+    if part is not None:
+        return part
     if e.name == "T":
         raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
                               f"write `transpose({e.base.span.text})`")

@@ -27,6 +27,7 @@ from naperian.surface import syntax as s
 from naperian.types import (
     INT,
     BoolSet,
+    Data,
     EnumSet,
     Fin,
     Index,
@@ -208,7 +209,7 @@ def _decide(
             return t.build
         case Scalar(DType.BOOL):
             raise _no_index(w, t, axis)
-        case Tuple(items):
+        case Tuple(items) if not isinstance(kind, Data):
             unknown = isinstance(target, SetVar) and target.var in solver.unknown_sets
             if unknown or (isinstance(target, TupleSet) and len(target.sets) == len(items)):
                 try:

@@ -22,7 +22,6 @@ from naperian.frontend.annotations import as_type, declared_names, mentions_floa
 from naperian.frontend.blocks import expect
 from naperian.frontend.cells import show
 from naperian.frontend.constraints import (
-    associated_names,
     find_interface,
     left_to_callers,
     show_instance,
@@ -290,7 +289,7 @@ def head_of(
 
 def _bind_instance(w: Walk, d: s.Instance) -> tuple[core.TypeParam, ...]:
     """The lower-case names of the head, which any type may stand for."""
-    sets, sizes, names = declared_names(list(d.types), associated_names(w))
+    sets, sizes, names = declared_names(w, list(d.types))
     for n in sets:
         w.scope.names[n] = SetName(SetVar(Var(n)), d.span)
     for n in sizes:
@@ -302,7 +301,7 @@ def _bind_instance(w: Walk, d: s.Instance) -> tuple[core.TypeParam, ...]:
         w.solver.generic.add(v)
         w.solver.closed.add(v)
         out.append(core.TypeParam(v, None))
-    if any(mentions_float(t) for t in d.types):
+    if any(mentions_float(w, t) for t in d.types):
         w.precision = TypeVar(Var("Float"))
         w.solver.rigid[w.precision.var] = FLOATS
         out.append(core.TypeParam(w.precision.var, "Floating", True))

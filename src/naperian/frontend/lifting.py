@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import TypeGuard
 
 from naperian.core import syntax as core
 from naperian.frontend import errors
@@ -22,6 +23,7 @@ from naperian.names import Var
 from naperian.source import Span
 from naperian.types import (
     INT,
+    Data,
     Function,
     Set,
     Table,
@@ -119,9 +121,14 @@ def frame_type(w: Walk, frame: list[Set], result: Type) -> Type:
     if not frame:
         return result
     result = w.solver.head(result)
-    if isinstance(result, Tuple) and result.items:
+    if _goes_inside(result):
         return Tuple(tuple(frame_type(w, frame, x) for x in result.items))
     return table(frame, result)
+
+
+def _goes_inside(result: Type) -> TypeGuard[Tuple]:
+    """A frame goes inside a tuple. `n=>Point` stays a table of structs, whose fields are fixed."""
+    return isinstance(result, Tuple) and not isinstance(result, Data) and bool(result.items)
 
 
 # ---------------------------------------------------------------- planning
@@ -458,7 +465,7 @@ def over_frame(
         return inner
 
     result = w.solver.zonk(result)
-    if not (isinstance(result, Tuple) and result.items):
+    if not _goes_inside(result):
         return nest(body)
     whole = Var("t")
     return core.Let(whole, nest(body), unzip(core.Ref(whole), result, frame))
@@ -466,7 +473,7 @@ def over_frame(
 
 def unzip(value: core.Expr, cell: Type, frame: list[Set]) -> core.Expr:
     """A table of tuples as a tuple of tables."""
-    if not (isinstance(cell, Tuple) and cell.items):
+    if not _goes_inside(cell):
         return value
     parts = []
     for k, item in enumerate(cell.items):

@@ -1,19 +1,64 @@
-"""`match` on Booleans, enums without fields and integers: a chain of conditions, exhaustive."""
+"""`match`: the value of the first case that fits, as a chain of conditions.
+
+    match hit:                            if tag(hit) == 1 and slot(hit, 1) > 2.0:
+        case Found(d) if d > 2.0: d   →       let d = slot(hit, 1) in d
+        case _: 0.0                       else: 0.0
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import errors
+from naperian.facts import Apart
+from naperian.frontend import data_errors, errors
 from naperian.frontend.cells import convert, show
+from naperian.frontend.coverage import Row, missing, shown, useful
 from naperian.frontend.operators import is_bool, join_types
-from naperian.frontend.scope import Variable
-from naperian.frontend.typed import Typed
+from naperian.frontend.patterns import (
+    Either,
+    Exactly,
+    Made,
+    Pattern,
+    bind,
+    check_names,
+    read,
+    test,
+    ways,
+)
+from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
-from naperian.sizes import size
+from naperian.sizes import Size, size
 from naperian.surface import syntax as s
-from naperian.types import BOOL, EnumSet, Index, Scalar, Type
+from naperian.types import INT, Index, Table, Type
+
+
+@dataclass(slots=True)
+class Arm:
+    """A case: what it asks (None: nothing), what it binds and its value."""
+
+    test: Build | None
+    wraps: list[Wrap]
+    guard: Typed | None
+    value: Typed
+
+    def inside(self, expr: core.Expr) -> core.Expr:
+        for f in reversed(self.wraps):
+            expr = f(expr)
+        return expr
+
+    def condition(self) -> core.Expr:
+        fits = self.test() if self.test is not None else None
+        if self.guard is None:
+            return fits if fits is not None else _truth(True)
+        holds = self.inside(self.guard.build())
+        return holds if fits is None else core.If(fits, holds, _truth(False))
+
+
+def _truth(value: bool) -> core.Expr:
+    return core.Const(Lit(value, DType.BOOL))
 
 
 def match(w: Walk, st: s.Match, expected: Type | None) -> Typed:
@@ -23,95 +68,84 @@ def match(w: Walk, st: s.Match, expected: Type | None) -> Typed:
     if w.solver.is_unknown(kind):
         w.solver.run()
         kind = w.solver.head(subject.type)
+    if isinstance(kind, Table) and not any(isinstance(c.pattern, s.PBracket) for c in st.cases):
+        raise data_errors.match_of_table(st.subject.span.text, show(w, kind), st.subject.span)
     v = Var("subject")
-    members = _members(w, kind)
-    left = list(members) if members is not None else None
-    covered = False
-    arms: list[tuple[list[int] | None, Typed | None, Typed, str | None]] = []
-    for case in st.cases:
-        if covered or left == []:
-            raise errors.unreachable_case(case.pattern.span)
-        wanted, bound = _pattern(w, case.pattern, kind, members)
-        with w.inside(w.scope.inner(block=True)) as scope:
-            if bound is not None:
-                poly = size(v) if isinstance(kind, Index) else None
-                scope.names[bound] = Variable(v, kind, case.pattern.span, poly)
-            guard = w.infer(case.guard) if case.guard is not None else None
-            if guard is not None:
-                is_bool(w, guard)
-            value = w.block(case.body, expected)
-        arms.append((wanted, guard, value, bound))
-        if guard is None:
-            if wanted is None:
-                covered = True
-            elif left is not None and members is not None:
-                left = [m for m in left if members.index(m) not in wanted]
-    if not covered and (left is None or left):
-        raise errors.non_exhaustive(left if left else ["every other number"], st.span)
-    result = join_types(w, [a[2] for a in arms], st.span)
+    rows: list[Row] = []
+    arms: list[Arm] = []
+    poly = subject.poly if not subject.lets else None
+    with w.inside(w.scope.inner()) as outer:
+        for case in st.cases:
+            pattern = read(w, case.pattern, kind)
+            kind = w.solver.head(kind)
+            check_names(pattern)
+            if not useful(w, rows, (pattern,), (kind,)):
+                raise errors.unreachable_case(case.pattern.span)
+            if poly is None and (kind == INT or isinstance(kind, Index)):
+                poly = size(v)
+                if isinstance(kind, Index):
+                    outer.assume_index(v, kind.set)
+            with w.inside(w.scope.inner(block=True)) as scope:
+                if poly is not None and isinstance(pattern, Exactly | Made):
+                    at = _ordinal(w, pattern, kind)
+                    if at is not None:
+                        scope.assume(poly - at, at - poly)
+                wraps = bind(w, pattern, kind, lambda: core.Ref(v), poly)
+                guard = w.infer(case.guard) if case.guard is not None else None
+                if guard is not None:
+                    is_bool(w, guard)
+                    if guard.condition is not None:
+                        scope.assume(*guard.condition.then)
+                value = w.block(case.body, expected)
+            arms.append(Arm(test(w, pattern, kind, lambda: core.Ref(v)), wraps, guard, value))
+            if guard is None:
+                rows.append((pattern,))
+                if poly is not None:
+                    outer.assume(*_apart(w, pattern, kind, poly))
+    lost = missing(w, rows, (kind,))
+    if lost is not None:
+        raise errors.non_exhaustive(_missing(w, rows, kind, lost), st.span)
+    result = join_types(w, [a.value for a in arms], st.span)
 
     def build() -> core.Expr:
-        last = arms[-1][2]
-        expr = convert(w, last.build(), last.type, result)
-        for wanted, guard, value, _ in reversed(arms[:-1]):
-            then = convert(w, value.build(), value.type, result)
-            if guard is not None:
-                then = core.If(guard.build(), then, expr)
-            if wanted is None:
-                expr = then
-                continue
-            for k in reversed(wanted):
-                expr = core.If(_test(w, v, kind, k), then, expr)
+        last = arms[-1]
+        expr = last.inside(convert(w, last.value.build(), last.value.type, result))
+        for arm in reversed(arms[:-1]):
+            then = arm.inside(convert(w, arm.value.build(), arm.value.type, result))
+            expr = core.If(arm.condition(), then, expr)
         return core.Let(v, subject.build(), expr)
 
     return Typed(result, build, st.span)
 
 
-def _members(w: Walk, kind: Type) -> list[str] | None:
-    if kind == BOOL:
-        return ["False", "True"]
-    if isinstance(kind, Index):
-        own = w.solver.head_set(kind.set)
-        if isinstance(own, EnumSet):
-            return list(own.members)
-    return None
+def _missing(w: Walk, rows: list[Row], kind: Type, lost: Row) -> list[str]:
+    """What the cases leave out, as patterns, a few of them."""
+    out: list[str] = []
+    more: Row | None = lost
+    while more is not None and len(out) < 4:
+        text = shown(w, more[0], kind)
+        out.append("every other number" if text == "_" else text)
+        rows = [*rows, more]
+        more = missing(w, rows, (kind,))
+    return out
 
 
-def _test(w: Walk, v: Var, kind: Type, k: int) -> core.Expr:
-    t = w.solver.zonk(kind)
-    if t == BOOL:
-        return core.Ref(v) if k else core.Op("not", (core.Ref(v),), BOOL)
-    if isinstance(t, Scalar):
-        return core.Op("eq", (core.Ref(v), core.Const(Lit(k, t.dtype))), t)
-    whole = Scalar(DType.I64)
-    return core.Op("eq", (core.Ref(v), core.Number(size(k))), whole)
-
-
-def _pattern(
-    w: Walk, p: s.Pattern, kind: Type, members: list[str] | None
-) -> tuple[list[int] | None, str | None]:
-    """The ordinals or numbers a pattern fits (None: everything) and the name it binds."""
+def _ordinal(w: Walk, p: Pattern, t: Type) -> int | None:
+    """The number that a pattern says an integer or an index is."""
     match p:
-        case s.PWild():
-            return None, None
-        case s.PName(span, name):
-            if members is not None and name in members:
-                return [members.index(name)], None
-            return None, name
-        case s.PConstructor(span, name, None):
-            member = name.split(".")[-1]
-            if members is not None and member in members:
-                return [members.index(member)], None
-            raise errors.unknown_member(show(w, kind), member, span, members or [])
-        case s.PNumber(span, int() as value) if members is None:
-            if not isinstance(kind, Index) and not (
-                isinstance(kind, Scalar) and kind.dtype.is_integer
-            ):
-                raise errors.wrong_type("the pattern", show(w, kind), "Int", span)
-            return [value], None
-        case s.PAlt(_, a, b):
-            first, _ = _pattern(w, a, kind, members)
-            second, _ = _pattern(w, b, kind, members)
-            return (None if first is None or second is None else first + second), None
+        case Exactly(_, int() as value):
+            return value
+        case Made(_, number, ()) if isinstance(t, Index) and ways(w, t) is not None:
+            return number
         case _:
-            raise errors.not_yet("this pattern", p.span)
+            return None
+
+
+def _apart(w: Walk, p: Pattern, t: Type, poly: Size) -> list[Apart]:
+    """What the cases after an unguarded one know of an integer: that it is not this."""
+    if isinstance(p, Either):
+        return [*_apart(w, p.left, t, poly), *_apart(w, p.right, t, poly)]
+    at = _ordinal(w, p, t)
+    return [] if at is None else [Apart(poly - at)]
+
+

@@ -24,7 +24,18 @@ from naperian.prims import OPERATORS, PRIMITIVES, Kind
 from naperian.sizes import Size
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import BOOL, INT, EnumSet, Index, Scalar, Tuple, Type, TypeVar, table
+from naperian.types import (
+    BOOL,
+    INT,
+    Data,
+    EnumSet,
+    Index,
+    Scalar,
+    Tuple,
+    Type,
+    TypeVar,
+    table,
+)
 
 _ALLOWED: dict[Kind, Dtypes] = {
     Kind.ARITH: NUMBERS,
@@ -327,7 +338,7 @@ def join_types(w: Walk, sides: list[Typed], span: Span) -> Type:
             isinstance(c, Scalar) or solver.dtypes_of(c) is not None for _, c in heads
         ):
             return join_cells(w, "if", sides, NUMBERS, span)
-        if all(isinstance(c, Tuple) and not a for a, c in heads):
+        if all(isinstance(c, Tuple) and not isinstance(c, Data) and not a for a, c in heads):
             widths = {len(c.items) for _, c in heads if isinstance(c, Tuple)}
             if len(widths) == 1:
                 items = []

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 
 from naperian.core import syntax as core
-from naperian.frontend import errors
+from naperian.frontend import data_errors, errors
+from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.interfaces import Declared
-from naperian.frontend.walk import EnumInfo, Globals
+from naperian.frontend.walk import DataInfo, EnumInfo, Globals
 from naperian.names import Var
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import syntax as s
+from naperian.surface.walk import nodes
 from naperian.types import EnumSet
 
 Read = Callable[[str], Source | None]
@@ -46,6 +48,11 @@ class Library(Mapping[str, core.Definition]):
         }
         self._done: dict[str, core.Definition] = {}
         self.globals = Globals(definitions=self)
+        enums = {d.name: d for d in module.decls if isinstance(d, s.Enum)}
+        wrong: list[Diagnostic] = []
+        for info in declare_all(enums, "std.", self.globals, Globals(), wrong):
+            self._done |= {d.name: d for d in info.makers.values()}
+        assert not wrong, wrong
 
     def __getitem__(self, name: str) -> core.Definition:
         if name not in self._done:
@@ -92,6 +99,7 @@ def module(
     prefix = f"{name}." if path else ""
     places: dict[str, Span] = {}
     written: dict[str, s.Def | s.Bind] = {}
+    structures: dict[str, s.Struct | s.Enum] = {}
     interfaces: list[s.Interface] = []
     instances: list[s.Instance] = []
     for d in tree.decls:
@@ -103,10 +111,17 @@ def module(
                 case s.Bind(span, s.PName(_, n)):
                     _new(places, n, d.pattern.span)
                     written[n] = d
+                case s.Struct(_, n, span, _, _, methods):
+                    _new(places, n, span)
+                    structures[n] = d
+                    for m in methods:
+                        _new(places, f"{n}.{m.name}", m.name_span)
+                        written[f"{n}.{m.name}"] = method(d, m)
+                case s.Enum(_, n, span, _, variants, _) if has_fields(d):
+                    _new(places, n, span)
+                    structures[n] = d
                 case s.Enum(_, n, span, _, variants, _):
                     _new(places, n, span)
-                    if any(v.fields is not None for v in variants):
-                        raise errors.not_yet("an enum with fields", d.span)
                     members = tuple(v.name for v in variants)
                     loaded.globals.enums[n] = EnumInfo(EnumSet(Var(n), members), span)
                 case s.Import() | s.FromImport():
@@ -117,18 +132,18 @@ def module(
                     interfaces.append(d)
                 case s.Instance():
                     instances.append(d)
-                case s.Struct(span):
-                    raise errors.not_yet(f"`{span.text.split()[0]}`", span)
                 case _:
                     raise errors.misplaced_top(d.span)
         except errors.Reported as r:
             wrong.append(r.diagnostic)
+    for info in declare_all(structures, prefix, loaded.globals, lib, wrong):
+        loaded.definitions |= {d.name: d for d in info.makers.values()}
     declared = Declared(loaded.globals, lib, prefix)
     wrong += declared.interfaces(interfaces, places)
     loaded.named |= declared.methods
     loaded.definitions |= {m.name: m for m in declared.methods.values()}
     wrong += declared.instances(instances)
-    order, cycles = _order(written)
+    order, cycles = _order(_uses(written))
     for cycle in cycles:
         first = written[cycle[0]]
         span = first.name_span if isinstance(first, s.Def) else first.pattern.span
@@ -146,7 +161,11 @@ def module(
         if made is None:
             loaded.globals.failed.add(n)
         else:
-            loaded.named[n] = made
+            owner, _, short = n.rpartition(".")
+            if owner:
+                loaded.globals.data[owner].methods[short] = made
+            else:
+                loaded.named[n] = made
             loaded.definitions[made.name] = made
     wrong += declared.bodies()
     loaded.definitions |= declared.definitions
@@ -185,6 +204,7 @@ def _import(
         wrong.extend(there.diagnostics)
     into.globals.failed.discard(name or d.path[-1])
     into.globals.known |= there.globals.known
+    into.globals.known_data |= there.globals.known_data
     new = [i for i in there.globals.instances if i not in into.globals.instances]
     into.globals.instances += new
     into.definitions |= there.definitions
@@ -196,6 +216,8 @@ def _import(
             into.named[target] = there.globals.definitions[a.name]
         elif a.name in there.globals.interfaces:
             into.globals.interfaces[target] = there.globals.interfaces[a.name]
+        elif a.name in there.globals.data:
+            into.globals.data[target] = there.globals.data[a.name]
         elif a.name in there.globals.enums:
             into.globals.enums[target] = there.globals.enums[a.name]
         elif a.name not in there.globals.failed:
@@ -205,19 +227,15 @@ def _import(
 # ---------------------------------------------------------------- order
 
 
-def _order(written: Mapping[str, s.Def | s.Bind]) -> tuple[list[str], list[list[str]]]:
-    """Callees before callers; and the groups that call each other (Tarjan's algorithm)."""
-    uses = {}
-    for n, d in written.items():
-        hidden = set(_bound(d))
-        uses[n] = [m for m in dict.fromkeys(_names(d)) if m in written and m not in hidden]
+def _order(uses: Mapping[str, list[str]]) -> tuple[list[str], list[list[str]]]:
+    """What is used before what uses it; and the groups that use each other (Tarjan's algorithm)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
     on_stack: set[str] = set()
     order: list[str] = []
     cycles: list[list[str]] = []
-    for root in written:
+    for root in uses:
         if root in index:
             continue
         work: list[tuple[str, int]] = [(root, 0)]
@@ -256,23 +274,52 @@ def _order(written: Mapping[str, s.Def | s.Bind]) -> tuple[list[str], list[list[
     return order, cycles
 
 
-def _names(d: s.Def | s.Bind) -> Iterator[str]:
-    """Every name that is used."""
-    return (x.name for x in _nodes(d) if isinstance(x, s.Name))
+def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
+    """The definitions each one names. `x.norm` may be any method of that name."""
+    methods: dict[str, list[str]] = {}
+    for n in written:
+        owner, _, short = n.rpartition(".")
+        if owner:
+            methods.setdefault(short, []).append(n)
+    uses: dict[str, list[str]] = {}
+    for n, d in written.items():
+        found: dict[str, None] = {}
+        inside = (d.params, d.body) if isinstance(d, s.Def) else (d.value,)
+        hidden = {x.name for x in nodes(inside) if isinstance(x, s.PName | s.Param)}
+        for x in nodes(d):
+            if isinstance(x, s.Name) and x.name in written and x.name not in hidden:
+                found[x.name] = None
+            elif isinstance(x, s.Field):
+                found |= dict.fromkeys(m for m in methods.get(x.name, ()) if m != n)
+        uses[n] = [*found]
+    return uses
 
 
-def _bound(d: s.Def | s.Bind) -> Iterator[str]:
-    """Every name bound inside."""
-    inside = (d.params, d.body) if isinstance(d, s.Def) else (d.value,)
-    return (x.name for x in _nodes(inside) if isinstance(x, s.PName | s.Param))
-
-
-def _nodes(tree: object) -> Iterator[object]:
-    todo = [tree]
-    while todo:
-        x = todo.pop()
-        if isinstance(x, tuple):
-            todo.extend(x)
-        elif is_dataclass(x) and not isinstance(x, Span):
-            yield x
-            todo.extend(getattr(x, f.name) for f in fields(x) if f.name != "span")
+def declare_all(
+    structures: Mapping[str, s.Struct | s.Enum], prefix: str, globals: Globals, library: Globals,
+    wrong: list[Diagnostic],
+) -> Iterator[DataInfo]:
+    """The structs and enums with fields, those first that others are made of."""
+    uses = {
+        n: [
+            x.name
+            for x in nodes(d.fields if isinstance(d, s.Struct) else d.variants)
+            if isinstance(x, s.Name) and x.name in structures
+        ]
+        for n, d in structures.items()
+    }
+    order, cycles = _order(uses)
+    for cycle in cycles:
+        wrong.append(data_errors.recursive(cycle, structures[cycle[0]].name_span).diagnostic)
+        globals.failed.update(cycle)
+    for n in order:
+        try:
+            info = declare(structures[n], prefix, globals, library)
+        except errors.Reported as r:
+            wrong.append(r.diagnostic)
+            globals.failed.add(n)
+        except errors.Silent:
+            globals.failed.add(n)
+        else:
+            globals.data[n] = globals.known_data[info.pattern.layout.var] = info
+            yield info

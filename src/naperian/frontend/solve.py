@@ -22,7 +22,9 @@ from naperian.sizes import Clamp as ClampAtom
 from naperian.sizes import Quotient, Remainder, Size, size, substitute, variables
 from naperian.source import Label, Span
 from naperian.types import (
+    SETS,
     BoolSet,
+    Data,
     EnumSet,
     Fin,
     Function,
@@ -42,6 +44,7 @@ from naperian.types import (
     UnitSet,
     cardinality,
     element,
+    mapped,
     set_variables,
     sets_in,
 )
@@ -211,6 +214,8 @@ class Solver:
                 return element(self.zonk_set(s))
             case Table(s, cell):
                 return Table(self.zonk_set(s), self.zonk(cell))
+            case Data():
+                return mapped(t, self.zonk_size, self.zonk_set, self.zonk)
             case Tuple(items):
                 return Tuple(tuple(self.zonk(x) for x in items))
             case Function(params, result):
@@ -367,6 +372,8 @@ class Solver:
                 self.unify(c1, c2, because)
             case Index(s1), Index(s2):
                 self.unify_set(s1, s2, because)
+            case (Data(), _) | (_, Data()):
+                self._unify_data(a, b, because)
             case (Index(SetVar(v)), Tuple(items)) | (Tuple(items), Index(SetVar(v))) if (
                 v in self.unknown_sets
             ):
@@ -389,6 +396,22 @@ class Solver:
                 self.unify(x, y, because)
             case _:
                 raise Mismatch(a, b, self.reasons(a, b))
+
+    def _unify_data(self, a: Type, b: Type, because: Because | None) -> None:
+        """Data types are equal by name and arguments, which say what the items are."""
+        if not (isinstance(a, Data) and isinstance(b, Data) and a.layout == b.layout):
+            raise Mismatch(a, b, self.reasons(a, b))
+        for p, q in zip(a.args, b.args, strict=True):
+            if isinstance(p, Size):
+                assert isinstance(q, Size)
+                self.unify_size(p, q, because)
+            elif isinstance(p, SETS):
+                assert isinstance(q, SETS)
+                self.unify_set(p, q, because)
+            else:
+                assert not isinstance(q, Size)
+                assert not isinstance(q, SETS)
+                self.unify(p, q, because)
 
     def _bind(self, a: TypeVar, b: Type, because: Because | None) -> None:
         u = self.unknown[a.var]

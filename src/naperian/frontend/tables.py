@@ -120,6 +120,8 @@ def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
             raise
 
     def build() -> core.Expr:
+        if not items and solver.determined(cell):
+            return core.Blank(solver.zonk(Table(axis, cell)))  # which says what its cells would be
         return core.Literal(
             solver.zonk_set(axis), tuple(convert(w, x.build(), x.type, cell) for x in items)
         )

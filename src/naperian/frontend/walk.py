@@ -15,7 +15,7 @@ from naperian.frontend.typed import Typed
 from naperian.names import Var
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import EnumSet, Scalar, Type, TypeVar
+from naperian.types import Data, EnumSet, Scalar, SetVar, Type, TypeVar
 
 
 @dataclass(slots=True)
@@ -66,6 +66,23 @@ class Demand:
 
 
 @dataclass(slots=True)
+class DataInfo:
+    """A struct or an enum with fields. `pattern` is its type in terms of its own parameters, each
+    of which is a type, a set or a size (a `Var`); `makers` are the functions that construct it, by
+    variant; `methods` by name."""
+
+    pattern: Data
+    params: tuple[TypeVar | SetVar | Var, ...]
+    span: Span
+    makers: dict[str, core.Definition] = field(default_factory=dict)
+    methods: dict[str, core.Definition] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.pattern.layout.var.name
+
+
+@dataclass(slots=True)
 class Globals:
     """What names at the top of a module mean: `definitions` by the name used here, already
     elaborated; `modules` by alias, each with its own names. Instances have no names: all that this
@@ -73,6 +90,8 @@ class Globals:
 
     definitions: Mapping[str, core.Definition] = field(default_factory=dict)
     enums: dict[str, EnumInfo] = field(default_factory=dict)
+    data: dict[str, DataInfo] = field(default_factory=dict)
+    known_data: dict[Var, DataInfo] = field(default_factory=dict)  # also what only imports name
     modules: dict[str, Globals] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     interfaces: dict[str, Interface] = field(default_factory=dict)
@@ -80,7 +99,7 @@ class Globals:
     instances: list[core.Instance] = field(default_factory=list)
 
     def names(self) -> list[str]:
-        return [*self.definitions, *self.enums, *self.interfaces, *self.modules]
+        return [*self.definitions, *self.enums, *self.data, *self.interfaces, *self.modules]
 
 
 class Infer(Protocol):

@@ -20,6 +20,7 @@ from naperian.core.syntax import (
     Add,
     Assign,
     At,
+    Blank,
     Call,
     Carried,
     Cell,
@@ -73,6 +74,7 @@ from naperian.passes.denote import (
 from naperian.passes.fold import constant, fold
 from naperian.passes.tables import (
     at,
+    blank,
     choose,
     closed,
     conformed,
@@ -201,6 +203,8 @@ class Evaluate:
                 return Leaf(constant(value, dtype), Scalar(dtype))
             case Number(s):
                 return Leaf(number(self.size(s, env)), INT)
+            case Blank(t):
+                return blank(self.resolve(env).type(t))
             case Lambda(params, body):
                 return Fun(tuple(v for v, _ in params), body, env)
             case Use(definition, substitution):

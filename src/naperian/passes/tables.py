@@ -11,7 +11,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from naperian.broken import Broken
-from naperian.core.syntax import At, Const, Expr, For, If, Literal, Number, Op, Pack, Part, Ref
+from naperian.core.syntax import (
+    At,
+    Blank,
+    Const,
+    Expr,
+    For,
+    If,
+    Literal,
+    Number,
+    Op,
+    Pack,
+    Part,
+    Ref,
+)
 from naperian.core.walk import everything, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.leaves import leaves, rebuild
@@ -20,6 +33,7 @@ from naperian.passes.denote import (
     TRUE,
     Bound,
     Chosen,
+    Env,
     Fun,
     Guard,
     Items,
@@ -133,6 +147,8 @@ def anything(t: Type) -> Expr:
             return constant(0, dtype)
         case Index(TupleSet() | UnitSet() | BoolSet() as s):
             return anything(element(s))
+        case Index(Range(low, _)):
+            return Number(low)
         case Index():
             return Number(ZERO)
         case Tuple(items):
@@ -141,6 +157,21 @@ def anything(t: Type) -> Expr:
             return For(Var("i"), s, anything(cell))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"no value of {t!r}")
+
+
+def blank(t: Type) -> Meaning:
+    """`anything`, as a meaning: tables of it are views, functions give it."""
+    match t:
+        case Tuple(items):
+            return Parts(tuple(blank(x) for x in items))
+        case Index(TupleSet() | UnitSet() as s):
+            return blank(element(s))
+        case Table(s, cell):
+            return distributed(View(s, Var("i"), (), blank(cell)))
+        case Function(params, result):
+            return Fun(tuple(Var("x") for _ in params), Blank(result), Env({}))
+        case Scalar() | Index() | TypeVar() | Reference() | Text():
+            return Leaf(anything(t), t)
 
 
 # ---------------------------------------------------------------- read

@@ -17,6 +17,7 @@ from naperian.core.syntax import (
     Add,
     Assign,
     At,
+    Blank,
     Call,
     Carried,
     Cell,
@@ -290,5 +291,5 @@ class _Rebuild:
                 return Add(self.expr(reference, names), self.expr(value, names))
             case Let() | Check():
                 return self.expr(e, names)
-            case ConstOf() | Lambda() | Call() | Use() | Method() | Recast():
+            case Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast():
                 raise Broken(f"{type(e).__name__} is left after normalisation")

@@ -74,14 +74,14 @@ def _members(c: Cursor, word: Span, one: Callable[[Cursor], T]) -> tuple[str | N
 def _struct(c: Cursor) -> s.Struct:
     doc = comments_above(c)
     word = c.skip()
-    name, _ = c.name("a struct")
+    name, name_span = c.name("a struct")
     params = _names(c, "a parameter") if c.kind == "(" else ()
     end = c.ends[c.pos - 1]
     own, members = _members(c, word, _struct_member)
     fields = tuple([m for m in members if isinstance(m, s.Param)])
     methods = tuple([m for m in members if isinstance(m, s.Def)])
     span = Span(c.source, word.start, members[-1].span.end if members else end)
-    return s.Struct(span, name, params, fields, methods, doc if own is None else own)
+    return s.Struct(span, name, name_span, params, fields, methods, doc if own is None else own)
 
 
 def _struct_member(c: Cursor) -> s.Param | s.Def:

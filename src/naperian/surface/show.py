@@ -137,7 +137,7 @@ def _equation(left: Doc, value: s.Expr, indent: str) -> list[str]:
 
 def _declaration(d: s.Decl) -> list[str]:
     match d:
-        case s.Struct(_, name, params, fields, methods, doc):
+        case s.Struct(_, name, _, params, fields, methods, doc):
             above, below = _told(doc, STEP)
             head = f"struct {name}{_names(params)}:"
             lines = [layout((STEP, *_param(f)), STEP) for f in fields]

@@ -518,6 +518,7 @@ class Def:
 class Struct:
     span: Span
     name: str
+    name_span: Span
     params: tuple[str, ...]
     fields: tuple[Param, ...]
     methods: tuple[Def, ...]
