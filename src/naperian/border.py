@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from naperian.dtypes import DType, holds, join
+from naperian.ragged import Ragged
 from naperian.signature import (
     Bind,
     Constant,
@@ -84,6 +85,7 @@ class Value:
     weak: bool
     array: Array
     dtype: DType
+    offsets: Array | None = None  # of rows of unequal length
 
 
 def gather(
@@ -189,13 +191,52 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
             given = float(given)
         except OverflowError:
             raise OverflowError(f"{where} is too large for any Float") from None
+    offsets = None
+    if leaf.rows and leaf.rows[0]:
+        given, offsets = _packed(given, where)
     if isinstance(given, np.ndarray) and hasattr(given, "mask"):
         raise TypeError(f"{where} is a masked array; fill it first, as in x.filled(0)")
     try:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{where} is no array: {error}") from None
-    return Value(where, weak, array, _dtype(where, array.dtype))
+    return Value(where, weak, array, _dtype(where, array.dtype), offsets)
+
+
+def _packed(given: Any, where: str) -> tuple[Any, Array | None]:
+    """Rows of unequal length one after the other, and where each starts. A flat array is packed
+    already, and says nothing of its rows."""
+    if isinstance(given, Ragged):
+        return given.values, given.offsets
+    rows = isinstance(given, list | tuple) and any(np.ndim(x) for x in given)
+    if not rows:
+        return given, None
+    try:
+        parts = [np.asarray(x) for x in given]
+        whole = np.concatenate(parts)
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"{where} is no list of rows: {error}") from None
+    ends = np.cumsum([0, *(len(x) for x in parts)])
+    return whole, ends
+
+
+def _check_rows(v: Value, leaf: Leaf, sizes: _Sizes) -> None:
+    """The rows that were given are as long as the type says."""
+    if v.offsets is None or len(leaf.rows[0]) != 2:
+        return
+    wanted = sizes.offsets(leaf.rows[0])
+    found = v.offsets
+    if len(wanted) != len(found):
+        raise ShapeError(
+            f"{v.where} has {_count(len(found) - 1, 'row')}, but it must have {len(wanted) - 1}"
+        )
+    wrong = np.flatnonzero(wanted != found)
+    if len(wrong):
+        i = int(wrong[0]) - 1
+        raise ShapeError(
+            f"{v.where}: row {i} has {_count(int(found[i + 1] - found[i]), 'element')}, "
+            f"but it must have {int(wanted[i + 1] - wanted[i])}"
+        )
 
 
 def _is_floating(sig: Signature, leaf: Leaf) -> bool:
@@ -344,6 +385,15 @@ class _Sizes:
 
     def value(self, s: Size) -> int:
         return evaluate(s, lambda a: self.known[a] if isinstance(a, int) else 0)
+
+    def offsets(self, rows: tuple[Size, ...]) -> Array:
+        """Where each row starts, and the end of the last."""
+        count, length = rows
+        at: dict[Any, int] = dict(self.known)
+        lengths = []
+        for at[-1] in range(max(0, self.value(count))):
+            lengths.append(max(0, evaluate(length, at.__getitem__)))
+        return np.cumsum([0, *lengths])
 
     def text(self, s: Size) -> str:
         return show(s, lambda a: self.sig.slots[a] if isinstance(a, int) else repr(a))
@@ -518,6 +568,7 @@ def call(
     arrays = [_converted(v, inst.dtype(x)) for v, x in zip(values, sig.inputs, strict=True)]
     sizes.bind()
     for k, (v, leaf, data) in enumerate(zip(values, sig.inputs, arrays, strict=True)):
+        _check_rows(v, leaf, sizes)
         if k not in inst.checked or _is_empty(leaf, sizes):
             _check_bounds(v, leaf, data, sizes)
     shapes = [tuple(max(0, sizes.value(s)) for s in leaf.shape) for leaf in sig.outputs]
@@ -542,7 +593,7 @@ def call(
             made if target is None else target for target, made in zip(given, results, strict=True)
         ]
     kept = [given is not None and given[k] is not None for k in range(len(results))]
-    return _delivered(sig.result, inst, results, kept)
+    return _delivered(sig.result, inst, sizes, results, kept)
 
 
 def _run(
@@ -643,10 +694,14 @@ def _destination(
     return np.empty(shape, dtype)
 
 
-def _delivered(form: Form, inst: Instance, results: list[Array], kept: list[bool]) -> Any:
+def _delivered(
+    form: Form, inst: Instance, sizes: _Sizes, results: list[Array], kept: list[bool]
+) -> Any:
     if isinstance(form, int):
         leaf, value = inst.signature.outputs[form], results[form]
+        if leaf.shape and len(leaf.rows[0]) == 2 and not kept[form]:
+            return Ragged(value, sizes.offsets(leaf.rows[0]))
         if leaf.shape or kept[form]:
             return value
         return value[()] if inst.dtype(leaf) is DType.F32 else value.item()
-    return tuple(_delivered(x, inst, results, kept) for x in form)
+    return tuple(_delivered(x, inst, sizes, results, kept) for x in form)

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from naperian.types import Index, Table, Tuple, TupleSet, Type, UnitSet, element
+from naperian.names import Var
+from naperian.types import Index, Table, Tuple, TupleSet, Type, UnitSet, dependent, element
 
 T = TypeVar("T")
 
@@ -25,8 +26,10 @@ def leaves(t: Type) -> tuple[Type, ...]:
     match t:
         case Tuple(items):
             return tuple(leaf for x in items for leaf in leaves(x))
-        case Table(s, cell):
+        case Table(s, cell, None):
             return tuple(Table(s, leaf) for leaf in leaves(cell))
+        case Table(s, cell, Var() as index):
+            return tuple(dependent(s, index, leaf) for leaf in leaves(cell))
         case Index(TupleSet() | UnitSet() as s):
             return leaves(element(s))
         case _:

@@ -31,12 +31,14 @@ from naperian.sizes import (
     Remainder,
     Size,
     atom,
+    rename,
     size,
     substitute,
     variables,
 )
 from naperian.types import (
     F64,
+    Axis,
     BoolSet,
     EnumSet,
     Fin,
@@ -57,7 +59,9 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
+    count,
     element,
+    grouped,
     set_variables,
     sets_in,
     show_type,
@@ -69,7 +73,11 @@ Form: TypeAlias = "int | tuple[Form, ...]"
 @node
 class Leaf:
     """One buffer. Elements of an index type lie in low … high-1. `labels` names the axes that are
-    an enum or `Bool`, `members` the enum an element is of."""
+    an enum or `Bool`, `members` the enum an element is of.
+
+    An axis that holds the rows of a dependent table one after the other has `rows`: the number of
+    rows, and the length of one, in which -1 stands for its index (a table of more dimensions has
+    more of them: -2 stands for the second index, …). Other axes have none."""
 
     dtype: DType | int
     shape: tuple[Size, ...]
@@ -78,6 +86,7 @@ class Leaf:
     high: Size | None = None
     members: tuple[str, ...] = ()
     enum: str = ""
+    rows: tuple[tuple[Size, ...], ...] = ()
 
 
 @node
@@ -315,16 +324,16 @@ class _Reader:
 
     def size(self, s: Size) -> Size:
         def slot(a: object) -> Size | None:
-            return atom(self.numbers[a]) if isinstance(a, Var) else None
+            return atom(self.numbers[a]) if isinstance(a, Var) and a in self.numbers else None
 
         return substitute(s, slot)
 
-    def form(self, t: Type, sets: tuple[Set, ...]) -> Form:
+    def form(self, t: Type, sets: tuple[Axis, ...]) -> Form:
         match t:
             case Tuple(items):
                 return tuple(self.form(x, sets) for x in items)
-            case Table(s, cell):
-                return self.form(cell, (*sets, s))
+            case Table(s, cell, index):
+                return self.form(cell, (*sets, Axis(s, index)))
             case Function():
                 raise _NoDataError("a function")
             case Reference():
@@ -338,7 +347,7 @@ class _Reader:
             case Index(s):
                 return self.index(s, sets)
 
-    def index(self, s: Set, sets: tuple[Set, ...]) -> Form:
+    def index(self, s: Set, sets: tuple[Axis, ...]) -> Form:
         match s:
             case Fin(n):
                 return self.leaf(DType.I64, sets, ZERO, self.size(n))
@@ -356,16 +365,31 @@ class _Reader:
     def leaf(
         self,
         dtype: DType | int,
-        sets: tuple[Set, ...],
+        sets: tuple[Axis, ...],
         low: Size | None = None,
         high: Size | None = None,
         members: tuple[str, ...] = (),
         enum: str = "",
     ) -> int:
-        shape = tuple(self.size(cardinality(s)) for s in sets)
-        labels = tuple(_label(s) for s in sets)
-        self.leaves.append(Leaf(dtype, shape, labels, low, high, members, enum))
+        shape: list[Size] = []
+        labels: list[str] = []
+        rows: list[tuple[Size, ...]] = []
+        for run in grouped(sets):
+            n = count(run)
+            if n is None:
+                raise _NoDataError("a table whose rows' lengths have no closed sum")
+            shape.append(self.size(n))
+            labels.append(_label(run[0].set) if len(run) == 1 else "")
+            rows.append(self.lengths(run) if len(run) > 1 else ())
+        self.leaves.append(
+            Leaf(dtype, tuple(shape), tuple(labels), low, high, members, enum, tuple(rows))
+        )
         return len(self.leaves) - 1
+
+    def lengths(self, run: tuple[Axis, ...]) -> tuple[Size, ...]:
+        """How many rows there are, and how long one is."""
+        places = {a.index: atom(-1 - k) for k, a in enumerate(run) if a.index is not None}
+        return tuple(self.size(rename(cardinality(a.set), places)) for a in run)
 
 
 def _label(s: Set) -> str:

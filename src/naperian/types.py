@@ -1,6 +1,6 @@
 """Types and index sets.
 
-    type ::= Scalar(dtype) | TypeVar(var) | Index(set) | Table(set, type)
+    type ::= Scalar(dtype) | TypeVar(var) | Index(set) | Table(set, type, index)
            | Tuple(type, …) | Data(type, …) | Function((type, …), type, (effect, …))
            | Reference(type) | Text
     set  ::= Fin(size) | SetVar(var) | BoolSet | UnitSet | EnumSet(name, members)
@@ -11,6 +11,11 @@ Booleans, of `UnitSet` the empty tuple: `element(set)` gives the type. A `Range`
 low … high-1 (its elements are numbers counted from the range's own base, not from 0); the ordinal
 of an element is its distance from `low`. `Reverse` has the elements of its set, last one first.
 
+A table is *dependent* if its cells' type mentions the index: `(i: n)=>(..=i)=>a` is
+`Table(n, Table(Fin(i + 1), a), i)`. `dependent` makes it, `cell_at` takes it apart. The bound index
+is one of a few variables, chosen by how many are bound inside, so that types that differ only in
+the names of their indices are equal.
+
 `Data` is a tuple with a name: whoever does not care what it is called (everything after the front
 end) sees a `Tuple`. Of a struct the items are the fields. Of an enum with fields item 0 is the tag,
 the number of the variant, and the others are the slots its variants keep their fields in.
@@ -18,14 +23,16 @@ the number of the variant, and the others are the slots its variants keep their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
 from naperian.dtypes import DType
+from naperian.facts import Facts
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, ZERO, Size, rename, show, size, variables
+from naperian.sizes import ONE, ZERO, Size, clamp, rename, show, size, variables
+from naperian.sums import below
 
 
 @node
@@ -51,10 +58,12 @@ class Index:
 
 @node
 class Table:
-    """An array: a function from a finite index set, tabulated."""
+    """An array: a function from a finite index set, tabulated. `index` is the variable that the
+    cell's type mentions for the index, if it does."""
 
     set: Set
     cell: Type
+    index: Var | None = None
 
 
 @node
@@ -236,10 +245,119 @@ def cardinality(s: Set) -> Size:
             return cardinality(inner)
 
 
-def axes(t: Type) -> tuple[list[Set], Type]:
-    """The axes of a table, outermost first, and the type of its innermost cells."""
-    sets = []
+_BOUND = tuple(Var(name) for name in "ijklpqrs")  # what dependent tables bind, inner ones first
+
+
+def dependent(s: Set, index: Var, cell: Type) -> Table:
+    """The table over `s` whose cell at `index` has the type `cell`."""
+    if index not in mentioned(cell):
+        return Table(s, cell)
+    bound = _BOUND[_depth(cell)]
+    return Table(s, Substitution({}, {}, {index: size(bound)}).type(cell), bound)
+
+
+def cell_at(t: Table, index: Size) -> Type:
+    """The type of the cell at an index."""
+    return t.cell if t.index is None else Substitution({}, {}, {t.index: index}).type(t.cell)
+
+
+def is_bound(v: Var) -> bool:
+    """Whether a variable is one that dependent tables bind."""
+    return v in _BOUND
+
+
+def mentioned(t: Type) -> set[Var]:
+    """The variables in the sizes of a type that it does not bind itself."""
+    match t:
+        case Table(s, cell, index):
+            return {*set_variables(s), *(mentioned(cell) - {index})}
+        case Index(s):
+            return set(set_variables(s))
+        case Tuple(items):
+            return {v for x in items for v in mentioned(x)}
+        case Function(params, result):
+            return {v for x in (*params, result) for v in mentioned(x)}
+        case Reference(cell):
+            return mentioned(cell)
+        case Scalar() | TypeVar() | Text():
+            return set()
+
+
+def _depth(t: Type) -> int:
+    """How many indices are bound inside a type, one in another."""
+    match t:
+        case Table(_, cell, index):
+            return _depth(cell) + (index is not None)
+        case Tuple(items):
+            return max(map(_depth, items), default=0)
+        case Function(params, result):
+            return max(map(_depth, (*params, result)))
+        case Reference(cell):
+            return _depth(cell)
+        case Scalar() | TypeVar() | Index() | Text():
+            return 0
+
+
+@node
+class Axis:
+    """One of the axes that a dependent table is stored with; `index` as in `Table`."""
+
+    set: Set
+    index: Var | None
+
+
+def runs(t: Type) -> tuple[list[tuple[Axis, ...]], Type]:
+    """The axes of a table, outermost first, in runs of those that depend on each other (which are
+    stored as one axis, row after row without gaps), and the type of its innermost cells."""
+    found: list[Axis] = []
     while isinstance(t, Table):
+        found.append(Axis(t.set, t.index))
+        t = t.cell
+    return grouped(found), t
+
+
+def grouped(found: Sequence[Axis]) -> list[tuple[Axis, ...]]:
+    """Axes in runs of those that depend on each other."""
+    out: list[tuple[Axis, ...]] = []
+    for k, axis in enumerate(found):
+        needed = set(set_variables(axis.set))
+        first = next((m for m, a in enumerate(found[:k]) if a.index in needed), k)
+        run: tuple[Axis, ...] = (axis,)
+        while sum(map(len, out)) > first:
+            run = (*out.pop(), *run)
+        out.append(run)
+    return out
+
+
+def count(run: tuple[Axis, ...]) -> Size | None:
+    """How many elements a run of axes has, if that has a closed form."""
+    return _count(run, ()) if len(run) > 1 else cardinality(run[0].set)
+
+
+def _count(run: tuple[Axis, ...], known: tuple[Size, ...]) -> Size | None:
+    if not run:
+        return ONE
+    (first, *rest) = run
+    n = cardinality(first.set)
+    sizes = tuple(size(v) for v in set_variables(first.set))
+    if not Facts(known + sizes).proves(n):
+        n = clamp(n, n + 1)
+    if first.index is None:
+        inner = _count(tuple(rest), known)
+        return None if inner is None else inner * n
+    i = size(first.index)
+    low = first.set.low if isinstance(first.set, Range) else ZERO
+    inner = _count(tuple(rest), (*known, i - low, low + n - 1 - i))
+    if inner is None:
+        return None
+    return below(rename(inner, {first.index: i + low}), first.index, n)
+
+
+def axes(t: Type) -> tuple[list[Set], Type]:
+    """The axes of a table, outermost first, and the type of its innermost cells. A dependent
+    table's end before it: what is left is a cell by itself."""
+    sets = []
+    while isinstance(t, Table) and t.index is None:
         sets.append(t.set)
         t = t.cell
     return sets, t
@@ -295,6 +413,11 @@ class Substitution:
                 return self.types.get(var, t)
             case Index(s):
                 return element(self.set(s))
+            case Table(s, cell, index) if index is not None:
+                sizes = {v: n for v, n in self.sizes.items() if v != index}
+                return dependent(
+                    self.set(s), index, Substitution(self.types, self.sets, sizes).type(cell)
+                )
             case Table(s, cell):
                 return Table(self.set(s), self.type(cell))
             case Data():
@@ -328,7 +451,7 @@ def mapped(
 
 
 def sets_in(t: Type) -> Iterator[Set]:
-    """Every index set in a type."""
+    """Every index set in a type; those inside dependent tables may mention what these bind."""
     match t:
         case Table(own, cell):
             yield own
@@ -366,8 +489,19 @@ def set_variables(own: Set) -> Iterator[Var]:
             pass
 
 
-def show_set(s: Set) -> str:
+NOTHING: Mapping[Var, Set] = {}
+
+
+def show_set(s: Set, around: Mapping[Var, Set] = NOTHING) -> str:
+    """As the user writes it. A range to or from an index bound outside is written with it."""
     match s:
+        case Fin(n) if n.single in around:
+            return f"..{show(n)}"
+        case Fin(n) if (n - 1).single in around:
+            return f"..={show(n - 1)}"
+        case Range(low, high) if isinstance(v := low.single, Var) and v in around:
+            end = "" if high == cardinality(around[v]) else _end(high)
+            return f"{show(low)}..{end}"
         case Fin(n):
             return f"Fin({show(n)})"
         case SetVar(var):
@@ -379,12 +513,12 @@ def show_set(s: Set) -> str:
         case EnumSet(var, _):
             return var.name
         case TupleSet(sets):
-            return "(" + ", ".join(show_set(x) for x in sets) + ")"
+            return "(" + ", ".join(show_set(x, around) for x in sets) + ")"
         case Range(low, high):
             start = "" if low == ZERO else _end(low)
             return f"{start}..{_end(high)}"
         case Reverse(inner):
-            return f"reverse({show_set(inner)})"
+            return f"reverse({show_set(inner, around)})"
 
 
 def _end(s: Size) -> str:
@@ -392,42 +526,53 @@ def _end(s: Size) -> str:
     return text if " " not in text else f"({text})"
 
 
-def show_type(t: Type) -> str:
-    """As the user writes it."""
+def show_type(t: Type, around: Mapping[Var, Set] = NOTHING) -> str:
+    """As the user writes it; `around` are the indices that dependent tables outside bind."""
     match t:
         case Scalar(dtype):
             return dtype.surface_name
         case TypeVar(var):
             return var.name
         case Index(s):
-            return show_set(s)
-        case Table(s, cell):
-            return f"{show_set(s)}=>{_cell(cell)}"
+            return show_set(s, around)
         case Data(_, layout, args):
-            shown = ", ".join(_argument(a) for a in args[layout.hidden :])
+            shown = ", ".join(_argument(a, around) for a in args[layout.hidden :])
             return f"{layout.var.name}({shown})" if shown else layout.var.name
+        case Table(s, cell, None):
+            return f"{_axis(s, around)}=>{_cell(cell, around)}"
+        case Table(s):
+            used = {v.name for v in mentioned(t)} | {v.name for v in around}
+            index = Var(next(v.name for v in _BOUND if v.name not in used))
+            inner = {**around, index: s}
+            return f"({index.name}: {show_set(s, around)})=>{_cell(cell_at(t, size(index)), inner)}"
         case Tuple(items):
-            inner = ", ".join(show_type(x) for x in items)
-            return f"({inner},)" if len(items) == 1 else f"({inner})"
+            inside = ", ".join(show_type(x, around) for x in items)
+            return f"({inside},)" if len(items) == 1 else f"({inside})"
         case Function(params, result):
             bare = not isinstance(params[0], Tuple | Function) if params else False
             if len(params) == 1 and (bare or isinstance(params[0], Data)):
-                left = show_type(params[0])
+                left = show_type(params[0], around)
             else:
-                left = "(" + ", ".join(show_type(p) for p in params) + ")"
+                left = "(" + ", ".join(show_type(p, around) for p in params) + ")"
             row = "{" + ", ".join(t.effects) + "} " if t.effects else ""
-            return f"{left} -> {row}{show_type(result)}"
+            return f"{left} -> {row}{show_type(result, around)}"
         case Reference(cell):
-            return f"Ref({show_type(cell)})"
+            return f"Ref({show_type(cell, around)})"
         case Text():
             return "Str"
 
 
-def _argument(a: Argument) -> str:
+def _argument(a: Argument, around: Mapping[Var, Set]) -> str:
     if isinstance(a, Size):
         return show(a)
-    return show_set(a) if isinstance(a, SETS) else show_type(a)
+    return show_set(a, around) if isinstance(a, SETS) else show_type(a, around)
 
 
-def _cell(t: Type) -> str:
-    return f"({show_type(t)})" if isinstance(t, Function) else show_type(t)
+def _axis(s: Set, around: Mapping[Var, Set]) -> str:
+    text = show_set(s, around)
+    return f"({text})" if ".." in text and around else text
+
+
+def _cell(t: Type, around: Mapping[Var, Set]) -> str:
+    text = show_type(t, around)
+    return f"({text})" if isinstance(t, Function) else text

@@ -114,6 +114,8 @@ def table(instance: Instance, kernel: Kernel) -> bytes | None:
 
 def _argument(instance: Instance, leaf: Leaf) -> list[int]:
     dtype = instance.dtype(leaf)
+    if any(leaf.rows):
+        raise _NoTableError
     if leaf.shape:
         return [ARRAY, id(np.dtype(dtype.value)), len(leaf.shape)]
     if dtype not in _SCALARS or leaf.members:
@@ -134,6 +136,8 @@ def _argument(instance: Instance, leaf: Leaf) -> list[int]:
 
 def _result(instance: Instance, leaf: Leaf) -> list[int]:
     dtype = instance.dtype(leaf)
+    if any(leaf.rows):
+        raise _NoTableError
     if leaf.shape:
         words = [ARRAY, np.dtype(dtype.value).num, len(leaf.shape)]
         for s in leaf.shape:

@@ -69,6 +69,7 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Substitution,
     Table,
     Tuple,
     TupleSet,
@@ -77,6 +78,8 @@ from naperian.types import (
     UnitSet,
     axes,
     cardinality,
+    cell_at,
+    dependent,
     element,
     show_type,
     table,
@@ -215,6 +218,12 @@ class _Check:
         match a, b:
             case (Index() | Scalar(DType.I64), Index() | Scalar(DType.I64)):
                 return True
+            case (Table(s), Table(r)) if (a.index, b.index) != (None, None):
+                i = Var("i")
+                with self.block():
+                    self.index(i, s)
+                    rows = self.same(cell_at(a, size(i)), cell_at(b, size(i)))
+                return self.same_set(s, r) and rows
             case (Table(s, x), Table(r, y)):
                 return self.same_set(s, r) and self.same(x, y)
             case (Tuple(xs), Tuple(ys)):
@@ -229,6 +238,11 @@ class _Check:
                 return self.same(a, element(s))
             case _:
                 return False
+
+    def resolved(self, t: Type) -> Type:
+        """The type with what its sizes are bound to in this block."""
+        known = {v: self.known[v] for v in of_type(t) if v in self.known}
+        return Substitution({}, {}, known).type(t) if known else t
 
     def expect(self, e: Expr, t: Type) -> None:
         found = self.type(e)
@@ -326,7 +340,8 @@ class _Check:
             case For(var, s, body):
                 with self.block():
                     self.index(var, s)
-                    return Table(s, self.type(body))
+                    cell = self.type(body)
+                    return dependent(s, var, self.resolved(cell))
             case Literal(s, items):
                 if not self.same_size(cardinality(s), size(len(items))):
                     raise self.broken(f"{len(items)} items for {cardinality(s)!r} places", e)
@@ -347,7 +362,12 @@ class _Check:
                 if not isinstance(t, Table) or not self.same_set(t.set, s):
                     raise self.broken(f"{show_type(t)} is indexed by {show_type(Index(s))}", e)
                 self.expect(index, element(s))
-                return t.cell
+                if t.index is None:
+                    return t.cell
+                place = self.poly(index)
+                if place is None:
+                    raise self.broken("rows of unequal length are indexed by no name", e)
+                return cell_at(t, place)
             case Recast(value, old, new, cell):
                 before, after = (_product(sets) for sets in (old, new))
                 if not self.same_size(before, after):

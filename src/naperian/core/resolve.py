@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from naperian.names import Var
 from naperian.node import node
@@ -27,6 +28,7 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
+    dependent,
     element,
     mapped,
 )
@@ -35,11 +37,15 @@ from naperian.types import (
 @node
 class Resolve:
     """What sizes, set variables and type variables become. The answers are final: they are not
-    looked into again."""
+    looked into again. `number` is told which indices dependent tables bind: they stay."""
 
-    size: Callable[[Size], Size]
+    number: Callable[[Size, frozenset[Var]], Size]
     named: Callable[[Var], Set]
     chosen: Callable[[Var], Type]
+    bound: frozenset[Var] = frozenset()
+
+    def size(self, n: Size) -> Size:
+        return self.number(n, self.bound)
 
     def set(self, s: Set) -> Set:
         match s:
@@ -62,6 +68,9 @@ class Resolve:
                 return self.chosen(var)
             case Index(s):
                 return element(self.set(s))
+            case Table(s, cell, index) if index is not None:
+                inner = replace(self, bound=self.bound | {index})
+                return dependent(self.set(s), index, inner.type(cell))
             case Table(s, cell):
                 return Table(self.set(s), self.type(cell))
             case Data():
@@ -79,4 +88,4 @@ class Resolve:
 
 def resize(size: Callable[[Size], Size]) -> Resolve:
     """Only the sizes become something else."""
-    return Resolve(size, SetVar, TypeVar)
+    return Resolve(lambda n, _: size(n), SetVar, TypeVar)

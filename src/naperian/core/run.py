@@ -54,7 +54,7 @@ from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.node import node
 from naperian.prims import PRIMITIVES, convert, scalar
-from naperian.sizes import Atom, Size, evaluate, size
+from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.source import Span
 from naperian.types import (
     Index,
@@ -65,7 +65,7 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
-    axes,
+    runs,
 )
 
 
@@ -107,8 +107,13 @@ class Scope:
         return int(self.values[a])
 
     def _resolve(self) -> Resolve:
+        def number(s: Size, bound: frozenset[Var]) -> Size:
+            if not bound:
+                return size(self.number(s))
+            return substitute(s, lambda a: None if a in bound else size(self._atom(a)))
+
         return Resolve(
-            lambda s: size(self.number(s)),
+            number,
             self.at.sets.__getitem__,
             self.at.types.__getitem__,
         )
@@ -422,7 +427,7 @@ def _exact(value: Value, t: Type) -> Value:
         case Tuple(items):
             return tuple(_exact(v, x) for v, x in zip(value, items, strict=True))
         case Table():
-            _, cell = axes(t)
+            _, cell = runs(t)
             return [_exact(v, t.cell) for v in value] if isinstance(cell, Scalar | Tuple) else value
         case _:
             return value

@@ -126,7 +126,9 @@ class _Show:
 
     def resolve(self) -> Resolve:
         return Resolve(
-            self.renamed,
+            lambda n, bound: rename_size(
+                n, {v: size(Var(self.name(v))) for v in variables(n) if v not in bound}
+            ),
             lambda v: SetVar(Var(self.name(v))),
             lambda v: TypeVar(Var(self.name(v))),
         )

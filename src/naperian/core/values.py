@@ -7,14 +7,16 @@ function a Python function.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from naperian.broken import Broken
+from naperian.names import Var
 from naperian.prims import scalar
-from naperian.sizes import Size
+from naperian.sizes import Size, size
 from naperian.types import (
     BoolSet,
     EnumSet,
@@ -34,10 +36,11 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
-    axes,
     cardinality,
+    cell_at,
+    dependent,
     element,
-    table,
+    runs,
 )
 
 Value: TypeAlias = Any
@@ -129,6 +132,10 @@ def from_numpy(value: Any, t: Type) -> Value:
             return int(value)
         case Tuple(items):
             return tuple(from_numpy(v, x) for v, x in zip(value, items, strict=True))
+        case Table(_, _, Var()):
+            run = len(runs(t)[0][0])
+            places = itertools.count()
+            return _rows(t, run, lambda cell: from_numpy(_row(value, next(places)), cell))
         case Table(s, cell):
             return [from_numpy(_row(value, k), cell) for k in range(count(s))]
         case TypeVar() | Function() | Reference() | Text():
@@ -137,6 +144,15 @@ def from_numpy(value: Any, t: Type) -> Value:
 
 def _row(value: Any, k: int) -> Any:
     return tuple(_row(v, k) for v in value) if isinstance(value, tuple) else value[k]
+
+
+def _rows(t: Type, run: int, make: Callable[[Type], Value]) -> Value:
+    """Nested rows of cells, over the first `run` axes of a dependent table, in storage order."""
+    if run == 0:
+        return make(t)
+    assert isinstance(t, Table)
+    places = [element_at(t.set, k) for k in range(count(t.set))]
+    return [_rows(cell_at(t, size(k)) if t.index else t.cell, run - 1, make) for k in places]
 
 
 def to_numpy(value: Value, t: Type) -> Any:
@@ -151,18 +167,52 @@ def to_numpy(value: Value, t: Type) -> Any:
         case Tuple(items):
             return tuple(to_numpy(v, x) for v, x in zip(value, items, strict=True))
         case Table():
-            sets, cell = axes(t)
+            all_runs, cell = runs(t)
+            depth = sum(map(len, all_runs))
             if isinstance(cell, Index):
                 cell = element(cell.set)
             if isinstance(cell, Tuple):
                 return tuple(
-                    to_numpy(_component(value, len(sets), k), table(sets, x))
+                    to_numpy(_component(value, depth, k), _with_cell(t, depth, x))
                     for k, x in enumerate(cell.items)
                 )
             name = cell.dtype.value if isinstance(cell, Scalar) else "int64"
-            return np.array(value, np.dtype(name)).reshape([count(s) for s in sets])
+            cells = [value]
+            for _ in range(depth):
+                cells = [x for row in cells for x in row]
+            return np.array(cells, np.dtype(name)).reshape(_shape(t))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"{t!r} has no NumPy form")
+
+
+def _shape(t: Type) -> list[int]:
+    """The shape of the array of a table: a run of axes that depend on each other is one."""
+    if not isinstance(t, Table):
+        return []
+    rest: Type = t
+    run = len(runs(t)[0][0])
+    for _ in range(run):
+        assert isinstance(rest, Table)
+        rest = rest.cell
+    return [_length(t, run), *_shape(rest)]
+
+
+def _length(t: Type, run: int) -> int:
+    if run == 0:
+        return 1
+    assert isinstance(t, Table)
+    cells = (cell_at(t, size(element_at(t.set, k))) if t.index else t.cell
+             for k in range(count(t.set)))  # fmt: skip
+    return sum(_length(cell, run - 1) for cell in cells)
+
+
+def _with_cell(t: Type, depth: int, cell: Type) -> Type:
+    """The table with another innermost cell."""
+    if depth == 0:
+        return cell
+    assert isinstance(t, Table)
+    inner = _with_cell(t.cell, depth - 1, cell)
+    return dependent(t.set, t.index, inner) if t.index else Table(t.set, inner)
 
 
 def _component(value: Value, depth: int, k: int) -> Value:

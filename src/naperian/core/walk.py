@@ -174,9 +174,9 @@ def _of_set(s: Set) -> Iterator[Var]:
 def of_type(t: Type) -> Iterator[Var]:
     """The variables in the sizes of a type."""
     match t:
-        case Table(s, cell):
+        case Table(s, cell, index):
             yield from _of_set(s)
-            yield from of_type(cell)
+            yield from (v for v in of_type(cell) if v != index)
         case Index(s):
             yield from _of_set(s)
         case Tuple(items):

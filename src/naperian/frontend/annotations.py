@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.dtypes import DType
-from naperian.frontend import data, data_errors, errors, interface_errors
+from naperian.frontend import data, data_errors, errors, interface_errors, set_errors
 from naperian.frontend.cells import show
 from naperian.frontend.constraints import associated, associated_names, owner_of
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import make_range
+from naperian.frontend.typed import Typed
 from naperian.frontend.walk import DataInfo, Walk
 from naperian.names import Var
-from naperian.sizes import ONE, ZERO, Size, size
+from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -22,6 +23,7 @@ from naperian.types import (
     Fin,
     Function,
     Index,
+    Range,
     Reference,
     Reverse,
     Scalar,
@@ -35,7 +37,10 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
+    dependent,
     element,
+    sets_in,
+    show_set,
 )
 
 SCALARS: Mapping[str, Type] = {d.surface_name: Scalar(d) for d in DType if d is not DType.F64} | {
@@ -91,10 +96,22 @@ def as_type(w: Walk, e: s.Expr) -> Type:
                     name, [p.name for p in owner.params], len(types), span
                 )
             return associated(w, owner, types, name)
-        case s.TableType(_, None, own, cell):
-            return Table(set_of(w, own), as_type(w, cell))
-        case s.TableType(span, _, _, _):
-            raise errors.not_yet("a dependent table", span)
+        case s.TableType(span, str(binder), domain, cell):
+            own = set_of(w, domain)
+            v = Var(binder)
+            if not isinstance(w.solver.head(element(own)), Index):
+                raise set_errors.no_number_index(binder, show_set(own), span)
+            with w.inside(w.scope.inner(block=True)) as scope:
+                scope.assume_index(v, own)
+                scope.names[binder] = Variable(v, Index(own), span, size(v), "index")
+                row = as_type(w, cell)
+                for inner in sets_in(row):
+                    n = cardinality(inner)
+                    if v in variables(n) and not scope.facts().proves(n):
+                        raise set_errors.negative_rows(repr(n), binder, show_set(own), span)
+                return dependent(own, v, row)
+        case s.TableType(_, _, domain, cell):
+            return Table(set_of(w, domain), as_type(w, cell))
         case s.TupleExpr(_, items):
             return Tuple(tuple(as_type(w, x) for x in items))
         case s.FunctionType(_, params, effects, result):
@@ -179,9 +196,12 @@ def as_set(w: Walk, e: s.Expr) -> Set | None:
             known = [p for p in parts if p is not None]
             return TupleSet(tuple(known)) if len(known) == len(parts) else None
         case s.RangeExpr(span, low, high, inclusive):
-            if high is None:
-                raise errors.not_yet("a range without an end as a type", span)
             a = as_size(w, low) if low is not None else ZERO
+            if high is None:
+                end = end_of(w, w.infer(low)) if low is not None else None
+                if end is None:
+                    raise set_errors.open_range(span.text, span)
+                return make_range(a, end)
             b = as_size(w, high) + (ONE if inclusive else ZERO)
             return make_range(a, b)
         case s.Binary(span, "|", _, left, right):
@@ -190,6 +210,15 @@ def as_set(w: Walk, e: s.Expr) -> Set | None:
             return None
         case _:
             return None
+
+
+def end_of(w: Walk, start: Typed) -> Size | None:
+    """Where a range that starts at an index ends: with what the index ranges over."""
+    kind = w.solver.head(start.type)
+    if not isinstance(kind, Index) or w.solver.set_is_open(kind.set):
+        return None
+    own = w.solver.zonk_set(kind.set)
+    return own.high if isinstance(own, Range) else cardinality(own)
 
 
 def as_size(w: Walk, e: s.Expr) -> Size:
@@ -240,8 +269,10 @@ def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], 
     roles: dict[str, str] = {}
     rank = {"type": 0, "size": 1, "set": 2}
 
+    bound: list[str] = []  # indices of dependent tables
+
     def note(name: str, role: str) -> None:
-        if not name[0].islower() or name in w.globals.data:
+        if not name[0].islower() or name in w.globals.data or name in bound:
             return
         if rank[role] >= rank.get(roles.get(name, "type"), 0) or name not in roles:
             roles[name] = role
@@ -250,9 +281,13 @@ def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], 
         match e:
             case s.Name(_, name):
                 note(name, role)
-            case s.TableType(_, _, own, cell):
+            case s.TableType(_, binder, own, cell):
                 visit(own, "set")
+                if binder is not None:
+                    bound.append(binder)
                 visit(cell, "type")
+                if binder is not None:
+                    bound.pop()
             case s.TupleExpr(_, items):
                 for x in items:
                     visit(x, role)

@@ -16,6 +16,7 @@ from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import Size, size
+from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import INT, Data, Index, Set, SetVar, Table, Tuple, Type, element, show_set
 
@@ -27,6 +28,7 @@ class Bound:
 
     var: Var
     set: Set
+    span: Span
     outside: tuple[tuple[Var, Build], ...] = ()
     inside: list[Wrap] = field(default_factory=list)
 
@@ -53,7 +55,7 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
             shown = show_set(solver.zonk_set(expected))
             because = Because(b.span, f"ranges over `{shown}`, the axis that is expected here")
             solver.unify_set(own, expected, because)
-        bound = Bound(Var(_name(b.pattern)), own)
+        bound = Bound(Var(_name(b.pattern)), own, b.span)
         if isinstance(b.pattern, s.PTuple):
             parts = tuple(solver.set() for _ in b.pattern.items)
             try:
@@ -67,12 +69,12 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
         return bound
     if isinstance(b.domain, s.RangeExpr):
         own, lets = range_set(w, b.domain)
-        bound = Bound(Var(_name(b.pattern)), own, lets)
+        bound = Bound(Var(_name(b.pattern)), own, b.span, lets)
         _bind_index(w, b, bound)
         return bound
     found = as_set(w, b.domain)
     if found is not None:
-        bound = Bound(Var(_name(b.pattern)), found)
+        bound = Bound(Var(_name(b.pattern)), found, b.span)
         _bind_index(w, b, bound)
         return bound
     table = w.infer(b.domain)
@@ -85,7 +87,7 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
         raise errors.not_a_set(b.domain.span.text, kind, b.domain.span)
     i, whole = Var("i"), Var("xs")
     own = t.set
-    bound = Bound(i, own, ((whole, table.build),))
+    bound = Bound(i, own, b.span, ((whole, table.build),))
     value = Typed(
         t.cell,
         lambda: core.At(core.Ref(whole), core.Ref(i), solver.zonk_set(own)),

@@ -13,14 +13,14 @@ from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because
-from naperian.frontend.tables import named_ends, nest, open_all
+from naperian.frontend.tables import named_ends, nest, open_all, table_over
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import INT, UNIT, Function, Index, Tuple, Type, table
+from naperian.types import INT, UNIT, Function, Index, Tuple, Type
 
 
 def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
@@ -181,7 +181,7 @@ def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
     rows = nest(w, bounds, body.build)
     if w.solver.head(body.type) == UNIT:  # a table of () is ()
         return Typed(UNIT, lambda: core.Let(Var("_"), rows(), core.Pack(())), st.span)
-    return Typed(table([b.set for b in bounds], body.type), rows, st.span)
+    return Typed(table_over(w, bounds, body.type), rows, st.span)
 
 
 def if_block(w: Walk, st: s.If, expected: Type | None) -> Typed:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
-from naperian.frontend import errors
+from naperian.frontend import errors, set_errors
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
-from naperian.sizes import Size
+from naperian.sizes import Size, size
 from naperian.source import Span
 from naperian.types import (
     SETS,
@@ -30,6 +30,7 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
+    cell_at,
     mapped,
     show_set,
     show_type,
@@ -52,8 +53,8 @@ def _hide(w: Walk, t: Type) -> Type:
             if u.dtypes is None:
                 return TypeVar(Var("_"))
             return TypeVar(Var("Float" if u.dtypes <= FLOATS else "number"))
-        case Table(s, cell):
-            return Table(s, _hide(w, cell))
+        case Table(s, cell, index):
+            return Table(s, _hide(w, cell), index)
         case Data():
             return mapped(t, lambda n: n, lambda s: s, lambda x: _hide(w, x))
         case Tuple(items):
@@ -278,6 +279,8 @@ def clash(
 ) -> errors.Reported:
     """The message for two types that should have been equal."""
     solver = w.solver
+    if _has_rows(solver.zonk(found)) and not _has_rows(solver.zonk(wanted)):
+        return set_errors.equal_rows(what, show(w, found), span)
     reasons = (*m.reasons, *_origin(w, span))
     if declared is not None:
         reasons = (*reasons, declared)
@@ -314,6 +317,15 @@ def clash(
     return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_)
 
 
+def _has_rows(t: Type) -> bool:
+    """Whether a table has rows of unequal length."""
+    while isinstance(t, Table):
+        if t.index is not None:
+            return True
+        t = t.cell
+    return False
+
+
 def _origin(w: Walk, span: Span) -> tuple[Because, ...]:
     """Where a name that clashes was bound in this definition."""
     entry = w.scope.find(span.text)
@@ -348,8 +360,11 @@ def convert(w: Walk, expr: core.Expr, found: Type, wanted: Type) -> core.Expr:
             if isinstance(found, Index) or found != wanted:
                 return core.Op("cast", (expr,), wanted)
             return expr
-        case Table(s, cell), Table(_, target) if w.solver.zonk(cell) != target:
+        case Table(s), Table():
             v, i = Var("x"), Var("i")
+            cell, target = cell_at(found, size(i)), cell_at(wanted, size(i))
+            if cell == target:
+                return expr
             inner = convert(w, core.At(core.Ref(v), core.Ref(i), s), cell, target)
             return core.Let(v, expr, core.For(i, s, inner))
         case Tuple(items), Tuple(targets) if items != targets:

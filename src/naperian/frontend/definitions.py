@@ -40,6 +40,8 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
+    is_bound,
+    mentioned,
     set_variables,
     sets_in,
 )
@@ -229,6 +231,7 @@ def shape_facts(
         for t in types
         for own in sets_in(t)
         if isinstance(own, Fin)
+        and not any(is_bound(v) for v in variables(own.size))  # checked where it is written
         and (
             any(c < 0 for _, c in own.size.terms)
             or any(v in numbers for v in variables(own.size))
@@ -343,10 +346,8 @@ def complete(
     known = {p.var for p in out_params} | set(set_vars) | set(size_vars)
     if not solver.determined(result):
         raise errors.undetermined(f"the result of `{d.name}`", body.span)
-    for own in sets_in(result):
-        for v in set_variables(own):
-            if v not in known:
-                raise errors.local_size(f"the result of `{d.name}`", v.name, body.span)
+    for v in sorted(mentioned(result) - known, key=lambda v: v.id):
+        raise errors.local_size(f"the result of `{d.name}`", v.name, body.span)
     implicit = by_keyword(out_params, set_vars, size_vars)
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
     return core.Definition(
@@ -368,9 +369,9 @@ def by_keyword(
 
 def _axes_variables(t: Type) -> Iterator[Var]:
     match t:
-        case Table(own, cell):
+        case Table(own, cell, index):
             yield from set_variables(own)
-            yield from _axes_variables(cell)
+            yield from (v for v in _axes_variables(cell) if v != index)
         case Tuple(items):
             for x in items:
                 yield from _axes_variables(x)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Facts
-from naperian.frontend import errors
+from naperian.frontend import errors, set_errors
+from naperian.frontend.annotations import end_of
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.scope import Scope, SetName, Variable
 from naperian.frontend.solve import Because, Mismatch, make_range
@@ -41,6 +42,7 @@ from naperian.types import (
     Type,
     UnitSet,
     cardinality,
+    cell_at,
     element,
     show_set,
 )
@@ -74,6 +76,13 @@ def index_of(w: Walk, base: Typed, e: s.IndexExpr, checked: bool = False) -> Typ
             )
         axis = t.set
         _check_tuple_axis(w, e, axis)
+        if t.index is not None:
+            if isinstance(ix, s.RangeExpr) or sliced:
+                raise set_errors.ragged_slice(e.base.span.text, show(w, base.type), e.span)
+            place, step = _row(w, ix, axis, e.base.span.text, checked)
+            steps.append(step)
+            t = solver.head(cell_at(t, place))
+            continue
         if isinstance(ix, s.RangeExpr):
             new, step = _slice(w, e, ix, axis)
             sliced.append(new)
@@ -110,6 +119,22 @@ def _point(w: Walk, build: Build, axis: Set) -> Step:
         return rest(core.At(table, build(), w.solver.zonk_set(axis)))
 
     return step
+
+
+def _row(w: Walk, ix: s.Expr, axis: Set, table: str, checked: bool) -> tuple[Size, Step]:
+    """The index of a dependent table, which the row's type mentions: a name."""
+    if isinstance(ix, s.Name | s.Number) or (isinstance(ix, s.Binary) and ix.op in ("+", "-")):
+        typed = w.infer(ix)
+        if typed.poly is not None and not typed.lets and not checked:
+            return typed.poly, _point(w, use(w, typed, axis, table), axis)
+    build = at_axis(w, ix, axis, table, checked)
+    v = Var("k")
+    w.scope.assume_index(v, axis)
+
+    def step(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
+        return core.Let(v, build(), rest(core.At(table, core.Ref(v), w.solver.zonk_set(axis))))
+
+    return size(v), step
 
 
 # ---------------------------------------------------------------- one index
@@ -203,7 +228,9 @@ def _decide(
             if isinstance(own, EnumSet | BoolSet) or isinstance(target, EnumSet | BoolSet):
                 raise _wrong_set(w, t, own, axis, table)
             if isinstance(own, SetVar) and t.poly is not None and t.poly.single is not None:
-                raise _wrong_set(w, t, own, axis, table)
+                facts, count = scope.facts(), cardinality(solver.zonk_set(target))
+                if isinstance(target, SetVar) or not facts.proves(count - 1 - t.poly):
+                    raise _wrong_set(w, t, own, axis, table)
             return _prove_index(w, scope, t, own, axis, table, checked)
         case Scalar(DType.BOOL) if isinstance(target, BoolSet):
             return t.build
@@ -609,7 +636,8 @@ def range_set(w: Walk, r: s.RangeExpr) -> tuple[Set, tuple[tuple[Var, Build], ..
     if r.high is not None:
         high = end(r.high) + (ONE if r.inclusive else ZERO)
     else:
-        high = size(solver.size("end"))
+        known = end_of(w, w.infer(r.low)) if r.low is not None else None
+        high = size(solver.size("end")) if known is None else known
     return make_range(low, high), lets
 
 

@@ -20,6 +20,7 @@ from naperian.frontend.solve import NUMBERS, Because, Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
+from naperian.sizes import size
 from naperian.source import Span
 from naperian.types import (
     INT,
@@ -30,6 +31,8 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
+    cell_at,
+    dependent,
     show_set,
     table,
 )
@@ -71,6 +74,9 @@ class Plan:
 def apply(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed:
     """The application, lifted as far as the arguments need."""
     solver = w.solver
+    by_rows = _by_rows(w, callee, args, span)
+    if by_rows is not None:
+        return by_rows
     plan: Plan | None = None
     answer: Type | None = None
     scope = w.scope
@@ -104,6 +110,75 @@ def apply(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed:
         return _build(w, callee, args, plan)
 
     return Typed(result, build, span)
+
+
+def _by_rows(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed | None:
+    """The application mapped over the outermost axis, if an argument has rows of unequal length
+    in its frame: those are lined up row by row."""
+    solver = w.solver
+    over: Table | None = None
+    for param, arg in zip(callee.params, args, strict=True):
+        t = solver.head(arg.type)
+        if over is None and isinstance(t, Table) and _extra(w, callee, param, t, dependent=True):
+            over = t
+    if over is None:
+        return None
+    own, i = over.set, Var("i")
+    whole: list[tuple[Var, Typed]] = []
+    cells: list[Typed] = []
+    places: list[tuple[int, ...]] = []
+    for param, arg in zip(callee.params, args, strict=True):
+        t = solver.head(arg.type)
+        v = Var("x")
+        whole.append((v, arg))
+        mapped = isinstance(t, Table) and _extra(w, callee, param, t, dependent=False) and (
+            solver.same_set(t.set, own)
+        )
+        places.append((0,) if mapped else ())
+        if mapped and isinstance(t, Table):
+            cells.append(Typed(cell_at(t, size(i)), _at(v, i, own, w), arg.span))
+        else:
+            cells.append(Typed(arg.type, _ref(v), arg.span, arg.poly, arg.lets))
+    with w.inside(w.scope.inner()) as scope:
+        scope.assume_index(i, own)
+        inner = apply(w, callee, cells, span)
+        if solver.is_open(inner.type):
+            solver.run()
+
+    def build() -> core.Expr:
+        frame = [solver.zonk_set(own)]
+        lifted(w, span, frame, list(zip(args, places, strict=True)), inner.type)
+        body = over_frame(w, inner.build(), inner.type, [i], frame)
+        for v, a in reversed(whole):
+            body = core.Let(v, a.build(), body)
+        return body
+
+    return Typed(_rows_type(own, i, solver.zonk(inner.type)), build, span)
+
+
+def _extra(w: Walk, callee: Callee, param: Type, t: Type, dependent: bool) -> bool:
+    """Whether an argument has more axes than its parameter (and one of them is dependent)."""
+    wanted, pcell = w.solver.axes(param)
+    if isinstance(pcell, Function | Table) or (
+        callee.scalars is None and isinstance(pcell, TypeVar) and not w.solver.dtypes_of(pcell)
+    ):
+        return False
+    axes, found = 0, False
+    while isinstance(t, Table):
+        axes, found = axes + 1, found or t.index is not None
+        t = w.solver.head(t.cell)
+    return axes > len(wanted) and (found or not dependent)
+
+
+def _rows_type(own: Set, i: Var, cell: Type) -> Type:
+    """The type of the table of cells, inside of tuples."""
+    if isinstance(cell, Tuple) and cell.items:
+        return Tuple(tuple(_rows_type(own, i, x) for x in cell.items))
+    return dependent(own, i, cell)
+
+
+def _at(v: Var, i: Var, own: Set, w: Walk) -> Callable[[], core.Expr]:
+    return lambda: core.At(core.Ref(v), core.Ref(i), w.solver.zonk_set(own))
 
 
 def lifted(

@@ -18,6 +18,7 @@ from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.lifting import Callee, apply, lifted
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
+from naperian.frontend.tables import ragged
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
@@ -39,6 +40,7 @@ from naperian.types import (
     TypeVar,
     cardinality,
     element,
+    set_variables,
     table,
 )
 
@@ -122,7 +124,7 @@ def _reduce_table(
     """A reduction of a bare table consumes the innermost axis."""
     solver = w.solver
     axes, cell = solver.axes(arg.type)
-    if not axes and not solver.is_open(cell):
+    if not axes and not solver.is_open(cell) and not isinstance(cell, Table):
         raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
     own, t = solver.set("n"), solver.type("a", dtypes)
     is_index = monoid in ("argmin", "argmax")
@@ -180,6 +182,8 @@ def _reduce_generator(
                 w.scope.assume(*condition.condition.then)
         body = w.infer(g.element)
     is_index = monoid in ("argmin", "argmax")
+    if is_index and len(bounds) > 1:
+        ragged(w, bounds, span)
     if is_index and condition is not None:
         raise errors.not_yet(f"`{name}` of a filtered generator", condition.span)
     decided: list[tuple[list[Set], Type]] = []  # the element's axes and the scalars reduced
@@ -279,7 +283,9 @@ def _mean(
     def point() -> core.Expr:
         return one if condition is None else core.If(condition.build(), one, zero)
 
-    if condition is None and all(not b.outside for b in bounds):
+    before = {b.var for b in bounds}
+    plain = all(not before & set(set_variables(w.solver.zonk_set(b.set))) for b in bounds)
+    if condition is None and plain and all(not b.outside for b in bounds):
         count: core.Expr = core.Number(_count(w, bounds))
     else:
         count = _nested(w, "add", bounds, point, INT, span)

@@ -43,8 +43,11 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
+    cell_at,
+    dependent,
     element,
     mapped,
+    mentioned,
     set_variables,
     sets_in,
 )
@@ -212,6 +215,8 @@ class Solver:
         match t:
             case Index(s):
                 return element(self.zonk_set(s))
+            case Table(s, cell, index) if index is not None:
+                return dependent(self.zonk_set(s), index, self.zonk(cell))
             case Table(s, cell):
                 return Table(self.zonk_set(s), self.zonk(cell))
             case Data():
@@ -227,10 +232,10 @@ class Solver:
                 return t
 
     def axes(self, t: Type) -> tuple[list[Set], Type]:
-        """Axes, outermost first, and the cell, as far as known."""
+        """Axes, outermost first, and the cell, as far as known; a dependent table is a cell."""
         sets = []
         t = self.head(t)
-        while isinstance(t, Table):
+        while isinstance(t, Table) and t.index is None:
             sets.append(self.head_set(t.set))
             t = self.head(t.cell)
         return sets, t
@@ -367,6 +372,8 @@ class Solver:
             self._bind(b, a, because)
             return
         match a, b:
+            case Table(), Table() if (a.index, b.index) != (None, None):
+                self._unify_dependent(a, b, because)
             case Table(s1, c1), Table(s2, c2):
                 self.unify_set(s1, s2, because)
                 self.unify(c1, c2, because)
@@ -412,6 +419,21 @@ class Solver:
                 assert not isinstance(q, Size)
                 assert not isinstance(q, SETS)
                 self.unify(p, q, because)
+
+    def _unify_dependent(self, a: Table, b: Table, because: Because | None) -> None:
+        """Rows are compared at an index of their own; what is not known yet cannot mention it."""
+        self.unify_set(a.set, b.set, because)
+        i = Var("i")
+        rows, others = cell_at(a, size(i)), cell_at(b, size(i))
+        before = len(self.types), len(self.sets), len(self.sizes)
+        self.unify(rows, others, because)
+        made = [
+            *list(self.types.values())[before[0] :],
+            *(Index(s) for s in list(self.sets.values())[before[1] :]),
+            *(Index(Fin(n)) for n in list(self.sizes.values())[before[2] :]),
+        ]
+        if any(i in mentioned(self.zonk(t)) for t in made):
+            raise Mismatch(a, b)
 
     def _bind(self, a: TypeVar, b: Type, because: Because | None) -> None:
         u = self.unknown[a.var]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 from naperian.core import syntax as core
-from naperian.frontend import errors
+from naperian.frontend import errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
-from naperian.frontend.cells import convert, equate, show, widens
+from naperian.frontend.cells import convert, converts, equate, show, widens
 from naperian.frontend.operators import (
     join_types,
 )
@@ -17,16 +17,22 @@ from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size
+from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
     INT,
     EnumSet,
     Fin,
+    Range,
     Set,
     Table,
     TupleSet,
     Type,
     cardinality,
+    cell_at,
+    dependent,
+    set_variables,
+    show_set,
     show_type,
     table,
 )
@@ -40,9 +46,22 @@ def open_all(
     left = w.solver.head(expected) if expected is not None else None
     for b in binders:
         axis = left.set if isinstance(left, Table) and b.domain is None else None
-        bounds.append(open_binder(w, b, axis))
-        left = w.solver.head(left.cell) if isinstance(left, Table) else None
+        bound = open_binder(w, b, axis)
+        bounds.append(bound)
+        left = w.solver.head(cell_at(left, size(bound.var))) if isinstance(left, Table) else None
     return bounds, left
+
+
+def table_over(w: Walk, bounds: list[Bound], cell: Type) -> Type:
+    """The type of the table of cells over the binders, which its sizes may mention."""
+    for k, b in enumerate(bounds):
+        needed = set(set_variables(w.solver.zonk_set(b.set)))
+        for later in bounds[k + 1 :]:
+            if later.var in needed:
+                raise set_errors.binder_order(b.var.name, later.var.name, b.span)
+    for b in reversed(bounds):
+        cell = dependent(b.set, b.var, w.solver.zonk(cell))
+    return cell
 
 
 def named_ends(binders: tuple[s.Binder, ...], bounds: list[Bound]) -> None:
@@ -71,7 +90,17 @@ def comprehension(w: Walk, e: s.Comprehension, expected: Type | None) -> Typed:
         bounds, left = open_all(w, e.binders, expected)
         named_ends(e.binders, bounds)
         body = w.infer(e.element, left)
-    return Typed(table([b.set for b in bounds], body.type), nest(w, bounds, body.build), e.span)
+    return Typed(table_over(w, bounds, body.type), nest(w, bounds, body.build), e.span)
+
+
+def ragged(w: Walk, bounds: list[Bound], span: Span) -> None:
+    """Binders that become one axis of tuples must not depend on each other."""
+    before: set[Var] = set()
+    for b in bounds:
+        own = w.solver.zonk_set(b.set)
+        if before & set(set_variables(own)):
+            raise set_errors.ragged_axis(show_set(own), span)
+        before.add(b.var)
 
 
 def generator_table(w: Walk, g: s.Generator) -> Typed:
@@ -84,7 +113,8 @@ def generator_table(w: Walk, g: s.Generator) -> Typed:
         body = w.infer(g.element)
     build = nest(w, bounds, body.build)
     if len(bounds) == 1:
-        return Typed(Table(bounds[0].set, body.type), build, g.span)
+        return Typed(table_over(w, bounds, body.type), build, g.span)
+    ragged(w, bounds, g.span)
 
     def one_axis() -> core.Expr:
         sets = tuple(w.solver.zonk_set(b.set) for b in bounds)
@@ -98,6 +128,8 @@ def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
     solver = w.solver
     kind = solver.head(expected) if expected is not None else None
     cell_hint = kind.cell if isinstance(kind, Table) else None
+    if isinstance(kind, Table) and kind.index is not None:
+        return rows(w, e, kind)
     if any(isinstance(x, s.Star) for x in e.items):
         return join(w, e, cell_hint)
     items = [w.infer(x, cell_hint) for x in e.items if not isinstance(x, s.Star)]
@@ -114,6 +146,10 @@ def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
         except errors.Reported as r:
             if r.diagnostic.code == "N0315":
                 first, other = items[0], items[-1]
+                if all(isinstance(solver.head(x.type), Table) for x in items):
+                    raise set_errors.unequal_rows(
+                        show(w, first.type), show(w, other.type), first.span, other.span
+                    ) from None
                 raise errors.elements(
                     show(w, first.type), show(w, other.type), first.span, other.span
                 ) from None
@@ -127,6 +163,46 @@ def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
         )
 
     return Typed(Table(axis, cell), build, e.span)
+
+
+def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
+    """`[[1.0], [2.0, 3.0]]` where a dependent table is expected: its rows, each of the length that
+    the type says."""
+    solver = w.solver
+    own = solver.zonk_set(kind.set)
+    items: list[tuple[Var, Typed, Type]] = []
+    base = own.low if isinstance(own, Range) else ZERO
+    for k, x in enumerate(e.items):
+        if isinstance(x, s.Star):
+            raise errors.not_yet("a join of rows of unequal length", x.span)
+        wanted = cell_at(kind, base + k)
+        typed = w.infer(x, wanted)
+        converts(w, "this row", wanted, typed.type, typed, x.span)
+        items.append((Var("row"), typed, wanted))
+    count = cardinality(own)
+    if not w.scope.facts().proves_equal(count, size(len(items))):
+        raise set_errors.row_count(repr(count), len(items), show(w, kind), e.span)
+
+    def build() -> core.Expr:
+        i, j = Var("i"), Var("j")
+        whole = solver.zonk(kind)
+        assert isinstance(whole, Table)
+        inner = cell_at(whole, size(i))
+        assert isinstance(inner, Table)
+        body: core.Expr | None = None
+        for k, (v, _, wanted) in reversed(list(enumerate(items))):
+            t = solver.zonk(wanted)
+            assert isinstance(t, Table)
+            cell: core.Expr = core.At(core.Ref(v), core.Ref(j), t.set)
+            here = core.Op("eq", (core.Ref(i), core.Number(base + k)), INT)
+            body = cell if body is None else core.If(here, cell, body)
+        assert body is not None
+        expr: core.Expr = core.For(i, solver.zonk_set(own), core.For(j, inner.set, body))
+        for v, typed, wanted in reversed(items):
+            expr = core.Let(v, convert(w, typed.build(), typed.type, wanted), expr)
+        return expr
+
+    return Typed(kind, build, e.span)
 
 
 def join(w: Walk, e: s.Bracket, cell_hint: Type | None) -> Typed:

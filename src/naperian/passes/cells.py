@@ -27,7 +27,17 @@ from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.passes.builder import Guards, plain
 from naperian.passes.place import Place
-from naperian.passes.values import Items, Row, Value, extents, leaves, row, substitute
+from naperian.passes.values import (
+    Items,
+    Row,
+    Value,
+    element,
+    extents,
+    leaves,
+    number_of,
+    row,
+    substitute,
+)
 from naperian.sizes import ONE, Atom, Size, size
 from naperian.sizes import substitute as substitute_size
 from naperian.source import Span
@@ -322,9 +332,13 @@ class Cells(Place):
             case types.Tuple(items):
                 parts = tuple(self.carried(x, name, around, axes, time) for x in items)
                 return Items(parts)
-            case types.Table(s, cell):
+            case types.Table(s):
                 inner = self.set(s)
                 indices = self.indices(inner, "i")
+                cell = t.cell
+                if t.index is not None:
+                    at = tuple(size(i) for i in indices)
+                    cell = types.cell_at(t, number_of(element(inner, at)))
                 value = self.carried(cell, name, around, axes + indices, time)
                 return row(inner, indices, value)
             case _:

@@ -18,7 +18,7 @@ for parts of the index and for integers that sizes mention, and get new names at
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -39,9 +39,9 @@ from naperian.core.syntax import (
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node
-from naperian.sizes import Atom, Size, size, substitute
+from naperian.sizes import Atom, Size, rename, size, substitute
 from naperian.source import Span
-from naperian.types import Set, Table, Tuple, Type
+from naperian.types import Set, Substitution, Table, Tuple, Type, dependent
 
 TRUE = Const(Lit(True, DType.BOOL))
 
@@ -285,12 +285,23 @@ def type_of(m: Meaning) -> Type:
             return t
         case Parts(items):
             return Tuple(tuple(type_of(x) for x in items))
-        case View(s, _, _, cell):
-            return Table(s, type_of(cell))
+        case View(s, var, names, cell):
+            return row_type(s, var, names, type_of(cell))
         case Items(s, items):
             return Table(s, type_of(items[0]))
         case Fun() | Chosen() | Place():
             raise Broken("a function or reference is used as data")
+
+
+def row_type(s: Set, var: Var, inside: Iterable[Bound | Guard], cell: Type) -> Table:
+    """The type of a table over `s` whose cell at `var` has the type `cell`, which may mention what
+    is named `inside`."""
+    sizes: dict[Var, Size] = {}
+    for b in inside:
+        n = size_of(b.value) if isinstance(b, Bound) else None
+        if isinstance(b, Bound) and n is not None:
+            sizes[b.var] = rename(n, sizes)
+    return dependent(s, var, Substitution({}, {}, sizes).type(cell) if sizes else cell)
 
 
 def has_function(m: Meaning) -> bool:

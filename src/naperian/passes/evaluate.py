@@ -128,12 +128,14 @@ class Evaluate:
     def find(self, var: Var, env: Env) -> Any:
         return env.find(var, self.w.move)
 
-    def size(self, s: Size, env: Env) -> Size:
+    def size(self, s: Size, env: Env, bound: frozenset[Var] = frozenset()) -> Size:
         if s.constant is not None:
             return s
 
         def replace(a: Atom) -> Size | None:
-            return self.as_size(self.find(a, env)) if isinstance(a, Var) else None
+            if not isinstance(a, Var) or a in bound:
+                return None
+            return self.as_size(self.find(a, env))
 
         return self.w.places.simplify(substitute(s, replace))
 
@@ -156,7 +158,7 @@ class Evaluate:
         def look(var: Var) -> Any:
             return self.find(var, env)
 
-        return Resolve(lambda s: self.size(s, env), look, look)
+        return Resolve(lambda n, bound: self.size(n, env, bound), look, look)
 
     def dtype(self, t: Type, env: Env) -> DType:
         match t if isinstance(t, Scalar) else self.resolve(env).type(t):

@@ -34,6 +34,7 @@ from naperian.names import Lit, Var
 from naperian.passes.builder import Guards
 from naperian.passes.cells import Cells, Held, dtype_of, free_guards
 from naperian.passes.narrow import narrow, without_unused_indices
+from naperian.passes.packed import Layout, Packing
 from naperian.passes.values import (
     Items,
     Listed,
@@ -44,6 +45,7 @@ from naperian.passes.values import (
     element,
     extents,
     leaves,
+    number_of,
     ordinal,
     reshaped,
     row,
@@ -71,9 +73,10 @@ class _Flatten(Cells):
         for p in definition.params:
             if not isinstance(p.type, types.Table):
                 self.env[p.var] = Read(p.var, ())
-        self.b.take(tuple(self.param(p) for p in definition.params))
-        for p in definition.params:
-            self.env[p.var] = self.open_param(p)
+        opened = [(p, self.opened(p.type)) for p in definition.params]
+        self.b.take(tuple(self.param(p, axes, cell) for p, (axes, cell) in opened))
+        for p, (axes, cell) in opened:
+            self.env[p.var] = self.param_value(p, axes, cell)
 
     def program(self) -> Program:
         for fact, message in self.definition.facts:
@@ -89,20 +92,41 @@ class _Flatten(Cells):
 
     # parameters
 
-    def param(self, p: core.Param) -> Param:
-        sets, cell = types.axes(p.type)
-        shape = tuple(n for s in sets for n in extents(self.set(s)))
+    def opened(self, t: Type) -> tuple[list[tuple[Set, tuple[Var, ...]]], Type]:
+        """The axes of a table, each with indices of its own, and its cells' type at them."""
+        out = []
+        while isinstance(t, types.Table):
+            s = self.set(t.set)
+            indices = self.indices(s, "i")
+            out.append((s, indices))
+            if t.index is None:
+                t = t.cell
+            else:
+                t = types.cell_at(t, number_of(element(s, tuple(size(i) for i in indices))))
+        return out, t
+
+    def layout(self, axes: list[tuple[Set, tuple[Var, ...]]]) -> Layout:
+        """How a parameter with these axes is stored."""
+        packing = Packing(self.b.indices, self.b.sizes, {})
+        layout = packing.layout(tuple(i for _, indices in axes for i in indices))
+        if packing.missing:
+            raise Broken("a parameter's rows have no closed form")
+        return layout
+
+    def param(
+        self, p: core.Param, axes: list[tuple[Set, tuple[Var, ...]]], cell: Type
+    ) -> Param:
         bound = None
         if isinstance(cell, types.Index):
             s = self.set(cell.set)
             bound = s.high if isinstance(s, Range) else extents(s)[0]
-        return Param(p.var, dtype_of(cell), shape, bound)
+        return Param(p.var, dtype_of(cell), self.layout(axes).shape, bound)
 
-    def open_param(self, p: core.Param) -> Value:
-        sets, cell = types.axes(p.type)
-        opened = [(s, self.indices(s, "i")) for s in (self.set(s) for s in sets)]
+    def param_value(
+        self, p: core.Param, opened: list[tuple[Set, tuple[Var, ...]]], cell: Type
+    ) -> Value:
         at = tuple(i for _, indices in opened for i in indices)
-        read = Read(p.var, tuple(size(i) for i in at))
+        read = Read(p.var, self.layout(opened).at)
         if isinstance(cell, types.Index) and isinstance(cell.set, Range):
             low = self.size(cell.set.low)
             if low != ZERO:

@@ -48,14 +48,11 @@ class Packing:
     """The layouts of a program's arrays. `missing` collects the axes that need offsets which are
     not there yet; a layout that needs them is of no use."""
 
-    def __init__(self, program: Program, offsets: Offsets) -> None:
-        self.indices = dict(program.indices)
-        for b in program.bindings:  # a `while` loop with a length makes at most so many rounds
-            if isinstance(b.prim, Delay) and self.indices[b.prim.index].extent is None:
-                most = self.indices[b.prim.time].extent
-                bound = None if most is None else most + 1
-                self.indices[b.prim.index] = Index(bound, None, b.prim.index.name)
-        self.sizes = program.sizes
+    def __init__(
+        self, indices: Mapping[Var, Index], sizes: tuple[Var, ...], offsets: Offsets
+    ) -> None:
+        self.indices = indices
+        self.sizes = sizes
         self.offsets = offsets
         self.missing: dict[Axes, Size] = {}
 
@@ -114,6 +111,17 @@ class Packing:
                 facts = facts.and_(size(v), extent - 1 - size(v))
                 known += [w for w in variables(extent) if w not in known]
         return facts.proves(n)
+
+
+def packing(program: Program, offsets: Offsets) -> Packing:
+    """Of a program; a `while` loop with a length makes at most so many rounds."""
+    indices = dict(program.indices)
+    for b in program.bindings:
+        if isinstance(b.prim, Delay) and indices[b.prim.index].extent is None:
+            most = indices[b.prim.time].extent
+            bound = None if most is None else most + 1
+            indices[b.prim.index] = Index(bound, None, b.prim.index.name)
+    return Packing(indices, program.sizes, offsets)
 
 
 def with_offsets(program: Program, missing: Mapping[Axes, Size]) -> tuple[Program, Offsets]:

@@ -44,7 +44,7 @@ from naperian.passes.fuse import fuse
 from naperian.passes.graph import rewrite_size
 from naperian.passes.inline import inline
 from naperian.passes.order import order_loops
-from naperian.passes.packed import Offsets, Packing, with_offsets
+from naperian.passes.packed import Offsets, packing, with_offsets
 from naperian.passes.recurrence import find_units
 from naperian.passes.statements import zero
 from naperian.passes.storage import place
@@ -59,21 +59,21 @@ def schedule(program: ainf.Program) -> Program:
     program = distrust(program)
     offsets: Offsets = {}
     while True:  # what is stored is known after fusion; what that needs is fused again
-        packing = Packing(program, offsets)
+        stored = packing(program, offsets)
         outs = []
         for k, r in enumerate(program.results):
-            shape = _shape(packing.layout(r.indices).shape)
+            shape = _shape(stored.layout(r.indices).shape)
             outs.append(Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, shape, Role.OUT))
-        graph = build(program, [b.var for b in outs], packing)
+        graph = build(program, [b.var for b in outs], stored)
         contract(graph)
         inline(graph)
         find_units(graph)
         order_loops(graph)
         items = fuse(graph)
         storage = place(graph, items)
-        if not packing.missing:
+        if not stored.missing:
             break
-        program, more = with_offsets(program, packing.missing)
+        program, more = with_offsets(program, stored.missing)
         offsets = {**offsets, **more}
     emitter = Emitter(graph, storage, items)
     block = Block()

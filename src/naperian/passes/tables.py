@@ -48,13 +48,14 @@ from naperian.passes.denote import (
     has_function,
     like,
     number,
+    row_type,
     size_of,
     type_of,
 )
 from naperian.passes.fold import constant, fold
 from naperian.passes.places import aligned
 from naperian.passes.work import Work
-from naperian.sizes import ONE, ZERO, Size
+from naperian.sizes import ONE, ZERO, Size, size
 from naperian.types import (
     BOOL,
     INT,
@@ -78,6 +79,7 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
+    cell_at,
     element,
 )
 
@@ -153,8 +155,9 @@ def anything(t: Type) -> Expr:
             return Number(ZERO)
         case Tuple(items):
             return Pack(tuple(anything(x) for x in items))
-        case Table(s, cell):
-            return For(Var("i"), s, anything(cell))
+        case Table(s):
+            i = Var("i")
+            return For(i, s, anything(cell_at(t, size(i))))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"no value of {t!r}")
 
@@ -181,8 +184,13 @@ def at(w: Work, m: Meaning, index: Meaning, s: Set) -> Meaning:
     """`m[index]`."""
     match m:
         case Leaf(e, t):
-            cell = t.cell if isinstance(t, Table) else t
-            return Leaf(At(e, _plain(index_expr(index)), s), cell)
+            i = _plain(index_expr(index))
+            if isinstance(t, Table) and t.index is not None:  # rows that depend on the index
+                i = w.named(i, Index(s), "k")
+                place = size_of(i)
+                assert place is not None
+                return Leaf(At(e, i, s), cell_at(t, place))
+            return Leaf(At(e, i, s), t.cell if isinstance(t, Table) else t)
         case Parts(items):
             return Parts(tuple(at(w, x, index, s) for x in items))
         case Chosen(condition, a, b):
@@ -251,7 +259,8 @@ def tabulate(
     if not scope.works or isinstance(cell, Parts) or has_function(cell):
         return distributed(View(s, i, tuple(_fission(w, scope, i, s)), cell))
     body = closed(w, scope, [cell])
-    return w.bind(For(i, s, body), Table(s, type_of(cell)), name, scope.fails)
+    t = row_type(s, i, scope.statements, type_of(cell))
+    return w.bind(For(i, s, body), t, name, scope.fails)
 
 
 def _in_order(w: Work, s: Set, i: Var, scope: Scope, cell: Meaning, name: str) -> Meaning:
@@ -283,7 +292,8 @@ def _fission(w: Work, scope: Scope, i: Var, s: Set) -> list[Bound]:
                 if work:
                     needed: list[Bound | Guard] = [*_needed(names, _variables(value))]
                     body = block(needed, value)
-                    table = w.bind(For(i, s, body), Table(s, t), var.name, fails)
+                    rows = row_type(s, i, names.values(), t)
+                    table = w.bind(For(i, s, body), rows, var.name, fails)
                     assert isinstance(table, Leaf)
                     value = At(table.expr, Ref(i), s)
                 names[var] = Bound(var, value, t, work=False)
@@ -346,7 +356,7 @@ def distributed(m: View) -> Meaning:
     match cell:
         case Leaf(At(table, Ref(var), s), t) if var == m.var and s == m.set:
             if not any(v == m.var or v in names for v in _variables(table)):
-                return Leaf(table, Table(s, t))
+                return Leaf(table, row_type(s, var, m.names, t))
     return View(m.set, m.var, tuple(_needed(names, _mentioned(cell))), cell)
 
 

@@ -1,0 +1,89 @@
+"""What the front end has to tell about dependent tables, sums, ranges and strides (N0640 to
+N0659)."""
+
+from __future__ import annotations
+
+from naperian.frontend.report import Reported, fail
+from naperian.source import Label, Span
+
+
+def no_number_index(index: str, own: str, span: Span) -> Reported:
+    """N0640"""
+    return fail(
+        "N0640", f"the elements of `{own}` are no numbers, so no size can be `{index}`", span,
+        "the rows' sizes would depend on it",
+        helps=("rows may depend on an index of a `Fin`, a set variable, a range or an `enum`",),
+    )
+
+
+def open_range(text: str, span: Span) -> Reported:
+    """N0646"""
+    return fail(
+        "N0646", f"nothing says where `{text}` ends", span,
+        "a range without an end goes on to the end of what its start ranges over",
+        helps=(f"write the end: `{text}n`",),
+    )
+
+
+def negative_rows(length: str, index: str, own: str, span: Span) -> Reported:
+    """N0645"""
+    return fail(
+        "N0645", f"a row would have {length} elements, which may be less than none", span,
+        f"`{index}` ranges over `{own}`",
+        helps=(f"range `{index}` over less, so that every row has a length",),
+    )
+
+
+def ragged_axis(own: str, span: Span) -> Reported:
+    """N0641"""
+    return fail(
+        "N0641", f"`{own}` depends on a binder before it, so these binders are no one axis", span,
+        "one axis of tuples has as many of the second for each of the first",
+        helps=("reduce one after the other: the inner reduction inside the outer one",),
+    )
+
+
+def ragged_slice(table: str, found: str, span: Span) -> Reported:
+    """N0642"""
+    return fail(
+        "N0642", f"`{table}` has rows of unequal length, which a slice cannot cut as one", span,
+        f"`{table}` is `{found}`",
+        helps=(f"slice row by row: `[{table}[i][1..] for i]`",),
+    )
+
+
+def binder_order(first: str, later: str, span: Span) -> Reported:
+    """N0647"""
+    return fail(
+        "N0647", f"the range of `{first}` depends on `{later}`, which is bound after it", span,
+        f"its length is known once `{later}` is",
+        helps=(
+            f"bind `{later}` before `{first}`; for the transposed table give both ranges, as in "
+            "`[t[j, i] for i in n, j in i..]`",
+        ),
+    )
+
+
+def equal_rows(what: str, found: str, span: Span) -> Reported:
+    """N0648"""
+    return fail(
+        "N0648", f"{what} must have rows of one length", span, f"this is `{found}`",
+        helps=("go row by row: `[f(t[i]) for i]`",),
+    )
+
+
+def row_count(wanted: str, found: int, expected: str, span: Span) -> Reported:
+    """N0643"""
+    return fail(
+        "N0643", f"`{expected}` has {wanted} rows, and here are {found}", span,
+        "one row for each index",
+    )
+
+
+def unequal_rows(first: str, other: str, one: Span, two: Span) -> Reported:
+    """N0644"""
+    return fail(
+        "N0644", "the rows have unequal lengths, and no type says that they should", two,
+        f"this is `{other}`", others=(Label(one, f"this is `{first}`"),),
+        helps=("say so with a type: `t: (i: Fin(3))=>(..=i)=>Float = [[1.0], [2.0, 3.0], …]`",),
+    )
