@@ -195,6 +195,17 @@ def f(a: Fin(n)=>Fin(m)=>Float):
     b = scan((+), 0.0, a as (Fin(n), Fin(m))=>Float)
     b as Fin(n)=>Fin(m)=>Float
 """,
+    "a cheap value computed again in loops that stand in another order": """
+def f(x: Fin(n)=>Float):
+    p = [x[j] * x[i] for j, i]
+    c = [cos(p[j, i]) for j, i]
+    s = [-sin(p[j, i]) for j, i]
+    d = [y * (j + 1.0) for j in Fin(n), y in x]
+    e = [d[j, i] + d[i, j] for j, i]
+    t = [sum((x[i] * c[j, i] + (e[j, i] * s[j, i]) * x[i]) * x[i] + x[i] * (x[i] * c[j, i])
+             for i) for j]
+    (sum([x[i] * c[j, i] * x[i] for j, i]), t)
+""",
     "bytes": """
 def f(g: Fin(m)=>U8, k: Int):
     (sum(Int(g[i]) for i), [g[i] + g[wrap(i + 1)] for i], g[k?])

@@ -315,6 +315,7 @@ class _Block:
                 new = made.get(q)
                 if new is None:
                     new = copy(self.graph, q, {}, q.path)
+                    new.context = q.context  # as it is read: loops may stand in another order
                     new.nests = q.nests[: self.depth]
                     new.loops = dict(q.loops)
                     new.parent = self.inside
