@@ -21,7 +21,7 @@ FILES = sorted(SRC.rglob("*.py"))
 
 _NOUNS = {
     "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
-    "ragged", "broken",
+    "partials", "ragged", "broken",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}

@@ -26,6 +26,7 @@ from naperian.core.syntax import (
     Const,
     ConstOf,
     Definition,
+    Derivative,
     Expr,
     For,
     Get,
@@ -122,6 +123,8 @@ def _binders(e: Expr) -> Iterator[Var]:
             yield from (c.var for c in carried)
             if time is not None:
                 yield time
+        case Derivative(_, params):
+            yield from (p.var for p in params)
         case _:
             pass
 
@@ -405,6 +408,16 @@ class _Check:
                     self.index(time, s)
                     self.expect(body, held)
                 return Table(s, held)
+            case Derivative(forward, params, body, seed):
+                self.starts(params)
+                with self.block():
+                    held = self.held(params)
+                    t = self.type(body)
+                for leaf in (*leaves(held), *leaves(t)):
+                    if not _has_tangent(leaf):
+                        raise self.broken(f"{show_type(leaf)} has no tangent", e)
+                self.expect(seed, held if forward else t)
+                return Tuple((t, t if forward else held))
             case Checked(value, s):
                 self.expect(value, INT)
                 return element(s)
@@ -519,6 +532,11 @@ def _product(sets: tuple[Set, ...]) -> Size:
     for s in sets:
         out = out * cardinality(s)
     return out
+
+
+def _has_tangent(leaf: Type) -> bool:
+    _, cell = axes(leaf)
+    return isinstance(cell, TypeVar) or (isinstance(cell, Scalar) and cell.dtype.is_float)
 
 
 def _takes(kind: Kind, dtype: DType) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from naperian.broken import Broken
+from naperian.core.dual import Dual, operate, primal, tangent
 from naperian.core.instances import resolve
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
@@ -28,6 +29,7 @@ from naperian.core.syntax import (
     Const,
     ConstOf,
     Definition,
+    Derivative,
     Expr,
     For,
     Get,
@@ -53,7 +55,7 @@ from naperian.core.values import Value, blank, count, element_at, ordinal
 from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.node import node
-from naperian.prims import PRIMITIVES, convert, scalar
+from naperian.prims import scalar
 from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.source import Span
 from naperian.types import (
@@ -230,6 +232,8 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return _loop(e, scope)
         case Scan():
             return _scan(e, scope)
+        case Derivative():
+            return _derivative(e, scope)
         case Checked(value, s, origin):
             k, n = int(_value(value, scope)), count(scope.set(s))
             if not 0 <= k < n:
@@ -339,18 +343,18 @@ def _dtype(t: Type, scope: Scope) -> DType:
 def _operate(name: str, args: list[Value], dtype: DType) -> Value:
     match name:
         case "cast":
-            return convert(args[0], dtype)
+            return operate(name, args, dtype)
         case "bitcast":
-            return np.asarray(args[0]).view(dtype.value)[()]
+            return np.asarray(primal(args[0])).view(dtype.value)[()]
         case "select":
             return _number(args[1] if args[0] else args[2], dtype)
         case _:
-            return PRIMITIVES[name].meaning(*[_number(a, dtype) for a in args])
+            return operate(name, [_number(a, dtype) for a in args], dtype)
 
 
 def _number(value: Value, dtype: DType) -> Value:
     """An index taken as a number."""
-    return value if isinstance(value, np.generic) else scalar(value, dtype)
+    return value if isinstance(value, np.generic | Dual) else scalar(value, dtype)
 
 
 def _regroup(cells: Iterator[Value], shape: list[int]) -> Value:
@@ -366,7 +370,7 @@ def _reduce(e: Reduce, scope: Scope) -> Value:
         values = []
         for k in range(count(s)):
             inner.values[e.var] = element_at(s, k)
-            values.append(_number(_value(e.value, inner), dtype))
+            values.append(_number(primal(_value(e.value, inner)), dtype))
         best = getattr(np, e.monoid)(values) if values else 0
         return element_at(s, int(best))
     total = _number(_value(e.init, scope), dtype)
@@ -417,6 +421,77 @@ def _scan(e: Scan, scope: Scope) -> Value:
         _carry(e.carried, inner, e.body)
         rounds.append(before if e.exclusive else _held(e.carried, inner))
     return rounds
+
+
+_levels = itertools.count()
+
+
+def _derivative(e: Derivative, scope: Scope) -> Value:
+    """By numbers with tangents; a cotangent is collected one direction at a time."""
+    types = [scope.type(p.type) for p in e.params]
+    whole = types[0] if len(types) == 1 else Tuple(tuple(types))
+    starts = [_exact(_value(p.start, scope), t) for p, t in zip(e.params, types, strict=True)]
+    seed = _value(e.seed, scope)
+    at = list(_numbers(starts[0] if len(starts) == 1 else tuple(starts)))
+    level = next(_levels)  # derivatives around this one began earlier
+
+    def along(tangents: list[Value]) -> Value:
+        inner = scope.inner()
+        given = iter([Dual(level, x, d) for x, d in zip(at, tangents, strict=True)])
+        for p, x in zip(e.params, starts, strict=True):
+            inner.values[p.var] = _renumbered(x, given)
+        return _value(e.body, inner)
+
+    def both(x: Value) -> tuple[Value, Value]:
+        dtype = _kind(x)
+        plain = x.primal if isinstance(x, Dual) and x.level == level else x
+        return plain, tangent(x, level, dtype)
+
+    dtypes = [_kind(x) for x in at]
+    zeros = [scalar(0.0, d) for d in dtypes]
+    if e.forward:
+        value = along(list(_numbers(_exact(seed, whole))))
+        pairs = [both(x) for x in _numbers(value)]
+        tangents = iter([d for _, d in pairs])
+        return _renumbered(value, iter([x for x, _ in pairs])), _renumbered(value, tangents)
+    value = along(zeros)
+    weights = list(_numbers(seed))
+    back = []
+    for k, d in enumerate(dtypes):
+        total = scalar(0.0, d)
+        found = along([scalar(float(j == k), x) for j, x in enumerate(dtypes)])
+        for w, x in zip(weights, _numbers(found), strict=True):
+            if isinstance(x, Dual) and x.level == level:
+                part = operate("mul", [w, x.tangent], _kind(w))
+                total = operate("add", [total, operate("cast", [part], d)], d)
+        back.append(total)
+    plain = iter([both(x)[0] for x in _numbers(value)])
+    rest = iter(back)
+    sides = tuple([_renumbered(x, rest) for x in starts])
+    return _renumbered(value, plain), sides if len(sides) != 1 else sides[0]
+
+
+def _kind(x: Value) -> DType:
+    """The dtype of a number."""
+    return DType(primal(x).dtype.name)
+
+
+def _numbers(value: Value) -> Iterator[Value]:
+    """The numbers in nested tuples and tables."""
+    if isinstance(value, tuple | list):
+        for x in value:
+            yield from _numbers(x)
+    else:
+        yield value
+
+
+def _renumbered(value: Value, numbers: Iterator[Value]) -> Value:
+    """The same nest of other numbers."""
+    if isinstance(value, tuple):
+        return tuple([_renumbered(x, numbers) for x in value])
+    if isinstance(value, list):
+        return [_renumbered(x, numbers) for x in value]
+    return next(numbers)
 
 
 def _exact(value: Value, t: Type) -> Value:

@@ -28,6 +28,7 @@ from naperian.core.syntax import (
     Const,
     ConstOf,
     Definition,
+    Derivative,
     Expr,
     For,
     Get,
@@ -323,6 +324,8 @@ class _Show:
                 return f"{self.inline(reference, _CALL)} := {self.inline(value, _LOOSE)}", _LOOSE
             case Add(reference, value):
                 return f"{self.inline(reference, _CALL)} += {self.inline(value, _LOOSE)}", _LOOSE
+            case Derivative():
+                return self.derivative(e), _CALL
             case Checked(value, s):
                 return f"at({self.inline(value, 1)}, {self.set(s)})", _CALL
 
@@ -332,6 +335,13 @@ class _Show:
         how = c.monoid if c.operator is None else self.inline(c.operator, 1)
         start = self.inline(c.start, 1)
         return f"accum({how}, {start}) as {self.name(c.var)}: {self.type(c.type)}"
+
+    def derivative(self, e: Derivative) -> str:
+        params = ", ".join(f"{self.name(p.var)}: {self.type(p.type)}" for p in e.params)
+        starts = self.all(tuple(p.start for p in e.params))
+        kind = "jvp" if e.forward else "vjp"
+        body = self.inline(e.body, _LOOSE)
+        return f"{kind}(lambda {params}. {body}, {starts}; {self.inline(e.seed, 1)})"
 
     def chain(self, e: Expr) -> str:
         text = ""

@@ -5,7 +5,7 @@
     instance ::= instance I(T, …) where wanted: method = f, …
     expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
-           | Op | Reduce | Loop | Scan | Check | Checked
+           | Op | Reduce | Loop | Scan | Derivative | Check | Checked
            | Handle | Get | Assign | Add
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
@@ -239,6 +239,21 @@ class Scan:
 
 
 @node
+class Derivative:
+    """(value, derivative) of `body` with respect to `params`, at their first values.
+
+    Forward, `seed` is the tangent of the parameters (a tuple; bare for one) and the derivative
+    that of the value; in reverse, `seed` is the cotangent of the value and the derivative that of
+    the parameters. All leaves of what is differentiated are floats."""
+
+    forward: bool
+    params: tuple[Carried, ...]
+    body: Expr
+    seed: Expr
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@node
 class Check:
     """Stop with `message` unless the condition holds; else the value of `then`."""
 
@@ -306,8 +321,8 @@ class Add:
 
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
-    " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Check | Checked"
-    " | Handle | Get | Assign | Add"
+    " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Check"
+    " | Checked | Handle | Get | Assign | Add"
 )
 
 

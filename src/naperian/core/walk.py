@@ -14,6 +14,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Derivative,
     Expr,
     For,
     Get,
@@ -88,6 +89,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (*starts, body) if condition is None else (*starts, condition, body)
         case Scan(carried, _, _, body):
             return (*(c.start for c in carried), body)
+        case Derivative(_, params, body, seed):
+            return (*(p.start for p in params), body, seed)
         case Check(condition, _, then):
             return (condition, then)
         case Handle(cells, body):
@@ -134,6 +137,9 @@ def size_variables(e: Expr) -> Iterator[Var]:
             for c in carried:
                 yield from of_type(c.type)
             yield from _of_set(s)
+        case Derivative(_, carried, _, _):
+            for c in carried:
+                yield from of_type(c.type)
         case Lambda(params, _):
             for _, t in params:
                 yield from of_type(t)

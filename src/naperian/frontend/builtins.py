@@ -11,6 +11,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.annotations import SCALARS, as_set
 from naperian.frontend.cells import convert, equate, join_cells, show
+from naperian.frontend.derivatives import DERIVATIVES
 from naperian.frontend.fields import replace
 from naperian.frontend.indexing import into_set
 from naperian.frontend.lifting import Callee, apply
@@ -216,6 +217,7 @@ def contract(w: Walk, left: Typed, right: Typed, span: Span, op_span: Span) -> T
 
 BUILTINS: dict[str, Builtin] = {
     **REDUCTIONS,
+    **DERIVATIVES,
     "size": _size,
     "clamp": _bring("clamp"),
     "wrap": _bring("wrap"),

@@ -11,6 +11,7 @@ often it is mentioned, and a chain of squarings stays a chain.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from naperian.broken import Broken
@@ -28,6 +29,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Derivative,
     Expr,
     For,
     Get,
@@ -260,6 +262,8 @@ class Evaluate:
                 return self.loop(e, env, name)
             case Scan():
                 return self.scan(e, env, name)
+            case Derivative():
+                return self.derivative(e, env, name)
             case Checked():
                 return self.checked(e, env, name)
             case Handle():
@@ -540,6 +544,23 @@ class Evaluate:
             return shaped(t, [Leaf(Part(row, k), x) for k, x in enumerate(parts)])
 
         return tabulate(self.w, s, held, "i", name)
+
+    def derivative(self, e: Derivative, env: Env, name: str) -> Meaning:
+        r = self.resolve(env)
+        types = [r.type(p.type) for p in e.params]
+        params = self.carry(e.params, types, env)
+        seed = [quote(self.w, x) for x in data(self.expr(e.seed, env))]
+        with self.w.inside() as scope:
+            value = self.expr(e.body, env)
+        t = type_of(value)
+        body = closed(self.w, scope, data(value))
+        d = t if e.forward else types[0] if len(types) == 1 else Tuple(tuple(types))
+        flat = [x[0] if len(x) == 1 else Tuple(x) for x in (leaves(t), leaves(d))]
+        whole = seed[0] if len(seed) == 1 else Pack(tuple(seed))
+        made = replace(e, params=params, body=body, seed=whole)
+        both = self.w.bind(made, Tuple(tuple(flat)), name, scope.fails)
+        assert isinstance(both, Parts)
+        return Parts(tuple(shaped(x, data(m)) for x, m in zip((t, d), both.items, strict=True)))
 
     def carry(
         self, carried: tuple[Carried, ...], types: list[Type], env: Env

@@ -33,6 +33,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.passes.builder import Guards
 from naperian.passes.cells import Cells, Held, dtype_of, free_guards
+from naperian.passes.derive import derivative
 from naperian.passes.narrow import narrow, without_unused_indices
 from naperian.passes.packed import Layout, Packing
 from naperian.passes.values import (
@@ -69,6 +70,7 @@ class _Flatten(Cells):
         self.definition = definition
         self.cells = {}
         self.spare = set()
+        self.copied = False  # whether there are copies with contexts that are too wide
         # the shapes of parameters may mention scalar parameters: reads of those
         for p in definition.params:
             if not isinstance(p.type, types.Table):
@@ -88,7 +90,7 @@ class _Flatten(Cells):
             operand = self.operand(leaf)
             results.append(Result(indices, operand, self.b.dtype(operand)))
         failures = tuple(Failure(message, origin) for message, origin in self.failures)
-        return without_unused_indices(narrow(self.b.program(results, failures)))
+        return without_unused_indices(narrow(self.b.program(results, failures), self.copied))
 
     # parameters
 
@@ -203,6 +205,9 @@ class _Flatten(Cells):
             case core.Add():
                 self.add(e)
                 return Items(())
+            case core.Derivative():
+                self.copied = True
+                return derivative(self, e, self.expr, self.tabulated)
             case core.Checked(value, s, origin):
                 return self.checked(self.scalar(value), self.set(s), origin)
             case _:

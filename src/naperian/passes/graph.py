@@ -316,7 +316,10 @@ def link(graph: Graph, t: Task) -> None:
             sites.append(Site(q, r.at, carried=q.kind is Kind.STEP))
             sites += _offsets(graph, q, r.at)
     sites += _offsets(graph, t, identity(t.context))
-    for i in t.path:
+    rounds: tuple[Var, ...] = ()  # a cell may keep the values of all rounds
+    if t.kind is Kind.START and t.cell is not None and t.cell.index is not None:
+        rounds = (t.cell.index,)
+    for i in (*t.path, *rounds):
         extent = graph.program.indices[i].extent
         if extent is None or all(type(a) is Var for a in extent.atoms()):
             continue

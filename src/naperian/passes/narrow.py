@@ -38,9 +38,10 @@ from naperian.names import Var
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, substitute
 
 
-def narrow(program: Program) -> Program:
-    """The program with no index in a context that nothing there depends on."""
-    if not any(isinstance(b.prim, Delay) for b in program.bindings):
+def narrow(program: Program, always: bool = False) -> Program:
+    """The program with no index in a context that nothing there depends on. Only delays have such
+    indices, unless the caller has reason to think otherwise (`always`)."""
+    if not always and not any(isinstance(b.prim, Delay) for b in program.bindings):
         return program
     return _Narrow(program).result()
 

@@ -7,6 +7,7 @@ steps to: a scan needs no history.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -14,6 +15,7 @@ from naperian.ainf.syntax import (
     Check,
     Delay,
     Guard,
+    Index,
     Number,
     Op,
     Operand,
@@ -79,6 +81,10 @@ class _Builder:
         for i, index in p.indices.items():
             if index.condition is not None:
                 self.while_time(i)
+        counted = {i: self.index(x) for i, x in p.indices.items()}
+        changed = {i: x for i, x in counted.items() if x is not p.indices[i]}
+        self.packing.indices = {**self.packing.indices, **changed}
+        p = self.program = replace(p, indices=counted)
         for k, out in enumerate(outs):
             self.put(k, out)
         for tasks in (self.tasks, self.late):  # reads of last values add to `late`
@@ -100,6 +106,12 @@ class _Builder:
             t.order = n
             link(graph, t)
         return graph
+
+    def index(self, index: Index) -> Index:
+        """A loop of as many rounds as another one made reads their number."""
+        if index.extent is None or not any(isinstance(a, Trips) for a in size_reads(index.extent)):
+            return index
+        return replace(index, extent=self.size(index.extent))
 
     def numbers(self, graph: Graph, t: Task) -> list[Task]:
         """Booleans in the index expressions of a task, as integers."""
@@ -285,8 +297,9 @@ class _Builder:
         a = when.single
         if when == index.extent and index.condition is None:
             return self.final_read(cell, at, ())
-        if isinstance(a, Read) and any(t.var == a.var for t in self.rounds.values()):
-            return self.final_read(cell, at, a.at)
+        if index.condition is not None and isinstance(a, Read):
+            if any(t.var == a.var for t in self.rounds.values()):
+                return self.final_read(cell, at, a.at)
         before = when - 1
         if isinstance(before.single, Var) and before.single in self.program.indices:
             inner = {cell.time if i == cell.index else i: e

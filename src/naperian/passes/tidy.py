@@ -25,6 +25,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Derivative,
     Expr,
     For,
     Get,
@@ -279,6 +280,10 @@ class _Rebuild:
                 s, carried = self.resolve(names).set(s), self.carried(carried, names)
                 time = self.bind(time, names)
                 return replace(e, carried=carried, time=time, set=s, body=self.expr(body, names))
+            case Derivative(_, params, body, seed):
+                seed = self.expr(seed, names)
+                params = self.carried(params, names)
+                return replace(e, params=params, body=self.expr(body, names), seed=seed)
             case Checked(value, s):
                 return replace(e, value=self.expr(value, names), set=self.resolve(names).set(s))
             case Handle(cells, body):

@@ -1,0 +1,50 @@
+"""What the front end has to tell about derivatives: codes N0701 to N0720."""
+
+from __future__ import annotations
+
+from naperian.frontend.report import Reported, fail
+from naperian.source import Span
+
+
+def no_tangent(what: str, kind: str, reason: str, span: Span) -> Reported:
+    """N0701"""
+    return fail(
+        "N0701",
+        f"{what} has no derivative: `{kind}` has no tangents",
+        span,
+        reason,
+        notes=("only floats vary continuously; an integer, a Boolean or an index does not",),
+    )
+
+
+def not_scalar(name: str, kind: str, span: Span) -> Reported:
+    """N0702"""
+    return fail(
+        "N0702",
+        f"`{name}` needs a function with a scalar result, and this one gives `{kind}`",
+        span,
+        f"the result is `{kind}`",
+        helps=("`jacobian(f)` is the gradient of every element",),
+    )
+
+
+def not_a_function(name: str, kind: str, span: Span) -> Reported:
+    """N0703"""
+    return fail(
+        "N0703",
+        f"`{name}` takes a function, and this is `{kind}`",
+        span,
+        "not a function",
+        helps=(f"write `{name}(lambda x: …)`, or `{name}` of a function's name",),
+    )
+
+
+def unknown_parameter(name: str, given: str, known: list[str], span: Span) -> Reported:
+    """N0704"""
+    names = ", ".join(f"`{n}`" for n in known)
+    return fail(
+        "N0704",
+        f"`wrt` names `{given}`, which is no parameter",
+        span,
+        f"the parameters are {names}" if known else "its parameters have no names here",
+    )

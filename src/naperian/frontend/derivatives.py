@@ -1,0 +1,295 @@
+"""Derivatives of functions: `grad`, `jvp`, `vjp` and what is made of them.
+
+Each takes a function and gives a function (or applies it at once). What is differentiated must
+have tangents: floats, and tables and tuples of them. An unknown type is decided to be a float; what
+is not known here is checked when the definition is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from naperian.core import derivatives
+from naperian.core import syntax as core
+from naperian.dtypes import FLOATS
+from naperian.frontend import derivative_errors, errors
+from naperian.frontend.calls import instantiate
+from naperian.frontend.cells import show
+from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.reductions import Builtin
+from naperian.frontend.solve import Mismatch
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Walk
+from naperian.leaves import leaves
+from naperian.source import Span
+from naperian.surface import syntax as s
+from naperian.types import Function, Index, Scalar, Table, Tuple, Type, TypeVar
+
+
+def tangents(w: Walk, t: Type, what: str, span: Span) -> None:
+    """All of a type has tangents."""
+    solver = w.solver
+
+    def known(t: Type, last: bool) -> bool:
+        t = solver.head(t)
+        match t:
+            case Table(_, cell):
+                return known(cell, last)
+            case Tuple(items):
+                return all([known(x, last) for x in items])
+            case TypeVar() if solver.is_open(t) and not last:
+                return False
+            case Scalar() | TypeVar():
+                try:
+                    solver.restrict(t, FLOATS)
+                except Mismatch:
+                    kind = show(w, t)
+                    raise derivative_errors.no_tangent(what, kind, f"`{kind}`", span) from None
+                return True
+            case _:
+                kind = show(w, t)
+                why = "an index" if isinstance(t, Index) else f"`{kind}`"
+                raise derivative_errors.no_tangent(what, kind, why, span)
+
+    solver.later(lambda force: known(t, force))
+
+
+def scalar(w: Walk, name: str, t: Type, span: Span) -> None:
+    """A gradient is of one number."""
+    solver = w.solver
+
+    def known(force: bool) -> bool:
+        kind = solver.head(t)
+        if solver.is_open(kind) and not force:
+            return False
+        if isinstance(kind, Table | Tuple | Function):
+            raise derivative_errors.not_scalar(name, show(w, kind), span)
+        return True
+
+    solver.later(known)
+    tangents(w, t, "the result", span)
+
+
+def function(w: Walk, name: str, e: s.Expr, given: Typed | None = None) -> tuple[Typed, Function]:
+    """The function to differentiate."""
+    f = given if given is not None else w.infer(e, _declared(w, e))
+    kind = w.solver.head(f.type)
+    if not isinstance(kind, Function):
+        raise derivative_errors.not_a_function(name, show(w, kind), e.span)
+    return f, kind
+
+
+def _definition(w: Walk, e: s.Expr) -> core.Definition | None:
+    """The definition that a name means."""
+    match e:
+        case s.Name(_, name) if w.scope.find(name) is None:
+            return w.globals.definitions.get(name) or w.library.definitions.get(name)
+        case s.Field(_, s.Name(_, module), member, _) if w.scope.find(module) is None:
+            there = w.globals.modules.get(module)
+            return there.definitions.get(member) if there is not None else None
+        case _:
+            return None
+
+
+def _declared(w: Walk, e: s.Expr) -> Function | None:
+    """A definition at exactly the types it declares: what is differentiated is not lifted."""
+    d = _definition(w, e)
+    if d is None or d.constant:
+        return None
+    at, _ = instantiate(w, d, e.span)
+    params = tuple(at.type(p.type) for p in d.params if p.default is None)
+    return Function(params, at.type(d.result))
+
+
+def _zonked(w: Walk, kind: Function) -> Function:
+    done = w.solver.zonk(kind)
+    assert isinstance(done, Function)
+    return done
+
+
+def _bare(items: list[Type]) -> Type:
+    return items[0] if len(items) == 1 else Tuple(tuple(items))
+
+
+def _positional(e: s.Call) -> list[s.Expr]:
+    return [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
+
+
+# ---------------------------------------------------------------- with respect to
+
+
+def _parameter_names(w: Walk, e: s.Expr) -> list[str]:
+    if isinstance(e, s.Lambda):
+        return [p.name if isinstance(p, s.PName) else "" for p in e.params]
+    d = _definition(w, e)
+    return [] if d is None else [p.name for p in d.params if p.default is None]
+
+
+def _wrt(w: Walk, e: s.Call, f: s.Expr) -> tuple[int, ...]:
+    """The parameters that `wrt=` names; the first one otherwise."""
+    chosen: list[s.Expr] = []
+    for a in e.args:
+        if isinstance(a, s.Keyword):
+            if a.name != "wrt":
+                raise errors.unknown_keyword(e.function.span.text, a.name, a.span, ["wrt"])
+            chosen = list(a.value.items) if isinstance(a.value, s.TupleExpr) else [a.value]
+    known = _parameter_names(w, f)
+    out: list[int] = []
+    for c in chosen:
+        text = "".join(p for p in c.parts if isinstance(p, str)) if isinstance(c, s.String) else ""
+        if text not in known:
+            given = text or c.span.text
+            raise derivative_errors.unknown_parameter("wrt", given, known, c.span)
+        out.append(known.index(text))
+    return tuple(out) or (0,)
+
+
+# ---------------------------------------------------------------- functions of functions
+
+
+def gradient(
+    w: Walk, name: str, f: Typed, kind: Function, wrt: tuple[int, ...], value: bool, span: Span
+) -> Typed:
+    """`grad(f)` and `value_and_grad(f)`."""
+    for k in wrt:
+        tangents(w, kind.params[k], f"parameter {k + 1}", f.span)
+    scalar(w, name, kind.result, f.span)
+    back = _bare([kind.params[k] for k in wrt])
+    result = Tuple((kind.result, back)) if value else back
+    return Typed(
+        Function(kind.params, result),
+        lambda: derivatives.gradient(f.build(), _zonked(w, kind), wrt, value),
+        span,
+    )
+
+
+def _rows(t: Type, cell: Type) -> Type:
+    """A cell for every number of a value."""
+    match t:
+        case Table(own, inner):
+            return Table(own, _rows(inner, cell))
+        case Tuple(items):
+            return Tuple(tuple(_rows(x, cell) for x in items))
+        case _:
+            return cell
+
+
+def jacobian(
+    w: Walk, f: Typed, kind: Function, wrt: tuple[int, ...], span: Span
+) -> Typed:
+    """`jacobian(f)`: the axes of the value, then those of the parameter."""
+    for k in wrt:
+        tangents(w, kind.params[k], f"parameter {k + 1}", f.span)
+    tangents(w, kind.result, "the result", f.span)
+    solver = w.solver
+    rows: Type = solver.type("rows")
+    back = _bare([kind.params[k] for k in wrt])
+
+    def known(force: bool) -> bool:
+        found = solver.zonk(kind.result)
+        if any(solver.is_open(x) for x in leaves(found)):
+            if force:
+                raise errors.undetermined(f"the result of `{f.span.text}`", f.span)
+            return False
+        solver.unify(rows, _rows(found, back))
+        return True
+
+    solver.later(known)
+    return Typed(
+        Function(kind.params, solver.head(rows)),
+        lambda: derivatives.jacobian(f.build(), _zonked(w, kind), wrt),
+        span,
+    )
+
+
+def _operator(name: str) -> Builtin:
+    """`grad`, `value_and_grad`, `jacobian`, `hessian`: of a function, a function."""
+
+    def builtin(
+        w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
+    ) -> Typed:
+        plain = _positional(e)
+        if len(plain) != 1:
+            raise errors.arity(name, 1, len(plain), e.span, f"{name}(f)")
+        f, kind = function(w, name, plain[0], args[0] if args else None)
+        wrt = _wrt(w, e, plain[0])
+        if name == "jacobian":
+            return jacobian(w, f, kind, wrt, e.span)
+        if name != "hessian":
+            return gradient(w, name, f, kind, wrt, name == "value_and_grad", e.span)
+        inner = gradient(w, name, f, kind, wrt, False, e.span)
+        assert isinstance(inner.type, Function)
+        return jacobian(w, inner, inner.type, wrt, e.span)
+
+    return builtin
+
+
+# ---------------------------------------------------------------- applied at a point
+
+
+def _applied(
+    name: str, points: int, make: Callable[[core.Expr, Function], core.Lambda],
+    types: Callable[[Function], Type], prepare: Callable[[Walk, Typed, Function], Typed] | None,
+) -> Builtin:  # fmt: skip
+    """`jvp(f, x, dx)` and its like: `points` arguments of the parameters' type after the
+    function."""
+
+    def builtin(
+        w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
+    ) -> Typed:
+        plain = _positional(e)
+        if len(plain) != points + 1:
+            usage = {0: f"{name}(f)", 1: f"{name}(f, x)", 2: f"{name}(f, x, dx)"}[points]
+            raise errors.arity(name, points + 1, len(plain), e.span, usage)
+        f, kind = function(w, name, plain[0], args[0] if args else None)
+        if prepare is not None:
+            f = prepare(w, f, kind)
+            assert isinstance(f.type, Function)
+            kind = f.type
+        whole = _bare(list(kind.params))
+        tangents(w, whole, "the parameter", f.span)
+        tangents(w, kind.result, "the result", f.span)
+        if points == 0:
+            return Typed(types(kind), lambda: make(f.build(), _zonked(w, kind)), e.span)
+        given = args[1:] if args else [w.infer(a, whole) for a in plain[1:]]
+        callee = Callee(
+            f"`{name}`", (whole,) * points, types(kind),
+            lambda cells: core.Call(make(f.build(), _zonked(w, kind)), tuple(cells)),
+        )
+        return apply(w, callee, given, e.span)
+
+    return builtin
+
+
+def _gradient_of(w: Walk, f: Typed, kind: Function) -> Typed:
+    return gradient(w, "hvp", f, kind, (0,), False, f.span)
+
+
+def _along(f: core.Expr, t: Function) -> core.Lambda:
+    """Only the tangent."""
+    both = derivatives.tangent(f, t)
+    return core.Lambda(both.params, core.Part(both.body, 1))
+
+
+DERIVATIVES: dict[str, Builtin] = {
+    "grad": _operator("grad"),
+    "value_and_grad": _operator("value_and_grad"),
+    "jacobian": _operator("jacobian"),
+    "hessian": _operator("hessian"),
+    "jvp": _applied(
+        "jvp", 2, derivatives.tangent, lambda k: Tuple((k.result, k.result)), None
+    ),
+    "vjp": _applied(
+        "vjp", 1, derivatives.pullback,
+        lambda k: Tuple((k.result, Function((k.result,), _bare(list(k.params))))), None,
+    ),
+    "linearize": _applied(
+        "linearize", 1, derivatives.linearized,
+        lambda k: Tuple((k.result, Function((_bare(list(k.params)),), k.result))), None,
+    ),
+    "transpose_linear": _applied(
+        "transpose_linear", 0, derivatives.transposed,
+        lambda k: Function((k.result,), _bare(list(k.params))), None,
+    ),
+    "hvp": _applied("hvp", 2, _along, lambda k: k.result, _gradient_of),
+}  # fmt: skip

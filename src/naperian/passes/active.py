@@ -1,0 +1,122 @@
+"""Which bindings a derivative passes through, and in what order.
+
+A binding is *active* if it is a float and a float it is computed from (not an index, a condition
+or a guard) is active; the variables of the derivative are to begin with. Loops make cycles, all of
+them through delays: the active bindings fall into strongly connected components, and a component
+without the delays of its outermost loop into components again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Op, Operand, Prim, Read
+from naperian.names import Var
+from naperian.partials import FLAT, RULES
+
+_PASSING = ("copy", "cast", "select")
+
+
+def flowing(prim: Prim) -> Iterator[Operand]:
+    """The operands that a derivative flows through."""
+    match prim:
+        case Op("select", (_, yes, no)):
+            yield yes
+            yield no
+        case Op(name, args) if (name in RULES or name in _PASSING) and name not in FLAT:
+            yield from args
+        case Accumulate(monoid, init, entries) if monoid in ("add", "mul", "min", "max"):
+            yield init
+            yield from (e.value for e in entries)
+        case Delay(_, _, init, next):
+            yield init
+            yield next
+        case Op() | Accumulate() | Check():
+            pass
+
+
+def reads(prim: Prim) -> Iterator[Var]:
+    """What those operands read."""
+    return (o.var for o in flowing(prim) if isinstance(o, Read))
+
+
+def active(bindings: Sequence[Binding], sources: set[Var]) -> dict[Var, Binding]:
+    """The active bindings in their order, the sources not among them."""
+    readers: dict[Var, list[Binding]] = {}
+    for b in bindings:
+        if b.dtype.is_float:
+            for v in reads(b.prim):
+                readers.setdefault(v, []).append(b)
+    found = set(sources)
+    todo = list(sources)
+    while todo:
+        for b in readers.get(todo.pop(), ()):
+            if b.var not in found:
+                found.add(b.var)
+                todo.append(b.var)
+    return {b.var: b for b in bindings if b.var in found and b.var not in sources}
+
+
+def components(
+    bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()
+) -> list[list[Binding]]:
+    """The strongly connected components, readers before what they read. What `cut` (delays) reads
+    does not count. Tarjan's algorithm, without recursion."""
+
+    def following(v: Var) -> list[Var]:
+        if v in cut:
+            return []
+        return [r for r in reads(bindings[v].prim) if r in bindings]
+
+    number: dict[Var, int] = {}
+    low: dict[Var, int] = {}
+    stack: list[Var] = []
+    held: set[Var] = set()
+    out: list[list[Binding]] = []
+    place = {v: k for k, v in enumerate(bindings)}
+    for root in bindings:
+        if root in number:
+            continue
+        walk: list[tuple[Var, list[Var]]] = []
+
+        def enter(v: Var, walk: list[tuple[Var, list[Var]]] = walk) -> None:
+            number[v] = low[v] = len(number)
+            stack.append(v)
+            held.add(v)
+            walk.append((v, following(v)))
+
+        enter(root)
+        while walk:
+            v, rest = walk[-1]
+            if rest:
+                r = rest.pop()
+                if r not in number:
+                    enter(r)
+                elif r in held:
+                    low[v] = min(low[v], number[r])
+                continue
+            walk.pop()
+            if walk:
+                low[walk[-1][0]] = min(low[walk[-1][0]], low[v])
+            if low[v] == number[v]:
+                part: list[Var] = []
+                while not part or part[-1] != v:
+                    part.append(stack.pop())
+                    held.discard(part[-1])
+                part.sort(key=place.__getitem__)
+                out.append([bindings[p] for p in part])
+    out.reverse()
+    return out
+
+
+def is_loop(component: list[Binding]) -> bool:
+    """Whether a component is a cycle; a single binding is one if it reads itself (a delay whose
+    next value is itself)."""
+    return len(component) > 1 or component[0].var in set(reads(component[0].prim))
+
+
+def outermost(component: list[Binding]) -> Var:
+    """The time index of a cycle's outermost loop: no other loop's time is around its delays."""
+    delays = [(b, b.prim.time) for b in component if isinstance(b.prim, Delay)]
+    times = {t for _, t in delays}
+    return next(t for b, t in delays if not times - {t} & set(b.context))

@@ -1,0 +1,423 @@
+"""Reverse mode: every read of an active binding sends a cotangent back to it. ainf → ainf
+
+    for i<n: y = x[i + 1]²      x̄ gets 2·ȳ[i]·x[i + 1] at i + 1, for i<n: a `Part`
+    for q<m: x̄ = 2·ȳ[q - 1]·x[q] if 0 <= q - 1 < n else 0
+
+Nothing is stored where it goes; when all readers of a binding have been seen, its parts are
+*closed*: the index expressions are solved for their indices (`invert`), so a shift becomes a shift
+back, indices left over become sums, and only what cannot be solved (a gather) becomes an
+accumulation by key. A binding with one part that touches no more points than it has hands that
+part on as it is: what flows back from a maximum or a single element stays one element.
+
+A loop's cotangents are a loop over the same rounds, last one first: with h[t + 1] = next[t], the
+cotangent of h at T - τ is the value of a delay after τ rounds (`_loop`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
+from naperian.ainf.walk import free, number, rewrite, rewrite_size, variables
+from naperian.broken import Broken
+from naperian.dtypes import DType
+from naperian.facts import Facts
+from naperian.names import Lit, Var
+from naperian.node import node
+from naperian.passes import ranges
+from naperian.passes.active import active, components, is_loop, outermost
+from naperian.passes.builder import Guards
+from naperian.passes.counted import counted
+from naperian.passes.invert import Inverse, invert
+from naperian.passes.place import Place
+from naperian.passes.rules import Flow, Rules, chosen, others, patch, renamed
+from naperian.sizes import ZERO, Clamp, Size, size
+
+At: TypeAlias = tuple[Size, ...]
+
+
+@node
+class Part:
+    """`value` goes to `at`, for every point of `over` where the guards hold."""
+
+    over: tuple[Var, ...]
+    at: At
+    value: Operand
+    guards: Guards
+
+
+class Cotangents:
+    """The cotangents of the sources, through the bindings from `start` on. `seeds` are the parts
+    of their results."""
+
+    def __init__(
+        self, place: Place, start: int, sources: set[Var], seeds: list[tuple[Var, Part]]
+    ) -> None:
+        self.place = place
+        self.b = place.b
+        self.around = place.guards
+        self.scope = frozenset(place.scope)
+        self.parts: dict[Var, list[Part]] = {}
+        self.open: set[Var] = set()  # the times of the loops we are in, running backwards
+        self.names: dict[Var, Size] = {}  # the rounds of those loops, for their own times
+        bindings = active(self.b.bindings[start:], sources)
+        self.active = {*bindings, *sources}
+        for v, part in seeds:
+            if v in self.active:
+                self.parts.setdefault(v, []).append(part)
+        self.through(bindings)
+
+    def through(self, bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()) -> None:
+        """Back through bindings, readers first."""
+        for component in components(bindings, cut):
+            if component[0].var in cut:
+                continue
+            if is_loop(component):
+                self.loop(component)
+            else:
+                self.single(component[0])
+
+    # closing
+
+    def cotangent(self, var: Var, at: At) -> Flow:
+        """All that was sent to `var`, at a point of its context."""
+        return self.closed(var, self.parts.get(var, []), at)
+
+    def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
+        rules = Rules(self.place, self.b.dtypes[var])
+        return rules.sum([self.term(var, p, at) for part in parts for p in self.split(part, var)])
+
+    def split(self, part: Part, var: Var) -> list[Part]:
+        """Clamped indices by cases: in range, and what is kept at either end."""
+        for k, e in enumerate(part.at):
+            match e.single:
+                case Clamp(value, n) if any(v in part.over for v in variables(value)):
+                    out = []
+                    facts = self.facts(value)
+                    cases = [(value, None), (ZERO, -value - 1), (n - 1, value - n)]
+                    for to, fact in cases:
+                        if fact is not None and facts.proves(-fact - 1):
+                            continue
+                        guards = part.guards
+                        if fact is not None:
+                            guards = (*guards, self.test("ge", fact))
+                        at = (*part.at[:k], to, *part.at[k + 1 :])
+                        out += self.split(Part(part.over, at, part.value, guards), var)
+                    return out
+                case _:
+                    pass
+        return [part]
+
+    def domain(self, part: Part) -> tuple[Var, ...]:
+        return tuple(i for i in part.over if i not in self.open and i not in self.scope)
+
+    def extent(self, i: Var) -> Size | None:
+        return self.b.indices[i].extent
+
+    def facts(self, s: Size) -> Facts:
+        return ranges.facts_about(
+            s, self.b.indices, frozenset(self.b.sizes), (), self.place.facts
+        )
+
+    def test(self, name: str, s: Size) -> Guard:
+        """s >= 0 or s == 0 as a guard, written without minus signs."""
+        left = Size(tuple((m, c) for m, c in s.terms if c > 0))
+        holds = self.place.op(name, (number(left), number(left - s)), DType.BOOL)
+        return Guard(holds, True, s if name == "ge" else None)
+
+    def term(self, var: Var, part: Part, at: At) -> Flow:
+        """What one part sends to a point."""
+        part = self.apart(part, at)
+        domain = self.domain(part)
+        found = invert(domain, part.at, at, self.extent)
+        if found is None:
+            return self.scattered(var, part, at)
+        tests = self.tests(found)
+        if tests is None:
+            return None
+        rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
+        names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
+        guards = renamed(part.guards, names)
+        guards += tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
+        inner = tuple(g for g in guards if set(copies) & self.b.closed(free(g.operand)))
+        outer = tuple(g for g in guards if g not in inner)
+        value = rewrite(part.value, names)
+        dtype = self.b.dtypes[var]
+        if copies:
+            value = self.b.reduce(
+                "add", Lit(0.0, dtype), ((copies, value, inner),), dtype,
+                self.around + outer,
+            )  # fmt: skip
+        return Rules(self.place, dtype).where(outer, value)
+
+    def copied(
+        self, indices: Iterable[Var], names: Mapping[Var, Size]
+    ) -> tuple[dict[Var, Size], tuple[Var, ...]]:
+        """New indices that run as these do, for what `names` stand for."""
+        out: dict[Var, Size] = {}
+        for i in self.b.order(indices):
+            extent = self.extent(i)
+            assert extent is not None
+            n = rewrite_size(rewrite_size(extent, names), out)
+            out[i] = size(self.b.index(n, self.b.indices[i].name))
+        return out, tuple(v for e in out.values() for v in (e.single,) if isinstance(v, Var))
+
+    def apart(self, part: Part, at: At) -> Part:
+        """The part with indices of its own, if the point mentions some of its."""
+        domain = self.domain(part)
+        if not {v for e in at for v in variables(e)} & set(domain):
+            return part
+        names, copies = self.copied(domain, {})
+        return Part(
+            copies, tuple(rewrite_size(e, names) for e in part.at), rewrite(part.value, names),
+            renamed(part.guards, names),
+        )  # fmt: skip
+
+    def tests(self, found: Inverse) -> list[tuple[str, Size]] | None:
+        """What must be tested of solved indices; None if it never holds."""
+        out: list[tuple[str, Size]] = []
+        for e in found.equal:
+            if e == ZERO:
+                continue
+            facts = self.facts(e)
+            if facts.proves(e - 1) or facts.proves(-e - 1):
+                return None
+            if not facts.proves_equal(e, ZERO):
+                out.append(("eq", e))
+        for i, value in found.names.items():
+            n = self.extent(i)
+            assert n is not None
+            n = rewrite_size(n, found.names)
+            v = value.single
+            if isinstance(v, Var) and v in self.b.indices and self.extent(v) == n:
+                continue
+            for low in (value, n - 1 - value):
+                facts = self.facts(low)
+                if facts.proves(-low - 1):
+                    return None
+                if not facts.proves(low):
+                    out.append(("ge", low))
+        return out
+
+    def scattered(self, var: Var, part: Part, at: At) -> Read:
+        """An accumulation by key, read at a point."""
+        bd = self.b
+        context = bd.contexts[var]
+        domain = self.domain(part)
+        where: dict[Var, Size] = {}  # the accumulation's own index, and what goes there
+        formal: dict[Var, Size] = {}
+        names: dict[Var, Size] = {}
+        there: dict[Var, Size] = {}
+        for i, e, m in zip(context, part.at, at, strict=True):
+            if e == m and not set(variables(e)) & set(domain):
+                formal[i] = m
+                continue
+            extent = bd.indices[i].extent
+            assert extent is not None
+            q = bd.index(rewrite_size(extent, formal), bd.indices[i].name)
+            formal[i], there[q] = size(q), m
+            v = e.single
+            if isinstance(v, Var) and v in domain and v not in names:
+                if self.extent(v) == bd.indices[q].extent:
+                    names[v] = size(q)
+            where[q] = e
+        rest, copies = self.copied([i for i in domain if i not in names], names)
+        names |= rest
+        value, guards = rewrite(part.value, names), renamed(part.guards, names)
+        to = {q: rewrite_size(e, names) for q, e in where.items()}
+        mentioned = [*to, *free(value), *(v for e in to.values() for v in variables(e))]
+        mentioned += [v for g in guards for v in free(g.operand)]
+        mentioned += [v for c in copies for v in bd.closures[c]]
+        outer = bd.order(bd.closed(mentioned) - set(copies))
+        entry = Entry(copies, tuple(to.get(i, size(i)) for i in outer), value, guards)
+        dtype = bd.dtypes[var]
+        made = bd.add(
+            Accumulate("add", Lit(0.0, dtype), (entry,)), outer, self.around, dtype
+        )
+        read = rewrite(made, there)
+        assert isinstance(read, Read)
+        return read
+
+    # sending
+
+    def send(
+        self, o: Operand, over: tuple[Var, ...], names: Mapping[Var, Size], value: Flow,
+        guards: Guards,
+    ) -> None:
+        """A cotangent for what an operand reads, its indices replaced by `names`."""
+        if value is None or not isinstance(o, Read) or o.var not in self.active:
+            return
+        at = tuple(rewrite_size(e, names) for e in o.at)
+        self.parts.setdefault(o.var, []).append(Part(over, at, value, guards))
+
+    def single(self, b: Binding) -> None:
+        """Back through one binding."""
+        parts = self.parts.get(b.var, [])
+        if not parts:
+            return
+        if isinstance(b.prim, Delay):
+            self.delay(b, b.prim)
+            return
+        if len(parts) == 1 and self.sparse(parts[0]):
+            part = parts[0]
+            names = dict(zip(b.context, part.at, strict=True)) | self.names
+            self.push(b, part.over, names, part.value, part.guards)
+            return
+        here = tuple(rewrite_size(size(i), self.names) for i in b.context)
+        over = self.renamed(b.context)
+        value = self.cotangent(b.var, here)
+        if value is not None:
+            self.push(b, over, {i: self.names.get(i, size(i)) for i in b.context}, value, ())
+
+    def sparse(self, part: Part) -> bool:
+        """Whether every index of a part is an index of its target: no more points than that."""
+        plain = {e.single for e in part.at}
+        return all(i in plain for i in self.domain(part))
+
+    def renamed(self, indices: tuple[Var, ...]) -> tuple[Var, ...]:
+        """Indices, the times of loops that run backwards as theirs."""
+        found: dict[Var, None] = {}
+        for i in indices:
+            for v in variables(self.names[i]) if i in self.names else (i,):
+                if v in self.b.indices:
+                    found[v] = None
+        return tuple(found)
+
+    def push(
+        self, b: Binding, over: tuple[Var, ...], names: dict[Var, Size], v: Operand, guards: Guards
+    ) -> None:
+        """The cotangent `v` of a binding, at the point that `names` give, to its operands."""
+        mine = renamed(tuple(g for g in b.guards if g not in self.around), names)
+        guards += tuple(g for g in mine if g not in guards)
+        rules = Rules(self.place, b.dtype, guards)
+        match b.prim:
+            case Op("select", (condition, yes, no)):
+                test = rewrite(condition, names)
+                for o, holds in ((yes, True), (no, False)):
+                    self.send(o, over, names, v, (*guards, Guard(test, holds)))
+            case Op(_, args):
+                y = rewrite(Read(b.var, tuple(size(i) for i in b.context)), names)
+                given = tuple(rewrite(a, names) for a in args)
+                for k, a in enumerate(args):
+                    if isinstance(a, Read) and a.var in self.active:
+                        to = self.b.dtypes[a.var]
+                        self.send(a, over, names, rules.scaled(b, k, v, y, given, to), guards)
+            case Accumulate():
+                self.accumulate(b, b.prim, over, names, v, guards)
+            case Delay() | Check():
+                raise AssertionError("delays are gone through otherwise; a check has no value")
+
+    def delay(self, b: Binding, prim: Delay) -> None:
+        """h[0] = init, h[t + 1] = next[t], where next does not depend on h."""
+        own = b.context[:-1]
+        here = tuple(rewrite_size(size(i), self.names) for i in own)
+        names = self.named(own)
+        over, guards = self.renamed(own), self.extra(b, names)
+        self.send(prim.init, over, names, self.cotangent(b.var, (*here, ZERO)), guards)
+        after = self.cotangent(b.var, (*here, size(prim.time) + 1))
+        self.send(prim.next, (*over, prim.time), names, after, guards)
+
+    def accumulate(
+        self, b: Binding, prim: Accumulate, over: tuple[Var, ...], names: dict[Var, Size],
+        v: Operand, guards: Guards,
+    ) -> None:
+        if len(prim.entries) != 1:
+            raise Broken("the derivative of an accumulation with several entries")
+        (e,) = prim.entries
+        if prim.monoid in ("max", "min"):
+            where, found = chosen(self.place, b, prim, e)
+            there = {i: rewrite_size(x, names) for i, x in where.items()}
+            self.send(e.value, over, {**names, **there}, v, guards + renamed(found, names))
+            rules = Rules(self.place, b.dtype, guards)
+            y = rewrite(Read(b.var, tuple(size(i) for i in b.context)), names)
+            same = rules("eq", y, rewrite(prim.init, names))
+            self.send(prim.init, over, names, v, (*guards, Guard(same, True)))
+            return
+        plain = all(x == size(i) for i, x in zip(b.context, e.at, strict=True))
+        if not plain:
+            raise Broken("the derivative of an accumulation by key")
+        rest: Operand | None = None
+        if prim.monoid == "mul":
+            rest = others(self.place, b, prim, e)
+            if isinstance(prim.init, Read):
+                raise Broken("the derivative of a product with a first value")
+        self.send(prim.init, over, names, v, guards)
+        rest_of, copies = self.copied(e.over, names)
+        inner = names | rest_of
+        mine = guards + renamed(e.guards, inner)
+        if rest is not None:
+            v = Rules(self.place, b.dtype, mine)("mul", v, rewrite(rest, inner))
+        self.send(e.value, (*over, *copies), inner, v, mine)
+
+    # loops
+
+    def loop(self, component: list[Binding]) -> None:
+        """Back through a loop: delays of the cotangents, running down.
+
+        With H[u] the cotangent of h[u] and w[τ] = H[T - τ]: w[0] is what was sent to h[T] from
+        outside; w[τ + 1] what was sent to h[t] for t = T - 1 - τ, from outside and by the body,
+        in which next[t] gets H[t + 1] = w[τ]. At the end the first value gets H[0] = w[T]."""
+        time = outermost(component)
+        if self.b.indices[time].condition is not None:
+            component, time = self.again(component, time)
+        delays = [b for b in component if isinstance(b.prim, Delay) and b.prim.time is time]
+        extent = self.extent(time)
+        assert extent is not None
+        rounds = rewrite_size(extent, self.names)
+        back = self.b.index(rounds, self.b.indices[time].name)
+        outside = self.names
+        inside = {**outside, time: rounds - 1 - size(back)}
+        made: list[tuple[int, Read, tuple[Var, ...]]] = []
+        sent = {h.var: self.parts.pop(h.var, []) for h in delays}
+        for h in delays:
+            own = self.renamed(h.context[:-1])
+            here = tuple(rewrite_size(size(i), outside) for i in h.context[:-1])
+            init = self.closed(h.var, sent[h.var], (*here, rounds)) or Lit(0.0, h.dtype)
+            last = self.b.index(rounds + 1, self.b.indices[time].name)
+            around = self.b.order(self.b.closed((*own, *self.scope, *self.open, back)) - {back})
+            slot = len(self.b.bindings)
+            w = self.b.add(
+                Delay(back, last, init, init), (*around, last), self.around, h.dtype, h.origin
+            )
+            made.append((slot, w, own))
+        self.names, self.open = inside, self.open | {back}
+        for h, (_, w, own) in zip(delays, made, strict=True):
+            assert isinstance(h.prim, Delay)
+            now = Read(w.var, (*w.at[:-1], size(back)))
+            names = {**self.named(h.context[:-1]), time: inside[time]}
+            self.send(h.prim.next, (*own, back), names, now, self.extra(h, names))
+        self.through({b.var: b for b in component}, frozenset(h.var for h in delays))
+        for h, (slot, _, _) in zip(delays, made, strict=True):
+            here = tuple(rewrite_size(size(i), inside) for i in h.context[:-1])
+            parts = sent[h.var] + self.parts.pop(h.var, [])
+            then = self.closed(h.var, parts, (*here, inside[time]))
+            first = self.b.bindings[slot].prim
+            assert isinstance(first, Delay)
+            patch(self.place, slot, first.init, then or Lit(0.0, h.dtype))
+        self.names, self.open = outside, self.open - {back}
+        for h, (_, w, own) in zip(delays, made, strict=True):
+            assert isinstance(h.prim, Delay)
+            end = Read(w.var, (*w.at[:-1], rounds))
+            names = self.named(h.context[:-1])
+            self.send(h.prim.init, own, names, end, self.extra(h, names))
+
+    def named(self, indices: tuple[Var, ...]) -> dict[Var, Size]:
+        return {i: self.names.get(i, size(i)) for i in indices}
+
+    def extra(self, b: Binding, names: Mapping[Var, Size]) -> Guards:
+        return renamed(tuple(g for g in b.guards if g not in self.around), names)
+
+    def again(self, component: list[Binding], time: Var) -> tuple[list[Binding], Var]:
+        """A `while` loop once more, for the number of rounds that it made."""
+        copies, moved = counted(self.b, component, time)
+        for old, new in moved.items():
+            if old in self.active:
+                self.active.add(new)
+                if old in self.parts:
+                    self.parts[new] = self.parts.pop(old)
+        t = next(b.prim.time for b in copies if isinstance(b.prim, Delay))
+        found = {moved[b.var] for b in component}
+        return [b for b in copies if b.var in found], t
+
+

@@ -1,0 +1,124 @@
+"""A `while` loop once more, as a loop of as many rounds as it made.
+
+    for u<?:           h  = delay over t while go[t] …        h[trips(t)]
+    for u<trips(t)+1:  h' = delay over t'<trips(t) …          h'[k] for every k
+
+The reverse of a loop reads the values of all rounds; those of the copy are in an array whose size
+is known when it starts. The first loop keeps only its last values, as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Operand, Prim, Read, Trips
+from naperian.ainf.walk import atoms, map_guards, map_prim, operands, rewrite, rewrite_size, stops
+from naperian.names import Var
+from naperian.passes.builder import Builder
+from naperian.sizes import Size, atom, size
+
+
+def counted(
+    b: Builder, component: list[Binding], time: Var
+) -> tuple[list[Binding], dict[Var, Var]]:
+    """The copies of a loop's bindings, and what each of them copies."""
+    body = _body(b, component, time)
+    copy = _Copy(b, time, {x.var: Var(x.var.name) for x in body})
+    for x in body:
+        copy.indices(x)
+    return [copy.binding(x) for x in body], copy.moved
+
+
+def _body(b: Builder, component: list[Binding], time: Var) -> list[Binding]:
+    """All that a loop's cycle is computed from in the loop, in order; checks have been made."""
+    inside = {
+        x.var: x for x in b.bindings
+        if not stops(x.prim) and (
+            any(time in b.closures[i] for i in x.context)
+            or (isinstance(x.prim, Delay) and x.prim.time == time)
+        )
+    }  # fmt: skip
+    found = {x.var for x in component}
+    todo = list(component)
+    while todo:
+        for v in _mentioned(todo.pop()):
+            if v in inside and v not in found:
+                found.add(v)
+                todo.append(inside[v])
+    return [x for x in inside.values() if x.var in found]
+
+
+def _mentioned(x: Binding) -> Iterator[Var]:
+    every: list[Operand] = [*operands(x.prim), *(g.operand for g in x.guards)]
+    for o in every:
+        yield from (a.var for a in atoms(o) if isinstance(a, Read))
+
+
+class _Copy:
+    def __init__(self, b: Builder, time: Var, moved: dict[Var, Var]) -> None:
+        self.b = b
+        self.time = time
+        self.moved = moved
+        self.names: dict[Var, Size] = {}
+        around = b.order(b.closures[time] - {time})
+        rounds = atom(Trips(time, tuple((i, size(i)) for i in around)))
+        self.rounds = rounds
+        self.names[time] = size(b.index(rounds, b.indices[time].name))
+
+    def index(self, i: Var, always: bool = False) -> None:
+        """A copy of an index that depends on the loop, or is bound by what is copied."""
+        if i in self.names or not (always or self.time in self.b.closures[i]):
+            return
+        old = self.b.indices[i]
+        extent = None if old.extent is None else self.size(old.extent)
+        self.names[i] = size(self.b.index(extent, old.name))
+
+    def indices(self, x: Binding) -> None:
+        if isinstance(x.prim, Delay) and x.prim.time == self.time:
+            name = self.b.indices[x.prim.index].name
+            self.names[x.prim.index] = size(self.b.index(self.rounds + 1, name))
+        elif isinstance(x.prim, Delay):
+            self.index(x.prim.time, always=True)
+            self.index(x.prim.index, always=True)
+        for i in x.context:
+            self.index(i)
+        if isinstance(x.prim, Accumulate):
+            for e in x.prim.entries:
+                for i in e.over:
+                    self.index(i, always=True)
+
+    def var(self, i: Var) -> Var:
+        new = self.names[i].single if i in self.names else i
+        assert isinstance(new, Var)
+        return new
+
+    def read(self, r: Read) -> Read:
+        return Read(self.moved[r.var], r.at) if r.var in self.moved else r
+
+    def operand(self, o: Operand) -> Operand:
+        return rewrite(o, self.names, self.read)
+
+    def size(self, s: Size) -> Size:
+        return rewrite_size(s, self.names, self.read)
+
+    def binding(self, x: Binding) -> Binding:
+        context = tuple(self.var(i) for i in x.context)
+        guards = map_guards(x.guards, self.operand, self.size)
+        self.b.add(
+            self.prim(x.prim), context, guards, x.dtype, x.origin, self.moved[x.var]
+        )
+        return self.b.bindings[-1]
+
+    def prim(self, prim: Prim) -> Prim:
+        new = map_prim(prim, self.operand, self.size)
+        match new:
+            case Delay(time, index, init, next):
+                return Delay(self.var(time), self.var(index), init, next)
+            case Accumulate(monoid, init, entries):
+                copies = tuple(
+                    Entry(tuple(self.var(i) for i in e.over), e.at, e.value, e.guards)
+                    for e in entries
+                )
+                return Accumulate(monoid, init, copies)
+            case _:
+                return new

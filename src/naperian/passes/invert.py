@@ -1,0 +1,163 @@
+"""Index expressions solved for their indices.
+
+    target = e     q = i + c       i = q - c
+                   q = i + a       i = q - a, a is left over
+                   q = i * m + j   i = q // m, j = q % m         for j < m
+                   q, r = i // m, i % m            i = q * m + r
+                   q = (i + c) % n                 i = (q - c) % n        for i < n
+
+What was written to `e` from every `i` is thereby read at `q`: shifts, slices, rotations, reshapes
+and convolutions transpose to reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from naperian.ainf.walk import rewrite_size, variables
+from naperian.names import Var
+from naperian.node import node
+from naperian.sizes import ZERO, Quotient, Remainder, Size, size
+
+
+@node
+class Inverse:
+    """`names` gives the solved indices; what they are given lies in their ranges only where that
+    is tested. `equal` are polynomials that must be 0."""
+
+    names: dict[Var, Size]
+    equal: tuple[Size, ...]
+
+
+def invert(
+    domain: Iterable[Var],
+    at: tuple[Size, ...],
+    target: tuple[Size, ...],
+    extent: Callable[[Var], Size | None],
+) -> Inverse | None:
+    """Indices of `domain` with which `at` is `target`; those not solved for are free. None if the
+    expressions are none of the above."""
+    return _Invert(frozenset(domain), tuple(domain), extent).solve(at, target)
+
+
+class _Invert:
+    def __init__(
+        self, unsolved: frozenset[Var], order: tuple[Var, ...], extent: Callable[[Var], Size | None]
+    ) -> None:
+        self.unsolved = set(unsolved)
+        self.order = order
+        self.extent = extent
+        self.names: dict[Var, Size] = {}
+        self.equal: list[Size] = []
+        self.pairs: list[tuple[Size, Size]] = []
+
+    def solve(self, at: tuple[Size, ...], target: tuple[Size, ...]) -> Inverse | None:
+        self.pairs = list(zip(at, target, strict=True))
+        while self.pairs:
+            if not self.step():
+                return None
+        return Inverse(self.names, tuple(self.equal))
+
+    def step(self) -> bool:
+        """One pair less (or a simpler one), if there is one that can be solved."""
+        self.pairs = [(rewrite_size(e, self.names), m) for e, m in self.pairs]
+        inside = [self.open(e) for e, _ in self.pairs]
+        for few in (0, 1):
+            for k, ((e, m), vs) in enumerate(zip(self.pairs, inside, strict=True)):
+                if len(vs) == few and (self.constant(e, m) if not vs else self.affine(e, m, vs)):
+                    del self.pairs[k]
+                    return True
+        return self.digits() or self.rest()
+
+    def open(self, e: Size) -> list[Var]:
+        mentioned = set(variables(e))
+        return [v for v in self.order if v in self.unsolved and v in mentioned]
+
+    def constant(self, e: Size, m: Size) -> bool:
+        self.equal.append(e - m)
+        return True
+
+    def assign(self, v: Var, value: Size) -> None:
+        self.unsolved.discard(v)
+        self.names = {i: rewrite_size(x, {v: value}) for i, x in self.names.items()}
+        self.names[v] = value
+
+    def affine(self, e: Size, m: Size, vs: list[Var]) -> bool:
+        """q = ±i + c, or that modulo the extent of i"""
+        inner, modulus = e, None
+        match e.single:
+            case Remainder(above, below) if not self.open(below):
+                inner, modulus = above, below
+            case _:
+                pass
+        for v in vs:
+            c = inner.coefficient(v)
+            rest = inner - size(v) * c
+            if c not in (1, -1) or any(v == u for u in variables(rest)):
+                continue
+            if any(u in self.unsolved for a in rest.atoms() if not isinstance(a, Var)
+                   for u in variables(Size((((a,), 1),)))):  # fmt: skip
+                continue
+            value = (m - rest) * c
+            if modulus is not None:
+                if self.extent(v) != modulus or self.open(rest):
+                    continue
+                value = value % modulus
+            self.assign(v, value)
+            return True
+        return False
+
+    def digits(self) -> bool:
+        """i // m and i % m together"""
+        for k, (e, q) in enumerate(self.pairs):
+            match e.single:
+                case Quotient(above, below):
+                    other = next(
+                        (j for j, (x, _) in enumerate(self.pairs)
+                         if x.single == Remainder(above, below)),
+                        None,
+                    )  # fmt: skip
+                    if other is not None:
+                        r = self.pairs[other][1]
+                        kept = [p for j, p in enumerate(self.pairs) if j not in (k, other)]
+                        self.pairs = [*kept, (above, q * below + r)]
+                        return True
+                case _:
+                    pass
+        return False
+
+    def rest(self) -> bool:
+        """i * m + j for j < m, else several terms of which one is solved for"""
+        for k, (e, m) in enumerate(self.pairs):
+            vs = self.open(e)
+            for v in vs:
+                n = self.extent(v)
+                if n is None or e.coefficient(v) != 1 or self.open(n):
+                    continue
+                above = _divided(e - size(v), n)
+                if above is not None and self.open(above) and v not in self.open(above):
+                    self.pairs[k : k + 1] = [(above, m // n), (size(v), m % n)]
+                    return True
+        for k, (e, m) in enumerate(self.pairs):
+            if self.affine(e, m, self.open(e)):
+                del self.pairs[k]
+                return True
+        return False
+
+
+def _divided(s: Size, n: Size) -> Size | None:
+    """s / n for a single term n, if it comes out even."""
+    if len(n.terms) != 1:
+        return None
+    ((factors, by),) = n.terms
+    total = ZERO
+    for m, c in s.terms:
+        left = list(m)
+        for a in factors:
+            if a not in left:
+                return None
+            left.remove(a)
+        if c % by:
+            return None
+        total = total + Size(((tuple(left), c // by),))
+    return total if by != 1 or factors else None

@@ -1,0 +1,136 @@
+"""Forward mode: the tangent of every active binding, beside it. ainf → ainf
+
+    for i<n: y = sin(x[i])          for i<n: c  = cos(x[i])
+                                    for i<n: ẏ  = mul(ẋ[i], c[i])
+
+A tangent is an operand in its binding's context and in the loops around the derivative. That of a
+delay is a delay of the same loop, so a `while` loop needs nothing special.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Op, Operand, Read
+from naperian.ainf.walk import free, is_reduction, rewrite, rewrite_size
+from naperian.names import Lit, Var
+from naperian.passes.active import active
+from naperian.passes.builder import Guards
+from naperian.passes.place import Place
+from naperian.passes.rules import Flow, Rules, chosen, others, patch, renamed
+from naperian.sizes import Size, size
+
+
+class Tangents:
+    """The tangents of the bindings from `start` on, given those of the sources in their own
+    contexts."""
+
+    def __init__(self, place: Place, start: int, sources: Mapping[Var, Operand]) -> None:
+        self.place = place
+        self.around = place.guards
+        self.scope = place.scope
+        self.made: dict[Var, Operand] = dict(sources)
+        slots: list[tuple[int, Binding, Delay]] = []
+        for b in active(place.b.bindings[start:], set(sources)).values():
+            if isinstance(b.prim, Delay):
+                slots.append((self.delay(b, b.prim), b, b.prim))
+            else:
+                found = self.binding(b)
+                if found is not None:
+                    self.made[b.var] = found
+        for slot, b, prim in slots:
+            zero = Lit(0.0, b.dtype)
+            patch(place, slot, self.of(prim.init) or zero, self.of(prim.next) or zero)
+
+    def of(self, o: Operand) -> Flow:
+        """The tangent of an operand."""
+        if not isinstance(o, Read) or o.var not in self.made:
+            return None
+        context = self.place.b.contexts[o.var]
+        return rewrite(self.made[o.var], dict(zip(context, o.at, strict=True)))
+
+    def guards(self, b: Binding) -> Guards:
+        return tuple(g for g in b.guards if g not in self.around)
+
+    def binding(self, b: Binding) -> Flow:
+        rules = Rules(self.place, b.dtype, self.guards(b))
+        match b.prim:
+            case Op("select", (condition, yes, no)):
+                arms = [self.of(yes), self.of(no)]
+                if arms == [None, None]:
+                    return None
+                zero = Lit(0.0, b.dtype)
+                return rules("select", condition, *(zero if a is None else a for a in arms))
+            case Op(_, args):
+                y = Read(b.var, tuple(size(i) for i in b.context))
+                parts: list[Flow] = []
+                for k, a in enumerate(args):
+                    v = self.of(a)
+                    if v is not None:
+                        parts.append(rules.scaled(b, k, v, y, args, b.dtype))
+                return rules.sum(parts)
+            case Accumulate():
+                return self.accumulate(b, b.prim, rules)
+            case Delay() | Check():
+                raise AssertionError("delays are made before; a check has no value")
+
+    def accumulate(self, b: Binding, prim: Accumulate, rules: Rules) -> Flow:
+        parts: list[Flow] = [self.of(prim.init)]
+        for e in prim.entries:
+            v = self.of(e.value)
+            if v is None:
+                continue
+            if prim.monoid in ("max", "min"):
+                names, found = chosen(self.place, b, prim, e)
+                parts.append(rules.where(found, rewrite(v, names)))
+                continue
+            if prim.monoid == "mul":
+                inner = Rules(self.place, b.dtype, rules.guards + e.guards)
+                v = inner("mul", v, others(self.place, b, prim, e))
+            parts.append(self.total(b, prim, e, v))
+        if prim.monoid in ("max", "min") and parts[0] is not None:
+            y = Read(b.var, tuple(size(i) for i in b.context))
+            zero = Lit(0.0, b.dtype)
+            parts[0] = rules("select", rules("eq", y, prim.init), parts[0], zero)
+        return rules.sum(parts)
+
+    def total(self, b: Binding, prim: Accumulate, e: Entry, v: Operand) -> Operand:
+        """The sum of the values' tangents, where their values went."""
+        bd = self.place.b
+        copies: dict[Var, Size] = {}
+        for i in e.over:
+            copies[i] = size(copied(self.place, i, copies))
+        over = tuple(j for s in copies.values() for j in (s.single,) if isinstance(j, Var))
+        v, guards = rewrite(v, copies), renamed(e.guards, copies)
+        around = self.around + self.guards(b)
+        if is_reduction(b.context, prim):
+            return bd.reduce("add", Lit(0.0, b.dtype), ((over, v, guards),), b.dtype, around)
+        at = {i: x for i, x in zip(b.context, e.at, strict=True)}
+        outside = {i for i in bd.closed(free(v)) if i in self.scope}
+        context = bd.order({*b.context, *outside})
+        where = tuple(rewrite_size(at.get(i, size(i)), copies) for i in context)
+        entry = Entry(over, where, v, guards)
+        return bd.add(
+            Accumulate("add", Lit(0.0, b.dtype), (entry,)), context, around, b.dtype, b.origin
+        )
+
+    def delay(self, b: Binding, prim: Delay) -> int:
+        """The delay of the tangents; what it delays comes later."""
+        bd = self.place.b
+        around = bd.order(bd.closed((*b.context[:-1], *self.scope)))
+        extent = bd.indices[prim.index].extent
+        last = bd.index(extent, prim.index.name)
+        zero = Lit(0.0, b.dtype)
+        slot = len(bd.bindings)
+        made = bd.add(
+            Delay(prim.time, last, zero, zero), (*around, last), self.around + self.guards(b),
+            b.dtype, b.origin,
+        )  # fmt: skip
+        self.made[b.var] = Read(made.var, (*made.at[:-1], size(prim.index)))
+        return slot
+
+
+def copied(place: Place, i: Var, names: Mapping[Var, Size]) -> Var:
+    """A new index that runs as `i` does."""
+    extent = place.b.indices[i].extent
+    return place.b.index(None if extent is None else rewrite_size(extent, names), i.name)
