@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from naperian.ainf.syntax import OUTSIDE
 from naperian.core import syntax as core
-from naperian.core.instances import instance_of, show_wanted
+from naperian.core.instances import bounds, instance_of, show_wanted
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.names import Var
@@ -453,10 +453,9 @@ def _type_text(definition: core.Definition) -> str:
     else:
         whole = definition.result
     text = show_type(_precise(definition).type(whole))
-    bounds = [f"{p.var.name}: {p.interface}" for p in definition.types
-              if p.interface and not p.precision]  # fmt: skip
-    bounds += [show_wanted(w) for w in definition.wanted]
-    return f"{text} where {', '.join(bounds)}" if bounds else text
+    wanted = [text for p in definition.types for text in bounds(p)]
+    wanted += [show_wanted(w) for w in definition.wanted]
+    return f"{text} where {', '.join(wanted)}" if wanted else text
 
 
 def _plan(

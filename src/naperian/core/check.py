@@ -467,7 +467,7 @@ class _Check:
         if prim is None or len(e.args) != prim.arity:
             raise self.broken(f"no primitive `{e.name}` of {len(e.args)} operands", e)
         dtype = t.dtype if isinstance(t, Scalar) else DType.I64 if isinstance(t, Index) else None
-        if dtype is None and not isinstance(t, TypeVar):
+        if dtype is None and not isinstance(t, TypeVar | Tuple):
             raise self.broken(f"`{e.name}` on {show_type(t)}", e)
         if dtype is not None and not _takes(prim.kind, dtype):
             raise self.broken(f"`{e.name}` on {show_type(t)}", e)

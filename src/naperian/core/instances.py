@@ -88,6 +88,14 @@ def show_wanted(wanted: Wanted, show: Callable[[Type], str] = show_type) -> str:
     return f"{subject}: {short_name(wanted.interface)}"
 
 
+def bounds(p: TypeParam) -> list[str]:
+    """What a `where` says of a type variable."""
+    if p.precision:
+        return []
+    names = p.needs or ((p.interface,) if p.interface else ())
+    return [f"{p.var.name}: {name}" for name in names]
+
+
 def short_name(interface: str) -> str:
     """Without its module."""
     return interface.rpartition(".")[2]
@@ -107,12 +115,12 @@ def instance_of(
 
 def resolve(
     module: Module, method: Method, types: tuple[Type, ...]
-) -> tuple[str, Substitution]:
+) -> tuple[str, Substitution] | None:
     """The definition that a method is at closed types, and what its variables are there (all but
-    the method's own)."""
+    the method's own); None if no instance is declared."""
     found = instance_of(module.instances, method.interface, types)
     if found is None:
-        raise Broken(f"{method.interface} has no instance for {types!r}")
+        return None
     instance, variables = found
     here = Substitution(variables, {}, {})
     interface = {v: here.type(t) for v, t in instance.at.types.items()}

@@ -15,6 +15,7 @@ import numpy as np
 from naperian.broken import Broken
 from naperian.core.dual import Dual, operate, primal, tangent
 from naperian.core.instances import resolve
+from naperian.core.methods import WriteOut, is_data
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
     Add,
@@ -101,6 +102,12 @@ class Scope:
     def inner(self) -> Scope:
         return Scope(self.module, self.at, dict(self.values))
 
+    def with_(self, out: WriteOut) -> Scope:
+        """With the types and sets that what was written out names."""
+        at = self.at.and_(Substitution(out.types, out.sets, {}))
+        sizes = {v: count(s) for v, s in out.sets.items()}
+        return Scope(self.module, at, {**self.values, **sizes})
+
     def number(self, s: Size) -> int:
         return evaluate(s, self._atom)
 
@@ -173,6 +180,23 @@ def _value(e: Expr, scope: Scope) -> Value:
                 return _plain(e, scope)
 
 
+def _is_data(t: Type, scope: Scope) -> bool:
+    return not isinstance(t, Scalar) and is_data(scope.module, scope.type(t))
+
+
+def _written_out(e: ConstOf | Op | Reduce, t: Type, scope: Scope) -> Value:
+    """An operation at a type that is no scalar."""
+    out = WriteOut(scope.module)
+    match e:
+        case ConstOf():
+            written = out.constant(e, t)
+        case Op():
+            written = out.op(e, t)
+        case Reduce():
+            written = out.reduce(e, t)
+    return _value(written, scope.with_(out))
+
+
 def _used(module: Module, name: str, at: Substitution) -> Value:
     """A definition at closed types, sets and sizes: a function, or the value of a constant."""
     definition = module.definitions[name]
@@ -187,6 +211,8 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return scope.values[var]
         case Const(lit):
             return scalar(lit.value, lit.dtype)
+        case (ConstOf() | Op() | Reduce()) if _is_data(e.type, scope):
+            return _written_out(e, scope.type(e.type), scope)
         case ConstOf(value, t):
             return scalar(value, _dtype(t, scope))
         case Number(value):
@@ -200,6 +226,9 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Method(_, _, types, _, at):
             closed = tuple([scope.type(t) for t in types])
             chosen = resolve(scope.module, e, closed)
+            if chosen is None:
+                out = WriteOut(scope.module)
+                return _value(out.function(e, closed[0]), scope.with_(out))
             return _used(scope.module, chosen[0], chosen[1].and_(scope.substitution(at)))
         case Call(function, args):
             return _value(function, scope)(*[_value(a, scope) for a in args])

@@ -328,12 +328,14 @@ Expr: TypeAlias = (
 
 @node
 class TypeParam:
-    """A type variable of a definition. `interface` is Num, Floating, Ord, Eq or None. `precision`
-    marks the one that `Float` in the signature stands for."""
+    """A type variable of a definition. `interface` says which scalars it may be (Num, Ord, …),
+    `needs` of which built-in interfaces a type that is no scalar must be an instance.
+    `precision` marks the one that `Float` in the signature stands for."""
 
     var: Var
     interface: str | None
     precision: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from naperian.core import syntax as core
-from naperian.core.instances import short_name, show_wanted
+from naperian.core.instances import bounds, short_name, show_wanted
 from naperian.frontend import errors, references
 from naperian.frontend.annotations import as_set
 from naperian.frontend.cells import equate, short, show
@@ -43,9 +43,7 @@ def signature(d: core.Definition) -> str:
         text = show_type(d.result)
     else:
         text = show_type(Function(tuple(p.type for p in d.params), d.result, d.effects))
-    wanted = [
-        f"{t.var.name}: {t.interface}" for t in d.types if t.interface and not t.precision
-    ]
+    wanted = [text for t in d.types for text in bounds(t)]
     wanted += [show_wanted(x) for x in d.wanted]
     wanted += [show_fact(fact) for fact, _ in d.facts]
     return f"{text} where {', '.join(wanted)}" if wanted else text
@@ -59,6 +57,7 @@ def instantiate(
     types: dict[Var, Type] = {}
     for p in d.types:
         t = solver.type(p.var.name, INTERFACES[p.interface] if p.interface else None)
+        solver.unknown[t.var].needs.update(p.needs)
         if p.precision:
             solver.unknown[t.var].floats = True
         types[p.var] = t

@@ -11,7 +11,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors, set_errors
 from naperian.frontend.scope import Variable
-from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch
+from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch, interface_name
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -139,6 +139,12 @@ def join_cells(
     """The one scalar type the operands are converted to, among `dtypes` (an integer becomes
     `Float` when only floats will do)."""
     solver = w.solver
+    for c in cells:
+        t = solver.head(c.type)
+        if isinstance(t, Tuple | Index) and solver.overloads(t, (interface_name(dtypes),)):
+            for other in cells:
+                equate(w, f"an operand of {title}", t, other.type, other.span)
+            return t
     known: DType | None = None
     rigid: TypeVar | None = None
     first: Typed | None = None

@@ -10,7 +10,7 @@ A demand waits until its types are known. What is known of a type variable of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from naperian.core import syntax as core
 from naperian.core.instances import fits, short_name, show_wanted
@@ -18,11 +18,23 @@ from naperian.dtypes import FLOATS
 from naperian.frontend import interface_errors
 from naperian.frontend.cells import show
 from naperian.frontend.report import Reported
-from naperian.frontend.solve import INTERFACES, Because, Mismatch
+from naperian.frontend.solve import INTERFACES, Because, Dtypes, Mismatch, interface_name
 from naperian.frontend.walk import Demand, Interface, Walk
 from naperian.names import Var
 from naperian.source import Span
-from naperian.types import F64, Scalar, Substitution, Type, TypeVar, show_type
+from naperian.types import (
+    F64,
+    Fin,
+    Index,
+    Range,
+    Scalar,
+    SetVar,
+    Substitution,
+    Tuple,
+    Type,
+    TypeVar,
+    show_type,
+)
 
 
 def interface_of(w: Walk, name: str) -> Interface | None:
@@ -66,6 +78,41 @@ def instances(w: Walk, interface: str) -> Iterator[core.Instance]:
             yield i
 
 
+def need(w: Walk, t: Type, interface: str) -> None:
+    """A built-in interface of a type: of an unknown one it is noted until the type is known."""
+    solver = w.solver
+    t = solver.head(t)
+    match t:
+        case Scalar() | Index(Fin() | SetVar() | Range()):
+            return
+        case TypeVar(v) if v in solver.unknown:
+            solver.unknown[v].needs.add(interface)
+        case TypeVar(v) if v not in solver.generic:
+            return  # the precision
+        case TypeVar(v):
+            wanted = core.Wanted(interface, (t,))
+            if _held(w, wanted) is not None:
+                return
+            if v in solver.closed:
+                raise _not_given(w, wanted, Because(w.place, "used here"), [v])
+            suppose(w, wanted)
+        case _:
+            demand(w, Demand(core.Wanted(interface, (t,)), Because(w.place, "used here")))
+
+
+def overloads(w: Walk, t: Type, interfaces: Iterable[str]) -> bool:
+    """Whether a type that is no scalar has (as far as is known) instances of all of these."""
+    if isinstance(t, Tuple) and t.items and set(interfaces) <= {"Eq", "Ord"}:
+        return True
+    return all(
+        any(
+            fits(i, (t,), lambda x: _is_float(w, x), w.solver.is_unknown) is not False
+            for i in instances(w, interface)
+        )
+        for interface in interfaces
+    )
+
+
 def demand(w: Walk, d: Demand) -> None:
     """Settle the demand now, or when its types are known."""
 
@@ -91,7 +138,6 @@ def suppose(w: Walk, wanted: core.Wanted) -> None:
             known = w.solver.rigid.get(t.var)
             own = INTERFACES[wanted.interface]
             w.solver.rigid[t.var] = own if known is None else known & own
-        return
     for more in supers(w, wanted):
         suppose(w, more)
 
@@ -162,11 +208,20 @@ def _settle(w: Walk, d: Demand) -> bool:
     wanted = zonked(w, d.wanted)
     if wanted.interface in INTERFACES:
         (t,) = wanted.types
+        if isinstance(t, TypeVar) and t.var in solver.unknown and solver.dtypes_of(t) is None:
+            return False  # it may still become a struct
         if isinstance(t, TypeVar | Scalar):
             try:
                 solver.restrict(t, INTERFACES[wanted.interface])
             except Mismatch:
                 raise missing(w, wanted, d) from None
+            need(w, t, wanted.interface)
+            return True
+        if isinstance(t, Tuple) and t.items and wanted.interface in ("Eq", "Ord"):
+            for x in t.items:
+                demand(w, Demand(core.Wanted(wanted.interface, (x,)), d.because, (*d.path, wanted)))
+            return True
+        if isinstance(t, Index) and wanted.interface in ("Eq", "Ord"):
             return True
     held = _held(w, wanted)
     if held is not None:
@@ -192,12 +247,17 @@ def _settle(w: Walk, d: Demand) -> bool:
         infer(w, wanted)
         return True
     if free:
-        raise interface_errors.not_given(
-            show_wanted(wanted, lambda t: show(w, t)), d.because, [
-                show_wanted(g) for g in w.given if any(TypeVar(v) in g.types for v in free)
-            ],
-        )
+        raise _not_given(w, wanted, d.because, free)
     raise missing(w, wanted, d)
+
+
+def _not_given(w: Walk, wanted: core.Wanted, because: Because, free: list[Var]) -> Reported:
+    given = [g for g in w.given if any(TypeVar(v) in g.types for v in free)]
+    implied = [(m.interface, m.types) for g in given for m in supers(w, g)]
+    return interface_errors.not_given(
+        show_wanted(wanted, lambda t: show(w, t)), because,
+        [show_wanted(g) for g in given if (g.interface, g.types) not in implied],
+    )
 
 
 def infer(w: Walk, wanted: core.Wanted) -> None:
@@ -229,7 +289,9 @@ def leave(w: Walk) -> None:
             raise interface_errors.ambiguous_instance(
                 show_wanted(wanted, lambda t: show(w, t)), d.because,
             )
-        if _held(w, wanted) is None:
+        if wanted.interface in INTERFACES:
+            solver.restrict(wanted.types[0], INTERFACES[wanted.interface])
+        elif _held(w, wanted) is None:
             infer(w, wanted)
         d.settled = _settle(w, d)
     w.demands.clear()
@@ -259,6 +321,31 @@ def left_to_callers(w: Walk) -> tuple[core.Wanted, ...]:
         if g.interface not in INTERFACES
         and (g.associated or (g.interface, g.types) not in implied)
     )
+
+
+def needs_of(w: Walk, t: TypeVar) -> tuple[str, ...]:
+    """The built-in interfaces of a type variable of the signature that imply all it has."""
+    held = [g for g in (*w.given, *w.inferred) if g.types == (t,) and g.interface in INTERFACES]
+    return least(w, {g.interface for g in held}, w.solver.rigid.get(t.var))
+
+
+def least(w: Walk, interfaces: set[str], dtypes: Dtypes | None) -> tuple[str, ...]:
+    """Those that do not follow from others; and one that says which scalars it may be."""
+    t = TypeVar(Var("a"))
+    if dtypes is not None and not any(INTERFACES[i] <= dtypes for i in interfaces):
+        name = interface_name(dtypes)
+        if name in INTERFACES:
+            interfaces = interfaces | {"Fractional" if name == "Floating" else name}
+    implied = {
+        more.interface for i in interfaces for more in all_supers(w, core.Wanted(i, (t,)))
+    }
+    return tuple(sorted(interfaces - implied))
+
+
+def all_supers(w: Walk, wanted: core.Wanted) -> Iterator[core.Wanted]:
+    for more in supers(w, wanted):
+        yield more
+        yield from all_supers(w, more)
 
 
 def missing(w: Walk, wanted: core.Wanted, d: Demand) -> Reported:

@@ -7,21 +7,25 @@ from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors, interface_errors
+from naperian.frontend import errors
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
 from naperian.frontend.blocks import block, expect
 from naperian.frontend.cells import clash
 from naperian.frontend.constraints import (
     find_interface,
+    least,
     leave,
     left_to_callers,
+    need,
+    needs_of,
+    overloads,
     suppose,
     with_variables,
 )
 from naperian.frontend.expressions import infer
 from naperian.frontend.references import row, used_for
 from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
-from naperian.frontend.solve import INTERFACES, Mismatch, Solver, interface_name
+from naperian.frontend.solve import Mismatch, Solver, interface_name
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var
@@ -93,7 +97,10 @@ def start(globals: Globals, library: Globals) -> Walk:
     solver = Solver()
     scope = Scope(solver, None, block=True, function=True)
     solver.facts = scope.facts
-    return Walk(globals, library, solver, scope, infer, block)
+    w = Walk(globals, library, solver, scope, infer, block)
+    solver.need = lambda t, interface: need(w, t, interface)
+    solver.overloads = lambda t, interfaces: overloads(w, t, interfaces)
+    return w
 
 
 @dataclass(slots=True)
@@ -200,10 +207,6 @@ def wanted_of(w: Walk, f: s.Fact) -> core.Wanted:
     assert f.interface is not None
     subjects = f.subject.items if isinstance(f.subject, s.TupleExpr) else (f.subject,)
     types = tuple(as_type(w, x) for x in subjects)
-    if f.interface in INTERFACES:
-        if len(types) != 1:
-            raise interface_errors.wrong_count(f.interface, ["a"], len(types), f.span)
-        return core.Wanted(f.interface, types)
     interface = find_interface(w, f.interface, len(types), f.span)
     return with_variables(w, interface, types)
 
@@ -323,7 +326,10 @@ def complete(
     expr = body.build()
     result = solver.zonk(body.type)
     type_params = [
-        core.TypeParam(v, interface_name(solver.rigid[v]) if v in solver.rigid else None)
+        core.TypeParam(
+            v, interface_name(solver.rigid[v]) if v in solver.rigid else None,
+            needs=needs_of(w, TypeVar(v)),
+        )
         for v in types.values()
     ]
     type_params += [core.TypeParam(v, None) for v in w.associated]
@@ -336,7 +342,7 @@ def complete(
         u = solver.unknown[v]
         name_of = interface_name(u.dtypes) if u.dtypes is not None else None
         precision = u.dtypes == FLOATS and v.name == "Float"
-        type_params.append(core.TypeParam(v, name_of, precision))
+        type_params.append(core.TypeParam(v, name_of, precision, least(w, u.needs, u.dtypes)))
     set_vars, size_vars = list(sets.values()), list(sizes.values())
     for made in out_params:
         for v in solver.unknown_extents(made.type):

@@ -227,6 +227,7 @@ def number(w: Walk, e: s.Number) -> Typed:
     whole = isinstance(e.value, int)
     t = w.solver.type("number", NUMBERS if whole else FLOATS, DType.I64 if whole else DType.F64)
     w.solver.unknown[t.var].floats = not whole
+    w.solver.unknown[t.var].needs.add("Num")
 
     def build() -> core.Expr:
         return constant(w, e.value, t, e.span)
@@ -245,7 +246,7 @@ def constant(w: Walk, value: int | float, t: Type, span: Span) -> core.Expr:
             if not low <= value < (1 << (d.bits - (0 if d.is_unsigned else 1))):
                 raise errors.literal_range(int(value), d, span)
             return core.Const(Lit(int(value), d))
-        case TypeVar():
+        case TypeVar() | Tuple():
             return core.ConstOf(value, kind)
         case _:
             return core.Number(size(int(value)))

@@ -34,6 +34,16 @@ def overlap(new: str, old: str, span: Span, other: Span) -> Reported:
     )
 
 
+def orphan(interface: str, types: str, span: Span) -> Reported:
+    """N0622"""
+    return fail(
+        "N0622", f"neither `{interface}` nor `{types}` is declared in this module", span,
+        "another module could say something else",
+        notes=("an instance stands beside its interface or beside its type",),
+        helps=("declare a type of your own, and the instance for that",),
+    )
+
+
 def missing_methods(instance: str, names: list[str], span: Span, signatures: list[str]) -> Reported:
     """N0623"""
     return fail(
@@ -121,6 +131,14 @@ def undetermined_method(interface: str, name: str, params: list[str], span: Span
         "N0633", f"`{name}` never mentions {both(params)}, so no call could "
         f"tell its instance of `{interface}`", span,
         "an instance is chosen by the types of arguments and result",
+    )
+
+
+def built_in(name: str, span: Span) -> Reported:
+    """N0635"""
+    return fail(
+        "N0635", f"`{name}` is a built-in interface", span, "give it another name",
+        helps=(f"to say what `{name}` is for a type of yours: `instance {name}(T):`",),
     )
 
 

@@ -31,12 +31,12 @@ from naperian.frontend.constraints import (
 from naperian.frontend.definitions import Header, complete, finish, header, start, suppose_all
 from naperian.frontend.report import Reported, Silent, plural
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
-from naperian.frontend.solve import Because, Mismatch, Solver
+from naperian.frontend.solve import INTERFACES, Because, Mismatch, Solver
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Globals, Interface, Walk
 from naperian.names import Var
 from naperian.sizes import size
-from naperian.source import Diagnostic, Span
+from naperian.source import Diagnostic, Source, Span
 from naperian.surface import syntax as s
 from naperian.types import (
     INT,
@@ -72,6 +72,8 @@ class Declared:
         wrong: list[Diagnostic] = []
         for d in found:
             try:
+                if d.name in self.library.interfaces:
+                    raise interface_errors.built_in(d.name, d.span)
                 made = declare(d, self.prefix + d.name, self.globals, self.library)
                 for m in d.members:
                     if isinstance(m, s.Def):
@@ -100,7 +102,7 @@ class Declared:
                 made, interface = head_of(d, self.prefix, self.globals, self.library)
                 check_coherent(
                     made, [*self.library.instances, *self.globals.instances],
-                    d.span,
+                    self._is_own(made, interface, d.span.source), d.span,
                 )
             except Reported as r:
                 wrong.append(r.diagnostic)
@@ -116,6 +118,21 @@ class Declared:
                 wrong.append(r.diagnostic)
         return wrong
 
+    def _is_own(self, made: core.Instance, interface: Interface, source: Source) -> bool:
+        """Whether the interface, or one of the types, is declared in this text."""
+        own = {i.set for i in self.globals.enums.values() if i.span.source == source}
+
+        def mentions(t: Type) -> bool:
+            match t:
+                case Index(s):
+                    return s in own
+                case Tuple(items):
+                    return any(mentions(x) for x in items)
+                case _:
+                    return False
+
+        return interface.span.source == source or any(mentions(t) for t in made.types)
+
     def bodies(self) -> list[Diagnostic]:
         wrong: list[Diagnostic] = []
         for interface in self.globals.interfaces.values():
@@ -125,6 +142,9 @@ class Declared:
             for m in instance.members or ():
                 if isinstance(m, s.Def):
                     self._body(m, made.methods[m.name], interface, made, wrong)
+            for name, d in interface.defaults.items():
+                if made.methods[name] not in self.definitions and interface.built_in:
+                    self._body(d, default_name(interface, name), interface, None, wrong)
         return wrong
 
     def _body(
@@ -150,7 +170,7 @@ def declare(d: s.Interface, full: str, globals: Globals, library: Globals) -> In
     suppose_all(w, d.facts)
     supers = tuple(core.Wanted(g.interface, g.types) for g in w.given)
     made = Interface(full, params, supers, named, {}, {}, d.span)
-    prefix = full[: len(full) - len(d.name)]
+    prefix = "std." if made.built_in else full[: len(full) - len(d.name)]
     for m in d.members:
         if isinstance(m, s.Def):
             made.methods[m.name] = _method(m, prefix + m.name, d, made, globals, library)
@@ -263,6 +283,8 @@ def head_of(
     types = tuple(as_type(w, t) for t in d.types)
     for t, e in zip(types, d.types, strict=True):
         _check_head(w, d.name, t, e)
+    if interface.built_in:
+        _check_built_in(d, types[0])
     suppose_all(w, d.facts)
     title = f"{d.name}({', '.join(t.span.text for t in d.types)})"
     at: dict[Var, Type] = dict(zip(interface.params, types, strict=True))
@@ -323,6 +345,20 @@ def _check_head(w: Walk, interface: str, t: Type, e: s.Expr) -> None:
     raise interface_errors.bad_head(interface, e.span.text, e.span, why, helps)
 
 
+def _check_built_in(d: s.Instance, t: Type) -> None:
+    """The built-in types have their instances of the built-in interfaces."""
+    text, span = d.types[0].span.text, d.types[0].span
+    if d.name in ("Real", "Integral"):
+        why = "only the built-in numbers are"
+        raise interface_errors.bad_head(d.name, text, span, why, ())
+    plain = type(t) is Tuple or isinstance(t, Index)
+    if (d.name in ("Eq", "Ord") and plain) or (
+        d.name in INTERFACES and isinstance(t, Scalar | TypeVar)
+    ):
+        why = f"`{text}` has its own {'comparison' if plain else 'operations'}"
+        raise interface_errors.bad_head(d.name, text, span, why, ())
+
+
 def _methods(d: s.Instance, title: str, interface: Interface, prefix: str) -> dict[str, str]:
     """The definition each method will have."""
     methods: dict[str, str] = {}
@@ -357,14 +393,17 @@ def default_name(interface: Interface, method: str) -> str:
 
 
 def check_coherent(
-    made: core.Instance, others: list[core.Instance], span: Span
+    made: core.Instance, others: list[core.Instance], own: bool, span: Span
 ) -> None:
-    """At most one instance fits any types."""
+    """At most one instance fits any types, and it is where one would look for it."""
     for other in others:
         if other.interface == made.interface and _overlap(made, other):
             raise interface_errors.overlap(
                 show_instance(made), show_instance(other), span, other.origin
             )
+    if not own:
+        types = show_instance(made).partition("(")[2][:-1]
+        raise interface_errors.orphan(short_name(made.interface), types, span)
 
 
 def _overlap(a: core.Instance, b: core.Instance) -> bool:
@@ -405,10 +444,11 @@ def _title(wanted: core.Wanted) -> str:
 
 def _suppose_given(w: Walk, made: core.Instance) -> None:
     for p in made.variables:
-        w.solver.generic.add(p.var)
-        w.solver.closed.add(p.var)
         if p.precision:
             w.solver.rigid[p.var] = FLOATS
+        else:
+            w.solver.generic.add(p.var)
+            w.solver.closed.add(p.var)
     for g in made.given:
         suppose(w, g)
 
@@ -451,15 +491,15 @@ def _implement(
         w.precision = next((TypeVar(p.var) for p in variables if p.precision), None)
     named |= {n: at.type(TypeVar(v)) for n, v in interface.associated.items()}
     for p in own:
-        solver.generic.add(p.var)
-        if p.interface is not None:
-            suppose(w, core.Wanted(p.interface, (TypeVar(p.var),)))
         if p.precision:
             w.precision = TypeVar(p.var)
             solver.rigid[p.var] = FLOATS
-        else:
-            named[p.var.name] = TypeVar(p.var)
+            continue
+        solver.generic.add(p.var)
         solver.closed.add(p.var)
+        named[p.var.name] = TypeVar(p.var)
+        for bound in p.needs or ((p.interface,) if p.interface else ()):
+            suppose(w, core.Wanted(bound, (TypeVar(p.var),)))
     for wanted in method.wanted[1:]:
         suppose(w, core.Wanted(wanted.interface, tuple(at.type(t) for t in wanted.types)))
     for n, t in named.items():

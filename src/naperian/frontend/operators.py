@@ -7,7 +7,9 @@ from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
 from naperian.frontend import errors
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
+from naperian.frontend.constraints import need
 from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.overloading import exponent, interface_of, overloaded
 from naperian.frontend.solve import (
     ANY_SCALAR,
     INTEGERS,
@@ -67,6 +69,10 @@ def primitive(name: str, title: str, symbol: str | None = None) -> Callee:
                 equate(w, f"both sides of {title}", BOOL, c.type, c.span)
         else:
             operand = join_cells(w, title, cells, allowed, span)
+        interface = interface_of(name, exponent(cells) if name == "pow" else None)
+        if interface is not None:
+            w.place = span
+            need(w, operand, interface)
         result = BOOL if prim.result(DType.F64) is DType.BOOL else operand
         plan.append((w.solver, operand))
         return [operand] * len(cells), result
@@ -117,6 +123,9 @@ def apply_primitive(
     if len(args) != wanted:
         cells = ", ".join(["number"] * wanted)
         raise errors.arity(symbol or name, wanted, len(args), span, f"({cells}) -> number")
+    special = overloaded(w, name, args, span, symbol)
+    if special is not None:
+        return special
     callee = primitive(name, f"`{symbol or name}`", symbol)
     result = apply(w, callee, args, span)
     result.poly = _poly(name, args)

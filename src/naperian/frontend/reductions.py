@@ -15,6 +15,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
+from naperian.frontend.constraints import need
 from naperian.frontend.lifting import Callee, apply, lifted
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
@@ -64,6 +65,15 @@ _REDUCTIONS: dict[str, tuple[str, Dtypes]] = {
     "argmin": ("argmin", INTERFACES["Ord"]),
     "argmax": ("argmax", INTERFACES["Ord"]),
 }
+
+
+# What a reduction asks of values that are no scalars.
+_NEEDS = {"sum": "Num", "prod": "Num", "min": "Bounded", "max": "Bounded", "mean": "Fractional",
+          "argmin": "Real", "argmax": "Real"}  # fmt: skip
+
+
+def _needs(name: str) -> tuple[str, ...]:
+    return (_NEEDS[name],) if name in _NEEDS else ()
 
 
 def unit_of(w: Walk, monoid: str, t: Type) -> core.Expr:
@@ -127,6 +137,7 @@ def _reduce_table(
     if not axes and not solver.is_open(cell) and not isinstance(cell, Table):
         raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
     own, t = solver.set("n"), solver.type("a", dtypes)
+    solver.unknown[t.var].needs.update(_needs(name))
     is_index = monoid in ("argmin", "argmax")
     result: Type = Index(own) if is_index else t
 
@@ -200,6 +211,8 @@ def _reduce_generator(
             operand = w.float if dtypes == FLOATS else INT
         else:
             operand = join_cells(w, f"`{name}`", [Typed(cell, body.build, body.span)], dtypes, span)
+            for interface in _needs(name):
+                need(w, operand, interface)
         decided.append((axes, operand))
         sets = tuple(b.set for b in bounds)
         own: Set = sets[0] if len(sets) == 1 else TupleSet(sets)

@@ -53,6 +53,10 @@ class Library(Mapping[str, core.Definition]):
         for info in declare_all(enums, "std.", self.globals, Globals(), wrong):
             self._done |= {d.name: d for d in info.makers.values()}
         assert not wrong, wrong
+        declared = Declared(self.globals, self.globals, "")
+        wrong += declared.interfaces([d for d in module.decls if isinstance(d, s.Interface)], {})
+        assert not wrong, wrong
+        self._done |= {d.name: d for d in declared.methods.values()}
 
     def __getitem__(self, name: str) -> core.Definition:
         if name not in self._done:

@@ -11,7 +11,7 @@ moves, the oldest task is forced: it takes the choice with the fewest lifts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from naperian.dtypes import FLOATS, SIGNED, UNSIGNED, DType
@@ -60,8 +60,11 @@ ANY_SCALAR: Dtypes = frozenset(DType)
 INTERFACES: dict[str, Dtypes] = {
     "Num": NUMBERS,
     "Floating": FLOATS,
+    "Fractional": FLOATS,
     "Integral": INTEGERS,
+    "Real": NUMBERS,
     "Ord": ANY_SCALAR - {DType.BOOL},
+    "Bounded": ANY_SCALAR - {DType.BOOL},
     "Eq": ANY_SCALAR,
 }
 
@@ -108,6 +111,7 @@ class Unknown:
     default: DType | None = None
     floats: bool = False  # a float literal: its default is the definition's `Float`
     cell: bool = False  # an instance of an interface, so no table
+    needs: set[str] = field(default_factory=set)  # built-in interfaces of what is no scalar
 
 
 Task = Callable[[bool], bool]
@@ -134,6 +138,8 @@ class Solver:
     named: set[Var] = field(default_factory=set)  # sets that called definitions name
     chosen: set[Var] = field(default_factory=set)  # unknowns left to the caller
     facts: Callable[[], Facts] = Facts
+    need: Callable[[Type, str], None] = lambda t, interface: None  # of a type that is known
+    overloads: Callable[[Type, Iterable[str]], bool] = lambda t, interfaces: False
 
     # ------------------------------------------------------------ making unknowns
 
@@ -332,8 +338,8 @@ class Solver:
 
     # ------------------------------------------------------------ equating
 
-    def restrict(self, t: Type, dtypes: Dtypes) -> None:
-        """`t` is one of these scalars."""
+    def restrict(self, t: Type, dtypes: Dtypes, needs: Iterable[str] = ()) -> None:
+        """`t` is one of these scalars, or another type that is an instance of what is needed."""
         t = self.head(t)
         match t:
             case TypeVar(v) if v in self.unknown:
@@ -356,6 +362,8 @@ class Solver:
                 if d not in dtypes:
                     raise Mismatch(t, t)
             case Index() if dtypes == ANY_SCALAR or dtypes == INTERFACES["Ord"]:
+                pass
+            case Tuple() | Index() if self.overloads(t, needs or (interface_name(dtypes),)):
                 pass
             case _:
                 raise Mismatch(t, t)
@@ -442,13 +450,14 @@ class Solver:
             if u.dtypes is not None:
                 self.restrict(b, u.dtypes)
             other.cell = other.cell or u.cell
+            other.needs |= u.needs
             if other.default is None or (u.default is not None and u.floats):
                 other.default = u.default
                 other.floats = other.floats or u.floats
         else:
             if u.dtypes is not None:
                 try:
-                    self.restrict(b, u.dtypes)
+                    self.restrict(b, u.dtypes, u.needs)
                 except Mismatch:
                     raise Mismatch(a, b, self.reasons(a, b)) from None
             if self._occurs(a.var, b):
@@ -456,6 +465,9 @@ class Solver:
         self.types[a.var] = b
         if because is not None:
             self.why[a.var] = because
+        if not isinstance(b, Scalar):
+            for interface in u.needs:
+                self.need(b, interface)
 
     def _occurs(self, v: Var, t: Type) -> bool:
         t = self.head(t)

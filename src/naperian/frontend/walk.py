@@ -13,7 +13,7 @@ from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Because, Solver
 from naperian.frontend.typed import Typed
 from naperian.names import Var
-from naperian.source import Span
+from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.types import Data, EnumSet, Scalar, SetVar, Type, TypeVar
 
@@ -38,6 +38,10 @@ class Interface:
     methods: dict[str, core.Definition]
     defaults: dict[str, s.Def]
     span: Span
+
+    @property
+    def built_in(self) -> bool:
+        return self.span.source.name == "<builtin>"
 
     @property
     def variables(self) -> tuple[Var, ...]:
@@ -118,6 +122,7 @@ class Walk:
     scope: Scope
     infer_with: Infer
     block_with: Callable[[Walk, s.Block, Type | None], Typed]
+    place: Span = NOWHERE  # of the expression that is being walked, for what is found out late
     precision: TypeVar | None = None  # what `Float` means in this definition
     lifts: dict[core.Lift, None] = field(default_factory=dict)  # in the order they were built
     given: list[core.Wanted] = field(default_factory=list)  # what the signature says of its types

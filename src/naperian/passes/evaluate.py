@@ -16,6 +16,7 @@ from typing import Any
 
 from naperian.broken import Broken
 from naperian.core.instances import resolve
+from naperian.core.methods import WriteOut, is_data
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
     Add,
@@ -202,6 +203,8 @@ class Evaluate:
                 return m
             case Const(lit):
                 return Leaf(e, Scalar(lit.dtype))
+            case (ConstOf() | Op() | Reduce()) if self.is_data(e.type, env):
+                return self.expr(self.written_out(e, env), env, name)
             case ConstOf(value, t):
                 dtype = self.dtype(t, env)
                 return Leaf(constant(value, dtype), Scalar(dtype))
@@ -214,11 +217,16 @@ class Evaluate:
             case Use(definition, substitution):
                 return self.use(definition, self.closed(substitution, env), name)
             case Method(_, _, types, _, substitution):
-                r = self.resolve(env)
-                chosen, found = resolve(
-                    self.module, e, tuple(r.type(t) for t in types)
-                )
-                return self.use(chosen, found.and_(self.closed(substitution, env)), name)
+                closed_types = tuple(map(self.resolve(env).type, types))
+                chosen = resolve(self.module, e, closed_types)
+                if chosen is not None:
+                    definition, found = chosen
+                    whole = found.and_(self.closed(substitution, env))
+                    return self.use(definition, whole, name)
+                out = WriteOut(self.module)
+                written = out.function(e, closed_types[0])
+                env.own.update({**out.types, **out.sets})
+                return self.expr(written, env, name)
             case Call(function, args):
                 values = [self.expr(a, env) for a in args]
                 return self.call(self.expr(function, env), values, name)
@@ -341,6 +349,22 @@ class Evaluate:
                 raise Broken("something is called that is no function")
 
     # ------------------------------------------------------------ scalars
+
+    def is_data(self, t: Type, env: Env) -> bool:
+        return not isinstance(t, Scalar) and is_data(self.module, self.resolve(env).type(t))
+
+    def written_out(self, e: ConstOf | Op | Reduce, env: Env) -> Expr:
+        """An operation at a type that is no scalar: what it is by its instance, or by its items."""
+        t, out = self.resolve(env).type(e.type), WriteOut(self.module)
+        match e:
+            case ConstOf():
+                written = out.constant(e, t)
+            case Op():
+                written = out.op(e, t)
+            case Reduce():
+                written = out.reduce(e, t)
+        env.own.update({**out.types, **out.sets})
+        return written
 
     def operate(self, e: Op, args: tuple[Leaf, ...], dtype: DType, name: str) -> Meaning:
         if e.name == "cast":

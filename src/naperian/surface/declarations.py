@@ -141,6 +141,8 @@ def _interface(c: Cursor) -> s.Interface:
     params = _names(c, "a parameter")
     facts = where(c)
     end = c.ends[c.pos - 1]
+    if c.take("NEWLINE"):
+        return s.Interface(Span(c.source, word.start, end), name, params, facts, (), doc)
     own, members = _members(c, word, _interface_member)
     span = Span(c.source, word.start, members[-1].span.end if members else end)
     return s.Interface(span, name, params, facts, members, doc if own is None else own)

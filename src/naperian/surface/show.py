@@ -155,6 +155,8 @@ def _declaration(d: s.Decl) -> list[str]:
         case s.Interface(_, name, params, facts, members, doc):
             above, below = _told(doc, STEP)
             head = f"interface {name}{_names(params)}"
+            if not members:
+                return [*above, layout((head, *_where(facts)), "")]
             lines = [line for m in members for line in _member(m)]
             return [*above, layout((head, *_where(facts), ":"), ""), *below, *lines]
         case s.Instance(_, name, types, facts, members):

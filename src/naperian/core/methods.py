@@ -1,0 +1,233 @@
+"""Operations at types that are no scalars, written out as core.
+
+    add(x, y) at Complex              Num(Complex).(+)(x, y)
+    eq(x, y) at (Int, Bool)           eq(x.0, y.0) and eq(x.1, y.1)
+    sum i: n. x[i] at Complex         loop s = 0 for i: n. Num(Complex).(+)(s, x[i])
+    2.0 at Complex                    Num(Complex).number(2.0)
+
+Generic code says `add` at a type variable. What the variable turns out to be decides: a scalar has
+the primitive, another type its instance, and tuples what follows from their items.
+"""
+
+from __future__ import annotations
+
+import math
+
+from naperian.broken import Broken
+from naperian.core.instances import instance_of
+from naperian.core.syntax import (
+    At,
+    Call,
+    Carried,
+    Const,
+    ConstOf,
+    Expr,
+    For,
+    If,
+    Lambda,
+    Let,
+    Loop,
+    Method,
+    Module,
+    Op,
+    Pack,
+    Part,
+    Reduce,
+    Ref,
+)
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.prims import PRIMITIVES
+from naperian.types import (
+    BOOL,
+    F64,
+    Function,
+    Index,
+    Scalar,
+    Set,
+    SetVar,
+    Substitution,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+)
+
+# The method that a primitive is at a type with an instance.
+METHOD_OF: dict[str, tuple[str, str]] = {
+    "add": ("Num", "(+)"), "sub": ("Num", "(-)"), "mul": ("Num", "(*)"), "neg": ("Num", "neg"),
+    "div": ("Fractional", "(/)"), "eq": ("Eq", "(==)"), "lt": ("Ord", "(<)"), "le": ("Ord", "(<=)"),
+    "exp": ("Floating", "exp"), "log": ("Floating", "log"), "sqrt": ("Floating", "sqrt"),
+    "sin": ("Floating", "sin"), "cos": ("Floating", "cos"), "tan": ("Floating", "tan"),
+    "sinh": ("Floating", "sinh"), "cosh": ("Floating", "cosh"), "tanh": ("Floating", "tanh"),
+}  # fmt: skip
+_PRIMITIVE_OF = {method: name for name, method in METHOD_OF.items()}
+_BOUNDS = {"min": ("Bounded", "highest"), "max": ("Bounded", "lowest")}
+_TRUE, _FALSE = Const(Lit(True, DType.BOOL)), Const(Lit(False, DType.BOOL))
+_NOTHING = Substitution({}, {}, {})
+
+
+class WriteOut:
+    """What is written, and the closed types and sets that its variables stand for."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.types: dict[Var, Type] = {}
+        self.sets: dict[Var, Set] = {}
+
+    def named(self, t: Type) -> TypeVar:
+        v = Var("t")
+        self.types[v] = t
+        return TypeVar(v)
+
+    def method(self, interface: str, name: str, t: Type, params: int, result: Type) -> Expr:
+        own = self.named(t)
+        kind = Function((own,) * params, result)
+        return Method(interface, name, (own,), kind, _NOTHING)
+
+    # ------------------------------------------------------------ operations
+
+    def op(self, e: Op, t: Type) -> Expr:
+        """An operation whose operands have the closed type `t`, which is no scalar."""
+        if e.name == "cast":
+            whole = Op("cast", e.args, F64)
+            return Call(self.number(t), (whole,))
+        return self.apply(e.name, e.args, t)
+
+    def number(self, t: Type) -> Expr:
+        """A literal's conversion. Its `Float` is F64."""
+        own = self.named(t)
+        return Method("Num", "number", (own,), Function((F64,), own), _NOTHING)
+
+    def constant(self, e: ConstOf, t: Type) -> Expr:
+        """A literal at a type that is no scalar."""
+        return Call(self.number(t), (Const(Lit(float(e.value), DType.F64)),))
+
+    def apply(self, name: str, args: tuple[Expr, ...], t: Type) -> Expr:
+        match name, args:
+            case "ne", (x, y):
+                return Op("not", (self.apply("eq", (x, y), t),), BOOL)
+            case "gt", (x, y):
+                return self.apply("lt", (y, x), t)
+            case "ge", (x, y):
+                return self.apply("le", (y, x), t)
+            case ("min" | "max"), (x, y):
+                a, b = Var("x"), Var("y")
+                first = (Ref(b), Ref(a)) if name == "min" else (Ref(a), Ref(b))
+                choice = If(self.apply("lt", first, t), Ref(b), Ref(a))
+                return Let(a, x, Let(b, y, choice))
+            case "abs", (x,):
+                v, zero = Var("x"), self.constant(ConstOf(0, t), t)
+                test = self.apply("lt", (Ref(v), zero), t)
+                return Let(v, x, If(test, self.apply("neg", (Ref(v),), t), Ref(v)))
+            case "pow", (x, (Const(Lit(k)) | ConstOf(k))) if k == int(k) and k >= 0:
+                v = Var("x")
+                return Let(v, x, self.power(Ref(v), int(k), t))
+            case _:
+                pass
+        if isinstance(t, Scalar):
+            return Op(name, args, t)
+        found = METHOD_OF.get(name)
+        if found is not None and instance_of(self.module.instances, found[0], (t,)) is not None:
+            own = self.named(t)
+            result: Type = BOOL if found[0] in ("Eq", "Ord") else own
+            kind = Function((own,) * len(args), result)
+            return Call(Method(*found, (own,), kind, _NOTHING), args)
+        match t:
+            case Tuple(items):
+                return self.by_items(name, args, items)
+            case Table(s, cell):
+                return self.by_cells(name, args, s, cell)
+            case _:
+                return Op(name, args, self.named(t))  # an index, by its ordinal
+
+    def power(self, x: Expr, k: int, t: Type) -> Expr:
+        """A product of k factors, by squaring."""
+        if k == 0:
+            return self.constant(ConstOf(1, t), t)
+        if k == 1:
+            return x
+        half = Var("p")
+        whole = self.apply("mul", (Ref(half), Ref(half)), t)
+        if k % 2:
+            whole = self.apply("mul", (whole, x), t)
+        return Let(half, self.power(x, k // 2, t), whole)
+
+    def by_items(self, name: str, args: tuple[Expr, ...], items: tuple[Type, ...]) -> Expr:
+        """What follows for a tuple: equality of all items, lexicographic order, and the operations
+        of a vector space item by item."""
+        names = [Var("x") for _ in args]
+        parts = [
+            tuple(Part(Ref(v), k) for v in names) for k in range(len(items))
+        ]
+        body: Expr
+        match name:
+            case "eq":
+                body = _TRUE
+                for xs, t in zip(reversed(parts), reversed(items), strict=True):
+                    body = If(self.apply("eq", xs, t), body, _FALSE)
+            case "lt" | "le":
+                body = _TRUE if name == "le" else _FALSE
+                for (x, y), t in zip(reversed(parts), reversed(items), strict=True):
+                    later = If(self.apply("lt", (y, x), t), _FALSE, body)
+                    body = If(self.apply("lt", (x, y), t), _TRUE, later)
+            case _:
+                body = Pack(tuple(
+                    self.apply(name, xs, t) for xs, t in zip(parts, items, strict=True)
+                ))
+        for v, a in reversed(list(zip(names, args, strict=True))):
+            body = Let(v, a, body)
+        return body
+
+    def by_cells(self, name: str, args: tuple[Expr, ...], s: Set, cell: Type) -> Expr:
+        """The same for a table inside a tuple."""
+        own, i = Var("n"), Var("i")
+        self.sets[own] = s
+        names = [Var("x") for _ in args]
+        cells = tuple(At(Ref(v), Ref(i), SetVar(own)) for v in names)
+        inner = self.apply(name, cells, cell)
+        body: Expr
+        if name == "eq":
+            body = Reduce("and", i, SetVar(own), _TRUE, inner, BOOL)
+        elif PRIMITIVES[name].result(DType.F64) is DType.BOOL:
+            raise Broken(f"`{name}` of tables")
+        else:
+            body = For(i, SetVar(own), inner)
+        for v, a in reversed(list(zip(names, args, strict=True))):
+            body = Let(v, a, body)
+        return body
+
+    # ------------------------------------------------------------ reductions and methods
+
+    def reduce(self, e: Reduce, t: Type) -> Expr:
+        """A reduction of values that are no scalars, one after the other."""
+        acc = Var("acc")
+        own = self.named(t)
+        init = e.init
+        if isinstance(init, ConstOf) and math.isinf(init.value):
+            interface, name = _BOUNDS[e.monoid]
+            init = Call(Method(interface, name, (own,), Function((), own), _NOTHING), ())
+        step = self.apply(e.monoid, (Ref(acc), e.value), t)
+        return Loop((Carried(acc, own, init),), e.var, e.set, None, step, e.origin)
+
+    def function(self, e: Method, t: Type) -> Expr:
+        """A built-in method at a type without an instance: the operation itself, as a function."""
+        name = _PRIMITIVE_OF.get((e.interface, e.name))
+        if name is None:
+            raise Broken(f"{e.interface} has no instance for {t!r}")
+        own = self.named(t)
+        names = [Var("x") for _ in range(PRIMITIVES[name].arity)]
+        refs = tuple(Ref(v) for v in names)
+        return Lambda(tuple((v, own) for v in names), self.apply(name, refs, t))
+
+
+def is_data(module: Module, t: Type) -> bool:
+    """Whether operations at a closed type are no primitives: it is a tuple, a table in a tuple, or
+    an enum with instances of its own."""
+    match t:
+        case Tuple() | Table():
+            return True
+        case Index():
+            return any(t in i.types for i in module.instances)
+        case _:
+            return False
