@@ -156,7 +156,8 @@ def _declaration(d: s.Decl) -> list[str]:
             above, below = _told(doc, STEP)
             head = f"interface {name}{_names(params)}"
             if not members:
-                return [*above, layout((head, *_where(facts)), "")]
+                comments = _comments(doc, "") if doc is not None else []
+                return [*comments, layout((head, *_where(facts)), "")]
             lines = [line for m in members for line in _member(m)]
             return [*above, layout((head, *_where(facts), ":"), ""), *below, *lines]
         case s.Instance(_, name, types, facts, members):
