@@ -29,6 +29,7 @@ from naperian.core.syntax import (
     Loop,
     Method,
     Module,
+    Number,
     Op,
     Pack,
     Part,
@@ -38,9 +39,12 @@ from naperian.core.syntax import (
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
+from naperian.sizes import size
 from naperian.types import (
     BOOL,
     F64,
+    INT,
+    Data,
     Function,
     Index,
     Scalar,
@@ -62,7 +66,6 @@ METHOD_OF: dict[str, tuple[str, str]] = {
     "sinh": ("Floating", "sinh"), "cosh": ("Floating", "cosh"), "tanh": ("Floating", "tanh"),
 }  # fmt: skip
 _PRIMITIVE_OF = {method: name for name, method in METHOD_OF.items()}
-_BOUNDS = {"min": ("Bounded", "highest"), "max": ("Bounded", "lowest")}
 _TRUE, _FALSE = Const(Lit(True, DType.BOOL)), Const(Lit(False, DType.BOOL))
 _NOTHING = Substitution({}, {}, {})
 
@@ -80,28 +83,33 @@ class WriteOut:
         self.types[v] = t
         return TypeVar(v)
 
-    def method(self, interface: str, name: str, t: Type, params: int, result: Type) -> Expr:
-        own = self.named(t)
-        kind = Function((own,) * params, result)
-        return Method(interface, name, (own,), kind, _NOTHING)
-
     # ------------------------------------------------------------ operations
 
     def op(self, e: Op, t: Type) -> Expr:
         """An operation whose operands have the closed type `t`, which is no scalar."""
         if e.name == "cast":
-            whole = Op("cast", e.args, F64)
-            return Call(self.number(t), (whole,))
+            return self.number(Op("cast", e.args, F64), t)
         return self.apply(e.name, e.args, t)
-
-    def number(self, t: Type) -> Expr:
-        """A literal's conversion. Its `Float` is F64."""
-        own = self.named(t)
-        return Method("Num", "number", (own,), Function((F64,), own), _NOTHING)
 
     def constant(self, e: ConstOf, t: Type) -> Expr:
         """A literal at a type that is no scalar."""
-        return Call(self.number(t), (Const(Lit(float(e.value), DType.F64)),))
+        return self.number(Const(Lit(float(e.value), DType.F64)), t)
+
+    def number(self, x: Expr, t: Type) -> Expr:
+        """A 64-bit number as what it is by `Num`; if that is derived, in every item."""
+        if isinstance(t, Tuple) and not self.defines(("Num", "number"), t):
+            v = Var("x")
+            return Let(v, x, Pack(tuple(self.number(Ref(v), item) for item in t.items)))
+        if isinstance(t, Scalar):
+            return Op("cast", (x,), t)
+        own = self.named(t)
+        kind = Function((F64,), own)
+        return Call(Method("Num", "number", (own,), kind, _NOTHING), (x,))
+
+    def defines(self, method: tuple[str, str], t: Type) -> bool:
+        """Whether an instance says what the method is at a type."""
+        found = instance_of(self.module.instances, method[0], (t,))
+        return found is not None and method[1] in found[0].methods
 
     def apply(self, name: str, args: tuple[Expr, ...], t: Type) -> Expr:
         match name, args:
@@ -128,14 +136,16 @@ class WriteOut:
         if isinstance(t, Scalar):
             return Op(name, args, t)
         found = METHOD_OF.get(name)
-        if found is not None and instance_of(self.module.instances, found[0], (t,)) is not None:
+        if found is not None and self.defines(found, t):
             own = self.named(t)
             result: Type = BOOL if found[0] in ("Eq", "Ord") else own
             kind = Function((own,) * len(args), result)
             return Call(Method(*found, (own,), kind, _NOTHING), args)
         match t:
+            case Data(_, layout) if layout.tagged and name in ("lt", "le"):
+                return self.by_variants(name, args, t)
             case Tuple(items):
-                return self.by_items(name, args, items)
+                return self.by_items(name, args, tuple(enumerate(items)))
             case Table(s, cell):
                 return self.by_cells(name, args, s, cell)
             case _:
@@ -153,27 +163,41 @@ class WriteOut:
             whole = self.apply("mul", (whole, x), t)
         return Let(half, self.power(x, k // 2, t), whole)
 
-    def by_items(self, name: str, args: tuple[Expr, ...], items: tuple[Type, ...]) -> Expr:
-        """What follows for a tuple: equality of all items, lexicographic order, and the operations
-        of a vector space item by item."""
+    def by_variants(self, name: str, args: tuple[Expr, ...], t: Data) -> Expr:
+        """The derived order of an enum: by variant, then field by field."""
+        x, y = Var("x"), Var("y")
+        body: Expr = _TRUE if name == "le" else _FALSE
+        for k, variant in enumerate(t.layout.variants):
+            if variant.fields:
+                fields = tuple((f.item, t.items[f.item]) for f in variant.fields)
+                here = Op("eq", (Part(Ref(x), 0), Number(size(k))), INT)
+                body = If(here, self.by_items(name, (Ref(x), Ref(y)), fields), body)
+        tags = (Part(Ref(x), 0), Part(Ref(y), 0))
+        later = If(Op("lt", tags[::-1], INT), _FALSE, body)
+        return Let(x, args[0], Let(y, args[1], If(Op("lt", tags, INT), _TRUE, later)))
+
+    def by_items(
+        self, name: str, args: tuple[Expr, ...], items: tuple[tuple[int, Type], ...]
+    ) -> Expr:
+        """What follows for a tuple: equality of all items, lexicographic order, and the other
+        operations item by item."""
         names = [Var("x") for _ in args]
-        parts = [
-            tuple(Part(Ref(v), k) for v in names) for k in range(len(items))
-        ]
+        parts = [tuple(Part(Ref(v), k) for v in names) for k, _ in items]
+        types = [t for _, t in items]
         body: Expr
         match name:
             case "eq":
                 body = _TRUE
-                for xs, t in zip(reversed(parts), reversed(items), strict=True):
+                for xs, t in zip(reversed(parts), reversed(types), strict=True):
                     body = If(self.apply("eq", xs, t), body, _FALSE)
             case "lt" | "le":
                 body = _TRUE if name == "le" else _FALSE
-                for (x, y), t in zip(reversed(parts), reversed(items), strict=True):
+                for (x, y), t in zip(reversed(parts), reversed(types), strict=True):
                     later = If(self.apply("lt", (y, x), t), _FALSE, body)
                     body = If(self.apply("lt", (x, y), t), _TRUE, later)
             case _:
                 body = Pack(tuple(
-                    self.apply(name, xs, t) for xs, t in zip(parts, items, strict=True)
+                    self.apply(name, xs, t) for xs, t in zip(parts, types, strict=True)
                 ))
         for v, a in reversed(list(zip(names, args, strict=True))):
             body = Let(v, a, body)
@@ -205,17 +229,33 @@ class WriteOut:
         own = self.named(t)
         init = e.init
         if isinstance(init, ConstOf) and math.isinf(init.value):
-            interface, name = _BOUNDS[e.monoid]
-            init = Call(Method(interface, name, (own,), Function((), own), _NOTHING), ())
+            init = self.bound("lowest" if e.monoid == "max" else "highest", t)
         step = self.apply(e.monoid, (Ref(acc), e.value), t)
         return Loop((Carried(acc, own, init),), e.var, e.set, None, step, e.origin)
 
+    def bound(self, name: str, t: Type) -> Expr:
+        """The least or the greatest: of a tuple, of every item."""
+        if isinstance(t, Tuple) and not self.defines(("Bounded", name), t):
+            return Pack(tuple(self.bound(name, item) for item in t.items))
+        own = self.named(t)
+        if isinstance(t, Scalar):
+            return ConstOf(math.inf if name == "highest" else -math.inf, own)
+        return Call(Method("Bounded", name, (own,), Function((), own), _NOTHING), ())
+
     def function(self, e: Method, t: Type) -> Expr:
         """A built-in method at a type without an instance: the operation itself, as a function."""
+        own = self.named(t)
+        match e.interface, e.name:
+            case "Num", "number":
+                v = Var("x")
+                return Lambda(((v, F64),), self.number(Ref(v), t))
+            case "Bounded", bound:
+                return Lambda((), self.bound(bound, t))
+            case _:
+                pass
         name = _PRIMITIVE_OF.get((e.interface, e.name))
         if name is None:
             raise Broken(f"{e.interface} has no instance for {t!r}")
-        own = self.named(t)
         names = [Var("x") for _ in range(PRIMITIVES[name].arity)]
         refs = tuple(Ref(v) for v in names)
         return Lambda(tuple((v, own) for v in names), self.apply(name, refs, t))

@@ -402,10 +402,13 @@ class Instance:
     """An instance of `interface`, for whatever `variables` are if what is `given` holds. `at` says
     what the interface's variables are here, `associated` what its types are, by name; `methods`
     names the definition of each method: its variables are the method's own and either the
-    instance's or, where it is a default, the interface's."""
+    instance's or, where it is a default, the interface's. A derived instance names none: its
+    operations are those of the parts."""
 
     interface: str
     variables: tuple[TypeParam, ...]
+    sets: tuple[Var, ...]
+    sizes: tuple[Var, ...]
     types: tuple[Type, ...]
     given: tuple[Wanted, ...]
     at: Substitution

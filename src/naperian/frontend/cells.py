@@ -7,6 +7,8 @@ of what they meet.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors, set_errors
@@ -134,14 +136,17 @@ def widens(w: Walk, found: Type, wanted: Type) -> bool:
 
 
 def join_cells(
-    w: Walk, title: str, cells: list[Typed], dtypes: Dtypes, span: Span
+    w: Walk, title: str, cells: list[Typed], dtypes: Dtypes, span: Span,
+    needs: Iterable[str] = (),
 ) -> Type:
     """The one scalar type the operands are converted to, among `dtypes` (an integer becomes
-    `Float` when only floats will do)."""
+    `Float` when only floats will do); or another type with instances of what is needed."""
     solver = w.solver
     for c in cells:
         t = solver.head(c.type)
-        if isinstance(t, Tuple | Index) and solver.overloads(t, (interface_name(dtypes),)):
+        if isinstance(t, Tuple | Index) and solver.overloads(
+            t, needs or (interface_name(dtypes),)
+        ):
             for other in cells:
                 equate(w, f"an operand of {title}", t, other.type, other.span)
             return t

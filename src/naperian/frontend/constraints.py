@@ -11,6 +11,7 @@ A demand waits until its types are known. What is known of a type variable of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
 from naperian.core import syntax as core
 from naperian.core.instances import fits, short_name, show_wanted
@@ -24,6 +25,7 @@ from naperian.names import Var
 from naperian.source import Span
 from naperian.types import (
     F64,
+    Data,
     Fin,
     Index,
     Range,
@@ -100,9 +102,14 @@ def need(w: Walk, t: Type, interface: str) -> None:
             demand(w, Demand(core.Wanted(interface, (t,)), Because(w.place, "used here")))
 
 
+def is_plain(t: Type) -> TypeGuard[Tuple]:
+    """A tuple without a name, which compares item by item."""
+    return isinstance(t, Tuple) and not isinstance(t, Data) and bool(t.items)
+
+
 def overloads(w: Walk, t: Type, interfaces: Iterable[str]) -> bool:
     """Whether a type that is no scalar has (as far as is known) instances of all of these."""
-    if isinstance(t, Tuple) and t.items and set(interfaces) <= {"Eq", "Ord"}:
+    if is_plain(t) and set(interfaces) <= {"Eq", "Ord"}:
         return True
     return all(
         any(
@@ -172,9 +179,8 @@ def associated(w: Walk, interface: Interface, types: tuple[Type, ...], name: str
     if held is None:
         for i in instances(w, interface.name):
             found = fits(i, types, lambda t: _is_float(w, t))
-            if isinstance(found, dict):
-                at = Substitution(found, {}, {})
-                return at.type(i.associated[name])
+            if not isinstance(found, bool):
+                return found.type(i.associated[name])
         held = with_variables(w, interface, types)
         suppose(w, held)
     return dict(held.associated)[name]
@@ -217,7 +223,7 @@ def _settle(w: Walk, d: Demand) -> bool:
                 raise missing(w, wanted, d) from None
             need(w, t, wanted.interface)
             return True
-        if isinstance(t, Tuple) and t.items and wanted.interface in ("Eq", "Ord"):
+        if is_plain(t) and wanted.interface in ("Eq", "Ord"):
             for x in t.items:
                 demand(w, Demand(core.Wanted(wanted.interface, (x,)), d.because, (*d.path, wanted)))
             return True
@@ -229,15 +235,14 @@ def _settle(w: Walk, d: Demand) -> bool:
         return True
     waits = False
     for i in instances(w, wanted.interface):
-        found = fits(i, wanted.types, lambda t: _is_float(w, t), solver.is_unknown)
-        if isinstance(found, dict):
-            here = Substitution(found, {}, {})
+        here = fits(i, wanted.types, lambda t: _is_float(w, t), solver.is_unknown)
+        if not isinstance(here, bool):
             said = tuple((n, here.type(t)) for n, t in i.associated.items())
             _associate(w, wanted, said)
             for condition in i.given:
                 demand(w, Demand(at_types(condition, here), d.because, (*d.path, wanted)))
             return True
-        waits = waits or found
+        waits = waits or here
     if any(solver.is_unknown(t) for t in wanted.types):
         return False
     if waits:
@@ -307,20 +312,16 @@ def unmet(w: Walk, wanted: core.Wanted, because: Because) -> bool:
     return False
 
 
-def left_to_callers(w: Walk) -> tuple[core.Wanted, ...]:
-    """What callers of the definition must meet: what is stated or inferred and does not follow
-    from the rest. (Built-in interfaces stand with the type variable.)"""
+def stated(w: Walk) -> tuple[core.Wanted, ...]:
+    """What is said or inferred of the signature's types and does not follow from the rest."""
     held = [zonked(w, g) for g in (*w.given, *w.inferred)]
-    implied = [
-        (more.interface, more.types)
-        for g in held if g.interface not in INTERFACES
-        for more in supers(w, g)
-    ]
-    return tuple(
-        g for g in held
-        if g.interface not in INTERFACES
-        and (g.associated or (g.interface, g.types) not in implied)
-    )
+    implied = [(more.interface, more.types) for g in held for more in supers(w, g)]
+    return tuple(g for g in held if g.associated or (g.interface, g.types) not in implied)
+
+
+def left_to_callers(w: Walk) -> tuple[core.Wanted, ...]:
+    """What callers of the definition must meet; built-in interfaces stand with the variable."""
+    return tuple(g for g in stated(w) if g.interface not in INTERFACES)
 
 
 def needs_of(w: Walk, t: TypeVar) -> tuple[str, ...]:

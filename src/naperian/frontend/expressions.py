@@ -225,7 +225,7 @@ def enum_member(own: EnumSet, member: str, span: Span) -> Typed:
 def number(w: Walk, e: s.Number) -> Typed:
     """A literal takes the type it is used at; left alone it is Int or Float."""
     whole = isinstance(e.value, int)
-    t = w.solver.type("number", NUMBERS if whole else FLOATS, DType.I64 if whole else DType.F64)
+    t = w.solver.type("a", NUMBERS if whole else FLOATS, DType.I64 if whole else DType.F64)
     w.solver.unknown[t.var].floats = not whole
     w.solver.unknown[t.var].needs.add("Num")
 

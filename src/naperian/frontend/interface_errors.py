@@ -115,6 +115,14 @@ def bad_head(interface: str, text: str, span: Span, why: str, helps: tuple[str, 
                  helps=helps)
 
 
+def no_deriving(interface: str, types: str, span: Span, why: str) -> Reported:
+    """N0631"""
+    return fail(
+        "N0631", f"`{interface}({types})` cannot be derived: {why}", span,
+        "an instance without a body is that of the type's parts", helps=("write the methods",),
+    )
+
+
 def associated_type(instance: str, name: str, span: Span, missing: bool, known: list[str]
                     ) -> Reported:
     """N0632"""

@@ -20,11 +20,12 @@ from naperian.dtypes import FLOATS
 from naperian.frontend import calls, errors, interface_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.blocks import expect
-from naperian.frontend.cells import show
+from naperian.frontend.cells import convert, show
 from naperian.frontend.constraints import (
     find_interface,
     left_to_callers,
     show_instance,
+    stated,
     suppose,
     unmet,
 )
@@ -40,6 +41,7 @@ from naperian.source import Diagnostic, Source, Span
 from naperian.surface import syntax as s
 from naperian.types import (
     INT,
+    Data,
     EnumSet,
     Function,
     Index,
@@ -114,6 +116,8 @@ class Declared:
         for d, made, interface in self._own:
             try:
                 check_supers(d, made, interface, self.globals, self.library)
+                if d.members is None and d.name in DERIVABLE:
+                    check_derived(d, made, self.globals, self.library)
             except Reported as r:
                 wrong.append(r.diagnostic)
         return wrong
@@ -121,11 +125,16 @@ class Declared:
     def _is_own(self, made: core.Instance, interface: Interface, source: Source) -> bool:
         """Whether the interface, or one of the types, is declared in this text."""
         own = {i.set for i in self.globals.enums.values() if i.span.source == source}
+        named = {
+            i.pattern.layout for i in self.globals.data.values() if i.span.source == source
+        }
 
         def mentions(t: Type) -> bool:
             match t:
                 case Index(s):
                     return s in own
+                case Data(_, layout):
+                    return layout in named
                 case Tuple(items):
                     return any(mentions(x) for x in items)
                 case _:
@@ -143,7 +152,8 @@ class Declared:
                 if isinstance(m, s.Def):
                     self._body(m, made.methods[m.name], interface, made, wrong)
             for name, d in interface.defaults.items():
-                if made.methods[name] not in self.definitions and interface.built_in:
+                wanted = made.methods.get(name)
+                if interface.built_in and wanted is not None and wanted not in self.definitions:
                     self._body(d, default_name(interface, name), interface, None, wrong)
         return wrong
 
@@ -278,7 +288,7 @@ def head_of(
 ) -> tuple[core.Instance, Interface]:
     """The instance, before its methods: its types, conditions and associated types."""
     w = start(globals, library)
-    variables = _bind_instance(w, d)
+    variables, sets, sizes = _bind_instance(w, d)
     interface = find_interface(w, d.name, len(d.types), d.span)
     types = tuple(as_type(w, t) for t in d.types)
     for t, e in zip(types, d.types, strict=True):
@@ -303,19 +313,22 @@ def head_of(
         at[v] = meant[name] = as_type(w, value)
     methods = _methods(d, title, interface, prefix)
     made = core.Instance(
-        interface.name, variables, types, left_to_callers(w), Substitution(at, {}, {}), meant,
+        interface.name, variables, sets, sizes, types, stated(w), Substitution(at, {}, {}), meant,
         methods, d.span,
     )
     return made, interface
 
 
-def _bind_instance(w: Walk, d: s.Instance) -> tuple[core.TypeParam, ...]:
-    """The lower-case names of the head, which any type may stand for."""
-    sets, sizes, names = declared_names(w, list(d.types))
-    for n in sets:
-        w.scope.names[n] = SetName(SetVar(Var(n)), d.span)
-    for n in sizes:
-        w.scope.names[n] = SizeName(Var(n), d.span)
+def _bind_instance(
+    w: Walk, d: s.Instance
+) -> tuple[tuple[core.TypeParam, ...], tuple[Var, ...], tuple[Var, ...]]:
+    """The lower-case names of the head, which any type, set or size may stand for."""
+    set_names, size_names, names = declared_names(w, list(d.types))
+    sets, sizes = tuple(map(Var, set_names)), tuple(map(Var, size_names))
+    for v in sets:
+        w.scope.names[v.name] = SetName(SetVar(v), d.span)
+    for v in sizes:
+        w.scope.names[v.name] = SizeName(v, d.span)
     out = []
     for n in names:
         v = Var(n)
@@ -327,7 +340,7 @@ def _bind_instance(w: Walk, d: s.Instance) -> tuple[core.TypeParam, ...]:
         w.precision = TypeVar(Var("Float"))
         w.solver.rigid[w.precision.var] = FLOATS
         out.append(core.TypeParam(w.precision.var, "Floating", True))
-    return tuple(out)
+    return tuple(out), sets, sizes
 
 
 def _check_head(w: Walk, interface: str, t: Type, e: s.Expr) -> None:
@@ -362,6 +375,8 @@ def _check_built_in(d: s.Instance, t: Type) -> None:
 def _methods(d: s.Instance, title: str, interface: Interface, prefix: str) -> dict[str, str]:
     """The definition each method will have."""
     methods: dict[str, str] = {}
+    if d.members is None and interface.built_in and d.name in DERIVABLE:
+        return methods
     places: dict[str, Span] = {}
     for m in d.members or ():
         if isinstance(m, s.AssociatedType):
@@ -386,6 +401,30 @@ def _methods(d: s.Instance, title: str, interface: Interface, prefix: str) -> di
     for n in interface.defaults:
         methods.setdefault(n, default_name(interface, n))
     return methods
+
+
+DERIVABLE = ("Eq", "Ord", "Bounded", "Num", "Fractional", "Floating")
+
+
+def check_derived(
+    d: s.Instance, made: core.Instance, globals: Globals, library: Globals
+) -> None:
+    """Every part of a type with a derived instance has one."""
+    w = start(globals, library)
+    _suppose_given(w, made)
+    (t,) = made.types
+    types = show(w, t)
+    if not isinstance(t, Data):
+        raise interface_errors.no_deriving(d.name, types, d.span, f"`{types}` has no fields")
+    if t.layout.tagged and d.name not in ("Eq", "Ord"):
+        why = "an enum has several forms"
+        raise interface_errors.no_deriving(d.name, types, d.span, why)
+    for f in [f for v in t.layout.variants for f in v.fields]:
+        kind = t.items[f.item]
+        _, cell = w.solver.axes(kind) if d.name != "Ord" else ([], kind)
+        if unmet(w, core.Wanted(d.name, (cell,)), Because(d.span, "")):
+            why = f"its field `{f.name}` is `{show(w, kind)}`"
+            raise interface_errors.no_deriving(d.name, types, d.span, why)
 
 
 def default_name(interface: Interface, method: str) -> str:
@@ -492,7 +531,7 @@ def _implement(
     named |= {n: at.type(TypeVar(v)) for n, v in interface.associated.items()}
     for p in own:
         if p.precision:
-            w.precision = TypeVar(p.var)
+            w.precision = w.precision or TypeVar(p.var)
             solver.rigid[p.var] = FLOATS
             continue
         solver.generic.add(p.var)
@@ -504,11 +543,16 @@ def _implement(
         suppose(w, core.Wanted(wanted.interface, tuple(at.type(t) for t in wanted.types)))
     for n, t in named.items():
         scope.names[n] = TypeName(t, d.span)
-    for v in method.sets:
+    sets = (*(made.sets if made is not None else ()), *method.sets)
+    sizes = (*(made.sizes if made is not None else ()), *method.sizes)
+    for v in sets:
         scope.names[v.name] = SetName(SetVar(v), d.span)
-    for v in method.sizes:
+    for v in sizes:
         scope.names[v.name] = SizeName(v, d.span)
-    params = _parameters(w, d, method, at, interface)
+    outside = at
+    if w.precision is not None:  # inside an instance for `Float`, that is the only one
+        at = at.and_(Substitution({p.var: w.precision for p in own if p.precision}, {}, {}))
+    params, given = _parameters(w, d, method, outside, at)
     result = at.type(method.result)
     if d.result is not None:
         _same(w, "the result", d.result, result, d, method)
@@ -520,42 +564,50 @@ def _implement(
         body = expect(w, body, result, f"the result of `{d.name}`", d.result)
     finish(w, d.span, [])
     head = Header(
-        params, result, facts, {v.name: v for v in method.sets}, {v.name: v for v in method.sizes},
-        {},
+        params, result, facts, {v.name: v for v in sets}, {v.name: v for v in sizes}, {}
     )
     w.precision = None
     whole = complete(w, d, name, head, [None] * len(params), body)
+    answer = outside.type(method.result)
+    inner = convert(w, whole.body, result, answer)
+    for param, v, t in reversed(given):
+        inner = core.Let(v, convert(w, core.Ref(param.var), param.type, t), inner)
     return core.Definition(
-        name, (*variables, *own, *whole.types), whole.sets, whole.sizes, whole.params, result,
-        facts, (), whole.body, d.doc, False, d.name_span, whole.lifts,
-        whole.wanted,
+        name, (*variables, *own, *whole.types), whole.sets, whole.sizes,
+        tuple(core.Param(p.name, p.var, outside.type(p.type)) for p in method.params), answer,
+        facts, (), inner, d.doc, False, d.name_span, whole.lifts, whole.wanted,
     )
 
 
 def _parameters(
-    w: Walk, d: s.Def, method: core.Definition, at: Substitution, interface: Interface
-) -> list[tuple[s.Param, Var, Type]]:
-    """The parameters under the names of the text, with the types of the interface."""
+    w: Walk, d: s.Def, method: core.Definition, outside: Substitution, at: Substitution
+) -> tuple[list[tuple[s.Param, Var, Type]], list[tuple[core.Param, Var, Type]]]:
+    """The parameters under the names of the text, with the types of the interface; and those that
+    have another type outside."""
     if len(d.params) != len(method.params):
         why = f"it has {plural(len(d.params), 'parameter')}"
         raise interface_errors.method_shape(
             d.name, calls.signature(method), d.name_span, why, method.origin
         )
     out: list[tuple[s.Param, Var, Type]] = []
+    given: list[tuple[core.Param, Var, Type]] = []
     for p, declared in zip(d.params, method.params, strict=True):
         t = at.type(declared.type)
         if p.default is not None:
             raise errors.not_yet("a default in an instance", p.default.span)
         if p.type is not None:
             _same(w, f"`{p.name}`", p.type, t, d, method)
-        v = declared.var
+        v, before = declared.var, outside.type(declared.type)
+        if before != t:
+            v = Var(p.name)
+            given.append((core.Param(declared.name, declared.var, before), v, t))
         kind = w.solver.head(t)
         poly = size(v) if kind == INT or isinstance(kind, Index) else None
         w.scope.names[p.name] = Variable(v, t, p.span, poly, "parameter")
         if isinstance(kind, Index):
             w.scope.assume_index(v, kind.set)
         out.append((p, v, t))
-    return out
+    return out, given
 
 
 def _same(

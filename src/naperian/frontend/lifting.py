@@ -413,7 +413,8 @@ def _match_cells(
     for v, members in groups.items():
         cells = [Typed(rests[k][1], args[k].build, args[k].span, args[k].poly) for k in members]
         dtypes = solver.dtypes_of(TypeVar(v)) or NUMBERS
-        joined = join_cells(w, callee.title, cells, dtypes, span)
+        needs = solver.unknown[v].needs
+        joined = join_cells(w, callee.title, cells, dtypes, span, needs)
         equate(w, f"the argument of {callee.title}", TypeVar(v), joined, cells[0].span)
     out: list[Type] = []
     for k, (param, arg) in enumerate(zip(callee.params, args, strict=True)):

@@ -21,7 +21,7 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.prims import PRIMITIVES, Kind
 from naperian.source import Span
-from naperian.types import BOOL, EnumSet, Index, Scalar, Table, Tuple, Type, TypeVar
+from naperian.types import BOOL, Data, EnumSet, Index, Scalar, Table, Tuple, Type, TypeVar
 
 _SWAPPED = {"gt": "lt", "ge": "le"}
 
@@ -57,7 +57,7 @@ def is_data(w: Walk, t: Type) -> bool:
     t = w.solver.head(t)
     match t:
         case Tuple(items):
-            return bool(items)
+            return bool(items) or isinstance(t, Data)
         case Index(EnumSet()):
             return overloads(w, t, ("Num",))
         case _:
@@ -154,6 +154,8 @@ def is_vector(w: Walk, t: Type) -> bool:
     t = w.solver.head(t)
     match t:
         case Tuple(items):
+            if isinstance(t, Data) and t.layout.tagged:
+                return False
             return bool(items) and all(is_vector(w, x) for x in items)
         case Table(_, cell):
             return is_vector(w, cell)

@@ -210,7 +210,8 @@ def _reduce_generator(
         elif isinstance(solver.head(cell), Index) and not is_index:
             operand = w.float if dtypes == FLOATS else INT
         else:
-            operand = join_cells(w, f"`{name}`", [Typed(cell, body.build, body.span)], dtypes, span)
+            items = [Typed(cell, body.build, body.span)]
+            operand = join_cells(w, f"`{name}`", items, dtypes, span, _needs(name))
             for interface in _needs(name):
                 need(w, operand, interface)
         decided.append((axes, operand))
