@@ -56,7 +56,8 @@ def _reason(lift: core.Lift) -> str:
     mapped = [f"{axes(places)} of `{_short(a)}`" for a, places in lift.args if places]
     fixed = [f"`{_short(a)}`" for a, places in lift.args if not places]
     text = f"`{_short(lift.span)}` is mapped over {' and '.join(mapped)}"
-    return text + (f"; {' and '.join(fixed)} stays the same" if fixed else "")
+    stays = "stays" if len(fixed) == 1 else "stay"
+    return text + (f"; {' and '.join(fixed)} {stays} the same" if fixed else "")
 
 
 def _short(span: Span) -> str:
@@ -159,6 +160,9 @@ class _Writer:
                 new = s.Binary(span, op, span, left, right)  # type: ignore[arg-type]
             case s.Call(span, s.Rank(_, function, _), args):
                 new = s.Call(span, function, args)
+            case s.Binary(span, "and" | "or" as op, at, left, right):
+                # of tables both sides are evaluated, of scalars only `&` and `|` do that
+                new = s.Binary(span, "&" if op == "and" else "|", at, left, right)
             case _:
                 pass
         return s.Comprehension(NOWHERE, new, tuple(binders), None)
