@@ -19,7 +19,7 @@ from naperian.source import Source, render
 from naperian.surface import syntax as s
 from naperian.surface.parse import parse
 from naperian.surface.show import show
-from naperian.types import F64, Function, Ref, Substitution, Table, Tuple, Type
+from naperian.types import F64, Function, Reference, Substitution, Table, Tuple, Type
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*(ROOT / "tests" / "pages").rglob("*.md"), *(ROOT / "examples").rglob("*.md"),
@@ -124,7 +124,7 @@ def _name(decl: s.Decl) -> str | None:
 
 def is_data(t: Type) -> bool:
     match t:
-        case Function() | Ref():
+        case Function() | Reference():
             return False
         case Tuple(items):
             return all(map(is_data, items))
