@@ -253,7 +253,7 @@ class _Checker:
 
     def op(self, b: Binding, name: str, args: tuple[Operand, ...]) -> None:
         given = [dtype_of(a, self.dtypes) for a in args]
-        arity = {"cast": 1, "bitcast": 1, "copy": 1, "checked": 2}
+        arity = {"cast": 1, "bitcast": 1, "copy": 1, "held": 1, "checked": 2}
         if name not in arity and name not in PRIMITIVES:
             self.fail(f"`{name}` is no primitive")
         if len(args) != (arity[name] if name in arity else PRIMITIVES[name].arity):

@@ -238,7 +238,7 @@ class _Machine:
         for a in args:
             values.append((yield from self.value(a, env)))
         match name:
-            case "copy":
+            case "copy" | "held":
                 return values[0]
             case "cast":
                 return convert(values[0], b.dtype)

@@ -91,6 +91,8 @@ class Op:
     cast     convert the operand to the binding's dtype, as `prims.convert`
     bitcast  the same bits as the binding's dtype
     copy     the operand itself (only where a result, a delay or a guard needs a binding)
+    held     the operand, an element of a carried table, read before what comes after it in the
+             text: so the table may be changed in place although the element is used later
     checked  (k, n): k if 0 <= k < n, else the run stops with the index error `code`
     """
 

@@ -287,7 +287,7 @@ def result_dtype(name: str, args: tuple[Operand, ...], dtypes: Mapping[Var, DTyp
     match name:
         case "cast" | "bitcast":
             return None
-        case "copy":
+        case "copy" | "held":
             return dtype_of(args[0], dtypes)
         case "checked":
             return DType.I64

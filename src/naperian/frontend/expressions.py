@@ -74,6 +74,8 @@ def infer(w: Walk, e: s.Expr, expected: Type | None = None) -> Typed:
             return ternary(w, e, expected)
         case s.Call():
             return call(w, e, expected)
+        case s.IndexExpr() | s.Checked(_, s.IndexExpr()) if references.is_element(w, e):
+            return references.read_element(w, e)
         case s.IndexExpr():
             return index(w, e)
         case s.Checked(_, s.IndexExpr() as inner):

@@ -65,6 +65,27 @@ def read(w: Walk, name: str, span: Span) -> Typed:
     held = reference(w, s.Name(span, name), "State")
     return Typed(held.type, lambda: core.Get(held.build()), span)
 
+def is_element(w: Walk, e: s.Expr) -> bool:
+    """Whether an expression is an element of a reference; a slice is one of its contents."""
+    inner = e.operand if isinstance(e, s.Checked) else e
+    while isinstance(inner, s.IndexExpr):
+        if any(isinstance(i, s.RangeExpr) for i in inner.indices):
+            return False
+        inner = inner.base
+    return inner is not e and is_reference(w, inner)
+
+
+def read_element(w: Walk, e: s.Expr) -> Typed:
+    """`s[i]` used as a value: what that element holds now."""
+    inner = e.operand if isinstance(e, s.Checked) else e
+    while isinstance(inner, s.IndexExpr):
+        inner = inner.base
+    assert isinstance(inner, s.Name)
+    read(w, inner.name, inner.span)  # an accumulator is not read
+    held = reference(w, e, "State")
+    return Typed(held.type, lambda: core.Get(held.build()), e.span)
+
+
 def get(w: Walk, e: s.Call) -> Typed:
     """`get(s)`, `get(s[i])`: what a reference holds now, as naming it gives."""
     (given,) = e.args

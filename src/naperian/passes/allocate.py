@@ -19,13 +19,15 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
+from naperian.passes.coalesce import coalesce, tested_first
 
 _SMALL = 4096  # bytes
 
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    body = _hoisted(program.body)
+    program = coalesce(program)
+    body = _hoisted(tested_first(program.body))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:

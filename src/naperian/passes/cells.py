@@ -132,6 +132,8 @@ class Cells(Place):
                 break
             n = len(extents(s))
             value, at = self.read(value, at[:n]), at[n:]
+        if held.sets and isinstance(value, Read) and held.depth == len(self.scope):
+            return self.op("held", (value,), held.dtype, held.origin)
         return value
 
     def assign(self, e: core.Assign) -> None:

@@ -328,7 +328,7 @@ class _Block:
                 _replace(self.graph, t, replace)
 
     def effort(self, t: Task, nest: Nest) -> int:
-        if t.kind is not Kind.COMPUTE or t.name == "checked":
+        if t.kind is not Kind.COMPUTE or t.name in ("checked", "held"):
             return _CHEAP + 1
         total = cost(t)
         for s in t.sites:

@@ -53,6 +53,8 @@ class Values:
         out: set[Task] = set()
         reader: dict[Task, Task] = {}
         for t in tasks:
+            if t.kind is Kind.COMPUTE and t.name == "held":
+                out.add(t)
             for s in t.sites:
                 q = s.task
                 if s.bound or q in reader or q.nests != t.nests:

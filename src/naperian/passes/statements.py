@@ -111,7 +111,7 @@ class Statements:
 
     def apply(self, t: Task, args: tuple[Expr, ...]) -> Expr:
         match t.name, args:
-            case "copy", (x,):
+            case ("copy" | "held"), (x,):
                 return x
             case "cast", (x,):
                 operand = self.v.dtype(t.args[0])

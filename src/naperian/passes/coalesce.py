@@ -1,0 +1,344 @@
+"""Two arrays of which one is a copy of the other become one, where nobody can tell. loops → loops
+
+    for t in 0..k:                              for t in 0..k:
+        allocate v[n]                               store s[e] = f(s[…])
+        for i in 0..n: store v[i] = s[i]    ⇒
+        store v[e] = f(s[…])
+        for i in 0..n: store s[i] = v[i]
+
+So a carried table that is changed in a few places is changed in place, and costs what is touched.
+
+The law: a copy may go if no element is written in one array while the same element of the other
+is still to be read with its old value (Chaitin's coalescing, with element indices). Backwards over
+the program goes the set of reads that may still come; one that comes only in a later round of a
+loop is marked with the loop's variable, for there that has another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from naperian.loops.syntax import (
+    Allocate,
+    Contract,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Program,
+    Role,
+    Stmt,
+    Store,
+    Update,
+    When,
+    While,
+)
+from naperian.loops.walk import (
+    blocks,
+    expressions,
+    indices,
+    mentions,
+    parts,
+    rebuild,
+    remade,
+    statements,
+)
+from naperian.names import Var
+from naperian.node import node
+from naperian.sizes import ZERO, Clamp, Quotient, Remainder, Size, rename, size, variables
+
+_MOST = 64  # copies looked at: the rest stay
+
+
+@node
+class Coming:
+    """A read that may still come: `at` None may be anywhere. `later` are the variables of the
+    loops in a later round of which it comes, inner ones first."""
+
+    buffer: Var
+    at: tuple[Size, ...] | None
+    later: tuple[Var, ...] = ()
+
+
+Live = frozenset[Coming]
+
+
+def coalesce(program: Program) -> Program:
+    """See the module."""
+    refused: set[tuple[Var, Var]] = set()
+    for _ in range(_MOST):
+        body = program.body
+        homes = {b.var: () for b in program.buffers if b.role is Role.OUT} | dict(_homes(body, ()))
+        shapes = {s.buffer.var: s.buffer.shape for s in statements(body) if isinstance(s, Allocate)}
+        shapes |= {b.var: b.shape for b in program.buffers}
+        pair = next(
+            (
+                (to, of) for s in statements(body) for to, of in _copy(s, shapes)
+                if (to, of) not in refused and to in homes and of in homes
+            ),
+            None,
+        )  # fmt: skip
+        if pair is None:
+            break
+        names = _merged(body, pair, homes)
+        if names is None or not _Check(program, pair, shapes).passes():
+            refused.add(pair)
+            continue
+        without = _without(body, pair, names, shapes)
+        program = replace(program, body=remade(without, lambda _: None, names))
+    return program
+
+
+def tested_first(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A condition that a loop does not change is tested before it, if the loop does nothing else:
+
+    for i: { t = e; if c: … }   ⇒   if c: for i: { t = e; … }
+    """
+    out: list[Stmt] = []
+    for s in body:
+        s = rebuild(s, tested_first)
+        if isinstance(s, Loop) and s.body and not s.reductions:
+            *lets, last = s.body
+            pure = all(isinstance(x, Let) for x in lets)
+            if pure and isinstance(last, When) and not last.otherwise:
+                c = last.condition
+                bound = {s.var, *(x.var for x in lets if isinstance(x, Let))}
+                if isinstance(c, Local) and c.var not in bound:
+                    s = When(c, (replace(s, body=(*lets, *last.then)),))
+        out.append(s)
+    return tuple(out)
+
+
+def _homes(
+    body: tuple[Stmt, ...], path: tuple[Stmt, ...]
+) -> Iterator[tuple[Var, tuple[Stmt, ...]]]:
+    """Where buffers are allocated: in which statements."""
+    for s in body:
+        if isinstance(s, Allocate) and s.fill is None:
+            yield s.buffer.var, path
+        for inner in blocks(s):
+            yield from _homes(inner, (*path, s))
+
+
+def _merged(
+    body: tuple[Stmt, ...], pair: tuple[Var, Var], homes: dict[Var, tuple[Stmt, ...]]
+) -> dict[Var, Var] | None:
+    """The name of the one for the other: the one that lives longer stays. None if neither lives as
+    long as the other in the same thread."""
+    inner, outer = sorted(pair, key=lambda v: -len(homes[v]))
+    near, far = homes[inner], homes[outer]
+    if any(x is not y for x, y in zip(near, far, strict=False)):
+        return None
+    between = near[len(far) :]
+    if any(isinstance(s, Loop) and s.order is not Order.SERIAL for s in between):
+        return None
+    if not near and not far and all(not _allocated(body, v) for v in pair):
+        return None  # two results
+    if not _allocated(body, inner):
+        inner, outer = outer, inner
+    return {inner: outer}
+
+
+def _allocated(body: tuple[Stmt, ...], v: Var) -> bool:
+    return any(isinstance(s, Allocate) and s.buffer.var == v for s in statements(body))
+
+
+def _without(
+    body: tuple[Stmt, ...], pair: tuple[Var, Var], names: dict[Var, Var],
+    shapes: dict[Var, tuple[Size, ...]],
+) -> tuple[Stmt, ...]:
+    """Without the copies between the two, and one of the allocations."""
+
+    def inside(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return _without(block, pair, names, shapes)
+
+    return tuple(
+        rebuild(s, inside)
+        for s in body
+        if not (isinstance(s, Allocate) and s.buffer.var in names)
+        and not any(set(c) == set(pair) for c in _copy(s, shapes))
+    )
+
+
+def _whole(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Store | None:
+    """The store of a nest that writes every element of an array once, and does nothing else."""
+    names: list[Var] = []
+    extents: list[Size] = []
+    while isinstance(s, Loop) and len(s.body) == 1 and s.low == ZERO:
+        names.append(s.var)
+        extents.append(s.high)
+        s = s.body[0]
+    if not isinstance(s, Store) or not names:
+        return None
+    identity = s.at == tuple(size(v) for v in names)
+    return s if identity and shapes.get(s.buffer) == tuple(extents) else None
+
+
+def _copy(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Iterator[tuple[Var, Var]]:
+    """The arrays of a nest that copies one to another of the same shape."""
+    store = _whole(s, shapes)
+    if store is not None and isinstance(store.value, Load) and store.value.at == store.at:
+        if store.buffer != store.value.buffer:
+            if shapes.get(store.value.buffer) == shapes[store.buffer]:
+                yield store.buffer, store.value.buffer
+
+
+class _Conflict(Exception):
+    """An element is overwritten that is still to be read."""
+
+
+class _Check:
+    """Whether two arrays can be one."""
+
+    def __init__(
+        self, program: Program, pair: tuple[Var, Var], shapes: dict[Var, tuple[Size, ...]]
+    ) -> None:
+        self.program = program
+        self.pair = pair
+        self.shapes = shapes
+        loops = (s.var for s in statements(program.body) if isinstance(s, Loop))
+        self.known: dict[int, bool] = {}
+        self.natural = {*program.sizes, *loops}
+
+    def passes(self) -> bool:
+        body = self.program.body
+        results = frozenset(Coming(v, None) for v in self.pair if not _allocated(body, v))
+        try:
+            self.block(body, results)
+        except _Conflict:
+            return False
+        return True
+
+    def block(self, body: tuple[Stmt, ...], live: Live) -> Live:
+        """What may be read from the beginning of a block on, given what may be after it."""
+        for s in reversed(body):
+            if self.mentioned(s):
+                live = self.stmt(s, live)
+        return live
+
+    def mentioned(self, s: Stmt) -> bool:
+        """Whether a statement has to do with the two at all."""
+        known = self.known.get(id(s))
+        if known is None:
+            here = isinstance(s, Allocate) and s.buffer.var in self.pair
+            known = self.known[id(s)] = here or not mentions(s).isdisjoint(self.pair)
+        return known
+
+    def stmt(self, s: Stmt, live: Live) -> Live:
+        for to, of in _copy(s, self.shapes):
+            if {to, of} == set(self.pair):
+                return _dead(live, to) | {Coming(of, None)}
+        whole = _whole(s, self.shapes)
+        if whole is not None and whole.buffer in self.pair and not self.reads_own(s, whole.buffer):
+            live = _dead(live, whole.buffer)
+        match s:
+            case Allocate(buffer):
+                return _dead(live, buffer.var)
+            case Loop(var, _, _, body):
+                if any(r.var in self.pair for r in s.reductions):  # of its own, in each thread
+                    raise _Conflict
+                return self.rounds(live, lambda now: self.block(body, now), var) | self.reads(s)
+            case While(head, _, body):
+                return self.rounds(
+                    live,
+                    lambda now: self.block(head, self.reads(s) | self.block(body, now) | live),
+                    None,
+                )
+            case When(_, then, otherwise):
+                return self.block(then, live) | self.block(otherwise, live) | self.reads(s)
+            case Store(buffer, at, _):
+                self.write(buffer, at, live)
+                return live | self.reads(s)
+            case Update(buffer, at, _, _):
+                self.write(buffer, at, live)
+                own = {Coming(buffer, at)} if buffer in self.pair else set[Coming]()
+                return live | self.reads(s) | own
+            case Contract():
+                self.write(s.out[0], None, live)
+                read = (s.left[0], s.right[0], *((s.out[0],) if s.accumulate else ()))
+                return live | {Coming(v, None) for v in read if v in self.pair}
+            case _:
+                return live | self.reads(s)
+
+    def rounds(self, after: Live, body: Callable[[Live], Live], var: Var | None) -> Live:
+        """A loop: what is read in a later round may still come at the end of every round."""
+        live = after
+        while True:
+            first = body(live)
+            again = {_later(x, var) for x in first if x not in live}
+            if again <= live:
+                return first | after
+            live = live | again
+
+    def reads_own(self, s: Stmt, v: Var) -> bool:
+        return any(x.buffer == v for inner in statements((s,)) for x in self.reads(inner))
+
+    def reads(self, s: Stmt) -> Live:
+        """The reads of the two arrays that a statement itself makes."""
+        found: set[Coming] = set()
+        todo: list[Size] = list(indices(s))
+        for e in expressions(s):
+            for x in parts(e):
+                if isinstance(x, Load):
+                    todo.append(Size((((x,), 1),)))
+                elif isinstance(x, Number):
+                    todo.append(x.value)
+        while todo:
+            for a in todo.pop().atoms():
+                match a:
+                    case Load(buffer, at):
+                        todo.extend(at)
+                        if buffer in self.pair:
+                            found.add(Coming(buffer, at))
+                    case Clamp(one, two) | Quotient(one, two) | Remainder(one, two):
+                        todo += (one, two)
+                    case _:
+                        pass
+        return frozenset(found)
+
+    def write(self, buffer: Var, at: tuple[Size, ...] | None, live: Live) -> None:
+        if buffer not in self.pair:
+            return
+        for x in live:
+            if x.buffer != buffer and not (
+                at is not None and x.at is not None and _apart(at, x.at, x.later, self.natural)
+            ):
+                raise _Conflict
+
+
+def _dead(live: Live, v: Var) -> Live:
+    return frozenset(x for x in live if x.buffer != v)
+
+
+def _later(x: Coming, var: Var | None) -> Coming:
+    if var is None or x.at is None:
+        return Coming(x.buffer, None)
+    return x if var in x.later else Coming(x.buffer, x.at, (*x.later, var))
+
+
+def _apart(
+    written: tuple[Size, ...], read: tuple[Size, ...], later: tuple[Var, ...], natural: set[Var]
+) -> bool:
+    """Whether two elements are certainly different ones: on some axis. What is `natural` is not
+    negative; the variables of `later` rounds have other values than now."""
+    others = {v: size(Var(v.name)) for v in later}
+    positive = natural | {x for s in others.values() for x in variables(s)}
+    for w, r in zip(written, read, strict=True):
+        if w == r and later:
+            last = later[-1]  # the outermost: in a later round it has grown
+            alone = set(variables(w)) & set(later) == {last} and _affine(w, last)
+            if alone and w.coefficient(last):
+                return True
+        gap = w - rename(r, others)
+        if gap.offset != 0 and all(a in positive for a in gap.atoms()):
+            if len({c > 0 for _, c in gap.terms}) == 1:
+                return True
+    return False
+
+
+def _affine(s: Size, v: Var) -> bool:
+    """Whether a variable stands in one term alone."""
+    return sum(a == v for a in s.atoms()) == 1
