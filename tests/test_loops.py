@@ -37,6 +37,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
+from naperian.loops.walk import statements
 from naperian.names import Lit, Var
 from naperian.passes.allocate import allocate
 from naperian.sizes import ZERO, size
@@ -189,7 +190,7 @@ def test_allocate_reuses_hoists_and_marks() -> None:
         return (
             Allocate(Buffer(temp, F, (size(n),), Role.TEMP)),
             each(Store(temp, (size(i),), here(source))),
-            each(Store(to, (size(i),), here(temp))),
+            each(Store(to, (size(i),), Apply("neg", (here(temp),), F, F))),
         )
 
     z = Buffer(Var("z"), F, (size(n),), Role.OUT)
@@ -197,7 +198,7 @@ def test_allocate_reuses_hoists_and_marks() -> None:
     less = check(allocate(check(two)))
     assert sum(isinstance(q, Allocate) for q in less.body) == 1
     for p in (two, less):
-        assert [r.tolist() for r in run(p, [2], [np.array([1.0, 2.0])])] == [[1.0, 2.0]] * 2
+        assert [r.tolist() for r in run(p, [2], [np.array([1.0, 2.0])])] == [[-1.0, -2.0]] * 2
 
     row = Buffer(s, F, (size(4),), Role.TEMP)
     inside = program(
@@ -213,3 +214,29 @@ def test_allocate_reuses_hoists_and_marks() -> None:
     assert out.body[0].small
     outer = program(replace(inside.body[0], order=Order.PARALLEL))  # type: ignore[type-var]
     assert isinstance(allocate(check(outer)).body[0], Loop)
+
+
+def test_a_copy_that_is_changed_and_copied_back_is_no_copy() -> None:
+    def changed(after: Var) -> Program:
+        """In each of three rounds, an element of a copy becomes another of `after`."""
+        return program(
+            each(Store(y, (size(i),), here(x))),
+            Loop(
+                j, ZERO, size(3),
+                (
+                    Allocate(Buffer(s, F, (size(n),), Role.TEMP)),
+                    each(Store(s, (size(i),), here(y))),
+                    Store(s, (ZERO,), Load(s, (size(1),))),
+                    Store(s, (size(1),), Load(after, (ZERO,))),
+                    each(Store(y, (size(i),), here(s))),
+                ),
+                Order.SERIAL,
+            ),
+        )  # fmt: skip
+
+    for after, copies in ((s, 0), (y, 1)):  # of `y` it would be the element that is changed already
+        p = changed(after)
+        less = check(allocate(check(p)))
+        assert sum(isinstance(q, Allocate) for q in statements(less.body)) == copies
+        one, two = (run(q, [2], [np.array([1.0, 2.0])]) for q in (p, less))
+        assert [r.tolist() for r in one] == [r.tolist() for r in two]
