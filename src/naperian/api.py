@@ -99,7 +99,10 @@ class Function:
             out = keywords.pop("out")
         values, sizes = border.gather(self._text, args, keywords, self._constant)
         compiled, kernel = self.instance(border.choose(self._text, values))
-        return border.call(compiled.instance, values, sizes, partial(runtime.run, kernel), out)
+        return border.call(
+            compiled.instance, values, sizes, partial(runtime.run, kernel), out,
+            runtime.free,
+        )
 
     def instance(self, dtypes: tuple[DType, ...]) -> tuple[Compiled, Kernel]:
         """The code for these dtypes of the type variables; its entry becomes what is called."""

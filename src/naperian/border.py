@@ -32,6 +32,7 @@ from naperian.signature import (
     Instance,
     Leaf,
     Named,
+    Opened,
     Search,
     Signature,
     TypeSlot,
@@ -43,6 +44,9 @@ from naperian.source import Error
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Runner: TypeAlias = Callable[[Any, Any, Any, Any, bool], int]
 """(sizes, buffers, scalars, error, release) → the kernel's answer; the arguments are ctypes."""
+
+Free: TypeAlias = Callable[[int], None]
+"""Gives back memory a kernel made, by its address."""
 
 LARGEST = 1 << 47  # bytes a process can address
 RELEASE = 8192  # elements from which on other Python threads may run
@@ -161,6 +165,8 @@ def _size(name: str, given: Any) -> int:
 
 
 def _leaves(form: Form, given: Any, where: str, sig: Signature) -> Iterator[Value]:
+    if isinstance(form, Opened):
+        raise AssertionError("a box among the arguments")
     if isinstance(form, int):
         yield _value(sig, sig.inputs[form], given, where)
         return
@@ -559,8 +565,10 @@ def call(
     implicit: dict[int, int],
     run: Runner,
     out: Any = None,
+    free: Free | None = None,
 ) -> Any:
-    """Run an instance on gathered arguments."""
+    """Run an instance on gathered arguments. `free` gives back memory that the kernel made for a
+    result whose size the run found; NumPy owns it until then."""
     sig = inst.signature
     sizes = _Sizes(sig, values, dict(implicit))
     for v, leaf in zip(values, sig.inputs, strict=True):
@@ -571,20 +579,30 @@ def call(
         _check_rows(v, leaf, sizes)
         if k not in inst.checked or _is_empty(leaf, sizes):
             _check_bounds(v, leaf, data, sizes)
-    shapes = [tuple(max(0, sizes.value(s)) for s in leaf.shape) for leaf in sig.outputs]
     given = _outs(sig, out)
     results: list[Array] = []
-    for k, (leaf, shape) in enumerate(zip(sig.outputs, shapes, strict=True)):
+    for k, leaf in enumerate(sig.outputs):
         dtype = np.dtype(inst.dtype(leaf).value)
         target = None if given is None else given[k]
+        if sig.late(leaf):
+            results.append(np.zeros((), np.intp))  # where the kernel says where it is
+            continue
+        shape = tuple(max(0, sizes.value(s)) for s in leaf.shape)
         if target is None:
             results.append(_allocate(sig.name, shape, dtype))
         else:
             results.append(_destination(target, shape, dtype, arrays))
-    if not _run(inst, sizes, arrays, results, run):
-        for v, leaf, data in zip(values, sig.inputs, arrays, strict=True):
-            _check_bounds(v, leaf, data, sizes)
-        raise IndexError(f"an array of indices was changed while {sig.name}() read it")
+    try:
+        if not _run(inst, sizes, arrays, results, run):
+            for v, leaf, data in zip(values, sig.inputs, arrays, strict=True):
+                _check_bounds(v, leaf, data, sizes)
+            raise IndexError(f"an array of indices was changed while {sig.name}() read it")
+    except BaseException:
+        for leaf, made in zip(sig.outputs, results, strict=True):
+            if sig.late(leaf) and free is not None:
+                free(int(made))
+        raise
+    results = _found(inst, sizes, results, free)
     if given is not None:
         for target, made in zip(given, results, strict=True):
             if target is not None and target is not made:
@@ -594,6 +612,49 @@ def call(
         ]
     kept = [given is not None and given[k] is not None for k in range(len(results))]
     return _delivered(sig.result, inst, sizes, results, kept)
+
+
+class _Made:
+    """Memory that a kernel made, for NumPy to hold and to give back."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], free: Free):
+        self.address, self.free = address, free
+        self.__array_interface__ = {
+            "version": 3, "data": (address, False), "shape": shape, "typestr": dtype.str,
+        }  # fmt: skip
+
+    def __del__(self) -> None:
+        self.free(self.address)
+
+
+def _found(
+    inst: Instance, sizes: _Sizes, results: list[Array], free: Free | None
+) -> list[Array]:
+    """The results, those of late sizes as arrays of the sizes that the run found."""
+    sig = inst.signature
+    for slot, k in _late_sizes(sig.result):
+        sizes.known[slot] = int(results[k])
+    out: list[Array] = []
+    for leaf, made in zip(sig.outputs, results, strict=True):
+        if sig.late(leaf):
+            assert free is not None
+            dtype = np.dtype(inst.dtype(leaf).value)
+            shape = tuple(max(0, sizes.value(s)) for s in leaf.shape)
+            made = np.asarray(_Made(int(made), shape, dtype, free))
+        out.append(made)
+    return out
+
+
+def _late_sizes(form: Form) -> Iterator[tuple[int, int]]:
+    match form:
+        case Opened(slots, value):
+            yield from slots
+            yield from _late_sizes(value)
+        case tuple():
+            for x in form:
+                yield from _late_sizes(x)
+        case _:
+            pass
 
 
 def _run(
@@ -661,6 +722,8 @@ def _outs(sig: Signature, out: Any) -> list[Array | None] | None:
     found: list[Array | None] = [None] * len(sig.outputs)
 
     def place(form: Form, given: Any, where: str) -> None:
+        if isinstance(form, Opened):
+            raise TypeError(f"{where}: the size of this result is known only after the run")
         if isinstance(form, int):
             if given is not None and not isinstance(given, np.ndarray):
                 raise TypeError(f"{where} must be an array, not {_kind(given)}")
@@ -697,6 +760,8 @@ def _destination(
 def _delivered(
     form: Form, inst: Instance, sizes: _Sizes, results: list[Array], kept: list[bool]
 ) -> Any:
+    if isinstance(form, Opened):
+        return _delivered(form.value, inst, sizes, results, kept)
     if isinstance(form, int):
         leaf, value = inst.signature.outputs[form], results[form]
         if leaf.shape and len(leaf.rows[0]) == 2 and not kept[form]:

@@ -1,6 +1,7 @@
 """Types without tuples: the arrays and scalars that a structured value is made of.
 
     leaves((a, n=>(b, c))) = (a, n=>b, n=>c)
+    leaves(exists k. Fin(k)=>a) = (Int, Fin(k)=>a)          a box's sizes come before its value
 
 A table of tuples is kept as a tuple of tables, everywhere after `normalize` and at the NumPy
 border. The leaves stand in the order of the tuples' components. Laws:
@@ -15,7 +16,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from naperian.names import Var
-from naperian.types import Index, Table, Tuple, TupleSet, Type, UnitSet, dependent, element
+from naperian.types import (
+    INT,
+    Exists,
+    Index,
+    Table,
+    Tuple,
+    TupleSet,
+    Type,
+    UnitSet,
+    dependent,
+    element,
+)
 
 T = TypeVar("T")
 
@@ -32,6 +44,8 @@ def leaves(t: Type) -> tuple[Type, ...]:
             return tuple(dependent(s, index, leaf) for leaf in leaves(cell))
         case Index(TupleSet() | UnitSet() as s):
             return leaves(element(s))
+        case Exists(vars, body):
+            return (*(INT for _ in vars), *leaves(body))
         case _:
             return (t,)
 
@@ -52,6 +66,10 @@ def _take(t: Type, rest: Iterator[Any]) -> Any:
             return _take(cell, rest)
         case Index(TupleSet() | UnitSet() as s):
             return _take(element(s), rest)
+        case Exists(vars, body):
+            for _ in vars:
+                next(rest)
+            return _take(body, rest)
         case _:
             return next(rest)
 

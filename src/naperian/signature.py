@@ -2,6 +2,7 @@
 
     signature ::= (parameter…) -> form, leaves, slots, plan
     form      ::= leaf number | (form, …)             a buffer, or a tuple of forms
+                | Opened((slot, leaf), … form)        a value with sizes known after the run
     leaf      ::= dtype[size, …], bounds              one buffer: an array or a scalar
     plan      ::= Given | Bind | Search | Equal       how arguments give the size variables
 
@@ -41,6 +42,7 @@ from naperian.types import (
     Axis,
     BoolSet,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -58,6 +60,7 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
+    boxed,
     cardinality,
     count,
     element,
@@ -67,7 +70,15 @@ from naperian.types import (
     show_type,
 )
 
-Form: TypeAlias = "int | tuple[Form, ...]"
+Form: TypeAlias = "int | tuple[Form, ...] | Opened"
+
+
+@node
+class Opened:
+    """A box: its sizes, each a slot that a scalar result gives, and its value."""
+
+    sizes: tuple[tuple[int, int], ...]
+    value: Form
 
 
 @node
@@ -184,6 +195,10 @@ class Signature:
     facts: tuple[tuple[Size, str], ...]
     refusal: str = ""
 
+    def late(self, leaf: Leaf) -> bool:
+        """Whether a result's shape is known only after the run."""
+        return any(k >= len(self.slots) for n in leaf.shape for k in slots_of(n))
+
 
 @node
 class Fault:
@@ -215,7 +230,8 @@ class Instance:
 
 def size_variables(definition: core.Definition) -> tuple[Var, ...]:
     """The variables that slots stand for, in order."""
-    return (*definition.sets, *definition.sizes, *_numbers_in_sizes(definition))
+    params = [v for p in definition.params if isinstance(p.type, Exists) for v in p.type.vars]
+    return (*definition.sets, *definition.sizes, *params, *_numbers_in_sizes(definition))
 
 
 def _numbers_in_sizes(definition: core.Definition) -> tuple[Var, ...]:
@@ -243,11 +259,13 @@ def signature(
         types = tuple(_slot(p, definition, instances) for p in definition.types)
         for p in definition.params:
             try:
-                params.append(Parameter(p.name, reader.form(p.type, ()), _default(p.default)))
+                t = p.type.body if isinstance(p.type, Exists) else p.type
+                params.append(Parameter(p.name, reader.form(t, ()), _default(p.default)))
             except _NoDataError as error:
                 raise _NoDataError(f"parameter {p.name} is {error}") from None
         inputs = tuple(reader.leaves)
-        reader = _Reader(numbers, type_numbers, [])
+        hidden = (*names, *boxed(definition.result))  # slots that are known after the run
+        reader = _Reader({v: k for k, v in enumerate(hidden)}, type_numbers, [])
         result = reader.form(definition.result, ())
         outputs = tuple(reader.leaves)
     except _NoDataError as error:
@@ -340,6 +358,11 @@ class _Reader:
                 raise _NoDataError("a reference")
             case Text():
                 raise _NoDataError("a text")
+            case Exists(vars, body):
+                if sets:
+                    raise _NoDataError("a table of boxes")
+                sizes = tuple((self.numbers[v], self.leaf(DType.I64, ())) for v in vars)
+                return Opened(sizes, self.form(body, ()))
             case Scalar(dtype):
                 return self.leaf(dtype, sets)
             case TypeVar(var):

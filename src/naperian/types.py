@@ -2,7 +2,7 @@
 
     type ::= Scalar(dtype) | TypeVar(var) | Index(set) | Table(set, type, index)
            | Tuple(type, …) | Data(type, …) | Function((type, …), type, (effect, …))
-           | Reference(type) | Text
+           | Reference(type) | Text | Exists((var, …), type)
     set  ::= Fin(size) | SetVar(var) | BoolSet | UnitSet | EnumSet(name, members)
            | TupleSet(set, …) | Range(low, high) | Reverse(set)
 
@@ -137,7 +137,15 @@ class Text:
     """A message; not data."""
 
 
-Type: TypeAlias = "Scalar | TypeVar | Index | Table | Tuple | Function | Reference | Text"
+@node
+class Exists:
+    """A value of type `body` for some sizes `vars`, known only when it is there: a box."""
+
+    vars: tuple[Var, ...]
+    body: Type
+
+
+Type: TypeAlias = "Scalar | TypeVar | Index | Table | Tuple | Function | Reference | Text | Exists"
 Argument: TypeAlias = "Type | Set | Size"
 
 
@@ -279,6 +287,8 @@ def mentioned(t: Type) -> set[Var]:
             return {v for x in (*params, result) for v in mentioned(x)}
         case Reference(cell):
             return mentioned(cell)
+        case Exists(vars, body):
+            return mentioned(body).difference(vars)
         case Scalar() | TypeVar() | Text():
             return set()
 
@@ -292,7 +302,7 @@ def _depth(t: Type) -> int:
             return max(map(_depth, items), default=0)
         case Function(params, result):
             return max(map(_depth, (*params, result)))
-        case Reference(cell):
+        case Reference(cell) | Exists(_, cell):
             return _depth(cell)
         case Scalar() | TypeVar() | Index() | Text():
             return 0
@@ -429,6 +439,8 @@ class Substitution:
                 return Function(own, self.type(result), t.effects)
             case Reference(cell):
                 return Reference(self.type(cell))
+            case Exists(vars, body):
+                return Exists(vars, self.type(body))
             case Scalar() | Text():
                 return t
 
@@ -466,7 +478,35 @@ def sets_in(t: Type) -> Iterator[Set]:
         case Function(params, result):
             for x in (*params, result):
                 yield from sets_in(x)
+        case Exists(_, body):
+            yield from sets_in(body)
         case Scalar() | TypeVar() | Text():
+            pass
+
+
+def opened(t: Exists, sizes: Sequence[Size]) -> Type:
+    """The type of a box's value, whose sizes these are."""
+    named = dict(zip(t.vars, sizes, strict=True))
+    return Substitution({}, {}, named).type(t.body)
+
+
+def boxed(t: Type) -> Iterator[Var]:
+    """The sizes that boxes in a type hide."""
+    match t:
+        case Exists(vars, body):
+            yield from vars
+            yield from boxed(body)
+        case Table(_, cell):
+            yield from boxed(cell)
+        case Tuple(items):
+            for x in items:
+                yield from boxed(x)
+        case Function(params, result):
+            for x in (*params, result):
+                yield from boxed(x)
+        case Reference(cell):
+            yield from boxed(cell)
+        case Scalar() | TypeVar() | Index() | Text():
             pass
 
 
@@ -558,6 +598,8 @@ def show_type(t: Type, around: Mapping[Var, Set] = NOTHING) -> str:
             return f"{left} -> {row}{show_type(result, around)}"
         case Reference(cell):
             return f"Ref({show_type(cell, around)})"
+        case Exists(vars, body):
+            return f"exists {', '.join(v.name for v in vars)}. {show_type(body, around)}"
         case Text():
             return "Str"
 
@@ -575,4 +617,4 @@ def _axis(s: Set, around: Mapping[Var, Set]) -> str:
 
 def _cell(t: Type, around: Mapping[Var, Set]) -> str:
     text = show_type(t, around)
-    return f"({text})" if isinstance(t, Function) else text
+    return f"({text})" if isinstance(t, Function | Exists) else text

@@ -71,7 +71,7 @@ class _Reader:
         self.params: list[Param] = []
         self.indices: dict[Var, Index] = {}
         self.bindings: list[Binding] = []
-        self.results: list[tuple[tuple[Var, ...], Operand]] = []
+        self.results: list[tuple[tuple[Var, ...], Operand, bool]] = []
         self.failures: list[Failure] = []
         self.dtypes: dict[Var, DType] = {}
 
@@ -82,7 +82,10 @@ class _Reader:
             tuple(self.params),
             self.indices,
             tuple(self.bindings),
-            tuple(Result(at, value, dtype_of(value, self.dtypes)) for at, value in self.results),
+            tuple(
+                Result(at, value, dtype_of(value, self.dtypes), new)
+                for at, value, new in self.results
+            ),
             tuple(self.failures),
         )
 
@@ -142,8 +145,9 @@ class _Reader:
             message = re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], self.next()[1:-1])
             self.failures.append(Failure(message, NOWHERE))
         elif self.take("return"):
+            new = self.take("new")
             context, _ = self.context()
-            self.results.append((context, self.operand()))
+            self.results.append((context, self.operand(), new))
         else:
             self.binding()
         if self.here < len(self.tokens):

@@ -85,7 +85,8 @@ class _Printer:
         for b in p.bindings:
             yield "  " + self.binding(b)
         for r in p.results:
-            yield f"  return {self.context(r.indices)}{self.operand(r.value)}"
+            new = "new " if r.new else ""
+            yield f"  return {new}{self.context(r.indices)}{self.operand(r.value)}"
         for code, failure in enumerate(p.failures, 1):
             text = failure.message.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             yield f'  error {code} "{text}"'

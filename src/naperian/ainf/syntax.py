@@ -188,11 +188,13 @@ class Param:
 class Result:
     """An array to give back: at (indices) of `shape`, the operand. `indices` name the axes in
     order; a scalar has none. Each is an index of the program whose extent is that axis; axes that
-    depend on each other (`j<i + 1`) are one axis of the array, row after row without gaps."""
+    depend on each other (`j<i + 1`) are one axis of the array, row after row without gaps. One that
+    is `new` has a shape that the caller does not know before the run."""
 
     indices: tuple[Var, ...]
     value: Operand
     dtype: DType
+    new: bool = False
 
 
 @node

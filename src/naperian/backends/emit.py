@@ -45,6 +45,7 @@ from naperian.loops.syntax import (
     Loop,
     Order,
     Program,
+    Role,
     Stmt,
     Store,
     Update,
@@ -314,14 +315,19 @@ def _allocate(
     count = ONE
     for extent in buffer.shape:
         count = count * extent
-    type, bytes = MEMORY[buffer.dtype], buffer.dtype.bytes
+    type = MEMORY[buffer.dtype]
     constant = count.constant
     if small and constant is not None:
         pointer = code.first(f"alloca [{constant} x {type}], align 64")
     else:
-        pointer = allocated(frame, number(frame, count * bytes))
-        hold(frame, pointer)
-        held.append(pointer)
+        pointer = allocated(frame, _bytes(frame, buffer))
+        if buffer.role is Role.OUT:  # the caller's from here on, also if the run fails
+            k, _ = frame.module.buffers[buffer.var]
+            at = code.first(f"getelementptr ptr, ptr %buffers, i64 {k}")
+            code.put(f"store ptr {pointer}, ptr {code.first(f'load ptr, ptr {at}')}")
+        else:
+            hold(frame, pointer)
+            held.append(pointer)
     place = Place(pointer, buffer, strides(buffer.shape), len(frame.groups))
     frame.places[buffer.var] = place
     if fill is None:
@@ -333,6 +339,19 @@ def _allocate(
     nest, frame.nest = frame.nest, None  # two names for one memory
     _loop(frame, Loop(index, ZERO, count, body, Order.FREE), "0", number(frame, count), True)
     frame.nest = nest
+
+
+def _bytes(frame: Frame, buffer: Buffer) -> Value:
+    """How many bytes a buffer needs; more than there can be where the product overflows."""
+    code = frame.code
+    total: Value = str(buffer.dtype.bytes)
+    for extent in buffer.shape:
+        n = code.let(f"call i64 @llvm.smax.i64(i64 {number(frame, extent)}, i64 0)")
+        pair = code.let(f"call {{i64, i1}} @llvm.umul.with.overflow.i64(i64 {total}, i64 {n})")
+        product = code.let(f"extractvalue {{i64, i1}} {pair}, 0")
+        over = code.let(f"extractvalue {{i64, i1}} {pair}, 1")
+        total = code.let(f"select i1 {over}, i64 -1, i64 {product}")
+    return total
 
 
 def _contract(frame: Frame, s: Contract) -> None:

@@ -133,6 +133,11 @@ def threads(n: int | None = None) -> int:
     return _threads or default_threads()
 
 
+def free(address: int) -> None:
+    """Give back memory that a kernel made for a result; 0 is none."""
+    ctypes.PYFUNCTYPE(None, _POINTER)(runtime().services["nap_free"])(address)
+
+
 def run(
     kernel: Kernel, sizes: Any, buffers: Any, scalars: Any, error: Any, release: bool
 ) -> int:

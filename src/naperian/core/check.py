@@ -19,6 +19,7 @@ from naperian.core.syntax import (
     Assign,
     At,
     Blank,
+    Box,
     Call,
     Carried,
     Check,
@@ -46,6 +47,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Unbox,
     Use,
 )
 from naperian.core.walk import everything, of_type, size_variables
@@ -61,6 +63,7 @@ from naperian.types import (
     UNIT,
     BoolSet,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -82,6 +85,7 @@ from naperian.types import (
     cell_at,
     dependent,
     element,
+    opened,
     show_type,
     table,
 )
@@ -105,7 +109,7 @@ def check_normal(d: Definition) -> None:
             raise Broken(f"parameter `{p.name}` of `{d.name}` is no leaf")
     bound: set[Var] = {p.var for p in d.params}
     for e in everything(d.body):
-        if isinstance(e, Blank | Lambda | Call | Use | Method | ConstOf | Recast):
+        if isinstance(e, Blank | Lambda | Call | Use | Method | ConstOf | Recast | Unbox):
             raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
         for v in _binders(e):
             if v in bound:
@@ -235,6 +239,8 @@ class _Check:
                 return self.same(x, y)
             case (Function(ps, r), Function(qs, q)):
                 return len(ps) == len(qs) and all(map(self.same, ps, qs)) and self.same(r, q)
+            case (Exists(vs, x), Exists(us)) if len(vs) == len(us):
+                return self.same(x, opened(b, tuple(map(size, vs))))
             case (Index(TupleSet() | UnitSet() | BoolSet() as s), _):
                 return self.same(element(s), b)
             case (_, Index(TupleSet() | UnitSet() | BoolSet() as s)):
@@ -436,6 +442,21 @@ class _Check:
             case Assign(reference, value) | Add(reference, value):
                 self.expect(value, self.held_by(reference))
                 return UNIT
+            case Box(t, sizes, value):
+                self.expect(value, opened(t, sizes))
+                return t
+            case Unbox(sizes, var, value, body):
+                t = self.type(value)
+                if not isinstance(t, Exists) or len(t.vars) != len(sizes):
+                    raise self.broken(f"{show_type(t)} is opened", e)
+                named = tuple(map(size, sizes))
+                with self.block():
+                    self.types.update(dict.fromkeys(sizes, INT))
+                    self.facts += named
+                    self.types[var] = opened(t, named)
+                    result = self.type(body)
+                self.in_scope(of_type(result), e)
+                return result
             case Let() | Check():
                 return self.type(e)
 

@@ -17,15 +17,10 @@ from naperian.types import (
     SETS,
     Argument,
     Data,
-    Function,
-    Index,
-    Reference,
     Scalar,
     Set,
     SetVar,
     Substitution,
-    Table,
-    Text,
     Tuple,
     Type,
     TypeVar,
@@ -89,7 +84,7 @@ class _Matching:
                 if not isinstance(t, Tuple) or isinstance(t, Data) or len(t.items) != len(items):
                     return False
                 return self.all([self.type(x, y) for x, y in zip(items, t.items, strict=True)])
-            case Scalar() | Index() | TypeVar() | Table() | Function() | Reference() | Text():
+            case _:
                 return pattern == t
 
     def argument(self, pattern: Argument, found: Argument) -> bool | None:

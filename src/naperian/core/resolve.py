@@ -12,6 +12,7 @@ from naperian.types import (
     BoolSet,
     Data,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -80,6 +81,9 @@ class Resolve:
             case Function(params, result):
                 own = tuple(self.type(p) for p in params)
                 return Function(own, self.type(result), t.effects)
+            case Exists(vars, body):
+                inner = replace(self, bound=self.bound.union(vars))
+                return Exists(vars, inner.type(body))
             case Reference(cell):
                 return Reference(self.type(cell))
             case Scalar() | Text():

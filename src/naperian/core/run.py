@@ -22,6 +22,7 @@ from naperian.core.syntax import (
     Assign,
     At,
     Blank,
+    Box,
     Call,
     Carried,
     Cell,
@@ -50,6 +51,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Unbox,
     Use,
 )
 from naperian.core.values import Value, blank, count, element_at, ordinal
@@ -60,6 +62,7 @@ from naperian.prims import scalar
 from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.source import Span
 from naperian.types import (
+    Exists,
     Index,
     Scalar,
     Set,
@@ -168,6 +171,13 @@ def _value(e: Expr, scope: Scope) -> Value:
                 v = _value(value, scope)
                 if not entered:
                     scope, entered = scope.inner(), True
+                scope.values[var] = v
+                e = body
+            case Unbox(sizes, var, value, body):
+                numbers, v = _value(value, scope)
+                if not entered:
+                    scope, entered = scope.inner(), True
+                scope.values.update(zip(sizes, numbers, strict=True))
                 scope.values[var] = v
                 e = body
             case If(condition, then, otherwise):
@@ -284,7 +294,9 @@ def _plain(e: Expr, scope: Scope) -> Value:
             place = _value(reference, scope)
             place.put(place.slot.combine(place.type, place.get(), new))
             return ()
-        case Let() | If() | Check():
+        case Box(_, sizes, value):
+            return tuple(map(scope.number, sizes)), _value(value, scope)
+        case Let() | If() | Check() | Unbox():
             return _value(e, scope)
 
 
@@ -532,6 +544,10 @@ def _exact(value: Value, t: Type) -> Value:
             return tuple(_exact(v, x) for v, x in zip(value, items, strict=True))
         case Table():
             _, cell = runs(t)
-            return [_exact(v, t.cell) for v in value] if isinstance(cell, Scalar | Tuple) else value
+            if not isinstance(cell, Scalar | Tuple | Exists):
+                return value
+            return [_exact(v, t.cell) for v in value]
+        case Exists(_, body):
+            return value[0], _exact(value[1], body)
         case _:
             return value

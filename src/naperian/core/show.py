@@ -20,6 +20,7 @@ from naperian.core.syntax import (
     Assign,
     At,
     Blank,
+    Box,
     Call,
     Carried,
     Cell,
@@ -48,6 +49,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Unbox,
     Use,
 )
 from naperian.dtypes import DType
@@ -179,19 +181,27 @@ class _Show:
 
     def block(self, e: Expr) -> Iterator[str]:
         """An expression on lines of its own."""
-        while isinstance(e, Let | Check):
-            if isinstance(e, Let):
-                first, *rest = self.lines(e.value)
-                yield f"{self.name(e.var)} = {first}"
-                yield from rest
-                e = e.body
-            else:
-                yield self.check(e)
-                e = e.then
+        while isinstance(e, Let | Check | Unbox):
+            match e:
+                case Let(var, value, body):
+                    first, *rest = self.lines(value)
+                    yield f"{self.name(var)} = {first}"
+                    yield from rest
+                    e = body
+                case Unbox():
+                    yield self.unbox(e)
+                    e = e.body
+                case Check():
+                    yield self.check(e)
+                    e = e.then
         yield from self.lines(e)
 
     def check(self, e: Check) -> str:
         return f'assert {self.inline(e.condition, _LOOSE)}, "{e.message}"'
+
+    def unbox(self, e: Unbox) -> str:
+        names = ", ".join(self.name(v) for v in (*e.sizes, e.var))
+        return f"({names}) = unbox({self.inline(e.value, _LOOSE)})"
 
     def lines(self, e: Expr) -> Iterator[str]:
         """An expression that may break after a header when its body has statements."""
@@ -212,7 +222,7 @@ class _Show:
                 yield f"with {', '.join(self.cell(c) for c in cells)}:"
                 for line in self.block(body):
                     yield _INDENT + line
-            case Let() | Check():
+            case Let() | Check() | Unbox():
                 yield "do:"
                 for line in self.block(e):
                     yield _INDENT + line
@@ -294,7 +304,7 @@ class _Show:
                 entries += [f"{v.name} = {self.set(s)}" for v, s in at.sets.items()]
                 entries += [f"{v.name} = {self.size(n)}" for v, n in at.sizes.items()]
                 return name + ("{" + ", ".join(entries) + "}" if entries else ""), _CALL
-            case Let() | Check():
+            case Let() | Check() | Unbox():
                 return self.chain(e), _LOOSE
             case Pack(items):
                 comma = "," if len(items) == 1 else ""
@@ -328,6 +338,9 @@ class _Show:
                 return self.derivative(e), _CALL
             case Checked(value, s):
                 return f"at({self.inline(value, 1)}, {self.set(s)})", _CALL
+            case Box(_, sizes, value):
+                hidden = ", ".join(self.size(n) for n in sizes)
+                return f"box({hidden}, {self.inline(value, 1)})", _CALL
 
     def cell(self, c: Cell) -> str:
         if c.state:
@@ -345,13 +358,17 @@ class _Show:
 
     def chain(self, e: Expr) -> str:
         text = ""
-        while isinstance(e, Let | Check):
-            if isinstance(e, Let):
-                text += f"let {self.name(e.var)} = {self.inline(e.value, 1)} in "
-                e = e.body
-            else:
-                text += self.check(e) + " in "
-                e = e.then
+        while isinstance(e, Let | Check | Unbox):
+            match e:
+                case Let(var, value, body):
+                    text += f"let {self.name(var)} = {self.inline(value, 1)} in "
+                    e = body
+                case Unbox():
+                    text += f"let {self.unbox(e)} in "
+                    e = e.body
+                case Check():
+                    text += self.check(e) + " in "
+                    e = e.then
         return text + self.inline(e, _LOOSE)
 
     def indexed(self, e: Expr) -> str:
@@ -386,7 +403,7 @@ class _Show:
 
 
 def _is_block(e: Expr) -> bool:
-    return isinstance(e, Let | Check)
+    return isinstance(e, Let | Check | Unbox)
 
 
 def _literal(value: bool | int | float, dtype: DType) -> tuple[str, int]:

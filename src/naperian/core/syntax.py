@@ -5,7 +5,7 @@
     instance ::= instance I(T, …) where wanted: method = f, …
     expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
-           | Op | Reduce | Loop | Scan | Derivative | Check | Checked
+           | Op | Reduce | Loop | Scan | Derivative | Check | Checked | Box | Unbox
            | Handle | Get | Assign | Add
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
@@ -21,9 +21,9 @@ Effects happen in the order of evaluation, which is the order of the text: opera
 operation, from left to right; tables by their indices, in order. A reference is a variable of a
 `Handle` (or a parameter), or `At` of one, an element of it.
 
-After `normalize` there is one definition, without Lambda, Call, Use and Method; types hold no
-variables; operands of Op, If's condition, Reduce's value … are scalars; tables of tuples are
-tuples of tables.
+After `normalize` there is one definition, without Lambda, Call, Use, Method and Unbox, and with a
+Box at most around its result; types hold no variables; operands of Op, If's condition, Reduce's
+value … are scalars; tables of tuples are tuples of tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
-from naperian.types import Set, Substitution, Type
+from naperian.types import Exists, Set, Substitution, Type
 
 
 @node
@@ -319,10 +319,30 @@ class Add:
     value: Expr
 
 
+@node
+class Box:
+    """`value` with its sizes hidden: of `type`, whose variables are `sizes` here."""
+
+    type: Exists
+    sizes: tuple[Size, ...]
+    value: Expr
+
+
+@node
+class Unbox:
+    """`body`, where `sizes` are those of a box and `var` is its value. The type of `body` does not
+    mention them."""
+
+    sizes: tuple[Var, ...]
+    var: Var
+    value: Expr
+    body: Expr
+
+
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
     " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Check"
-    " | Checked | Handle | Get | Assign | Add"
+    " | Checked | Handle | Get | Assign | Add | Box | Unbox"
 )
 
 

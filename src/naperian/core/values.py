@@ -2,7 +2,7 @@
 
 A number or a Boolean is a NumPy scalar of its exact dtype, an index a Python `int` (of a
 `BoolSet` a Boolean, of a `TupleSet` a tuple), a table a list in storage order, a tuple a tuple, a
-function a Python function.
+function a Python function, a box the tuple of its sizes and its value.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from naperian.broken import Broken
+from naperian.leaves import leaves, spread
 from naperian.names import Var
 from naperian.prims import scalar
 from naperian.sizes import Size, size
 from naperian.types import (
     BoolSet,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -40,6 +42,7 @@ from naperian.types import (
     cell_at,
     dependent,
     element,
+    opened,
     runs,
 )
 
@@ -116,6 +119,8 @@ def blank(t: Type) -> Value:
             return [blank(cell) for _ in range(count(s))]
         case Function(_, result):
             return lambda *_: blank(result)
+        case Exists(vars):
+            return (0,) * len(vars), blank(opened(t, [size(0)] * len(vars)))
         case TypeVar() | Reference() | Text():
             raise Broken(f"no value of {t!r}")
 
@@ -138,8 +143,23 @@ def from_numpy(value: Any, t: Type) -> Value:
             return _rows(t, run, lambda cell: from_numpy(_row(value, next(places)), cell))
         case Table(s, cell):
             return [from_numpy(_row(value, k), cell) for k in range(count(s))]
+        case Exists():
+            sizes = _sizes(value, t)
+            return sizes, from_numpy(value, opened(t, [size(n) for n in sizes]))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"{t!r} has no NumPy form")
+
+
+def _sizes(value: Any, t: Exists) -> tuple[int, ...]:
+    """The sizes of a box, from the axes that are one of them."""
+    found: dict[Var, int] = {}
+    for array, leaf in zip(spread(t.body, value), leaves(t.body), strict=True):
+        sets = [axis.set for run in runs(leaf)[0] for axis in run]
+        for n, s in zip(np.shape(array), sets, strict=True):
+            v = cardinality(s).single
+            if isinstance(v, Var) and v in t.vars:
+                found[v] = n
+    return tuple(found[v] for v in t.vars)
 
 
 def _row(value: Any, k: int) -> Any:
@@ -181,6 +201,9 @@ def to_numpy(value: Value, t: Type) -> Any:
             for _ in range(depth):
                 cells = [x for row in cells for x in row]
             return np.array(cells, np.dtype(name)).reshape(_shape(t))
+        case Exists():
+            sizes, inside = value
+            return to_numpy(inside, opened(t, [size(n) for n in sizes]))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"{t!r} has no NumPy form")
 

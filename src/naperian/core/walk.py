@@ -9,6 +9,7 @@ from naperian.core.syntax import (
     Assign,
     At,
     Blank,
+    Box,
     Call,
     Check,
     Checked,
@@ -33,6 +34,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Unbox,
     Use,
 )
 from naperian.names import Var
@@ -40,6 +42,7 @@ from naperian.sizes import variables
 from naperian.types import (
     BoolSet,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -101,6 +104,10 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (reference,)
         case Assign(reference, value) | Add(reference, value):
             return (reference, value)
+        case Box(_, _, value):
+            return (value,)
+        case Unbox(_, _, value, body):
+            return (value, body)
 
 
 def everything(e: Expr) -> Iterator[Expr]:
@@ -155,6 +162,10 @@ def size_variables(e: Expr) -> Iterator[Var]:
                 yield from _of_set(s)
             for n in at.sizes.values():
                 yield from variables(n)
+        case Box(t, sizes):
+            yield from of_type(t)
+            for n in sizes:
+                yield from variables(n)
         case _:
             pass
 
@@ -193,5 +204,7 @@ def of_type(t: Type) -> Iterator[Var]:
                 yield from of_type(x)
         case Reference(cell):
             yield from of_type(cell)
+        case Exists(vars, body):
+            yield from (v for v in of_type(body) if v not in vars)
         case Scalar() | TypeVar() | Text():
             pass

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.dtypes import DType
-from naperian.frontend import data, data_errors, errors, interface_errors, set_errors
+from naperian.frontend import (
+    data,
+    data_errors,
+    errors,
+    interface_errors,
+    set_errors,
+    size_errors,
+)
 from naperian.frontend.cells import show
 from naperian.frontend.constraints import associated, associated_names, owner_of
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
@@ -20,6 +27,7 @@ from naperian.types import (
     BOOL,
     INT,
     BoolSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -39,6 +47,7 @@ from naperian.types import (
     cardinality,
     dependent,
     element,
+    set_variables,
     sets_in,
     show_set,
 )
@@ -119,8 +128,8 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             return Function(taken, as_type(w, result), effects or ())
         case s.Call(_, s.Name(_, "Ref"), (arg,)) if not isinstance(arg, s.Keyword | s.Generator):
             return Reference(as_type(w, arg))
-        case s.Exists(span, _, _):
-            raise errors.not_yet("an existential size", span)
+        case s.Exists():
+            return _exists(w, e)
         case _:
             found = as_set(w, e)
             if found is None:
@@ -152,6 +161,20 @@ def as_data(
             case Var():
                 sizes[p] = as_size(w, a)
     return Substitution(types, sets, sizes).type(info.pattern)
+
+
+def _exists(w: Walk, e: s.Exists) -> Type:
+    """`exists k, m. T`: names for sizes in `T`."""
+    vars = tuple(Var(n) for n in e.names)
+    with w.inside(w.scope.inner(block=True, function=True)) as scope:
+        for n, v in zip(e.names, vars, strict=True):
+            scope.names[n] = SizeName(v, e.span)
+        body = as_type(w, e.body)
+    found = {x for own in sets_in(body) for x in set_variables(own)}
+    for v in vars:
+        if v not in found:
+            raise size_errors.unused_size(v.name, show(w, body), e.span)
+    return Exists(vars, body)
 
 
 def set_of(w: Walk, e: s.Expr) -> Set:
@@ -319,8 +342,12 @@ def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], 
                 for end in (low, high):
                     if end is not None:
                         visit(end, "size")
-            case s.IndexExpr() | s.Exists():
-                pass
+            case s.Exists(_, names, body):
+                inner_names = declared_names(w, [body])
+                for found, inside in zip(("set", "size", "type"), inner_names, strict=True):
+                    for n in inside:
+                        if n not in names:
+                            note(n, found)
             case _:
                 pass
 

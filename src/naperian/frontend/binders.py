@@ -7,47 +7,56 @@ from dataclasses import dataclass, field
 from naperian.core import syntax as core
 from naperian.frontend import data_errors, errors
 from naperian.frontend.annotations import as_set
+from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
 from naperian.frontend.data import fresh, owner
 from naperian.frontend.indexing import range_set
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
-from naperian.frontend.walk import Walk
+from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
 from naperian.sizes import Size, size
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import INT, Data, Index, Set, SetVar, Table, Tuple, Type, element, show_set
+from naperian.types import (
+    INT,
+    Data,
+    Exists,
+    Index,
+    Set,
+    SetVar,
+    Table,
+    Tuple,
+    Type,
+    element,
+    show_set,
+)
 
 
 @dataclass(slots=True)
 class Bound:
     """A binder opened in the current scope: the index variable and its set; `inside` wraps a body
-    with what the pattern binds; `outside` are values named for the set's ends."""
+    with what the pattern binds; `outside` are values named for the set's ends. The body is a
+    `region` of its own, inside the one `around`."""
 
     var: Var
     set: Set
     span: Span
+    around: Region
     outside: tuple[tuple[Var, Build], ...] = ()
     inside: list[Wrap] = field(default_factory=list)
+    region: Region = field(default_factory=Region)
 
     def body(self, build: Build) -> Build:
         """The body with what the pattern binds around it."""
-        if not self.inside:
+        if not self.inside and not self.region.wraps:
             return build
-
-        def wrapped() -> core.Expr:
-            expr = build()
-            for f in reversed(self.inside):
-                expr = f(expr)
-            return expr
-
-        return wrapped
+        return around([*self.inside, *self.region.wraps], build)
 
 
 def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
-    """Bind the pattern of a binder in the current scope."""
+    """Bind the pattern of a binder in the current scope, and enter the region of its body."""
     solver = w.solver
     if b.domain is None:
         own: Set = solver.set(b.pattern.name if isinstance(b.pattern, s.PName) else "n")
@@ -55,7 +64,7 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
             shown = show_set(solver.zonk_set(expected))
             because = Because(b.span, f"ranges over `{shown}`, the axis that is expected here")
             solver.unify_set(own, expected, because)
-        bound = Bound(Var(_name(b.pattern)), own, b.span)
+        bound = _bound(w, b, own)
         if isinstance(b.pattern, s.PTuple):
             parts = tuple(solver.set() for _ in b.pattern.items)
             try:
@@ -69,12 +78,12 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
         return bound
     if isinstance(b.domain, s.RangeExpr):
         own, lets = range_set(w, b.domain)
-        bound = Bound(Var(_name(b.pattern)), own, b.span, lets)
+        bound = _bound(w, b, own, lets)
         _bind_index(w, b, bound)
         return bound
     found = as_set(w, b.domain)
     if found is not None:
-        bound = Bound(Var(_name(b.pattern)), found, b.span)
+        bound = _bound(w, b, found)
         _bind_index(w, b, bound)
         return bound
     table = w.infer(b.domain)
@@ -85,9 +94,10 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
     if not isinstance(t, Table):
         kind = "a number" if table.poly is not None else f"`{show(w, t)}`"
         raise errors.not_a_set(b.domain.span.text, kind, b.domain.span)
-    i, whole = Var("i"), Var("xs")
+    whole = Var("xs")
     own = t.set
-    bound = Bound(i, own, b.span, ((whole, table.build),))
+    bound = _bound(w, b, own, ((whole, table.build),), "i")
+    i = bound.var
     value = Typed(
         t.cell,
         lambda: core.At(core.Ref(whole), core.Ref(i), solver.zonk_set(own)),
@@ -95,6 +105,15 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
     )
     w.scope.assume_index(i, own)
     bound.inside.append(bind_pattern(w, b.pattern, value, "element"))
+    return bound
+
+
+def _bound(
+    w: Walk, b: s.Binder, own: Set, outside: tuple[tuple[Var, Build], ...] = (), name: str = ""
+) -> Bound:
+    """The binder; from here on the walk is in its body's region."""
+    bound = Bound(Var(name or _name(b.pattern)), own, b.span, w.region, outside)
+    w.region = bound.region
     return bound
 
 
@@ -141,6 +160,10 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
         case s.PName(span, name):
             v = Var(name)
             kind = solver.head(value.type)
+            if isinstance(kind, Exists):
+                made, wrap = bind_box(w, v, value, kind)
+                w.scope.names[name] = Variable(v, made.type, span, None, what)
+                return wrap
             poly = value.poly
             if poly is None and (kind == INT or isinstance(kind, Index)):
                 poly = size(v)
@@ -149,6 +172,8 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
                 poly = size(v)
             if isinstance(kind, Index) and poly == size(v):
                 w.scope.assume_index(v, kind.set)
+            if poly == size(v):
+                w.region.names.add(v)
             w.scope.names[name] = Variable(v, value.type, span, poly, what)
             build = value.build
             lets = value.lets

@@ -6,16 +6,18 @@ from naperian.core import syntax as core
 from naperian.frontend import errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
+from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.effects import add, performed, set_, with_block
+from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because
-from naperian.frontend.tables import named_ends, nest, open_all, table_over
+from naperian.frontend.tables import named_ends, nest, open_all
 from naperian.frontend.typed import Build, Typed, Wrap
-from naperian.frontend.walk import Walk
+from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import Span
@@ -25,32 +27,27 @@ from naperian.types import INT, UNIT, Function, Index, Tuple, Type
 
 def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
     """The statements of a block in order; the value is the last line's."""
-    wraps: list[Wrap] = []
     before = w.scope
+    outer, w.region = w.region, Region()
     value: Typed | None = None
     for k, statement in enumerate(b.statements):
         last = k == len(b.statements) - 1
         if last:
-            value = _value(w, statement, expected, wraps)
+            value = _value(w, statement, expected)
         else:
-            wraps.append(_statement(w, statement))
-    w.enter(before)
+            wrap = _statement(w, statement)  # what it opens comes before it
+            w.region.wraps.append(wrap)
+    mine, w.region = w.region, outer
     if value is None:
         raise errors.no_value(b.span)
-    if not wraps:
-        return value
-    inner = value
-
-    def build() -> core.Expr:
-        expr = inner.build()
-        for f in reversed(wraps):
-            expr = f(expr)
-        return expr
-
-    return Typed(inner.type, build, b.span)
+    inner = closed(w, mine, value, expected)
+    w.enter(before)
+    if not mine.wraps:
+        return inner
+    return Typed(inner.type, around(mine.wraps, inner.build), b.span)
 
 
-def _value(w: Walk, st: s.Stmt, expected: Type | None, wraps: list[Wrap]) -> Typed:
+def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
     """The last line of a block."""
     match st:
         case s.ExprStmt(_, e) | s.Return(_, e):
@@ -173,15 +170,15 @@ def assertion(w: Walk, st: s.Assert) -> Wrap:
 def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
     """`for i, j: …` as a value: the table of its bodies' values."""
     if st.condition is not None:
-        raise errors.existential(st.condition.span)
+        return kept(w, st.binders, st.body, st.condition, expected, st.span)
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, st.binders, expected)
         named_ends(st.binders, bounds)
         body = w.block(st.body, left)
-    rows = nest(w, bounds, body.build)
+        rows = nest(w, bounds, body, st.span, expected)
     if w.solver.head(body.type) == UNIT:  # a table of () is ()
-        return Typed(UNIT, lambda: core.Let(Var("_"), rows(), core.Pack(())), st.span)
-    return Typed(table_over(w, bounds, body.type), rows, st.span)
+        return Typed(UNIT, lambda: core.Let(Var("_"), rows.build(), core.Pack(())), st.span)
+    return rows
 
 
 def if_block(w: Walk, st: s.If, expected: Type | None) -> Typed:
@@ -259,6 +256,8 @@ def loop(w: Walk, st: s.Loop) -> Typed:
             )
             body = w.block(st.body, hint)
     w.enter(outer)
+    if bound is not None:
+        w.region = bound.around
     whole = starts[0].type if len(starts) == 1 else Tuple(tuple(x.type for x in starts))
     _next_agrees(w, st, starts, body, whole)
 
@@ -278,12 +277,10 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         if condition is not None:
             test = around(condition.build())
             if bound is not None:
-                for f in reversed(bound.inside):
-                    test = f(test)
+                test = bound.body(_constantly(test))()
         expr = around(convert(w, body.build(), body.type, whole))
         if bound is not None:
-            for f in reversed(bound.inside):
-                expr = f(expr)
+            expr = bound.body(_constantly(expr))()
         made: core.Expr = core.Loop(items, time, own, test, expr, st.span)
         if bound is not None:
             for var, value in reversed(bound.outside):
@@ -318,6 +315,10 @@ def loop_statement(w: Walk, st: s.Loop) -> Wrap:
 
 def _ref(v: Var) -> Build:
     return lambda: core.Ref(v)
+
+
+def _constantly(e: core.Expr) -> Build:
+    return lambda: e
 
 
 # ---------------------------------------------------------------- local functions

@@ -8,6 +8,7 @@ from naperian.core import syntax as core
 from naperian.core.instances import bounds, short_name, show_wanted
 from naperian.frontend import errors, references
 from naperian.frontend.annotations import as_set
+from naperian.frontend.boxes import name_size
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
 from naperian.frontend.lifting import Callee, apply
@@ -126,9 +127,7 @@ def use_definition(
             hint = param if _guides(a) else None
             typed.append(w.infer(a, hint))
         if d.params[k].var in dependent:
-            poly = typed[-1].poly
-            if poly is None:
-                raise errors.local_size(f"the result of `{name}`", typed[-1].span.text, span)
+            poly = _size_of(w, typed[-1], d.params[k].name)
             sizes[d.params[k].var] = poly
             at = Substitution(at.types, at.sets, {**at.sizes, **sizes})
             typed[-1] = Typed(INT, _number(w, poly), typed[-1].span, poly)
@@ -162,6 +161,13 @@ def _towards(w: Walk, result: Type, expected: Type | None) -> None:
                 assert not isinstance(theirs, Size)
                 assert not isinstance(theirs, SETS)
                 w.solver.unify(ours, theirs)
+
+
+def _size_of(w: Walk, value: Typed, name: str) -> Size:
+    """An argument that sizes mention, as a size."""
+    if value.poly is None:
+        equate(w, f"argument `{name}`", INT, value.type, value.span)
+    return name_size(w, value, name)
 
 
 def _declared(d: core.Definition, name: str) -> tuple[Because | None, ...]:

@@ -22,6 +22,7 @@ from naperian.source import Span
 from naperian.types import (
     SETS,
     Data,
+    Exists,
     Function,
     Index,
     Reference,
@@ -34,6 +35,7 @@ from naperian.types import (
     TypeVar,
     cell_at,
     mapped,
+    opened,
     show_set,
     show_type,
     table,
@@ -77,6 +79,13 @@ def converts(
     solver = w.solver
     a_axes, a_cell = solver.axes(wanted)
     f_axes, f_cell = solver.axes(found)
+    if isinstance(a_cell, Exists) and len(f_axes) >= len(a_axes) and not (
+        isinstance(f_cell, Exists) and len(f_axes) == len(a_axes)
+    ):  # it is closed: some sizes of the box are those of the value
+        rest = table(f_axes[len(a_axes) :], f_cell)
+        wanted, found = table(a_axes, instance(w, a_cell)[0]), table(f_axes[: len(a_axes)], rest)
+        converts(w, what, wanted, found, arg, span, declared)
+        return
     if (
         isinstance(f_cell, Tuple)
         and isinstance(a_cell, Tuple)
@@ -100,6 +109,12 @@ def alike(a: Tuple, b: Tuple) -> bool:
     if isinstance(a, Data) or isinstance(b, Data):
         return isinstance(a, Data) and isinstance(b, Data) and a.layout == b.layout
     return len(a.items) == len(b.items)
+
+
+def instance(w: Walk, kind: Exists) -> tuple[Type, tuple[Size, ...]]:
+    """The type of a box's value at unknown sizes."""
+    sizes = tuple(size(w.solver.size(v.name)) for v in kind.vars)
+    return opened(kind, sizes), sizes
 
 
 def equate(w: Walk, what: str, wanted: Type, found: Type, span: Span) -> None:
@@ -367,6 +382,13 @@ def convert(w: Walk, expr: core.Expr, found: Type, wanted: Type) -> core.Expr:
     if found == wanted:
         return expr
     match found, wanted:
+        case Exists(), Exists():
+            return expr
+        case _, Exists():
+            inside, sizes = instance(w, wanted)
+            _same_axes(w, inside, found)
+            value = convert(w, expr, found, inside)
+            return core.Box(wanted, tuple(map(w.solver.zonk_size, sizes)), value)
         case (Scalar() | TypeVar() | Index()), (Scalar() | TypeVar()):
             if isinstance(found, Index) or found != wanted:
                 return core.Op("cast", (expr,), wanted)
@@ -387,3 +409,18 @@ def convert(w: Walk, expr: core.Expr, found: Type, wanted: Type) -> core.Expr:
             return core.Let(v, expr, core.Pack(parts))
         case _:
             return expr
+
+
+def _same_axes(w: Walk, a: Type, b: Type) -> None:
+    """The index sets of two types are equal, whatever their scalars."""
+    match w.solver.head(a), w.solver.head(b):
+        case Table(s1, c1), Table(s2, c2):
+            w.solver.unify_set(s1, s2)
+            _same_axes(w, c1, c2)
+        case Index(s1), Index(s2):
+            w.solver.unify_set(s1, s2)
+        case Tuple(xs), Tuple(ys):
+            for x, y in zip(xs, ys, strict=True):
+                _same_axes(w, x, y)
+        case _:
+            pass

@@ -9,7 +9,9 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
+from naperian.frontend.binders import bind_pattern
 from naperian.frontend.blocks import block, expect
+from naperian.frontend.boxes import around, check_scopes, closed
 from naperian.frontend.cells import clash
 from naperian.frontend.constraints import (
     find_interface,
@@ -26,7 +28,7 @@ from naperian.frontend.expressions import infer
 from naperian.frontend.references import row, used_for
 from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import Mismatch, Solver, interface_name
-from naperian.frontend.typed import Typed
+from naperian.frontend.typed import Build, Typed
 from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var
 from naperian.sizes import Size, show_fact, size, variables
@@ -35,6 +37,7 @@ from naperian.surface import syntax as s
 from naperian.types import (
     INT,
     UNIT,
+    Exists,
     Fin,
     Function,
     Index,
@@ -137,6 +140,10 @@ def header(w: Walk, d: s.Def) -> Header:
         params.append((p, v, t))
         kind = solver.head(t)
         poly = size(v) if kind == INT or isinstance(kind, Index) else None
+        if isinstance(kind, Exists):
+            box = Typed(t, _ref(v), p.span)
+            w.region.wraps.append(bind_pattern(w, s.PName(p.span, p.name), box, "parameter"))
+            continue
         scope.names[p.name] = Variable(v, t, p.span, poly, "parameter")
         if isinstance(kind, Index):
             scope.assume_index(v, kind.set)
@@ -151,7 +158,8 @@ def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
     scope, params, result = w.scope, head.params, head.result
     assert d.body is not None
     with w.inside(scope.inner()):
-        body = w.block(d.body, result)
+        body = closed(w, w.region, w.block(d.body, result), result)
+        body = Typed(body.type, around(w.region.wraps, body.build), body.span)
         if result is not None:
             body = expect(w, body, result, f"the result of `{d.name}`", d.result)
     given = defaults(w, params)
@@ -310,7 +318,8 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
 
 
 def _as_type(x: object) -> Type:
-    return x if isinstance(x, Scalar | TypeVar | Index | Table | Tuple | Function) else UNIT
+    types = Scalar | TypeVar | Index | Table | Tuple | Function | Exists
+    return x if isinstance(x, types) else UNIT
 
 
 def complete(
@@ -324,6 +333,7 @@ def complete(
         value = default.build() if default is not None else None
         out_params.append(core.Param(p.name, v, solver.zonk(t), value, used_for(w, v)))
     expr = body.build()
+    check_scopes(w, expr)
     result = solver.zonk(body.type)
     type_params = [
         core.TypeParam(
@@ -361,6 +371,10 @@ def complete(
         final_facts, implicit, expr, d.doc, False, d.name_span, tuple(w.lifts), left_to_callers(w),
         row(w, d, [(v, t) for _, v, t in head.params]),
     )
+
+
+def _ref(v: Var) -> Build:
+    return lambda: core.Ref(v)
 
 
 def by_keyword(

@@ -609,15 +609,6 @@ def not_a_value(text: str, what: str, span: Span) -> Reported:
     )
 
 
-def existential(span: Span) -> Reported:
-    """N0416"""
-    return fail(
-        "N0416", "the size of a filtered table is known only at run time", span,
-        "such tables are not supported by this version",
-        helps=("inside a reduction a filter is fine: `sum(x[i] for i if x[i] > 0)`",),
-    )
-
-
 def true_division(text: str, left: str, right: str, span: Span) -> Reported:
     """N0417"""
     return fail(

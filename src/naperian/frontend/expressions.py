@@ -7,6 +7,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.frontend import data, data_errors, errors, references
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.binders import bind_pattern, pattern_type
+from naperian.frontend.boxes import alone, open_box
 from naperian.frontend.builtins import BUILTINS, contract
 from naperian.frontend.calls import (
     apply_value,
@@ -56,7 +57,12 @@ from naperian.types import (
 
 
 def infer(w: Walk, e: s.Expr, expected: Type | None = None) -> Typed:
-    """The typed form of an expression; `expected` only guides, it is not checked here."""
+    """The typed form of an expression, opened if it is a box; `expected` only guides, it is not
+    checked here."""
+    return open_box(w, _infer(w, e, expected))
+
+
+def _infer(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
     match e:
         case s.Name():
             return name(w, e, expected)
@@ -294,7 +300,7 @@ def lambda_(w: Walk, e: s.Lambda, expected: Type | None) -> Typed:
                 value = Typed(t, _ref(v), p.span)
                 wraps.append(bind_pattern(w, p, value, "parameter"))
             variables.append((v, t))
-        body = w.infer(e.body, result_hint)
+        body = alone(w, lambda: w.infer(e.body, result_hint), result_hint)
 
     def build() -> core.Expr:
         inner = body.build()

@@ -25,6 +25,7 @@ from naperian.source import Span
 from naperian.types import (
     INT,
     Data,
+    Exists,
     Function,
     Set,
     Table,
@@ -256,7 +257,10 @@ def _split(
             missing = table(wanted[len(axes) :], pcell)
             equate(w, f"the argument of {callee.title}", missing, cell, arg.span)
             axes, cell = solver.axes(arg.type)
-    n = max(0, len(axes) - len(wanted))
+    inner = 0
+    if isinstance(pcell, Exists) and not isinstance(cell, Exists):
+        inner = len(solver.axes(pcell.body)[0])  # of a value that is closed for the call
+    n = max(0, len(axes) - len(wanted) - inner)
     return axes[:n], axes[n:], cell
 
 

@@ -6,6 +6,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
 from naperian.frontend import errors
+from naperian.frontend.boxes import alike, alone
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
 from naperian.frontend.constraints import need
 from naperian.frontend.lifting import Callee, apply
@@ -283,11 +284,11 @@ def ternary(w: Walk, e: s.Ternary, expected: Type | None) -> Typed:
     with w.inside(w.scope.inner()) as scope:
         if condition.condition is not None:
             scope.assume(*condition.condition.then)
-        then = w.infer(e.then, expected)
+        then = alone(w, lambda: w.infer(e.then, expected), expected)
     with w.inside(w.scope.inner()) as scope:
         if condition.condition is not None:
             scope.assume(*condition.condition.otherwise)
-        other = w.infer(e.otherwise, expected)
+        other = alone(w, lambda: w.infer(e.otherwise, expected), expected)
     return choose(w, condition, then, other, e.span)
 
 
@@ -295,6 +296,7 @@ def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> 
     """The value of one side; both sides have one type after widening."""
     if not w.solver.axes(condition.type)[0]:
         is_bool(w, condition)
+        then, other = alike(w, [then, other])
         result = join_types(w, [then, other], span)
         return Typed(
             result,

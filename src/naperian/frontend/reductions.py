@@ -8,12 +8,14 @@ function of the state and an element.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Protocol
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.binders import Bound, open_binder
+from naperian.frontend.boxes import alone
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.constraints import need
 from naperian.frontend.lifting import Callee, apply, lifted
@@ -182,7 +184,9 @@ def _reduce_generator(
     solver = w.solver
     with w.inside(w.scope.inner(block=True)):
         bounds: list[Bound] = [open_binder(w, b) for b in g.binders]
-        condition = w.infer(g.condition) if g.condition is not None else None
+        condition = (
+            alone(w, partial(w.infer, g.condition)) if g.condition is not None else None
+        )
         if condition is not None:
             kind = solver.head(condition.type)
             if solver.is_open(kind):
@@ -191,7 +195,8 @@ def _reduce_generator(
                 raise errors.condition_type(show(w, kind), condition.span)
             if condition.condition is not None:
                 w.scope.assume(*condition.condition.then)
-        body = w.infer(g.element)
+        body = alone(w, lambda: w.infer(g.element))
+        w.region = bounds[0].around
     is_index = monoid in ("argmin", "argmax")
     if is_index and len(bounds) > 1:
         ragged(w, bounds, span)
@@ -299,7 +304,7 @@ def _mean(
 
     before = {b.var for b in bounds}
     plain = all(not before & set(set_variables(w.solver.zonk_set(b.set))) for b in bounds)
-    if condition is None and plain and all(not b.outside for b in bounds):
+    if condition is None and plain and all(not b.outside and not b.region.wraps for b in bounds):
         count: core.Expr = core.Number(_count(w, bounds))
     else:
         count = _nested(w, "add", bounds, point, INT, span)

@@ -26,6 +26,7 @@ from naperian.types import (
     BoolSet,
     Data,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -48,6 +49,7 @@ from naperian.types import (
     element,
     mapped,
     mentioned,
+    opened,
     set_variables,
     sets_in,
 )
@@ -234,6 +236,8 @@ class Solver:
                 return Function(own, self.zonk(result), t.effects)
             case Reference(cell):
                 return Reference(self.zonk(cell))
+            case Exists(vars, body):
+                return Exists(vars, self.zonk(body))
             case Scalar() | TypeVar() | Text():
                 return t
 
@@ -300,6 +304,8 @@ class Solver:
                     yield from self.unknown_types(x)
             case Reference(cell):
                 yield from self.unknown_types(cell)
+            case Exists(_, body):
+                yield from self.unknown_types(body)
             case Scalar() | Index() | Text():
                 pass
 
@@ -409,6 +415,8 @@ class Solver:
                 self.unify(r, q, because)
             case Reference(x), Reference(y):
                 self.unify(x, y, because)
+            case Exists(vs, x), Exists(us) if len(vs) == len(us):
+                self.unify(x, opened(b, tuple(map(size, vs))), because)
             case _:
                 raise Mismatch(a, b, self.reasons(a, b))
 
@@ -482,6 +490,8 @@ class Solver:
                 return self._occurs(v, result) or any(self._occurs(v, p) for p in params)
             case Reference(cell):
                 return self._occurs(v, cell)
+            case Exists(_, body):
+                return self._occurs(v, body)
             case Scalar() | Index() | Text():
                 return False
 

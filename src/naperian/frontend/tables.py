@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from naperian.core import syntax as core
 from naperian.frontend import errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
+from naperian.frontend.boxes import alike, alone, closed, open_box
 from naperian.frontend.cells import convert, converts, equate, show, widens
+from naperian.frontend.kept import kept
 from naperian.frontend.operators import (
     join_types,
 )
@@ -52,16 +55,13 @@ def open_all(
     return bounds, left
 
 
-def table_over(w: Walk, bounds: list[Bound], cell: Type) -> Type:
-    """The type of the table of cells over the binders, which its sizes may mention."""
+def _in_order(w: Walk, bounds: list[Bound]) -> None:
+    """A range comes after the binders it depends on."""
     for k, b in enumerate(bounds):
         needed = set(set_variables(w.solver.zonk_set(b.set)))
         for later in bounds[k + 1 :]:
             if later.var in needed:
                 raise set_errors.binder_order(b.var.name, later.var.name, b.span)
-    for b in reversed(bounds):
-        cell = dependent(b.set, b.var, w.solver.zonk(cell))
-    return cell
 
 
 def named_ends(binders: tuple[s.Binder, ...], bounds: list[Bound]) -> None:
@@ -72,10 +72,21 @@ def named_ends(binders: tuple[s.Binder, ...], bounds: list[Bound]) -> None:
             raise errors.unnamed_ends(b.domain.span)
 
 
-def nest(w: Walk, bounds: list[Bound], body: Build) -> Build:
-    """The table of the body over the binders."""
-    for b in reversed(bounds):
-        body = _one(w, b, b.body(body))
+def nest(
+    w: Walk, bounds: list[Bound], body: Typed, span: Span, expected: Type | None = None
+) -> Typed:
+    """The table of the body over the binders, which its sizes may mention; cells whose sizes end
+    with a binder's region are closed."""
+    _in_order(w, bounds)
+    wanted = [expected]
+    for b in bounds:
+        kind = w.solver.head(wanted[-1]) if wanted[-1] is not None else None
+        wanted.append(cell_at(kind, size(b.var)) if isinstance(kind, Table) else None)
+    for b, cell in zip(reversed(bounds), reversed(wanted), strict=False):
+        w.region = b.around
+        inner = closed(w, b.region, body, cell)
+        whole = dependent(b.set, b.var, w.solver.zonk(inner.type))
+        body = Typed(whole, _one(w, b, b.body(inner.build)), span)
     return body
 
 
@@ -85,12 +96,12 @@ def _one(w: Walk, b: Bound, inner: Build) -> Build:
 
 def comprehension(w: Walk, e: s.Comprehension, expected: Type | None) -> Typed:
     if e.condition is not None:
-        raise errors.existential(e.condition.span)
+        return kept(w, e.binders, e.element, e.condition, expected, e.span)
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, e.binders, expected)
         named_ends(e.binders, bounds)
         body = w.infer(e.element, left)
-    return Typed(table_over(w, bounds, body.type), nest(w, bounds, body.build), e.span)
+        return nest(w, bounds, body, e.span, expected)
 
 
 def ragged(w: Walk, bounds: list[Bound], span: Span) -> None:
@@ -106,19 +117,19 @@ def ragged(w: Walk, bounds: list[Bound], span: Span) -> None:
 def generator_table(w: Walk, g: s.Generator) -> Typed:
     """`e for i, j` as an argument: the table over one axis of all binders."""
     if g.condition is not None:
-        raise errors.existential(g.condition.span)
+        return open_box(w, kept(w, g.binders, g.element, g.condition, None, g.span))
     with w.inside(w.scope.inner(block=True)):
         bounds, _ = open_all(w, g.binders)
         named_ends(g.binders, bounds)
         body = w.infer(g.element)
-    build = nest(w, bounds, body.build)
+        whole = nest(w, bounds, body, g.span)
     if len(bounds) == 1:
-        return Typed(table_over(w, bounds, body.type), build, g.span)
+        return whole
     ragged(w, bounds, g.span)
 
     def one_axis() -> core.Expr:
         sets = tuple(w.solver.zonk_set(b.set) for b in bounds)
-        return core.Recast(build(), sets, (TupleSet(sets),), w.solver.zonk(body.type))
+        return core.Recast(whole.build(), sets, (TupleSet(sets),), w.solver.zonk(body.type))
 
     return Typed(Table(TupleSet(tuple(b.set for b in bounds)), body.type), one_axis, g.span)
 
@@ -132,7 +143,11 @@ def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
         return rows(w, e, kind)
     if any(isinstance(x, s.Star) for x in e.items):
         return join(w, e, cell_hint)
-    items = [w.infer(x, cell_hint) for x in e.items if not isinstance(x, s.Star)]
+    items = [
+        alone(w, partial(w.infer, x, cell_hint), cell_hint)
+        for x in e.items if not isinstance(x, s.Star)
+    ]
+    items = alike(w, items)
     axis: Set = Fin(size(len(items)))
     if isinstance(kind, Table):
         own = solver.head_set(kind.set)

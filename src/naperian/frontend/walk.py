@@ -11,7 +11,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Because, Solver
-from naperian.frontend.typed import Typed
+from naperian.frontend.typed import Typed, Wrap
 from naperian.names import Var
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
@@ -113,6 +113,15 @@ class Infer(Protocol):
 
 
 @dataclass(slots=True)
+class Region:
+    """A place whose sizes end with it (see `boxes`): the integers bound in it, and what opens the
+    boxes in it."""
+
+    names: set[Var] = field(default_factory=set)
+    wraps: list[Wrap] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Walk:
     """One definition being walked."""
 
@@ -131,6 +140,8 @@ class Walk:
     demands: list[Demand] = field(default_factory=list)  # interfaces asked for and not yet settled
     uses: dict[Var, set[str]] = field(default_factory=dict)  # what is done with references
     effects: set[str] = field(default_factory=set)  # those that no handler here has
+    region: Region = field(default_factory=Region)
+    opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)

@@ -30,6 +30,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
     While,
+    made_here,
 )
 from naperian.loops.walk import atoms, mentions, reads, statements, writes
 from naperian.names import Lit, Var
@@ -50,6 +51,10 @@ def check(program: Program) -> Program:
             scalars[b.var] = ("let", b.dtype)
         else:
             buffers[b.var] = b
+    made = made_here(program.body)
+    for v in made:
+        if buffers.pop(v, None) is None:
+            raise Broken(f"{v} is allocated, but no result")
     _Scope(scalars, buffers, len(program.failures), False).block(program.body)
     return program
 
@@ -119,8 +124,8 @@ class _Scope:
                     raise Broken(f"{monoid} cannot update {buffer}")
                 self.expect(value, self.place(buffer, at, written=True))
             case Allocate(buffer, fill):
-                if buffer.role is not Role.TEMP:
-                    raise Broken(f"{buffer.var} is allocated but not a temporary")
+                if buffer.role is Role.IN:
+                    raise Broken(f"{buffer.var} is allocated but the caller's")
                 for n in buffer.shape:
                     self.size(n)
                 if fill is not None and fill.dtype is not buffer.dtype:

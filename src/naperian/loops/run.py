@@ -35,6 +35,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
     While,
+    made_here,
 )
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES, combine, convert, scalar
@@ -57,9 +58,11 @@ def run(program: Program, sizes: Sequence[int], args: Sequence[Any]) -> list[Any
     for v, n in zip(program.sizes, sizes, strict=True):
         m.scalars[v] = int(n)
     given = iter(args)
+    made = made_here(program.body)
     for b in program.buffers:
         if b.role is Role.OUT:
-            m.allocate(b, None)
+            if b.var not in made:
+                m.allocate(b, None)
         elif b.shape:
             a = np.asarray(next(given), dtype=b.dtype.value)
             if a.shape != m.shape(b):

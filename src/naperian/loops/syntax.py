@@ -31,7 +31,8 @@ class Role(Enum):
     """Who owns a buffer."""
 
     IN = "in"  # the caller's, read only
-    OUT = "out"  # a result: memory the caller provides, written completely, never read before
+    OUT = "out"  # a result, written completely and never read before; memory the caller provides,
+    # or, if there is an `Allocate` of it, memory that the run makes and the caller takes over
     TEMP = "temp"  # allocated by `Allocate`
 
 
@@ -176,8 +177,9 @@ class Update:
 
 @node
 class Allocate:
-    """A TEMP buffer, live to the end of the block. `fill` initialises every element. `small`
-    promises that its size is a small constant (a stack slot)."""
+    """A TEMP buffer, live to the end of the block; or an OUT buffer whose size is known only now,
+    in the outermost block. `fill` initialises every element. `small` promises that its size is a
+    small constant (a stack slot)."""
 
     buffer: Buffer
     fill: Lit | None = None
@@ -217,6 +219,12 @@ class Contract:
 Stmt: TypeAlias = (
     "Loop | While | When | Let | Variable | Assign | Store | Update | Allocate | Fail | Contract"
 )
+
+
+def made_here(body: tuple[Stmt, ...]) -> frozenset[Var]:
+    """The OUT buffers that the program allocates itself."""
+    allocated = (s.buffer for s in body if isinstance(s, Allocate))
+    return frozenset(b.var for b in allocated if b.role is Role.OUT)
 
 
 @node

@@ -15,6 +15,7 @@ from naperian.loops.syntax import (
     Loop,
     Order,
     Program,
+    Role,
     Stmt,
 )
 from naperian.loops.walk import mentions, rebuild, remade
@@ -36,7 +37,9 @@ def allocate(program: Program) -> Program:
 
 
 def _bytes(s: Allocate) -> int | None:
-    """The size of a buffer, if it is a constant."""
+    """The size of a temporary, if it is a constant."""
+    if s.buffer.role is not Role.TEMP:
+        return None
     total = s.buffer.dtype.bytes
     for n in s.buffer.shape:
         if n.constant is None:
@@ -66,8 +69,8 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
-    """Buffers of one block whose uses do not overlap become one."""
-    mine = [s for s in body if isinstance(s, Allocate)]
+    """Temporaries of one block whose uses do not overlap become one."""
+    mine = [s for s in body if isinstance(s, Allocate) and s.buffer.role is Role.TEMP]
     gone: set[Var] = set()
     if len(mine) > 1:
         last: dict[Var, int] = {}
@@ -77,7 +80,7 @@ def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
                 last[v] = k
         free: dict[tuple[object, ...], list[tuple[int, Var]]] = {}
         for k, s in enumerate(body):
-            if not isinstance(s, Allocate) or s.fill is not None:
+            if s not in mine or not isinstance(s, Allocate) or s.fill is not None:
                 continue
             b = s.buffer
             pool = free.setdefault((b.dtype, b.shape), [])

@@ -30,7 +30,6 @@ from naperian.ainf.syntax import (
     Operand,
     Program,
     Read,
-    Result,
     Trips,
 )
 from naperian.ainf.walk import (
@@ -92,7 +91,7 @@ class _Merge:
             for i, x in self.program.indices.items()
         }
         results = tuple(
-            Result(r.indices, self.operand(r.value), r.dtype) for r in self.program.results
+            replace(r, value=self.operand(r.value)) for r in self.program.results
         )
         return without_unused_indices(
             replace(self.program, bindings=bindings, indices=indices, results=results)

@@ -7,6 +7,7 @@
               | Fun(params, body, env)               a function and the variables it closes over
               | Chosen(condition, meaning, meaning)  functions chosen by a condition
               | Place(expr, type)                    a reference to scalars, or tables of them
+              | Boxed(type, sizes, meaning)          a box: data with sizes its type does not show
 
 Everything here is *trivial*: evaluating it twice costs no more than reading. The expression of a
 `Leaf` is a variable, a constant, a number, a read of a table, or a part of a tuple; all work has
@@ -41,7 +42,7 @@ from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.sizes import Atom, Size, rename, size, substitute
 from naperian.source import Span
-from naperian.types import Set, Substitution, Table, Tuple, Type, dependent
+from naperian.types import INT, Exists, Set, Substitution, Table, Tuple, Type, dependent
 
 TRUE = Const(Lit(True, DType.BOOL))
 
@@ -97,7 +98,16 @@ class Place:
     type: Type
 
 
-Meaning: TypeAlias = "Leaf | Parts | View | Items | Fun | Chosen | Place"
+@node
+class Boxed:
+    """Data whose sizes, those of an `Exists`, are polynomials here."""
+
+    type: Exists
+    sizes: tuple[Size, ...]
+    value: Meaning
+
+
+Meaning: TypeAlias = "Leaf | Parts | View | Items | Fun | Chosen | Place | Boxed"
 Entry: TypeAlias = "Meaning | Set | Type"
 
 
@@ -289,6 +299,8 @@ def type_of(m: Meaning) -> Type:
             return row_type(s, var, names, type_of(cell))
         case Items(s, items):
             return Table(s, type_of(items[0]))
+        case Boxed(t, _, _):
+            return t
         case Fun() | Chosen() | Place():
             raise Broken("a function or reference is used as data")
 
@@ -310,17 +322,45 @@ def has_function(m: Meaning) -> bool:
             return False
         case Parts(items) | Items(_, items):
             return any(has_function(x) for x in items)
-        case View(_, _, _, cell):
+        case View(_, _, _, cell) | Boxed(_, _, cell):
             return has_function(cell)
         case Fun() | Chosen() | Place():
             return True
 
 
 def data(m: Meaning) -> list[Meaning]:
-    """The leaves of nested tuples, in order."""
-    if isinstance(m, Parts):
-        return [leaf for x in m.items for leaf in data(x)]
-    return [m]
+    """The leaves of nested tuples and boxes, in order."""
+    match m:
+        case Parts(items):
+            return [leaf for x in items for leaf in data(x)]
+        case Boxed(_, sizes, value):
+            return [*(Leaf(number(n), INT) for n in sizes), *data(value)]
+        case _:
+            return [m]
+
+
+def box_sizes(m: Meaning) -> list[Size]:
+    """The sizes of all boxes, in the order of `types.boxed`."""
+    match m:
+        case Parts(items):
+            return [n for x in items for n in box_sizes(x)]
+        case Boxed(_, sizes, value):
+            return [*sizes, *box_sizes(value)]
+        case _:
+            return []
+
+
+def has_box(m: Meaning) -> bool:
+    """Whether the sizes of some of it depend on which it is."""
+    match m:
+        case Boxed():
+            return True
+        case Parts(items) | Items(_, items):
+            return any(has_box(x) for x in items)
+        case View(_, _, _, cell):
+            return has_box(cell)
+        case Leaf() | Fun() | Chosen() | Place():
+            return False
 
 
 def like(m: Meaning, leaves: list[Meaning]) -> Meaning:

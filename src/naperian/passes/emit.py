@@ -49,8 +49,12 @@ class Emitter:
         if isinstance(what, Cell) and what.time is not None:
             if not what.history and not what.in_place:
                 shape.insert(0, size(2))
-        buffer = loops.Buffer(memory.buffer, t.dtype, tuple(shape), loops.Role.TEMP)
+        role = loops.Role.TEMP if memory.temp else loops.Role.OUT
+        buffer = loops.Buffer(memory.buffer, t.dtype, tuple(shape), role)
         out.put(loops.Allocate(buffer))
+        if not memory.temp:
+            self.s.notes.append(f"`{memory.buffer.name}` is made here: its size is known now")
+            return
         name = f"`{t.var.name}` is stored"
         if isinstance(what, Cell):
             if what.time is None:

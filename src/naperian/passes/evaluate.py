@@ -23,6 +23,7 @@ from naperian.core.syntax import (
     Assign,
     At,
     Blank,
+    Box,
     Call,
     Carried,
     Cell,
@@ -50,6 +51,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Unbox,
     Use,
 )
 from naperian.core.walk import everything
@@ -58,6 +60,7 @@ from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.passes.denote import (
     TRUE,
+    Boxed,
     Chosen,
     Entry,
     Env,
@@ -91,12 +94,13 @@ from naperian.passes.tables import (
 )
 from naperian.passes.work import Work
 from naperian.prims import PRIMITIVES
-from naperian.sizes import Atom, Size, size, substitute
+from naperian.sizes import ZERO, Atom, Size, size, substitute
 from naperian.types import (
     INT,
     UNIT,
     BoolSet,
     EnumSet,
+    Exists,
     Fin,
     Index,
     Range,
@@ -187,6 +191,9 @@ class Evaluate:
             match e:
                 case Let(var, value, body):
                     env.own[var] = self.w.held(self.expr(value, env, var.name), var.name)
+                    e = body
+                case Unbox(sizes, var, value, body):
+                    self.unbox(sizes, var, self.expr(value, env, var.name), env)
                     e = body
                 case Check(condition, message, then, origin):
                     holds = self.leaf(condition, env).expr
@@ -286,8 +293,19 @@ class Evaluate:
                 given = self.expr(value, env)
                 self.add(self.expr(reference, env), given, name)
                 return Parts(())
-            case Let() | Check():
+            case Box(t, sizes, value):
+                boxed = self.resolve(env).type(t)
+                assert isinstance(boxed, Exists)
+                named = tuple(self.size(n, env) for n in sizes)
+                return Boxed(boxed, named, self.expr(value, env, name))
+            case Let() | Check() | Unbox():
                 return self.expr(e, env, name)
+
+    def unbox(self, sizes: tuple[Var, ...], var: Var, m: Meaning, env: Env) -> None:
+        """The sizes of a box and its value, by name; a cell of an empty table has none."""
+        found = m.sizes if isinstance(m, Boxed) else (ZERO,) * len(sizes)
+        env.own.update((v, Leaf(number(n), INT)) for v, n in zip(sizes, found, strict=True))
+        env.own[var] = self.w.held(m.value if isinstance(m, Boxed) else m, var.name)
 
     def with_index(self, var: Var, index: Meaning, body: Expr, env: Env) -> Meaning:
         env.own[var] = index

@@ -29,7 +29,9 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import number
 from naperian.broken import Broken
 from naperian.core import syntax as core
+from naperian.core.walk import of_type
 from naperian.dtypes import DType
+from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
 from naperian.passes.builder import Guards
 from naperian.passes.cells import Cells, Held, dtype_of, free_guards
@@ -55,6 +57,13 @@ from naperian.passes.values import (
 from naperian.sizes import ZERO, Size, atom, size
 from naperian.source import Span
 from naperian.types import Range, Set, Type
+
+
+def _new(result: Type) -> list[bool]:
+    """Which leaves of a result have sizes that the caller does not know before the run."""
+    if not isinstance(result, types.Exists):
+        return [False for _ in type_leaves(result)]
+    return [not set(result.vars).isdisjoint(of_type(t)) for t in type_leaves(result.body)]
 
 
 def flatten(definition: core.Definition) -> Program:
@@ -86,9 +95,9 @@ class _Flatten(Cells):
             self.check(holds, message, self.origin)
         value = self.tabulated(self.expr(self.definition.body))
         results = []
-        for indices, leaf in leaves(value):
+        for (indices, leaf), new in zip(leaves(value), _new(self.definition.result), strict=True):
             operand = self.operand(leaf)
-            results.append(Result(indices, operand, self.b.dtype(operand)))
+            results.append(Result(indices, operand, self.b.dtype(operand), new))
         failures = tuple(Failure(message, origin) for message, origin in self.failures)
         return without_unused_indices(narrow(self.b.program(results, failures), self.copied))
 
@@ -185,6 +194,8 @@ class _Flatten(Cells):
             case core.At(table, index, s):
                 at = components(self.set(s), self.expr(index))
                 return self.read(self.expr(table), at)
+            case core.Box(_, _, value):
+                return self.expr(value)
             case core.Recast(value, old, new, _):
                 return self.recast(self.expr(value), old, new)
             case core.Op(name, args, type_, origin):

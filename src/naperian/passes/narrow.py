@@ -23,7 +23,6 @@ from naperian.ainf.syntax import (
     Operand,
     Program,
     Read,
-    Result,
     Trips,
 )
 from naperian.ainf.walk import (
@@ -186,7 +185,7 @@ class _Narrow:
             for i, x in p.indices.items()
         }
         bindings = tuple(self.new_binding(b) for b in p.bindings)
-        results = tuple(Result(r.indices, f(r.value), r.dtype) for r in p.results)
+        results = tuple(replace(r, value=f(r.value)) for r in p.results)
         return replace(p, indices=indices, bindings=bindings, results=results)
 
     def new_binding(self, b: Binding) -> Binding:

@@ -15,17 +15,19 @@ which is read only as `part(t[i], k)`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from naperian.broken import Broken
-from naperian.core.syntax import Definition, Module, Param, Ref, Use
+from naperian.core.syntax import Box, Check, Definition, Expr, Let, Module, Param, Ref, Use
 from naperian.core.walk import everything
 from naperian.leaves import leaves
 from naperian.names import Var
-from naperian.passes.denote import Entry, Env, Leaf, Meaning, data, number
+from naperian.passes.denote import Boxed, Entry, Env, Leaf, Meaning, box_sizes, data, number
 from naperian.passes.evaluate import Evaluate
 from naperian.passes.tables import closed, conformed, shaped
 from naperian.passes.tidy import tidy
-from naperian.sizes import variables
-from naperian.types import INT, Substitution, Tuple, cardinality
+from naperian.sizes import Size, size, variables
+from naperian.types import INT, Exists, Substitution, Tuple, Type, boxed, cardinality
 
 
 def normalize(module: Module, name: str, at: Substitution) -> Definition:
@@ -41,27 +43,37 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
     env = Env(own)
     r = ev.resolve(env)
     params = []
+    sizes = _sizes(d, at)
     for p in d.params:
-        t = r.type(p.type)
-        types = leaves(t)
-        bare = types == (t,)
+        whole = kind = r.type(p.type)
+        if isinstance(kind, Exists):  # what it hides are sizes like any other
+            sizes = (*sizes, *kind.vars)
+            kind = kind.body
+        types = leaves(kind)
+        bare = types == (kind,)
         parts: list[Meaning] = []
         for k, leaf in enumerate(types):
             label = p.name if bare else f"{p.name}.{k}"
             var = Var(label)
             params.append(Param(label, var, leaf))
             parts.append(Leaf(Ref(var), leaf))
-        own[p.var] = shaped(t, parts)
+        value = shaped(kind, parts)
+        if isinstance(whole, Exists):
+            value = Boxed(whole, tuple(map(size, whole.vars)), value)
+        own[p.var] = value
     result = r.type(d.result)
-    value = data(conformed(ev.expr(d.body, env, name), result))
-    body = closed(w, w.root, value)
+    value = conformed(ev.expr(d.body, env, name), result)
     flat = leaves(result)
-    t = flat[0] if len(flat) == 1 else Tuple(flat)
+    t: Type = flat[0] if len(flat) == 1 else Tuple(flat)
+    body = closed(w, w.root, data(value))
+    if (hidden := tuple(boxed(result))):
+        t = Exists(hidden, t)
+        body = _boxed(body, t, tuple(box_sizes(value)))
     return Definition(
         name=d.name,
         types=(),
         sets=(),
-        sizes=_sizes(d, at),
+        sizes=sizes,
         params=tuple(params),
         result=t,
         facts=tuple((r.size(n), text) for n, text in d.facts),
@@ -71,6 +83,17 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
         constant=d.constant,
         origin=d.origin,
     )
+
+
+def _boxed(body: Expr, t: Exists, sizes: tuple[Size, ...]) -> Expr:
+    """A block whose value is put into a box."""
+    match body:
+        case Let(var, value, rest):
+            return Let(var, value, _boxed(rest, t, sizes))
+        case Check(_, _, then):
+            return replace(body, then=_boxed(then, t, sizes))
+        case _:
+            return Box(t, sizes, body)
 
 
 def _sizes(d: Definition, at: Substitution, of: tuple[Var, ...] | None = None) -> tuple[Var, ...]:

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 
 from naperian.ainf import syntax as ainf
 from naperian.loops.syntax import (
+    Allocate,
     Assign,
     Buffer,
     Let,
@@ -58,19 +59,23 @@ def schedule(program: ainf.Program) -> Program:
     checked = tuple(p.var for p in suspects(program))
     program = distrust(program)
     offsets: Offsets = {}
+    new = set()  # results whose sizes are known only during the run
     while True:  # what is stored is known after fusion; what that needs is fused again
         stored = packing(program, offsets)
         outs = []
         for k, r in enumerate(program.results):
             shape = _shape(stored.layout(r.indices).shape)
-            outs.append(Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, shape, Role.OUT))
+            out = Buffer(Var("out" if k == 0 else f"out_{k}"), r.dtype, shape, Role.OUT)
+            if r.new:
+                new.add(out.var)
+            outs.append(out)
         graph = build(program, [b.var for b in outs], stored)
         contract(graph)
         inline(graph)
         find_units(graph)
         order_loops(graph)
         items = fuse(graph)
-        storage = place(graph, items)
+        storage = place(graph, items, frozenset(new))
         if not stored.missing:
             break
         program, more = with_offsets(program, stored.missing)
@@ -79,6 +84,8 @@ def schedule(program: ainf.Program) -> Program:
     block = Block()
     emitter.block(items, block)
     body = strips(_escape(block.statements()))
+    made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
+    outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys(emitter.s.notes))
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     return Program(

@@ -27,7 +27,6 @@ from naperian.ainf.syntax import (
     Operand,
     Program,
     Read,
-    Result,
 )
 from naperian.ainf.walk import (
     Names,
@@ -94,7 +93,7 @@ class _Simplify:
             if index.condition is not None:
                 new = replace(self.b.indices[i], condition=self.operand(index.condition))
                 self.b.indices[i] = new
-        results = [Result(r.indices, self.operand(r.value), r.dtype) for r in self.program.results]
+        results = [replace(r, value=self.operand(r.value)) for r in self.program.results]
         self.b.indices = {i: self.b.indices[i] for i in self.program.indices}
         return without_unused_indices(narrow(self.b.program(results, self.program.failures)))
 

@@ -11,6 +11,8 @@ element that is written after; it has all of them if somebody outside its loop a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from naperian.names import Var, fresh
 from naperian.node import node
 from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Site, Task
@@ -34,7 +36,7 @@ class Memory:
 @node
 class Storage:
     """The memory of tasks and of cells; those that are missing are registers. `homes` are the
-    result buffers that tasks write. `before` are the temporaries to allocate before an item."""
+    result buffers that tasks write. `before` are the buffers to allocate before an item."""
 
     tasks: dict[Task, Memory]
     cells: dict[Cell, Memory]
@@ -72,8 +74,9 @@ def is_view(t: Task, storage: Storage) -> bool:
     )
 
 
-def place(graph: Graph, items: list[Item]) -> Storage:
-    """Decide for every task and cell of the tree."""
+def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) -> Storage:
+    """Decide for every task and cell of the tree. The result buffers in `grown` have sizes that
+    are known only during the run: they are allocated before what first writes them."""
     tasks = tasks_in(items)
     storage = Storage({}, {}, {}, {})
     layout = graph.packing.layout
@@ -135,7 +138,22 @@ def place(graph: Graph, items: list[Item]) -> Storage:
             memory = Memory(fresh(t.var), tuple(inner), layout(tuple(inner)))
             storage.tasks[t] = memory
             _allocate(storage, t, t.scope, memory, t)
+    for t in tasks:
+        result = _result(storage, t, layout)
+        if result is not None and result.buffer in grown:
+            grown -= {result.buffer}
+            _allocate(storage, t, 0, result, t)
     return storage
+
+
+def _result(
+    storage: Storage, t: Task, layout: Callable[[tuple[Var, ...]], Layout]
+) -> Memory | None:
+    """The result buffer that a task writes."""
+    if t.kind is Kind.PUT:
+        return Memory(t.var, t.context, layout(t.context), temp=False)
+    memory = storage.homes.get(t) or (storage.cells.get(t.cell) if t.cell is not None else None)
+    return memory if memory is not None and not memory.temp else None
 
 
 def _allocate(

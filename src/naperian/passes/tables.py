@@ -14,6 +14,7 @@ from naperian.broken import Broken
 from naperian.core.syntax import (
     At,
     Blank,
+    Box,
     Const,
     Expr,
     For,
@@ -32,6 +33,7 @@ from naperian.names import Lit, Var
 from naperian.passes.denote import (
     TRUE,
     Bound,
+    Boxed,
     Chosen,
     Env,
     Fun,
@@ -45,6 +47,7 @@ from naperian.passes.denote import (
     View,
     block,
     data,
+    has_box,
     has_function,
     like,
     number,
@@ -55,13 +58,14 @@ from naperian.passes.denote import (
 from naperian.passes.fold import constant, fold
 from naperian.passes.places import aligned
 from naperian.passes.work import Work
-from naperian.sizes import ONE, ZERO, Size, size
+from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.types import (
     BOOL,
     INT,
     UNIT,
     BoolSet,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -81,6 +85,7 @@ from naperian.types import (
     cardinality,
     cell_at,
     element,
+    opened,
 )
 
 # ---------------------------------------------------------------- written out
@@ -100,6 +105,8 @@ def quote(w: Work, m: Meaning) -> Expr:
             return For(new, s, block(scope.statements, cell))
         case Items():
             return stored(w, m).expr
+        case Boxed(t, sizes, value):
+            return Box(t, sizes, quote(w, value))
         case Fun() | Chosen() | Place():
             raise Broken("a function or reference is used as data")
 
@@ -158,6 +165,9 @@ def anything(t: Type) -> Expr:
         case Table(s):
             i = Var("i")
             return For(i, s, anything(cell_at(t, size(i))))
+        case Exists(vars):
+            none = (ZERO,) * len(vars)
+            return Box(t, none, anything(opened(t, none)))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"no value of {t!r}")
 
@@ -173,6 +183,9 @@ def blank(t: Type) -> Meaning:
             return distributed(View(s, Var("i"), (), blank(cell)))
         case Function(params, result):
             return Fun(tuple(Var("x") for _ in params), Blank(result), Env({}))
+        case Exists(vars):
+            none = (ZERO,) * len(vars)
+            return Boxed(t, none, blank(opened(t, none)))
         case Scalar() | Index() | TypeVar() | Reference() | Text():
             return Leaf(anything(t), t)
 
@@ -205,8 +218,8 @@ def at(w: Work, m: Meaning, index: Meaning, s: Set) -> Meaning:
             return _pick(w, m, index, own)
         case Place(e, Table(_, cell)):
             return Place(At(e, _plain(index_expr(index)), s), cell)
-        case Fun() | Place():
-            raise Broken("a function is indexed")
+        case Fun() | Place() | Boxed():
+            raise Broken("a function or a box is indexed")
 
 
 def _plain(e: Expr) -> Expr:
@@ -256,7 +269,7 @@ def tabulate(
         cell = cell_at(index)
     if scope.cells:
         return _in_order(w, s, i, scope, cell, name)
-    if not scope.works or isinstance(cell, Parts) or has_function(cell):
+    if not scope.works or isinstance(cell, Parts) or has_function(cell) or has_box(cell):
         return distributed(View(s, i, tuple(_fission(w, scope, i, s)), cell))
     body = closed(w, scope, [cell])
     t = row_type(s, i, scope.statements, type_of(cell))
@@ -337,6 +350,11 @@ def _mentioned(m: Meaning) -> Iterator[Var]:
             for b in names:
                 yield from _variables(b.value)
             yield from _mentioned(cell)
+        case Boxed(t, sizes, value):
+            yield from of_type(t)
+            for n in sizes:
+                yield from variables(n)
+            yield from _mentioned(value)
         case Fun() | Chosen() | Place():
             raise Broken("a function or reference is used as data")
 
@@ -387,7 +405,7 @@ def choose(
         a = then()
     with w.inside() as no:
         b = otherwise()
-    if has_function(a) or has_function(b):
+    if has_function(a) or has_function(b) or has_box(a) or has_box(b):
         _hoist(w, yes, condition, True)
         _hoist(w, no, condition, False)
         stay = w.moves({})
@@ -439,11 +457,67 @@ def _merged(w: Work, condition: Expr, a: Meaning, b: Meaning, name: str) -> Mean
     if isinstance(a, Parts) and isinstance(b, Parts):
         pairs = zip(a.items, b.items, strict=True)
         return Parts(tuple(_merged(w, condition, x, y, name) for x, y in pairs))
+    if isinstance(a, Boxed) and isinstance(b, Boxed):
+        return _either_box(w, condition, a, b, name)
+    if isinstance(a, Boxed) or isinstance(b, Boxed):  # the other is a cell of an empty table
+        return a if isinstance(a, Boxed) else b
     if has_function(a) or has_function(b):
         return Chosen(condition, a, b)
     if _same(a, b):
         return a
     return w.bind(If(condition, quote(w, a), quote(w, b)), type_of(a), name)
+
+
+def _either_box(w: Work, condition: Expr, a: Boxed, b: Boxed, name: str) -> Meaning:
+    """The chosen box: its sizes first, then a value of these sizes."""
+    sizes = tuple(
+        x if x == y else _size(w, If(condition, number(x), number(y)))
+        for x, y in zip(a.sizes, b.sizes, strict=True)
+    )
+    t = opened(a.type, sizes)
+    return Boxed(a.type, sizes, _resized(w, condition, a.value, b.value, t, name))
+
+
+def _size(w: Work, e: Expr) -> Size:
+    n = size_of(index_expr(w.bind(e, INT, "k")))
+    assert n is not None
+    return n
+
+
+def _resized(w: Work, condition: Expr, a: Meaning, b: Meaning, t: Type, name: str) -> Meaning:
+    """The chosen one of two values, of type `t`; their own sizes may differ from it."""
+    if type_of(a) == t == type_of(b):
+        return _merged(w, condition, a, b, name)
+    match t:
+        case Table(s):
+
+            def at_index(index: Meaning) -> Meaning:
+                return choose(
+                    w,
+                    condition,
+                    lambda: at(w, a, index, _axis(a)),
+                    lambda: at(w, b, index, _axis(b)),
+                    name,
+                )
+
+            return tabulate(w, s, at_index, "i", name)
+        case Tuple(items):
+            assert isinstance(a, Parts)
+            assert isinstance(b, Parts)
+            triples = zip(a.items, b.items, items, strict=True)
+            return Parts(tuple(_resized(w, condition, x, y, z, name) for x, y, z in triples))
+        case _:
+            return _merged(w, condition, a, b, name)
+
+
+def _axis(m: Meaning) -> Set:
+    match m:
+        case Leaf(_, Table(s)) | View(s) | Items(s):
+            return s
+        case Parts(items):
+            return _axis(items[0])
+        case _:
+            raise Broken("an axis of something that is no table")
 
 
 # ---------------------------------------------------------------- other axes

@@ -18,6 +18,7 @@ from naperian.core.syntax import (
     Assign,
     At,
     Blank,
+    Box,
     Call,
     Carried,
     Cell,
@@ -44,13 +45,14 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Unbox,
     Use,
 )
 from naperian.core.walk import children, of_type, size_variables
 from naperian.names import Var, fresh
 from naperian.passes.denote import is_trivial, number, part_of, size_of
 from naperian.sizes import Atom, Size, substitute
-from naperian.types import Type
+from naperian.types import Exists, Type
 
 
 def tidy(body: Expr, result: Type, staying: set[Var]) -> Expr:
@@ -296,5 +298,10 @@ class _Rebuild:
                 return Add(self.expr(reference, names), self.expr(value, names))
             case Let() | Check():
                 return self.expr(e, names)
-            case Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast():
+            case Box(t, sizes, value):
+                boxed = self.resolve(names).type(t)
+                assert isinstance(boxed, Exists)
+                new_sizes = tuple(self.size(n, names) for n in sizes)
+                return Box(boxed, new_sizes, self.expr(value, names))
+            case Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast() | Unbox():
                 raise Broken(f"{type(e).__name__} is left after normalisation")

@@ -10,6 +10,7 @@ from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.passes.denote import (
     Bound,
+    Boxed,
     Chosen,
     Entry,
     Env,
@@ -31,6 +32,7 @@ from naperian.types import (
     BOOL,
     BoolSet,
     EnumSet,
+    Exists,
     Fin,
     Function,
     Index,
@@ -98,6 +100,8 @@ class Work:
                 return Leaf(self.named(e, t, name), t)
             case Parts(items):
                 return Parts(tuple(self.held(x, name) for x in items))
+            case Boxed(t, sizes, value):
+                return Boxed(t, sizes, self.held(value, name))
             case _:
                 return m
 
@@ -135,9 +139,9 @@ class Work:
 
     def move(self, entry: Entry, moves: Moves) -> Entry:
         match entry:
-            case Leaf() | Parts() | View() | Items() | Fun() | Chosen() | Place():
+            case Leaf() | Parts() | View() | Items() | Fun() | Chosen() | Place() | Boxed():
                 return self.moved(entry, moves)
-            case Scalar() | TypeVar() | Index() | Table() | Tuple() | Text():
+            case Scalar() | TypeVar() | Index() | Table() | Tuple() | Text() | Exists():
                 return moves.type(entry)
             case Function() | Reference():
                 return moves.type(entry)
@@ -166,6 +170,10 @@ class Work:
                 return Place(moves.expr(e), moves.type(t))
             case Chosen(condition, a, b):
                 return Chosen(moves.expr(condition), self.moved(a, moves), self.moved(b, moves))
+            case Boxed(t, sizes, value):
+                boxed = moves.type(t)
+                assert isinstance(boxed, Exists)
+                return Boxed(boxed, tuple(map(moves.size, sizes)), self.moved(value, moves))
 
 
 def unpacked(e: Expr, t: Type) -> Meaning:

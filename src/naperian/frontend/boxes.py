@@ -1,0 +1,192 @@
+"""Sizes known at run time: opening and closing what has type `exists k. …`.
+
+    ys = filter(p, xs)          (k, ys) = unbox(filter(p, xs))       ys : Fin(k)=>a from here on
+    [ys[i] * 2 for i]           box(k, [ys[i] * 2 for i])            where the name `k` ends
+
+An expression of such a type is opened where it stands: it gets a fresh size. A *region* is a place
+whose sizes end with it: a function's body, a block, the element of a comprehension, a side of an
+`if`. A value that leaves a region and whose type mentions sizes of the region is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from naperian.core import syntax as core
+from naperian.core.resolve import resize
+from naperian.core.walk import children, of_type, size_variables
+from naperian.frontend import size_errors
+from naperian.frontend.cells import convert, converts
+from naperian.frontend.typed import Build, Typed, Wrap, let_all
+from naperian.frontend.walk import Region, Walk
+from naperian.names import Var
+from naperian.sizes import Size, rename, size, variables
+from naperian.source import Span
+from naperian.types import (
+    INT,
+    Exists,
+    Type,
+    cardinality,
+    opened,
+    set_variables,
+    sets_in,
+)
+
+
+def open_box(w: Walk, value: Typed) -> Typed:
+    """The value of a box, opened in the region around; any other value as it is."""
+    kind = w.solver.head(value.type)
+    if not isinstance(kind, Exists):
+        return value
+    var = Var("x")
+    made, wrap = bind_box(w, var, value, kind)
+    w.region.wraps.append(wrap)
+    return made
+
+
+def bind_box(w: Walk, var: Var, value: Typed, kind: Exists) -> tuple[Typed, Wrap]:
+    """The value of a box as a variable, and what binds it."""
+    sizes = tuple(Var(_new(w, v.name)) for v in kind.vars)
+    w.opened.update(dict.fromkeys(sizes, value.span))
+    w.region.names.update(sizes)
+    w.scope.assume(*map(size, sizes))
+    build, lets = value.build, value.lets
+
+    def wrap(expr: core.Expr) -> core.Expr:
+        return let_all(lets, core.Unbox(sizes, var, build(), expr))
+
+    return Typed(opened(kind, tuple(map(size, sizes))), lambda: core.Ref(var), value.span), wrap
+
+
+def _new(w: Walk, name: str) -> str:
+    """A name for a fresh size, so that two of them are told apart in messages."""
+    taken = {v.name for v in w.opened}
+    k = 1
+    text = name
+    while text in taken:
+        k += 1
+        text = f"{name}{k}"
+    return text
+
+
+def _base(v: Var) -> str:
+    """The name without the number that told it from others."""
+    return v.name.rstrip("0123456789") or v.name
+
+
+def name_size(w: Walk, value: Typed, name: str) -> Size:
+    """An Int as a size: its polynomial, or a fresh name bound in the region around."""
+    if value.poly is not None and not value.lets:
+        return value.poly
+    v = Var(name)
+    build, lets, kind = value.build, value.lets, value.type
+    w.region.names.add(v)
+    w.region.wraps.append(
+        lambda expr: let_all(lets, core.Let(v, convert(w, build(), kind, INT), expr))
+    )
+    return size(v)
+
+
+def alone(w: Walk, make: Callable[[], Typed], expected: Type | None = None) -> Typed:
+    """A value made in a region of its own."""
+    outer, w.region = w.region, Region()
+    value = make()
+    mine, w.region = w.region, outer
+    inner = closed(w, mine, value, expected)
+    if not mine.wraps:
+        return inner
+    return Typed(inner.type, around(mine.wraps, inner.build), inner.span)
+
+
+def around(wraps: list[Wrap], build: Build) -> Build:
+    """What is bound around a value."""
+
+    def whole() -> core.Expr:
+        expr = build()
+        for f in reversed(wraps):
+            expr = f(expr)
+        return expr
+
+    return whole
+
+
+def closed(w: Walk, region: Region, value: Typed, expected: Type | None) -> Typed:
+    """The value as it leaves a region: boxed if its type mentions sizes of the region, or if a box
+    is expected there."""
+    wanted = w.solver.head(expected) if expected is not None else None
+    if isinstance(wanted, Exists):
+        return close_to(w, value, wanted, "this value")
+    if not region.names:
+        return value
+    found = w.solver.zonk(value.type)
+    if region.names.isdisjoint(of_type(found)):
+        return value
+    if wanted is not None and not w.solver.is_open(wanted):
+        return value  # a fixed size is declared: the mismatch is told where they meet
+    kind, sizes = hidden(found, region.names)
+
+    def build() -> core.Expr:
+        t = w.solver.zonk(kind)
+        assert isinstance(t, Exists)
+        return core.Box(t, sizes, value.build())
+
+    return Typed(kind, build, value.span)
+
+
+def hidden(t: Type, names: set[Var]) -> tuple[Exists, tuple[Size, ...]]:
+    """The type with the sizes that mention `names` hidden, and those sizes: one that stands
+    everywhere as a whole, else the names themselves."""
+    sizes = dict.fromkeys(
+        cardinality(s) for s in sets_in(t) if not names.isdisjoint(set_variables(s))
+    )
+    if len(sizes) == 1:
+        (whole,) = sizes
+        k = Var(_base(next(v for v in variables(whole) if v in names)))
+        body = resize(lambda s: size(k) if s == whole else s).type(t)
+        return Exists((k,), body), (whole,)
+    used = [v for v in dict.fromkeys(of_type(t)) if v in names]
+    bound = {v: Var(_base(v)) for v in used}
+    names_of = {v: size(b) for v, b in bound.items()}
+    body = resize(lambda s: rename(s, names_of)).type(t)
+    return Exists(tuple(bound.values()), body), tuple(map(size, used))
+
+
+def close_to(w: Walk, value: Typed, wanted: Exists, what: str) -> Typed:
+    """The value as a box of a given type."""
+    kind = w.solver.head(value.type)
+    if isinstance(kind, Exists):
+        return value
+    converts(w, what, wanted, value.type, value, value.span)
+    return Typed(wanted, lambda: convert(w, value.build(), value.type, wanted), value.span)
+
+
+def alike(w: Walk, sides: list[Typed]) -> list[Typed]:
+    """Sides of an `if`, items of a table: if one is a box, all are."""
+    kinds = [w.solver.head(x.type) for x in sides]
+    box = next((k for k in kinds if isinstance(k, Exists)), None)
+    return sides if box is None else [close_to(w, x, box, "this value") for x in sides]
+
+
+# ---------------------------------------------------------------- what must not leave
+
+
+def check_scopes(w: Walk, expr: core.Expr) -> None:
+    """No opened size is mentioned outside the region it was opened in."""
+    if w.opened:
+        for v in _escaping(expr, w.opened):
+            raise size_errors.size_escapes(v.name, w.opened[v])
+
+
+def _escaping(expr: core.Expr, sizes: dict[Var, Span]) -> Iterator[Var]:
+    """The opened sizes that are mentioned where they are not bound."""
+    rest: list[tuple[core.Expr, frozenset[Var]]] = [(expr, frozenset())]
+    while rest:
+        e, inside = rest.pop()
+        for v in size_variables(e):
+            if v in sizes and v not in inside:
+                yield v
+        if isinstance(e, core.Unbox):
+            rest.append((e.value, inside))
+            rest.append((e.body, inside.union(e.sizes)))
+        else:
+            rest.extend((x, inside) for x in children(e))
