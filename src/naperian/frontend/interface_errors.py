@@ -159,6 +159,14 @@ def untyped_method(name: str, span: Span) -> Reported:
     )
 
 
+def endless(name: str, span: Span, path: list[str]) -> Reported:
+    """N0637"""
+    return fail(
+        "N0637", f"the method `{name}` comes back to itself", span, "would never end",
+        notes=(" → ".join(f"`{p}`" for p in path),), helps=("use `loop`, `scan` or `fold`",),
+    )
+
+
 def no_interface(name: str, span: Span, known: list[str]) -> Reported:
     """N0634"""
     return fail(

@@ -12,6 +12,7 @@ definitions of their own, `Shape(Square).area`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from naperian.core import syntax as core
@@ -30,6 +31,7 @@ from naperian.frontend.constraints import (
     unmet,
 )
 from naperian.frontend.definitions import Header, complete, finish, header, start, suppose_all
+from naperian.frontend.endless import Calls
 from naperian.frontend.report import Reported, Silent, plural
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import INTERFACES, Because, Mismatch, Solver
@@ -155,6 +157,22 @@ class Declared:
                 wanted = made.methods.get(name)
                 if interface.built_in and wanted is not None and wanted not in self.definitions:
                     self._body(d, default_name(interface, name), interface, None, wrong)
+        return wrong
+
+    def endless(self, definitions: Mapping[str, core.Definition]) -> list[Diagnostic]:
+        """The methods that would call themselves."""
+        calls = Calls({**definitions, **self.definitions}, self.globals.instances)
+        wrong = []
+        for d, made, _ in self._own:
+            for m in d.members or ():
+                if isinstance(m, s.Def):
+                    name = made.methods[m.name]
+                    path = calls.endless(name)
+                    if path is not None:
+                        wrong.append(interface_errors.endless(m.name, m.name_span, path).diagnostic)
+                        break
+            if wrong:
+                break
         return wrong
 
     def _body(

@@ -173,6 +173,8 @@ def module(
             loaded.definitions[made.name] = made
     wrong += declared.bodies()
     loaded.definitions |= declared.definitions
+    if not wrong:
+        wrong += declared.endless({**library.used, **loaded.definitions})
     loaded.diagnostics = tuple(
         sorted(wrong, key=lambda d: d.labels[0].span.start if d.labels else 0)
     )
