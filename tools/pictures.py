@@ -75,8 +75,20 @@ def particle_filter(m: Any) -> None:
     plt.legend(frameon=False)
 
 
+def fractals(m: Any) -> None:
+    x, y = np.linspace(-1.6, 1.6, 800), np.linspace(-1.0, 1.0, 500)
+    root, rounds = m.basins(x, y, 60)
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.2))
+    axes[0].imshow(np.log(m.julia(x, y, (-0.8, 0.156), 300) + 3), cmap="twilight_shifted")
+    shade = np.exp(-np.minimum(rounds, 25) / 12)[..., None]
+    axes[1].imshow(plt.get_cmap("Set2")(root)[..., :3] * shade)
+    for a in axes:
+        a.axis("off")
+    figure.tight_layout(pad=0.1)
+
+
 PICTURES: dict[str, Callable[[Any], None]] = {
-    f.__name__: f for f in (kmeans, pagerank, pi, particle_filter)
+    f.__name__: f for f in (fractals, kmeans, pagerank, pi, particle_filter)
 }
 
 
