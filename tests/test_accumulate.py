@@ -181,3 +181,23 @@ def test_sparse_rows_outside_are_refused(
 ) -> None:
     with pytest.raises(IndexError, match="argument"):
         gathers.by_rows(np.array(rows), np.array(cols), np.ones(2), np.ones(3))
+
+
+@pytest.mark.parametrize("which", ["argmin", "argmax"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8"])
+def test_the_first_best(which: str, dtype: str) -> None:
+    kind = {"float64": "F64", "float32": "F32", "int64": "I64", "int8": "I8"}[dtype]
+    f = nap.compile(f"def best(x: n=>{kind}) -> n = {which}(x)").best
+    r = np.random.default_rng(8)
+    cases = [np.zeros(n) for n in (1, 2, 100_000)]
+    cases += [r.integers(-5, 5, n).astype(float) for n in (3, 70, 300_000)]
+    if dtype.startswith("float"):
+        signed = np.array([0.0, -0.0] * 50)
+        infinite = np.full(100, -np.inf if which == "argmax" else np.inf)
+        lost = r.standard_normal(200_000)
+        lost[[777, 150_000]] = np.nan
+        cases += [signed, infinite, lost, np.full(80, np.nan)]
+    for x in cases:
+        x = x.astype(dtype)
+        assert alike(lambda x=x: f(x)) == getattr(np, which)(x)
+    assert f(np.zeros(0, dtype)) == 0

@@ -13,12 +13,22 @@ from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Order
 from naperian.names import Lit, Var
 from naperian.passes.block import Block, Guards
-from naperian.passes.graph import Cell, Graph, Item, Kind, Nest, Task, cost, task_reads
+from naperian.passes.graph import (
+    Cell,
+    Graph,
+    Item,
+    Kind,
+    Nest,
+    Task,
+    cost,
+    size_vars,
+    task_reads,
+)
 from naperian.passes.operands import Values, reads_memory
 from naperian.passes.split import Bounds, end, segments
 from naperian.passes.statements import FALSE, Statements
 from naperian.passes.storage import Memory, Storage, tasks_in
-from naperian.sizes import ZERO, Clamp, Remainder, Size, atom, size
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, size, substitute
 
 _LITTLE = 4096  # additions that are not worth a thread
 _WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}
@@ -119,7 +129,7 @@ class Emitter:
         reductions = self.reductions(n, order)
         alone = Order.SERIAL if any(r.var in self.arrays for r in reductions) else Order.FREE
         above = self.v.bounds
-        work = self.work(n.body)
+        work = self.work(n.body, {n.var: extent})
         total = (extent * work).constant
         if order is Order.PARALLEL and total is not None and total <= _LITTLE:
             order, why = alone, f"{_WHY[alone]}, too few for threads"
@@ -259,20 +269,40 @@ class Emitter:
             return Order.PARALLEL, f"parallel, {why}"
         return Order.FREE, "independent iterations inside another loop"
 
-    def work(self, items: list[Item]) -> Size:
-        """Additions and loads of one iteration, roughly."""
-        sizes = self.v.graph.program.sizes
+    def work(self, items: list[Item], inside: dict[Var, Size]) -> Size:
+        """Additions and loads of one iteration of the loops inside, roughly, given how often each
+        goes round."""
         here = 0
         inner = ZERO
         for x in items:
             if isinstance(x, Task):
                 here += cost(x) + sum(1 for _ in task_reads(x))
                 continue
-            extent = x.extent
-            if extent is None or not all(a in sizes for a in extent.atoms()):
-                extent = size(_UNKNOWN)
-            inner = inner + extent * self.work(x.body)
+            rounds = self.rounds(x, inside)
+            inner = inner + rounds * self.work(x.body, inside | {x.var: rounds})
         return inner + max(here, 1)
+
+    def rounds(self, n: Nest, inside: dict[Var, Size]) -> Size:
+        """How often a loop inside others goes round, on average: half as often as it may if that
+        depends on another loop, and if it goes along an array, its share of that."""
+        extent = n.extent
+        if extent is None:
+            return size(_UNKNOWN)
+        if all(isinstance(a, Var) for a in extent.atoms()):
+            halves: dict[object, Size] = {v: (m + 1) // 2 for v, m in inside.items()}
+            return substitute(extent, halves.get)
+        among = ONE
+        for v in dict.fromkeys(size_vars(extent)):
+            among = among * inside.get(v, ONE)
+        sizes = self.v.graph.program.sizes
+        for t in tasks_in(n.body):
+            for r in task_reads(t):
+                if not isinstance(r, Read) or r.var not in self.v.graph.params:
+                    continue
+                for e, m in zip(r.at, self.v.graph.params[r.var].shape, strict=True):
+                    if e.coefficient(t.path[n.depth]) and all(a in sizes for a in m.atoms()):
+                        return m // among
+        return size(_UNKNOWN)
 
 
 def _constant(n: Nest) -> bool:

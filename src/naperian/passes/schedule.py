@@ -1,6 +1,7 @@
 """AiNF to loops.
 
     distrust   indices of the caller are checked where they are read
+    best       the first best in two reductions
     contract   sums of products become contractions
     inline     producers read out of step are computed where they are read
     find_units recurrences
@@ -37,6 +38,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import expressions, indices, used, used_in
 from naperian.names import Var
+from naperian.passes.best import best
 from naperian.passes.block import Block
 from naperian.passes.contract import contract
 from naperian.passes.distrust import distrust, suspects
@@ -57,7 +59,7 @@ from naperian.sizes import Size, size
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
     checked = tuple(p.var for p in suspects(program))
-    program = distrust(program)
+    program = best(distrust(program))
     offsets: Offsets = {}
     new = set()  # results whose sizes are known only during the run
     while True:  # what is stored is known after fusion; what that needs is fused again

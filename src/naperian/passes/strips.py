@@ -5,14 +5,14 @@ loops
                  update out[clamp(key[i], m)] += exp(x[i])
                  outside := outside or key[i] != clamp(key[i], m)
 
-    after    parallel for s in 0..⌈n / 512⌉ reducing add out, or outside:
-                 allocate small value[512]
+    after    parallel for s in 0..⌈n / 2048⌉ reducing add out, or outside:
+                 allocate small value[2048]
                  free for i in strip s reducing or outside:
-                     store value[i - 512 s] = exp(x[i])
+                     store value[i - 2048 s] = exp(x[i])
                      outside := outside or key[i] != clamp(key[i], m)
                  if not outside:
                      for i in strip s:
-                         update out[key[i]] += value[i - 512 s]
+                         update out[key[i]] += value[i - 2048 s]
 
 A flag that a clamped key was another one is found out before the keys are used, so that they are
 not clamped; once it is set the run's result is not wanted any more.
