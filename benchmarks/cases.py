@@ -31,6 +31,8 @@ class Case:
     c_sizes: Callable[..., tuple[int, ...]]
     c_shapes: Callable[..., list[tuple[int, ...]]]
     tolerance: float = 1e-9
+    c_file: str = ""  # where it is not called as the function
+    result: str = ""  # the dtype of the results, where it is not that of the first argument
 
 
 def _rng() -> np.random.Generator:
@@ -105,6 +107,73 @@ def small_numpy(x: Array) -> Any:
     return 2 * x + 1
 
 
+def hotspot_numpy(t: Array, power: Array, steps: int, *more: float) -> Any:
+    cap, rx, ry, rz, ambient = more
+    for _ in range(steps):
+        p = np.pad(t, 1, mode="edge")
+        down_up = p[2:, 1:-1] + p[:-2, 1:-1] - 2.0 * t
+        sides = p[1:-1, 2:] + p[1:-1, :-2] - 2.0 * t
+        t = t + cap * (power + down_up * ry + sides * rx + (ambient - t) * rz)
+    return t
+
+
+def pathfinder_numpy(wall: Array) -> Any:
+    cost = wall[0]
+    for row in wall[1:]:
+        p = np.pad(cost, 1, mode="edge")
+        cost = row + np.minimum(cost, np.minimum(p[:-2], p[2:]))
+    return cost
+
+
+def mriq_numpy(x: Array, y: Array, z: Array, kx: Array, ky: Array, kz: Array, *phi: Array) -> Any:
+    mag = phi[0] ** 2 + phi[1] ** 2
+    angle = 2.0 * np.pi * (np.outer(x, kx) + np.outer(y, ky) + np.outer(z, kz))
+    return np.cos(angle) @ mag, np.sin(angle) @ mag
+
+
+def stencil3d_numpy(u: Array, steps: int) -> Any:
+    c = slice(1, -1)
+    for _ in range(steps):
+        new = u.copy()
+        around = u[2:, c, c] + u[:-2, c, c] + u[c, 2:, c] + u[c, :-2, c]
+        around = around + u[c, c, 2:] + u[c, c, :-2]
+        new[c, c, c] = around / 6.0 - u[c, c, c] / 36.0
+        u = new
+    return u
+
+
+def spmv_numpy(rows: Array, cols: Array, vals: Array, x: Array) -> Any:
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix((vals, cols, rows), (len(rows) - 1, len(x))) @ x
+
+
+def mandelbrot_numpy(re: Array, im: Array, limit: int) -> Any:
+    c = re + 1j * im[:, None]
+    z, k = np.zeros_like(c), np.zeros(c.shape, np.int64)
+    for _ in range(limit):
+        inside = z.real**2 + z.imag**2 <= 4.0
+        if not inside.any():
+            break
+        z[inside] = z[inside] ** 2 + c[inside]
+        k += inside
+    return k
+
+
+def nbody_numpy(at: Array, mass: Array) -> Any:
+    d = at - at[:, None]
+    near = (d * d).sum(axis=2) + 1e-9
+    return (d * (mass / (near * np.sqrt(near)))[:, :, None]).sum(axis=1)
+
+
+def kmeans_numpy(x: Array, centre: Array) -> Any:
+    distance = ((x[:, None] - centre) ** 2).sum(axis=2)
+    near = distance.argmin(axis=1)
+    total = np.zeros_like(centre)
+    np.add.at(total, near, x)
+    return total / np.maximum(np.bincount(near, minlength=len(centre)), 1)[:, None]
+
+
 # ---------------------------------------------------------------- JAX
 
 
@@ -144,7 +213,120 @@ def _distances_jax(jax: Any, jnp: Any, x: Any, y: Any) -> Any:
     return jnp.sqrt(((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=-1))
 
 
+def _hotspot_jax(jax: Any, jnp: Any, t: Any, power: Any, steps: Any, *more: Any) -> Any:
+    cap, rx, ry, rz, ambient = more
+
+    def step(_: Any, t: Any) -> Any:
+        p = jnp.pad(t, 1, mode="edge")
+        down_up = p[2:, 1:-1] + p[:-2, 1:-1] - 2.0 * t
+        sides = p[1:-1, 2:] + p[1:-1, :-2] - 2.0 * t
+        return t + cap * (power + down_up * ry + sides * rx + (ambient - t) * rz)
+
+    return jax.lax.fori_loop(0, steps, step, t)
+
+
+def _pathfinder_jax(jax: Any, jnp: Any, wall: Any) -> Any:
+    def step(cost: Any, row: Any) -> Any:
+        p = jnp.pad(cost, 1, mode="edge")
+        return row + jnp.minimum(cost, jnp.minimum(p[:-2], p[2:])), None
+
+    return jax.lax.scan(step, wall[0], wall[1:])[0]
+
+
+def _mriq_jax(
+    jax: Any, jnp: Any, x: Any, y: Any, z: Any, kx: Any, ky: Any, kz: Any, *phi: Any
+) -> Any:
+    mag = phi[0] ** 2 + phi[1] ** 2
+    angle = 2.0 * jnp.pi * (jnp.outer(x, kx) + jnp.outer(y, ky) + jnp.outer(z, kz))
+    return jnp.cos(angle) @ mag, jnp.sin(angle) @ mag
+
+
+def _stencil3d_jax(jax: Any, jnp: Any, u: Any, steps: Any) -> Any:
+    c = slice(1, -1)
+
+    def step(_: Any, u: Any) -> Any:
+        around = u[2:, c, c] + u[:-2, c, c] + u[c, 2:, c] + u[c, :-2, c]
+        around = around + u[c, c, 2:] + u[c, c, :-2]
+        return u.at[c, c, c].set(around / 6.0 - u[c, c, c] / 36.0)
+
+    return jax.lax.fori_loop(0, steps, step, u)
+
+
+def _spmv_jax(jax: Any, jnp: Any, rows: Any, cols: Any, vals: Any, x: Any) -> Any:
+    row = jnp.repeat(
+        jnp.arange(len(rows) - 1), rows[1:] - rows[:-1], total_repeat_length=len(cols)
+    )
+    return jax.ops.segment_sum(vals * x[cols], row, len(rows) - 1, indices_are_sorted=True)
+
+
+def _segments_jax(jax: Any, jnp: Any, ends: Any, x: Any) -> Any:
+    segment = jnp.repeat(
+        jnp.arange(len(ends) - 1), ends[1:] - ends[:-1], total_repeat_length=len(x)
+    )
+    return jax.ops.segment_sum(x, segment, len(ends) - 1, indices_are_sorted=True)
+
+
+def _mandelbrot_jax(jax: Any, jnp: Any, re: Any, im: Any, limit: Any) -> Any:
+    cr, ci = re + 0.0 * im[:, None], 0.0 * re + im[:, None]
+
+    def step(_: Any, state: Any) -> Any:
+        zr, zi, k = state
+        inside = zr * zr + zi * zi <= 4.0
+        new = zr * zr - zi * zi + cr, 2.0 * zr * zi + ci
+        return jnp.where(inside, new[0], zr), jnp.where(inside, new[1], zi), k + inside
+
+    start = 0.0 * cr, 0.0 * ci, jnp.zeros(cr.shape, jnp.int64)
+    return jax.lax.fori_loop(0, limit, step, start)[2]
+
+
+def _nbody_jax(jax: Any, jnp: Any, at: Any, mass: Any) -> Any:
+    d = at - at[:, None]
+    near = (d * d).sum(axis=2) + 1e-9
+    return (d * (mass / (near * jnp.sqrt(near)))[:, :, None]).sum(axis=1)
+
+
+def _kmeans_jax(jax: Any, jnp: Any, x: Any, centre: Any) -> Any:
+    near = ((x[:, None] - centre) ** 2).sum(axis=2).argmin(axis=1)
+    total = jnp.zeros_like(centre).at[near].add(x)
+    count = jnp.zeros(len(centre)).at[near].add(1.0)
+    return total / jnp.maximum(count, 1.0)[:, None]
+
+
 # ---------------------------------------------------------------- the rows
+
+
+def _chip(n: int, steps: int) -> tuple[Any, ...]:
+    heat, power = _rng().uniform(0.0, 1.0, (2, n, n))
+    return (heat + 320.0, power * 1e-3, steps, 0.5, 0.1, 0.1, 0.0125, 80.0)
+
+
+def _scan(voxels: int, samples: int) -> tuple[Any, ...]:
+    r = _rng()
+    return (*r.uniform(-0.5, 0.5, (3, voxels)), *r.uniform(-8, 8, (3, samples)),
+            *r.standard_normal((2, samples)))  # fmt: skip
+
+
+def _ends(segments: int, elements: int) -> Array:
+    """Where random segments of an array begin, and the end."""
+    inner = np.sort(_rng().integers(0, elements + 1, segments - 1))
+    return np.concatenate([[0], inner, [elements]])
+
+
+def _sparse(n: int, nonzero: int) -> tuple[Any, ...]:
+    r = _rng()
+    cols = r.integers(0, n, nonzero)
+    return _ends(n, nonzero), cols, r.standard_normal(nonzero), r.standard_normal(n)
+
+
+def _histogram(n: int, bins: int) -> Case:
+    return Case(
+        f"histogram {n:.0e}→{bins}".replace("e+0", "e"), "sums", "histogram",
+        lambda: (_rng().integers(0, bins, n), np.zeros(bins)),
+        lambda key, bin: np.bincount(key, minlength=len(bin)), "histogram",
+        _jax(lambda jax, jnp, key, bin: jnp.bincount(key, length=len(bin))),
+        "histogram", lambda key, bin: (len(key), len(bin)), lambda key, bin: [bin.shape],
+        c_file="sums",
+    )  # fmt: skip
 
 
 def _image(n: int) -> tuple[Any, ...]:
@@ -210,5 +392,72 @@ CASES = (
         "small vector (3)", "small", "small", lambda: (np.array([1.0, 2.0, 3.0]),), small_numpy,
         "small", _jax(lambda jax, jnp, x: 2.0 * x + 1.0), "small", lambda x: (x.size,),
         lambda x: [x.shape],
+    ),
+    Case(
+        "hotspot 512², 20 steps", "hotspot", "hotspot", lambda: _chip(512, 20), hotspot_numpy,
+        "hotspot", _jax(_hotspot_jax), "hotspot", lambda t, *_: t.shape, lambda t, *_: [t.shape],
+    ),
+    Case(
+        "pathfinder 200×100 000", "pathfinder", "pathfinder",
+        lambda: (_rng().integers(0, 10, (200, 100_000)),), pathfinder_numpy, "pathfinder",
+        _jax(_pathfinder_jax), "pathfinder", lambda w: (len(w) - 1, w.shape[1]),
+        lambda w: [w.shape[1:]],
+    ),
+    Case(
+        "MRI-Q 4096×2048", "mriq", "mriq", lambda: _scan(4096, 2048), mriq_numpy, "mriq",
+        _jax(_mriq_jax), "mriq", lambda x, y, z, k, *_: (x.size, k.size),
+        lambda x, *_: [x.shape, x.shape],
+    ),
+    Case(
+        "stencil 128³, 10 steps", "stencil3d", "stencil3d",
+        lambda: (_rng().standard_normal((128, 128, 128)), 10), stencil3d_numpy, "stencil3d",
+        _jax(_stencil3d_jax), "stencil3d", lambda x, _: x.shape, lambda x, _: [x.shape],
+    ),
+    _histogram(10**7, 256),
+    _histogram(10**6, 10**6),
+    Case(
+        "segmented sum 10⁶, 10⁵", "sums", "segments",
+        lambda: (_ends(10**5, 10**6), _rng().standard_normal(10**6)),
+        lambda ends, x: np.diff(np.concatenate([[0.0], np.cumsum(x)])[ends]), "segments",
+        _jax(_segments_jax), "segments", lambda ends, x: (len(ends) - 1,),
+        lambda ends, x: [(len(ends) - 1,)], c_file="sums", result="float64",
+    ),
+    Case(
+        "sparse matrix × vector 10⁵×16", "sums", "spmv", lambda: _sparse(10**5, 16 * 10**5),
+        spmv_numpy, "spmv", _jax(_spmv_jax), "spmv", lambda rows, *_: (len(rows) - 1,),
+        lambda rows, *_: [(len(rows) - 1,)], c_file="sums", result="float64",
+    ),
+    Case(
+        "triangular row sums 2000", "sums", "triangle", lambda: _image(2000),
+        lambda a: np.tril(a).sum(axis=1), "triangle",
+        _jax(lambda jax, jnp, a: jnp.tril(a).sum(axis=1)), "triangle", lambda a: (len(a),),
+        lambda a: [(len(a),)], c_file="sums",
+    ),
+    Case(
+        "column sums 2000²", "sums", "columns", lambda: _image(2000), lambda a: a.sum(axis=0),
+        "columns", _jax(lambda jax, jnp, a: a.sum(axis=0)), "columns", lambda a: a.shape,
+        lambda a: [a.shape[1:]], c_file="sums",
+    ),
+    Case(
+        "prefix sum 10⁶", "sums", "prefix", _vector(10**6), np.cumsum, "prefix",
+        _jax(lambda jax, jnp, x: jnp.cumsum(x)), "prefix", lambda x: (x.size,),
+        lambda x: [x.shape], c_file="sums",
+    ),
+    Case(
+        "Mandelbrot 400², 100", "mandelbrot", "mandelbrot",
+        lambda: (np.linspace(-2.0, 0.6, 400), np.linspace(-1.3, 1.3, 400), 100), mandelbrot_numpy,
+        "mandelbrot", _jax(_mandelbrot_jax), "mandelbrot", lambda re, im, _: (im.size, re.size),
+        lambda re, im, _: [(im.size, re.size)], tolerance=1.0, result="int64",
+    ),
+    Case(
+        "n-body 1000", "nbody", "accelerations",
+        lambda: (_rng().standard_normal((1000, 3)), _rng().uniform(0.5, 1.5, 1000)), nbody_numpy,
+        "nbody", _jax(_nbody_jax), "nbody", lambda at, _: (len(at),), lambda at, _: [at.shape],
+    ),
+    Case(
+        "k-means 50 000×16, 16", "kmeans", "lloyd",
+        lambda: (_rng().standard_normal((50_000, 16)), _rng().standard_normal((16, 16))),
+        kmeans_numpy, "kmeans", _jax(_kmeans_jax), "kmeans",
+        lambda x, c: (*x.shape, len(c)), lambda x, c: [c.shape],
     ),
 )  # fmt: skip

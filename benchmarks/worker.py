@@ -30,15 +30,18 @@ _GCC = ["gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-f
 def gcc(case: Case, args: tuple[Any, ...]) -> Callable[[], Any]:
     """The C peer, compiled now; its result arrays are allocated in every call, as ours are."""
     with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as library:
-        source = HERE / "peers" / f"{case.c}.c"
+        source = HERE / "peers" / f"{case.c_file or case.c}.c"
         subprocess.run([*_GCC, str(source), "-o", library.name, "-lm"], check=True)
     function = ctypes.CDLL(library.name)[case.c]
     Path(library.name).unlink()
     sizes = [ctypes.c_long(n) for n in case.c_sizes(*args)]
     inputs = [
-        ctypes.c_double(a) if isinstance(a, float) else ctypes.c_void_p(a.ctypes.data) for a in args
-    ]
-    shapes, dtype = case.c_shapes(*args), args[0].dtype
+        ctypes.c_double(a) if isinstance(a, float)
+        else ctypes.c_long(a) if isinstance(a, int)
+        else ctypes.c_void_p(a.ctypes.data)
+        for a in args
+    ]  # fmt: skip
+    shapes, dtype = case.c_shapes(*args), case.result or args[0].dtype
 
     def call() -> Any:
         outs = [np.empty(s, dtype) for s in shapes]
