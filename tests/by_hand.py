@@ -74,7 +74,7 @@ class Hand:
             self.call = entry.entry(entries, words, self.slow, self.fail, self.kernel)
 
     def fail(self, code: int, *values: int) -> None:
-        raise border.failure(self.faults, code, values)
+        border.stop(self.faults, code, *values)
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         self.slow_calls += 1

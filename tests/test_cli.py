@@ -261,7 +261,7 @@ def _seconds(*words: str) -> float:
 
 def test_version_answers_at_once() -> None:
     """0.15 s on an idle machine; on a busy one, not much more than Python's own start."""
-    python = _seconds("-c", "import argparse, json")
+    python = _seconds("-c", "import argparse, dataclasses, json")
     ours = _seconds("-m", "naperian", "--version")
     assert ours < 0.15 or ours < 2.5 * python, f"{ours:.3f} s, Python {python:.3f} s"
 
@@ -282,6 +282,39 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     )
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "out", "err"),
+    [
+        ("check stats.nap >/dev/full", 2, "", "nap: No space left on device\n"),
+        ("check stats.nap --json >/dev/full", 2, "", "nap: No space left on device\n"),
+        ("check stats.nap >&-", 0, "", ""),
+        ("check nowhere.nap 2>&-", 1, "", ""),
+    ],
+)
+def test_streams_that_are_full_or_closed(
+    folder: Path, ending: str, code: int, out: str, err: str
+) -> None:
+    if "/dev/full" in ending and not Path("/dev/full").exists():
+        pytest.skip("a device that is always full is Linux's")
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m naperian {ending}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, err)
+
+
+def test_letters_that_the_terminal_does_not_have(folder: Path) -> None:
+    name = os.fsdecode("\u0153uf\udcff.nap".encode("utf-8", "surrogateescape"))
+    (folder / name).write_text("# \u00e9t\u00e9\ndef f(x: Float) = x +\n", encoding="utf-8")
+    for encoding in ("ascii", "cp1252", "utf-8"):
+        done = subprocess.run(
+            [sys.executable, "-m", "naperian", "check", name],
+            capture_output=True, check=False, env=os.environ | {"PYTHONIOENCODING": encoding},
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"error[N0101]: expected an expression")
 
 
 def test_values_print_as_numpy_prints_them() -> None:

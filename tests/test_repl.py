@@ -105,6 +105,22 @@ def test_commands(talk: Talk, tmp_path: Path) -> None:
     assert talk(f":load {file}", "three()")[0].endswith("3\n")
 
 
+def test_what_has_no_value_is_told_in_a_sentence(talk: Talk) -> None:
+    twice = "def twice(x: n=>Float) where n >= 1 = 2.0 * x"
+    told = "twice : n=>Float -> n=>Float where n >= 1\n"
+    assert talk(twice, "twice", ":t twice") == (2 * told + told.partition(" : ")[2], "")
+    assert "def twice" in talk(twice, ":show core twice")[0]
+    assert talk("lambda x: 2.0 * x") == ("<Float -> Float>\n", "")
+    assert talk("zeros(10000000000000)")[1].startswith("the result of this needs 80 TB")
+    out, err = talk(":show nonsense 1", "exit", "quit()", "help")
+    assert out == ""
+    assert err.splitlines()[0].startswith("no stage `nonsense`; there are surface, ")
+    assert err.splitlines()[1:] == [
+        "`:quit` leaves; so does Ctrl-D", "`:quit` leaves; so does Ctrl-D",
+        "`:help` lists the commands",
+    ]  # fmt: skip
+
+
 def test_a_missing_file_does_not_end_the_session(talk: Talk) -> None:
     out, err = talk(":load nowhere.nap", "1")
     assert out == "1\n"

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from naperian import border, pipeline
 from naperian.backends import entry, runtime
@@ -30,7 +30,7 @@ from naperian.border import AssertionError, IndexError, RunError, ShapeError, at
 from naperian.dtypes import DType
 from naperian.pipeline import STAGES
 from naperian.program import Compiled, Program, source_of
-from naperian.signature import Constant, Fault, Named
+from naperian.signature import Constant, Named
 from naperian.source import CompileError, Error, Source
 
 __all__ = [
@@ -114,7 +114,7 @@ class Function:
                 entries = runtime.runtime().entries
                 words = entry.table(compiled.instance, kernel)
                 if entries is not None and words is not None:
-                    fail = partial(_fail, compiled.instance.faults)
+                    fail = partial(border.stop, compiled.instance.faults)
                     self.__call__ = entry.entry(entries, words, self.__call__, fail, kernel)
             return found
 
@@ -139,10 +139,6 @@ class Function:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _function, (self._program.source, str(self._program.folder), self.__name__)
-
-
-def _fail(faults: tuple[Fault, ...], code: int, *values: int) -> NoReturn:
-    raise border.failure(faults, code, values)
 
 
 def _python_name(name: str) -> str:

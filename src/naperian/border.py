@@ -16,7 +16,7 @@ import difflib
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -674,21 +674,21 @@ def _run(
     if inst.found_outside(code):
         return False
     if code:
-        raise failure(inst.faults, code, tuple(error))
+        stop(inst.faults, code, *error)
     return True
 
 
-def failure(faults: tuple[Fault, ...], code: int, values: tuple[int, ...]) -> BaseException:
-    """What a kernel's answer means."""
+def stop(faults: tuple[Fault, ...], code: int, *values: int) -> NoReturn:
+    """Raise what a kernel's answer means."""
     if code == -1:
-        return KeyboardInterrupt()
+        raise KeyboardInterrupt
     if code == -2:
-        return MemoryError("there is not enough memory for an intermediate array")
+        raise MemoryError("there is not enough memory for an intermediate array")
     fault = faults[code - 1]
     indexes = "{size}" in fault.message
     text = fault.message.replace("{value}", str(values[0])).replace("{size}", str(values[1]))
     kind = IndexError if indexes else AssertionError
-    return kind(text, fault.place)
+    raise kind(text, fault.place)
 
 
 def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

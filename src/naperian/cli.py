@@ -11,6 +11,7 @@ carries it out, and only that function's module is imported.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import pkgutil
@@ -99,7 +100,11 @@ nap show stats.nap:mean                    as elaborated: every type and lift wr
 nap show stats.nap:mean --stage ainf
 nap show stats.nap:mean --stage all""",
         "naperian.commands:show",
-        (_PLACE, Argument("--stage", "a stage, or `all`", default="core"), _JSON),
+        (
+            _PLACE,
+            Argument("--stage", "surface, core, ainf, loops, llvm, … or `all`", default="core"),
+            _JSON,
+        ),
     ),
     Command(
         "explain",
@@ -194,7 +199,31 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command line; the exit code."""
-    argv = sys.argv[1:] if argv is None else list(argv)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        if isinstance(stream, io.TextIOWrapper):  # `é` on a terminal that has no such letter
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _answered(sys.argv[1:] if argv is None else list(argv))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # the reader has left (`nap … | head`): nothing more can be said, also not by the
+        # interpreter when it flushes at the end
+        _discard(sys.stdout, sys.stderr)
+        return OK
+    except OSError as e:
+        _discard(sys.stdout)
+        say(f"nap: {e.strerror or e}" + (f": {e.filename}" if e.filename else ""))
+        return USAGE
+
+
+def _discard(*streams: TextIO | None) -> None:
+    for stream in filter(None, streams):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _answered(argv: list[str]) -> int:
     top = parser()
     as_json = "--json" in argv
     try:
@@ -211,11 +240,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # the reader has left (`nap … | head`): nothing more can be said on stdout, also not by
-        # the interpreter when it flushes at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+    except OSError:
+        raise
     except Exception as e:
         say(our_bug(e))
         return BROKEN
@@ -251,8 +277,9 @@ def our_bug(e: BaseException) -> str:
 
 
 def say(text: str) -> None:
-    """A line on stderr."""
-    print(text, file=sys.stderr)
+    """A line on stderr, if there is one."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
 
 
 def report(diagnostics: Sequence[Diagnostic], as_json: bool = False) -> None:
@@ -265,7 +292,7 @@ def report(diagnostics: Sequence[Diagnostic], as_json: bool = False) -> None:
 
 def emit(data: object) -> None:
     """A JSON document on stdout."""
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    print(json.dumps(data, indent=2))
 
 
 def as_data(d: Diagnostic) -> dict[str, object]:
@@ -297,9 +324,9 @@ _STYLES = (
 )
 
 
-def paint(text: str, stream: TextIO) -> str:
+def paint(text: str, stream: TextIO | None) -> str:
     """The rendered text in colours, if the stream is a terminal and `NO_COLOR` is not set."""
-    if os.environ.get("NO_COLOR") or not stream.isatty():
+    if os.environ.get("NO_COLOR") or stream is None or not stream.isatty():
         return text
     for pattern, style in _STYLES:
         text = pattern.sub(partial(_styled, style), text)

@@ -313,8 +313,15 @@ def accept(page: str, folder: Path = Path()) -> str:
         true = truth(c)
         broken = c.stage in _ALONE and true.startswith("error[")  # the claim's inputs would be lost
         if not holds(c.block.text, true) and _BUG not in true and not broken:
-            page = page[: c.block.start] + true + page[c.block.end :]
+            page = page[: c.block.start] + _kept(c.block.text, true) + page[c.block.end :]
     return page
+
+
+def _kept(said: str, true: str) -> str:
+    """The true text, with the lines that were said with a `…` and hold as they were said."""
+    loose = [line for line in said.splitlines(keepends=True) if ANYTHING in line]
+    lines = true.splitlines(keepends=True)
+    return "".join(next((x for x in loose if holds(x, line)), line) for line in lines)
 
 
 def check_docstrings(path: str, text: str) -> list[Difference]:

@@ -55,7 +55,8 @@ class Repl:
                 if entry.strip():
                     self.obey(entry)
             except KeyboardInterrupt:
-                cli.say("interrupted")
+                # after what is on the terminal's line already: an entry half written, or `^C`
+                cli.say("\ninterrupted" if sys.stdin.isatty() else "interrupted")
             except CompileError as e:
                 cli.report(e.diagnostics)
             except Told as e:
@@ -100,29 +101,55 @@ class Repl:
         except CompileError as e:
             raise draft.explained(e) from None
 
+    def definition(self, expression: str) -> nap.Function | None:
+        """What is defined under this name, if the expression is one."""
+        if not expression.isidentifier():
+            return None
+        whole = self.session.draft().source
+        module = nap.compile(whole.text, whole.name)
+        return module[expression] if expression in module.names else None
+
     def evaluate(self, entry: str) -> None:
+        word = entry.strip().removesuffix("()")
+        known = self.definition(word)
+        if known is None and word in _PYTHON:
+            raise Told(_PYTHON[word])
+        if known is not None and "->" in known.type and word == entry.strip():
+            print(f"{word} : {known.type}")
+            return
         module, draft = self.compiled(entry)
         if draft.names:
             self.session = self.session.after(draft)
             for name in sorted(draft.names & set(module.names)):
                 print(f"{name} : {module[name].type}")
             return
-        value = called(module[RESULT], draft)
+        function = module[RESULT]
+        if "->" in function.result_type:
+            print(f"<{function.result_type}>")
+            return
+        value = called(function, draft)
         if not (isinstance(value, tuple) and not value):
             print(show(value))
 
     # -------------------------------------------------------- commands
 
     def type(self, expression: str) -> None:
+        if (known := self.definition(_given(expression))) is not None:
+            print(known.type)
+            return
         module, draft = self.compiled(_given(expression))
         for name in draft.names or {RESULT}:
             print(module[name].type if draft.names else module[name].result_type)
 
     def show(self, words: str) -> None:
         stage, _, expression = words.partition(" ")
-        module, draft = self.compiled(_given(expression))
-        names = [expression.strip()] if expression.strip() in module.names else [RESULT]
-        print(module[next(iter(draft.names), names[0])].show(stage))
+        if stage and stage not in nap.STAGES:
+            raise Told(f"no stage `{stage}`; there are {', '.join(nap.STAGES)}")
+        function = self.definition(_given(expression))
+        if function is None:
+            module, draft = self.compiled(expression.strip())
+            function = module[next(iter(draft.names), RESULT)]
+        print(function.show(stage))
 
     def time(self, expression: str) -> None:
         start = time.perf_counter()
@@ -166,6 +193,8 @@ class Repl:
         return sorted(own | set(nap.library_names()) | set(KEYWORDS) | {f":{c}" for c in COMMANDS})
 
     def complete(self, prefix: str, number: int) -> str | None:
+        if not prefix and readline is not None and not readline.get_line_buffer().strip():
+            return "    " if number == 0 else None  # at the start of a line Tab indents
         matching = [w for w in self.words() if w.startswith(prefix)]
         return matching[number] if number < len(matching) else None
 
@@ -176,6 +205,10 @@ def called(function: nap.Function, draft: Draft) -> Any:
         return function()
     except nap.RunError as e:
         raise Told(draft.stopped(e)) from None
+    except Exception as e:
+        if not nap.at_border(e):
+            raise
+        raise Told(str(e).replace(f"{RESULT}()", "this")) from None
 
 
 class Told(Exception):
@@ -193,6 +226,13 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Repl, str], None]]] = {
     "load": ("FILE", "start again from a file's definitions", Repl.load),
     "help": ("", "this list", Repl.help),
     "quit": ("", "leave (so does the end of the input)", Repl.quit),
+}
+
+
+_PYTHON = {  # what people type out of habit
+    "exit": "`:quit` leaves; so does Ctrl-D",
+    "quit": "`:quit` leaves; so does Ctrl-D",
+    "help": "`:help` lists the commands",
 }
 
 

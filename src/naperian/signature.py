@@ -19,7 +19,8 @@ from typing import TypeAlias
 
 from naperian.ainf.syntax import OUTSIDE
 from naperian.core import syntax as core
-from naperian.core.instances import bounds, instance_of, show_wanted
+from naperian.core.instances import instance_of, show_wanted
+from naperian.core.written import written_type
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.names import Var
@@ -282,7 +283,7 @@ def signature(
     plan, missing = _plan(inputs, len(names), given, scalars)
     return Signature(
         name=definition.name,
-        type=_type_text(definition),
+        type=written_type(definition),
         result_type=show_type(_precise(definition).type(definition.result)),
         doc=definition.doc,
         constant=definition.constant,
@@ -467,18 +468,6 @@ def _slot(
         raise _NoDataError(f"of a type with {' and '.join(texts)}, which no number is")
     known = tuple(d for d in DType if d in chosen)
     return TypeSlot(p.var.name, p.interface, p.precision, known, ", ".join(texts))
-
-
-def _type_text(definition: core.Definition) -> str:
-    if definition.params:
-        params = tuple(p.type for p in definition.params)
-        whole: Type = Function(params, definition.result, definition.effects)
-    else:
-        whole = definition.result
-    text = show_type(_precise(definition).type(whole))
-    wanted = [text for p in definition.types for text in bounds(p)]
-    wanted += [show_wanted(w) for w in definition.wanted]
-    return f"{text} where {', '.join(wanted)}" if wanted else text
 
 
 def _plan(

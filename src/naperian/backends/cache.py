@@ -34,7 +34,7 @@ def key(*parts: str | bytes) -> str:
     """The hash of these, told apart: ("ab", "c") and ("a", "bc") differ."""
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()[:40]

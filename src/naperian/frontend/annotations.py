@@ -74,9 +74,9 @@ def as_type(w: Walk, e: s.Expr) -> Type:
                 case SetName(own, _):
                     return element(own)
                 case SizeName():
-                    raise errors.not_a_set(name, "a number", span)
+                    raise errors.not_a_type(name, "a number", span)
                 case Variable():
-                    raise errors.not_a_set(name, "a value", span)
+                    raise errors.not_a_type(name, "a value", span)
                 case None:
                     pass
             if name in w.globals.enums:
@@ -133,7 +133,7 @@ def as_type(w: Walk, e: s.Expr) -> Type:
         case _:
             found = as_set(w, e)
             if found is None:
-                raise errors.not_a_set(e.span.text, "no type", e.span)
+                raise errors.not_a_type(e.span.text, "an expression", e.span)
             return element(found)
 
 

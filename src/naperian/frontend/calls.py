@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from naperian.core import syntax as core
-from naperian.core.instances import bounds, short_name, show_wanted
+from naperian.core.instances import short_name
+from naperian.core.written import written_type
 from naperian.frontend import errors, references
 from naperian.frontend.annotations import as_set
 from naperian.frontend.boxes import name_size
@@ -36,18 +37,6 @@ from naperian.types import (
     sets_in,
     show_type,
 )
-
-
-def signature(d: core.Definition) -> str:
-    """The type of a definition as the user reads it, with what is implicit or required."""
-    if d.constant:
-        text = show_type(d.result)
-    else:
-        text = show_type(Function(tuple(p.type for p in d.params), d.result, d.effects))
-    wanted = [text for t in d.types for text in bounds(t)]
-    wanted += [show_wanted(x) for x in d.wanted]
-    wanted += [show_fact(fact) for fact, _ in d.facts]
-    return f"{text} where {', '.join(wanted)}" if wanted else text
 
 
 def instantiate(
@@ -147,7 +136,7 @@ def use_definition(
 
     callee = Callee(
         f"`{name}`", tuple(params), result, call, None,
-        tuple(p.name for p in d.params), _declared(d, name), signature(d), text,
+        tuple(p.name for p in d.params), _declared(d, name), written_type(d), text,
     )
     return apply(w, callee, typed, span)
 
@@ -203,7 +192,7 @@ def _arrange(
     """Arguments in the order of the parameters; None where the default is taken."""
     names = [p.name for p in d.params]
     if len(args) > len(names):
-        raise errors.arity(name, len(names), len(args), span, signature(d))
+        raise errors.arity(name, len(names), len(args), span, written_type(d))
     out: list[s.Expr | Typed | None] = [*args, *([None] * (len(names) - len(args)))]
     implicit = [v.name for v in d.implicit]
     for key, a in keywords.items():
@@ -217,8 +206,8 @@ def _arrange(
     for k, value in enumerate(out):
         if value is None and d.params[k].default is None:
             if not keywords and len(args) < len(names):
-                raise errors.arity(name, len(names), len(args), span, signature(d))
-            raise errors.missing_argument(name, names[k], span, signature(d))
+                raise errors.arity(name, len(names), len(args), span, written_type(d))
+            raise errors.missing_argument(name, names[k], span, written_type(d))
     return out
 
 
@@ -259,14 +248,18 @@ def _implicit(
 def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span) -> None:
     """What the definition requires of its sizes must be known where it is called."""
     scope: Scope = w.scope
-    for fact, why in d.facts:
+    for fact, _ in d.facts:
         needed = at.size(fact)
 
-        def goal(needed: Size = needed, why: str = why) -> None:
+        def goal(fact: Size = fact, needed: Size = needed) -> None:
             with w.inside(scope):
                 found = w.solver.zonk_size(needed)
-                if not scope.facts().proves(found):
-                    raise errors.fact_fails(name, f"`{show_fact(found)}`", span, d.origin)
+                if scope.facts().proves(found):
+                    return
+                if found.constant is None:
+                    raise errors.fact_fails(name, show_fact(found), span, d.origin)
+                here = {v.name: w.solver.zonk_size(at.size(size(v))) for v in variables(fact)}
+                raise errors.fact_false(name, show_fact(fact), here, span, d.origin)
 
         w.solver.goals.append(goal)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass
 
 from naperian.core import syntax as core
@@ -25,6 +25,7 @@ from naperian.frontend.constraints import (
     with_variables,
 )
 from naperian.frontend.expressions import infer
+from naperian.frontend.naming import name_unknowns
 from naperian.frontend.references import row, used_for
 from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import Mismatch, Solver, interface_name
@@ -163,7 +164,8 @@ def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
         if result is not None:
             body = expect(w, body, result, f"the result of `{d.name}`", d.result)
     given = defaults(w, params)
-    finish(w, d.span, [t for _, _, t in params])
+    taken = {*head.sets, *head.sizes, *head.types, *(p.name for p in d.params)}
+    finish(w, d.span, [t for _, _, t in params], taken)
     return complete(w, d, name, head, given, body)
 
 
@@ -286,9 +288,12 @@ def defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> list[Typed | N
     return out
 
 
-def finish(w: Walk, span: Span, params: list[Type]) -> None:
-    """Decide everything that is still open: first what the tasks say, then defaults; then check
-    what had to wait."""
+def finish(
+    w: Walk, span: Span, params: list[Type], taken: Collection[str] = ()
+) -> None:
+    """Decide everything that is still open: first what the tasks say, then defaults, and what the
+    parameters leave open is the caller's, under names that are not taken; then check what had to
+    wait."""
     solver = w.solver
     try:
         solver.run()
@@ -305,8 +310,7 @@ def finish(w: Walk, span: Span, params: list[Type]) -> None:
             else:
                 solver.types[v] = Scalar(DType.I64)
         solver.run()
-        for t in params:
-            solver.chosen.update(solver.unknown_types(t), solver.unknown_extents(t))
+        name_unknowns(solver, params, taken)
         leave(w)
         while solver.goals or solver.tasks:
             solver.settle()

@@ -14,6 +14,7 @@ from naperian.frontend.report import Reported as Reported
 from naperian.frontend.report import Silent as Silent
 from naperian.frontend.report import both, either, fail, labels, plural
 from naperian.frontend.solve import Because
+from naperian.sizes import Size
 from naperian.source import Label, Span
 
 # ---------------------------------------------------------------- names and modules
@@ -514,8 +515,15 @@ def unknown_range(name: str, span: Span) -> Reported:
 def not_a_set(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps = (f"`Fin({text})` is the set 0 … {text}-1",) if found in ("Int", "a number") else ()
-    return fail("N0407", f"`{text}` is {found}, not an index set or an array", span,
-                 "cannot be ranged over", helps=helps)
+    what = found if found.startswith("no ") else f"{found}, not an index set or an array"
+    return fail("N0407", f"`{text}` is {what}", span, "cannot be ranged over", helps=helps)
+
+
+def not_a_type(text: str, found: str, span: Span) -> Reported:
+    """N0407"""
+    helps = (f"`Fin({text})` is the set 0 … {text}-1",) if found == "a number" else ()
+    return fail("N0407", f"`{text}` is {found}, not a type", span, "a type stands here",
+                helps=helps)
 
 
 def not_a_size(text: str, found: str, span: Span) -> Reported:
@@ -548,8 +556,20 @@ def fact_fails(function: str, fact: str, span: Span, declared: Span) -> Reported
     """N0410"""
     others = () if declared.source.name == "<builtin>" else (Label(declared, "required here"),)
     return fail(
-        "N0410", f"`{function}` needs {fact}, which is not known here", span, "called here",
+        "N0410", f"`{function}` needs `{fact}`, which is not known here", span, "called here",
         others=others, helps=("`assert` it, or call under an `if` that says so",),
+    )
+
+
+def fact_false(
+    function: str, fact: str, here: dict[str, Size], span: Span, declared: Span
+) -> Reported:
+    """N0410"""
+    others = () if declared.source.name == "<builtin>" else (Label(declared, "required here"),)
+    values = " and ".join(f"`{name}` is {value.constant}" for name, value in here.items())
+    return fail(
+        "N0410", f"`{function}` needs `{fact}`, but {values} here", span, "called here",
+        others=others,
     )
 
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 
 from naperian.core import syntax as core
 from naperian.core.instances import short_name, show_wanted
+from naperian.core.written import written_type
 from naperian.dtypes import FLOATS
-from naperian.frontend import calls, errors, interface_errors
+from naperian.frontend import errors, interface_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.blocks import expect
 from naperian.frontend.cells import convert, show
@@ -605,7 +606,7 @@ def _parameters(
     if len(d.params) != len(method.params):
         why = f"it has {plural(len(d.params), 'parameter')}"
         raise interface_errors.method_shape(
-            d.name, calls.signature(method), d.name_span, why, method.origin
+            d.name, written_type(method), d.name_span, why, method.origin
         )
     out: list[tuple[s.Param, Var, Type]] = []
     given: list[tuple[core.Param, Var, Type]] = []
@@ -638,5 +639,5 @@ def _same(
     except Mismatch:
         why = f"{what} is `{show(w, found)}`, not `{show(w, wanted)}`"
         raise interface_errors.method_shape(
-            d.name, calls.signature(method), written.span, why, method.origin
+            d.name, written_type(method), written.span, why, method.origin
         ) from None
