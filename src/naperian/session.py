@@ -122,6 +122,10 @@ def _names(decl: syntax.Decl) -> list[str]:
     match decl:
         case syntax.Def(name=name) | syntax.Enum(name=name) | syntax.Struct(name=name):
             return [name]
+        case syntax.Interface(name=name):
+            return [name]
+        case syntax.Instance(name=name, types=types):  # again for these types, it replaces itself
+            return [f"{name}({', '.join(t.span.text for t in types)})"]
         case syntax.Bind(pattern=pattern):
             return _bound(pattern)
         case syntax.Import(path=path, alias=alias, names=names):

@@ -69,6 +69,7 @@ class Declared:
     prefix: str
     methods: dict[str, core.Definition] = field(default_factory=dict)  # by their name here
     definitions: dict[str, core.Definition] = field(default_factory=dict)
+    _interfaces: list[Interface] = field(default_factory=list)
     _own: list[tuple[s.Instance, core.Instance, Interface]] = field(default_factory=list)
 
     def interfaces(
@@ -94,6 +95,7 @@ class Declared:
                 self.globals.failed.update(m.name for m in d.members if isinstance(m, s.Def))
                 self.globals.failed.add(d.name)
                 continue
+            self._interfaces.append(made)
             self.globals.interfaces[d.name] = self.globals.known[made.name] = made
             self.methods |= made.methods
         return wrong
@@ -147,7 +149,7 @@ class Declared:
 
     def bodies(self) -> list[Diagnostic]:
         wrong: list[Diagnostic] = []
-        for interface in self.globals.interfaces.values():
+        for interface in self._interfaces:
             for name, d in interface.defaults.items():
                 self._body(d, default_name(interface, name), interface, None, wrong)
         for instance, made, interface in self._own:

@@ -16,8 +16,9 @@ from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alone
+from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
-from naperian.frontend.constraints import need
+from naperian.frontend.constraints import known_interface, need
 from naperian.frontend.lifting import Callee, apply, lifted
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
@@ -335,7 +336,8 @@ def named_monoid(e: s.Expr) -> str | None:
 
 
 def _fold(name: str) -> Builtin:
-    """fold(f, x0, xs), reduce(op, unit, xs), scan(op, unit, xs), scan_exclusive(op, unit, xs)."""
+    """fold(f, x0, xs), reduce(op, unit, xs), scan(op, unit, xs), scan_exclusive(op, unit, xs);
+    reduce(xs) and scans of elements that are a `Monoid`."""
 
     def builtin(
         w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
@@ -346,18 +348,26 @@ def _fold(name: str) -> Builtin:
         if name == "reduce" and len(e.args) == 2 and monoid in ("min", "max", "add", "mul"):
             short = {"add": "sum", "mul": "prod"}.get(monoid, monoid)
             return _REDUCERS[short](w, s.Call(e.span, plain[0], e.args[1:]), None, expected)
-        if len(plain) != 3 or len(e.args) != 3:
+        of_type = len(plain) == 1 and len(e.args) == 1 and name != "fold"
+        if (len(plain) != 3 or len(e.args) != 3) and not of_type:
             raise errors.arity(
                 name, 3, len(e.args), e.span,
                 "((s, a) -> s, s, n=>a) -> " + ("s" if name in ("fold", "reduce") else "n=>s"),
             )
-        start = w.infer(plain[1])
-        xs = w.infer(plain[2])
+        if of_type:
+            start, xs = _monoid(w, "empty", e.span, None, []), w.infer(plain[0])
+        else:
+            start, xs = w.infer(plain[1]), w.infer(plain[2])
         own, cell = solver.set("n"), solver.type("a")
         state = _widest(w, start, xs, name)
-        if name == "reduce" or (name != "fold" and _alike(w, solver.axes(xs.type)[1], state)):
+        items = solver.axes(xs.type)[1]
+        if name == "reduce" or of_type or (name != "fold" and _alike(w, items, state)):
             solver.unify(cell, state)
-        function = w.infer(plain[0], Function((state, cell), state))
+        step_type = Function((state, cell), state)
+        if of_type:
+            function = _monoid(w, "combine", e.span, step_type, None)
+        else:
+            function = w.infer(plain[0], step_type)
         _function_of(w, function, Function((state, cell), state), plain[0].span)
         is_scan = name.startswith("scan")
         result: Type = Table(own, state) if is_scan else state
@@ -384,6 +394,14 @@ def _fold(name: str) -> Builtin:
         return apply(w, callee, [start, xs], e.span)
 
     return builtin
+
+
+def _monoid(
+    w: Walk, method: str, span: Span, expected: Type | None, args: list[Typed] | None
+) -> Typed:
+    """`empty()`, or `combine` as a function, of a type that `Monoid` knows."""
+    definition = known_interface(w, "Monoid").methods[method]
+    return use_definition(w, definition, method, span, expected, args, {})
 
 
 def _alike(w: Walk, cell: Type, state: Type) -> bool:

@@ -12,6 +12,7 @@ from naperian.frontend.definitions import constant, define
 from naperian.frontend.interfaces import Declared
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals
 from naperian.names import Var
+from naperian.prims import PRIMITIVES
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import syntax as s
 from naperian.surface.walk import nodes
@@ -57,8 +58,14 @@ class Library(Mapping[str, core.Definition]):
         wrong += declared.interfaces([d for d in module.decls if isinstance(d, s.Interface)], {})
         assert not wrong, wrong
         self._done |= {d.name: d for d in declared.methods.values()}
+        # those that are no operators, and no functions that numbers have anyway
+        self._methods = {
+            n: d for n, d in declared.methods.items() if n.isidentifier() and n not in PRIMITIVES
+        }
 
     def __getitem__(self, name: str) -> core.Definition:
+        if name in self._methods:
+            return self._methods[name]
         if name not in self._done:
             globals = Globals()
             library = self.globals
@@ -76,12 +83,13 @@ class Library(Mapping[str, core.Definition]):
     def __iter__(self) -> Iterator[str]:
         yield from self._written
         yield from self._constants
+        yield from self._methods
 
     def __len__(self) -> int:
-        return len(self._written) + len(self._constants)
+        return len(self._written) + len(self._constants) + len(self._methods)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._written or name in self._constants
+        return any(name in x for x in (self._written, self._constants, self._methods))
 
     @property
     def used(self) -> dict[str, core.Definition]:

@@ -1,0 +1,102 @@
+"""Interfaces across modules, and what is left of them in compiled code: nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import naperian as nap
+from naperian import pages, pipeline
+from naperian.core.check import check_normal
+from naperian.core.syntax import ConstOf, Method, Use
+from naperian.core.walk import everything
+from naperian.dtypes import DType
+from naperian.signature import at, signature
+from naperian.source import Source
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = list(dict.fromkeys(
+    c.program
+    for page in ("tests/pages/interfaces.md", "examples/fractals.md")
+    for c in pages.claims((ROOT / page).read_text(encoding="utf-8"))
+    if c.program
+))  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_no_method_survives_normalisation(text: str) -> None:
+    module, wrong = pipeline.front(Source("page.nap", text))
+    assert module is not None, wrong
+    generic = sum(isinstance(e, Method) for d in module.definitions.values()
+                  for e in everything(d.body))  # fmt: skip
+    assert generic, "the page uses interfaces"
+    for name in module.public:
+        definition = module.definitions[name]
+        sig = signature(definition, module.instances)
+        if sig.refusal:
+            continue
+        dtypes = tuple(
+            DType.F64 if t.precision or t.interface == "Floating" else t.instances[0] if t.instances else DType.I64
+            for t in sig.types
+        )
+        made = pipeline.specialise(module, name, at(definition, dtypes))
+        check_normal(made)
+        assert not [e for e in everything(made.body) if isinstance(e, Method | Use | ConstOf)]
+
+
+# ---------------------------------------------------------------- modules
+
+SHAPES = """
+interface Area(a):
+    def area(x: a) -> Float
+    def double(x: a) -> Float = 2.0 * area(x)
+
+struct Square:
+    side: Float
+
+instance Area(Square):
+    def area(s) = s.side * s.side
+"""
+
+
+def codes(main: str, **modules: str) -> list[str]:
+    read = {n: Source(f"{n}.nap", t) for n, t in modules.items()}.get
+    return [d.code for d in pipeline.front(Source("main.nap", main), read)[1]]
+
+
+def test_instances_come_with_the_module(tmp_path: Path) -> None:
+    (tmp_path / "shapes.nap").write_text(SHAPES)
+    main = tmp_path / "main.nap"
+    main.write_text(
+        "from shapes import Area, Square, area\nimport shapes\n\n"
+        "struct Disc:\n    r: Float\n\n"
+        "instance Area(Disc):\n    def area(d) = 3.0 * d.r * d.r\n\n"
+        "def f(x: Float) -> Float = area(Square(x)) + shapes.double(Disc(x))\n"
+    )
+    assert nap.load(main).f(2.0) == 4.0 + 2 * 12.0
+
+
+def test_an_instance_stands_beside_its_interface_or_type() -> None:
+    third = (
+        "from shapes import Area, Square\n\n"
+        "instance Num(Square):\n    def (+)(x, y) = x\n    def (-)(x, y) = x\n"
+        "    def (*)(x, y) = x\n    def number(x) = Square(Float(x))\n"
+    )
+    assert codes(third, shapes=SHAPES) == ["N0622"]
+
+
+def test_there_is_one_instance_for_a_type_in_all_modules() -> None:
+    again = "from shapes import Area, Square\n\ninstance Area(Square):\n    def area(s) = s.side\n"
+    assert codes(again, shapes=SHAPES) == ["N0621"]
+
+
+def test_the_border_says_which_types_have_no_instance() -> None:
+    m = nap.compile(
+        "interface Weight(a):\n    def weight(x: a) -> Float\n\n"
+        "instance Weight(Int):\n    def weight(k) = Float(k)\n\n"
+        "def total(xs: n=>a) = sum(weight(xs))\n"
+    )
+    assert m.total([1, 2]) == 3.0
+    with pytest.raises(TypeError, match="xs is float64: no instance for a: Weight"):
+        m.total([1.5])
