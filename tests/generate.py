@@ -96,6 +96,11 @@ def programs(draw: st.DrawFn) -> str:
     lines = []
     tables: list[tuple[str, str]] = []
     for _ in range(draw(st.integers(0, 2))):
+        if draw(st.integers(0, 3)) == 0:
+            block, scope, made = draw(handlers(scope))
+            lines += block
+            tables += [(made, "n")]
+            continue
         name, scope = scope.fresh()
         if draw(st.booleans()):
             lines.append(f"    {name} = {draw(floats(scope, 2))}")
@@ -114,6 +119,73 @@ def programs(draw: st.DrawFn) -> str:
         )
     )
     return with_helpers(f"{HEADER}:\n" + "".join(line + "\n" for line in lines) + f"    {result}\n")
+
+
+@st.composite
+def handlers(draw: st.DrawFn, scope: Scope) -> tuple[list[str], Scope, str]:
+    """Lines that bind what two states and two accumulators hold after a loop: the lines, the scope
+    with the numbers, and the name of a vector."""
+    names = []
+    for _ in range(5):
+        name, scope = scope.fresh()
+        names.append(name)
+    table, number, sums, total, i = names
+    held = (f"q{table}[{i}]", f"q{number}", f"q{table}[clamp({i} - 1)]")
+    inner = replace(scope.along(i), floats=(*scope.floats, *held))
+    lines = [
+        f"    ({table}, {number}, {sums}, {total}) = with state(x) as q{table}, state(s) as "
+        f"q{number}, accum() as q{sums}, accum(max) as q{total}:",
+        f"        for {i} in Fin(n):",
+        f"            q{sums}[{i}] += 0.5",
+        f"            q{total} += s",
+        *draw(effects(inner, 2, 3, f"q{table}", f"q{number}", f"q{sums}", f"q{total}", i)),
+    ]
+    return lines, replace(scope, floats=(*scope.floats, number, total)), draw(
+        st.sampled_from([table, sums])
+    )
+
+
+@st.composite
+def effects(
+    draw: st.DrawFn, scope: Scope, depth: int, pad: int, table: str, number: str, sums: str,
+    total: str, i: str,
+) -> list[str]:
+    """Statements that change references."""
+    room = "    " * pad
+    again = (table, number, sums, total, i)
+    out: list[str] = []
+    for _ in range(draw(st.integers(1, 2))):
+        value = draw(floats(scope, 1))
+        kind = draw(st.integers(0, 8 if depth else 5))
+        match kind:
+            case 0:
+                out.append(f"{room}{table}[{i}] := {value}")
+            case 1:
+                out.append(f"{room}{table}[wrap({i} + 1)] += {value}")
+            case 2:
+                out.append(f"{room}{number} := {value}")
+            case 3:
+                out.append(f"{room}{sums}[{draw(st.sampled_from(scope.n))}] += {value}")
+            case 4:
+                out.append(f"{room}{total} += {value}")
+            case 5:
+                out.append(
+                    f"{room}({table}[{i}], {number}) := ({number}, {table}[clamp({i} + 1)])"
+                )
+            case 6:
+                out.append(f"{room}if {draw(booleans(scope, 1))}:")
+                out += draw(effects(scope, depth - 1, pad + 1, *again))
+            case 7:
+                out.append(f"{room}if {draw(booleans(scope, 1))}:")
+                out += draw(effects(scope, depth - 1, pad + 1, *again))
+                out.append(f"{room}else:")
+                out += draw(effects(scope, depth - 1, pad + 1, *again))
+            case _:
+                j, inside = scope.fresh()
+                inside = replace(inside, m=(*inside.m, j))
+                out.append(f"{room}for {j} in Fin(m):")
+                out += draw(effects(inside, depth - 1, pad + 1, *again))
+    return out
 
 
 def with_helpers(text: str) -> str:

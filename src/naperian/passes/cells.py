@@ -185,25 +185,37 @@ class Cells(Place):
         at = tuple(i for _, indices in axes for i in indices)
         init = self.operand(self.at_indices(held.current, axes))
         entries = [self.entry(w, at) for w in waiting]
+        made: Value
+        if all(x.at == tuple(size(i) for i in at) for x in entries):
+            parts = tuple((x.over, x.value, x.guards) for x in entries)
+            made = self.b.reduce(
+                waiting[0].monoid, init, parts, held.dtype, held.guards, held.origin
+            )
+        else:
+            made = self.scattered(held, waiting[0].monoid, init, entries, at)
+        for s, indices in reversed(axes):
+            made = row(s, indices, made)
+        held.current = made
+        return made
+
+    def scattered(
+        self, held: Held, monoid: str, init: Operand, entries: list[Entry], at: tuple[Var, ...]
+    ) -> Read:
+        """The accumulation of entries with targets of their own; `at` are its axes."""
         found = [*at, *free(init)]
         for x in entries:
             inner = [*free(x.value), *(v for e in x.at for v in variables(e))]
             inner += (v for g in x.guards for v in free(g.operand))
             inner += (v for i in x.over for v in self.b.closures[i])
             found += (v for v in inner if v not in x.over)
-        monoid = waiting[0].monoid
         prim = Accumulate(monoid, init, tuple(entries))
         context, guards = self.b.place(prim, found, held.guards)
         outer = tuple(size(i) for i in context if i not in at)
         whole = tuple(replace(x, at=outer + x.at) for x in entries)
         order = tuple(i for i in context if i not in at) + at
-        made: Value = self.b.add(
+        return self.b.add(
             Accumulate(monoid, init, whole), order, guards, held.dtype, held.origin
         )
-        for s, indices in reversed(axes):
-            made = row(s, indices, made)
-        held.current = made
-        return made
 
     def at_indices(self, value: Value, axes: list[tuple[Set, tuple[Var, ...]]]) -> Value:
         for _, indices in axes:

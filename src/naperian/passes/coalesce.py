@@ -167,10 +167,16 @@ def _whole(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Store | None:
     """The store of a nest that writes every element of an array once, and does nothing else."""
     names: list[Var] = []
     extents: list[Size] = []
-    while isinstance(s, Loop) and len(s.body) == 1 and s.low == ZERO:
+    while isinstance(s, Loop) and s.low == ZERO:
         names.append(s.var)
         extents.append(s.high)
-        s = s.body[0]
+        match s.body:
+            case (only,):
+                s = only
+            case (Let(v, _, value), Store(_, _, Local(w)) as store) if v == w:
+                s = replace(store, value=value)
+            case _:
+                return None
     if not isinstance(s, Store) or not names:
         return None
     identity = s.at == tuple(size(v) for v in names)
