@@ -35,7 +35,7 @@ from naperian.passes.graph import (
 from naperian.sizes import Size
 
 _LIGHT = 3  # a value: two loads and an addition
-_FREE = 8  # a value of indices alone, which a cut loop may decide
+_FREE = 24  # a value of indices alone, which a cut loop may decide
 _TOGETHER = 12  # all copies of a producer
 
 

@@ -19,6 +19,7 @@ from naperian.sizes import Clamp, Size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
 _STORED = 2  # an accumulator in memory instead of a register
+_NARROW = 8  # so few of them side by side do not fill a vector
 
 
 def order_loops(graph: Graph) -> None:
@@ -125,7 +126,9 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
     if t.kind is Kind.PUT:
         total += _stride(t.at, inner)
     if t.kind is Kind.ENTER and inner not in t.over and t.over:
-        total += _STORED
+        extent = graph.program.indices[inner].extent
+        narrow = extent is not None and (extent.constant or _NARROW) < _NARROW
+        total += 2 * _STRIDED if narrow else _STORED
     return total
 
 

@@ -97,7 +97,7 @@ class Place:
         self, name: str, args: tuple[Operand, ...], dtype: DType, origin: Span | None = None
     ) -> Read:
         made = self.b.op(name, args, dtype, self.guards, origin or self.origin)
-        if name in _LOGIC or name in _ORDER:
+        if name in _LOGIC or name in _ORDER or (name == "select" and dtype is DType.BOOL):
             self.tests[made.var] = (name, args)
         return made
 
@@ -145,6 +145,9 @@ class Place:
             yield from self.guard(args[0], not holds)
         elif (name, holds) in (("and", True), ("or", False)):
             for a in args:
+                yield from self.guard(a, holds)
+        elif name == "select" and args[1 if not holds else 2] == Lit(not holds, DType.BOOL):
+            for a in (args[0], args[2 if not holds else 1]):  # `c and x`, or not (`c or y`)
                 yield from self.guard(a, holds)
         elif name in _ORDER and all(self.b.dtype(a) is DType.I64 for a in args):
             facts = _facts(name, size_of(args[0]), size_of(args[1]), holds)
