@@ -37,7 +37,7 @@ def test_no_method_survives_normalisation(text: str) -> None:
         if sig.refusal:
             continue
         dtypes = tuple(
-            DType.F64 if t.precision or t.interface == "Floating" else t.instances[0] if t.instances else DType.I64
+            DType.F64 if t.precision or t.interface == "Floating" else (t.instances or (DType.I64,))[0]
             for t in sig.types
         )
         made = pipeline.specialise(module, name, at(definition, dtypes))

@@ -11,12 +11,13 @@ definition's type; it is inferred.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend import effect_errors, errors
 from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.overloading import own_monoid
 from naperian.frontend.reductions import named_monoid, unit_of
 from naperian.frontend.references import reference
 from naperian.frontend.scope import Variable
@@ -32,6 +33,7 @@ from naperian.types import (
     Function,
     Reference,
     Scalar,
+    Set,
     Table,
     Tuple,
     Type,
@@ -56,7 +58,7 @@ class Opened:
     type: Type
     start: Build
     monoid: str
-    operator: Build | None
+    operator: Callable[[], core.Expr | None] | None
     state: bool
     span: Span
 
@@ -177,11 +179,21 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
         _cell_is(w, t, unit, given[1].span)
     name = monoid or "add"
     if operator is None:
-        _scalars(w, t, name, h)
+        _scalars(w, t, name, not given, h)
     start = unit
 
     def first() -> core.Expr:
+        own = _own(w, t, name, not given) if operator is None else None
+        if own is not None and start is None:
+            axes, _ = solver.axes(solver.zonk(t))
+            return _filled(axes, own[1])
         return _everywhere(w, t, name, start)
+
+    def step() -> core.Expr | None:
+        if operator is not None:
+            return operator.build()
+        own = _own(w, t, name, not given)
+        return own[0] if own is not None else None
 
     def determined() -> None:
         if not solver.determined(t):
@@ -189,9 +201,21 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
 
     solver.goals.append(determined)
     return Opened(
-        Var(h.name or ""), t, first, name, operator.build if operator is not None else None,
-        False, h.span,
+        Var(h.name or ""), t, first, name, step, False, h.span,
     )
+
+
+def _own(
+    w: Walk, t: Type, monoid: str, plain: bool
+) -> tuple[core.Expr, core.Expr] | None:
+    """The operator and the unit that the cells' type has by its instances."""
+    return own_monoid(w, monoid, w.solver.axes(w.solver.zonk(t))[1], plain)
+
+
+def _filled(axes: list[Set], value: core.Expr) -> core.Expr:
+    for own in reversed(axes):
+        value = core.For(Var("i"), own, value)
+    return value
 
 
 def _never_monoid(e: s.Expr) -> bool:
@@ -211,7 +235,7 @@ def _cell_is(w: Walk, t: Type, unit: Typed, span: Span) -> None:
     w.solver.later(attempt)
 
 
-def _scalars(w: Walk, t: Type, monoid: str, h: s.Handler) -> None:
+def _scalars(w: Walk, t: Type, monoid: str, plain: bool, h: s.Handler) -> None:
     """The scalars of an accumulator are those that its monoid combines."""
     solver = w.solver
 
@@ -232,7 +256,7 @@ def _scalars(w: Walk, t: Type, monoid: str, h: s.Handler) -> None:
         _, cell = solver.axes(t)
         if solver.is_open(cell) and not force:
             return False
-        if not solver.is_open(cell):
+        if not solver.is_open(cell) and own_monoid(w, monoid, cell, plain) is None:
             restrict(t)
         return True
 

@@ -21,7 +21,19 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.prims import PRIMITIVES, Kind
 from naperian.source import Span
-from naperian.types import BOOL, Data, EnumSet, Index, Scalar, Table, Tuple, Type, TypeVar
+from naperian.types import (
+    BOOL,
+    Data,
+    EnumSet,
+    Function,
+    Index,
+    Scalar,
+    Substitution,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 _SWAPPED = {"gt": "lt", "ge": "le"}
 
@@ -144,6 +156,36 @@ def _power(w: Walk, t: Type, k: int, base: Typed, span: Span) -> Typed:
         return core.Op("pow", (cells[0], core.ConstOf(k, kind)), kind)
 
     return apply(w, Callee("`**`", (t,), t, call), [base], span)
+
+
+# ---------------------------------------------------------------- monoids of a type
+
+_NEEDED = {"add": "Num", "mul": "Num", "min": "Bounded", "max": "Bounded"}
+
+
+def own_monoid(w: Walk, name: str, t: Type, plain: bool) -> tuple[core.Expr, core.Expr] | None:
+    """How a type that is no scalar accumulates, and from which unit: by its `Monoid` if the text
+    names no operator (`plain`), else as its own instance says; None where its parts do it."""
+    if not is_data(w, t):
+        return None
+    x, y = Var("x"), Var("y")
+    refs = (core.Ref(x), core.Ref(y))
+    nothing = Substitution({}, {}, {})
+    if plain and overloads(w, t, ("Monoid",)):
+        combine = core.Method("Monoid", "combine", (t,), Function((t, t), t), nothing)
+        empty = core.Method("Monoid", "empty", (t,), Function((), t), nothing)
+        return combine, core.Call(empty, ())
+    interface = _NEEDED.get(name)
+    if interface is None or not overloads(w, t, (interface,)):
+        return None
+    step = core.Lambda(((x, t), (y, t)), core.Op(name, refs, t))
+    match name:
+        case "add" | "mul":
+            return step, core.ConstOf(0 if name == "add" else 1, t)
+        case _:
+            end = "lowest" if name == "max" else "highest"
+            bound = core.Method("Bounded", end, (t,), Function((), t), nothing)
+            return step, core.Call(bound, ())
 
 
 # ---------------------------------------------------------------- vector spaces
