@@ -12,7 +12,7 @@ from naperian.core.check import check_normal
 from naperian.core.syntax import ConstOf, Method, Use
 from naperian.core.walk import everything
 from naperian.dtypes import DType
-from naperian.signature import at, signature
+from naperian.signature import TypeSlot, at, signature
 from naperian.source import Source
 
 ROOT = Path(__file__).parent.parent
@@ -36,13 +36,17 @@ def test_no_method_survives_normalisation(text: str) -> None:
         sig = signature(definition, module.instances)
         if sig.refusal:
             continue
-        dtypes = tuple(
-            DType.F64 if t.precision or t.interface == "Floating" else (t.instances or (DType.I64,))[0]
-            for t in sig.types
-        )
+        dtypes = tuple(_dtype(slot) for slot in sig.types)
         made = pipeline.specialise(module, name, at(definition, dtypes))
         check_normal(made)
         assert not [e for e in everything(made.body) if isinstance(e, Method | Use | ConstOf)]
+
+
+def _dtype(slot: TypeSlot) -> DType:
+    """One that the slot may have."""
+    if slot.precision or slot.interface == "Floating":
+        return DType.F64
+    return slot.instances[0] if slot.instances else DType.I64
 
 
 # ---------------------------------------------------------------- modules
