@@ -137,7 +137,7 @@ def stencil3d_numpy(u: Array, steps: int) -> Any:
         new = u.copy()
         around = u[2:, c, c] + u[:-2, c, c] + u[c, 2:, c] + u[c, :-2, c]
         around = around + u[c, c, 2:] + u[c, c, :-2]
-        new[c, c, c] = around / 6.0 - u[c, c, c] / 36.0
+        new[c, c, c] = around * (1.0 / 36.0) - u[c, c, c] * (1.0 / 6.0)
         u = new
     return u
 
@@ -247,7 +247,7 @@ def _stencil3d_jax(jax: Any, jnp: Any, u: Any, steps: Any) -> Any:
     def step(_: Any, u: Any) -> Any:
         around = u[2:, c, c] + u[:-2, c, c] + u[c, 2:, c] + u[c, :-2, c]
         around = around + u[c, c, 2:] + u[c, c, :-2]
-        return u.at[c, c, c].set(around / 6.0 - u[c, c, c] / 36.0)
+        return u.at[c, c, c].set(around * (1.0 / 36.0) - u[c, c, c] * (1.0 / 6.0))
 
     return jax.lax.fori_loop(0, steps, step, u)
 

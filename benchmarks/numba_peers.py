@@ -174,7 +174,7 @@ def stencil3d(x, steps):
                 for k in range(1, r - 1):
                     around = a[i + 1, j, k] + a[i - 1, j, k] + a[i, j + 1, k] + a[i, j - 1, k]
                     around += a[i, j, k + 1] + a[i, j, k - 1]
-                    b[i, j, k] = around / 6.0 - a[i, j, k] / 36.0
+                    b[i, j, k] = around * (1.0 / 36.0) - a[i, j, k] * (1.0 / 6.0)
         a, b = b, a
     return a
 

@@ -15,7 +15,7 @@ void stencil3d(long a, long b, long c, const double *x, long steps, double *out)
                 #pragma omp simd
                 for (long k = 1; k < c - 1; k++)
                     o[k] = (u[k + plane] + u[k - plane] + u[k + row] + u[k - row] + u[k + 1]
-                            + u[k - 1]) / 6 - u[k] / 36;
+                            + u[k - 1]) * (1.0 / 36) - u[k] * (1.0 / 6);
             }
         double *t = from; from = to; to = t;
     }
