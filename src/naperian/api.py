@@ -30,13 +30,14 @@ from naperian.border import AssertionError, IndexError, RunError, ShapeError, at
 from naperian.dtypes import DType
 from naperian.pipeline import STAGES
 from naperian.program import Compiled, Program, source_of
+from naperian.ragged import Ragged
 from naperian.signature import Constant, Named
 from naperian.source import CompileError, Error, Source
 
 __all__ = [
     "STAGES", "AssertionError", "CompileError", "Error", "Function", "IndexError", "Module",
-    "RunError", "ShapeError", "at_border", "compile", "install_hook", "library_names", "load",
-    "threads",
+    "Ragged", "RunError", "ShapeError", "at_border", "compile", "install_hook", "library_names",
+    "load", "threads",
 ]  # fmt: skip
 
 

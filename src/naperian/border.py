@@ -33,6 +33,7 @@ from naperian.signature import (
     Leaf,
     Named,
     Opened,
+    Rows,
     Search,
     Signature,
     TypeSlot,
@@ -165,8 +166,12 @@ def _size(name: str, given: Any) -> int:
 
 
 def _leaves(form: Form, given: Any, where: str, sig: Signature) -> Iterator[Value]:
-    if isinstance(form, Opened):
-        raise AssertionError("a box among the arguments")
+    if isinstance(form, Rows):
+        values, offsets = _rows_given(given, where)
+        yield Value(where, False, offsets, _dtype(where, offsets.dtype))
+        yield _value(sig, sig.inputs[form.values], values, where)
+        return
+    assert not isinstance(form, Opened)
     if isinstance(form, int):
         yield _value(sig, sig.inputs[form], given, where)
         return
@@ -224,6 +229,31 @@ def _packed(given: Any, where: str) -> tuple[Any, Array | None]:
         raise ShapeError(f"{where} is no list of rows: {error}") from None
     ends = np.cumsum([0, *(len(x) for x in parts)])
     return whole, ends
+
+
+def _rows_given(given: Any, where: str) -> tuple[Any, Array]:
+    """The rows of a ragged array one after the other, and where each starts, which is checked."""
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        given = list(given)
+    if isinstance(given, list | tuple) and not len(given):
+        return [], np.zeros(1, np.int64)
+    values, offsets = _packed(given, where)
+    if offsets is None:
+        raise TypeError(f"{where} must be rows, a list of arrays or nap.Ragged(values, offsets), "
+                        f"not {_kind(given)}")  # fmt: skip
+    starts = np.asarray(offsets)
+    length = len(np.asarray(values))
+    if starts.ndim != 1 or not np.issubdtype(starts.dtype, np.integer) or not len(starts):
+        raise ShapeError(f"{where}: the offsets must be one row of whole numbers, and at least one")
+    if starts[0] != 0 or starts[-1] != length:
+        raise ShapeError(f"{where}: the offsets go from {starts[0]} to {starts[-1]}, but they must "
+                         f"go from 0 to {length}, the number of values")  # fmt: skip
+    falls = np.flatnonzero(np.diff(starts.astype(np.int64)) < 0)
+    if len(falls):
+        i = int(falls[0])
+        raise ShapeError(f"{where}: offset {i + 1} is {starts[i + 1]}, which is less than "
+                         f"{starts[i]} before it")  # fmt: skip
+    return values, starts.astype(np.int64)
 
 
 def _check_rows(v: Value, leaf: Leaf, sizes: _Sizes) -> None:
@@ -633,7 +663,7 @@ def _found(
     """The results, those of late sizes as arrays of the sizes that the run found."""
     sig = inst.signature
     for slot, k in _late_sizes(sig.result):
-        sizes.known[slot] = int(results[k])
+        sizes.known[slot] = int(np.maximum(results[k], 0).sum())
     out: list[Array] = []
     for leaf, made in zip(sig.outputs, results, strict=True):
         if sig.late(leaf):
@@ -650,6 +680,8 @@ def _late_sizes(form: Form) -> Iterator[tuple[int, int]]:
         case Opened(slots, value):
             yield from slots
             yield from _late_sizes(value)
+        case Rows(slot, rows, _):
+            yield slot, rows
         case tuple():
             for x in form:
                 yield from _late_sizes(x)
@@ -722,7 +754,7 @@ def _outs(sig: Signature, out: Any) -> list[Array | None] | None:
     found: list[Array | None] = [None] * len(sig.outputs)
 
     def place(form: Form, given: Any, where: str) -> None:
-        if isinstance(form, Opened):
+        if isinstance(form, Opened | Rows):
             raise TypeError(f"{where}: the size of this result is known only after the run")
         if isinstance(form, int):
             if given is not None and not isinstance(given, np.ndarray):
@@ -762,6 +794,9 @@ def _delivered(
 ) -> Any:
     if isinstance(form, Opened):
         return _delivered(form.value, inst, sizes, results, kept)
+    if isinstance(form, Rows):
+        lengths = np.maximum(results[form.rows], 0)
+        return Ragged(results[form.values], np.cumsum([0, *lengths]))
     if isinstance(form, int):
         leaf, value = inst.signature.outputs[form], results[form]
         if leaf.shape and len(leaf.rows[0]) == 2 and not kept[form]:

@@ -3,6 +3,7 @@
     signature ::= (parameter…) -> form, leaves, slots, plan
     form      ::= leaf number | (form, …)             a buffer, or a tuple of forms
                 | Opened((slot, leaf), … form)        a value with sizes known after the run
+                | Rows(slot, leaf, leaf)              a ragged array
     leaf      ::= dtype[size, …], bounds              one buffer: an array or a scalar
     plan      ::= Given | Bind | Search | Equal       how arguments give the size variables
 
@@ -71,7 +72,7 @@ from naperian.types import (
     show_type,
 )
 
-Form: TypeAlias = "int | tuple[Form, ...] | Opened"
+Form: TypeAlias = "int | tuple[Form, ...] | Opened | Rows"
 
 
 @node
@@ -80,6 +81,16 @@ class Opened:
 
     sizes: tuple[tuple[int, int], ...]
     value: Form
+
+
+@node
+class Rows:
+    """A table of boxes: the rows one after the other, and where each starts (of a parameter), or
+    how long each is (of a result). `slot` is the length of all together."""
+
+    slot: int
+    rows: int
+    values: int
 
 
 @node
@@ -231,7 +242,7 @@ class Instance:
 
 def size_variables(definition: core.Definition) -> tuple[Var, ...]:
     """The variables that slots stand for, in order."""
-    params = [v for p in definition.params if isinstance(p.type, Exists) for v in p.type.vars]
+    params = [v for p in definition.params for v in boxed(p.type)]
     return (*definition.sets, *definition.sizes, *params, *_numbers_in_sizes(definition))
 
 
@@ -250,7 +261,7 @@ def signature(
     names = size_variables(definition)
     numbers = {v: k for k, v in enumerate(names)}
     type_numbers = {p.var: k for k, p in enumerate(definition.types)}
-    reader = _Reader(numbers, type_numbers, [])
+    reader = _Reader(numbers, type_numbers, [], True)
     refusal = ""
     params: list[Parameter] = []
     result: Form = ()
@@ -266,7 +277,7 @@ def signature(
                 raise _NoDataError(f"parameter {p.name} is {error}") from None
         inputs = tuple(reader.leaves)
         hidden = (*names, *boxed(definition.result))  # slots that are known after the run
-        reader = _Reader({v: k for k, v in enumerate(hidden)}, type_numbers, [])
+        reader = _Reader({v: k for k, v in enumerate(hidden)}, type_numbers, [], False)
         result = reader.form(definition.result, ())
         outputs = tuple(reader.leaves)
     except _NoDataError as error:
@@ -340,6 +351,7 @@ class _Reader:
     numbers: dict[Var, int]
     types: dict[Var, int]
     leaves: list[Leaf]
+    given: bool  # whether these are parameters
 
     def size(self, s: Size) -> Size:
         def slot(a: object) -> Size | None:
@@ -351,6 +363,10 @@ class _Reader:
         match t:
             case Tuple(items):
                 return tuple(self.form(x, sets) for x in items)
+            case Table(s, Exists() as box):
+                if sets:
+                    raise _NoDataError("a table of ragged arrays")
+                return self.ragged(s, box)
             case Table(s, cell, index):
                 return self.form(cell, (*sets, Axis(s, index)))
             case Function():
@@ -361,7 +377,7 @@ class _Reader:
                 raise _NoDataError("a text")
             case Exists(vars, body):
                 if sets:
-                    raise _NoDataError("a table of boxes")
+                    raise _NoDataError("a table of ragged arrays")
                 sizes = tuple((self.numbers[v], self.leaf(DType.I64, ())) for v in vars)
                 return Opened(sizes, self.form(body, ()))
             case Scalar(dtype):
@@ -370,6 +386,19 @@ class _Reader:
                 return self.leaf(self.types[var], sets)
             case Index(s):
                 return self.index(s, sets)
+
+    def ragged(self, s: Set, box: Exists) -> Rows:
+        """A table of rows of scalars."""
+        match box.vars, box.body:
+            case (k,), Table(Fin(n), Scalar() | TypeVar() | Index() as cell) if n == size(k):
+                given = cardinality(s) + (1 if self.given else 0)
+                rows = self.leaf(DType.I64, (Axis(Fin(given), None),))
+                values = self.form(cell, (Axis(Fin(n), None),))
+                if isinstance(values, int):
+                    return Rows(self.numbers[k], rows, values)
+            case _:
+                pass
+        raise _NoDataError(f"a table of `{show_type(box)}`")
 
     def index(self, s: Set, sets: tuple[Axis, ...]) -> Form:
         match s:

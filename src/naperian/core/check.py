@@ -93,15 +93,16 @@ from naperian.types import (
 _ANYTHING = TypeVar(Var("anything"))  # the cells of an empty literal table
 
 
-def check(module: Module) -> None:
-    """Raises `Broken` unless every definition is well typed."""
+def check(module: Module, normal: bool = False) -> None:
+    """Raises `Broken` unless every definition is well typed. In a `normal` one the rows of a table
+    may have sizes that only the loop over them knows; outside they are not compared."""
     for d in module.definitions.values():
-        _Check(module, d).definition()
+        _Check(module, d, normal).definition()
 
 
 def check_normal(d: Definition) -> None:
     """Raises `Broken` unless the definition is well typed and in the normal form of `normalize`."""
-    check(Module(d.name, {d.name: d}, (d.name,), {}))
+    check(Module(d.name, {d.name: d}, (d.name,), {}), normal=True)
     if d.types or d.sets:
         raise Broken(f"`{d.name}` is still polymorphic")
     for p in d.params:
@@ -136,9 +137,10 @@ def _binders(e: Expr) -> Iterator[Var]:
 class _Check:
     """What is in scope, and what is known there."""
 
-    def __init__(self, module: Module, d: Definition) -> None:
+    def __init__(self, module: Module, d: Definition, normal: bool = False) -> None:
         self.module = module
         self.d = d
+        self.normal = normal
         self.types: ChainMap[Var, Type] = ChainMap(dict.fromkeys(d.sizes + d.sets, INT))
         self.known: dict[Var, Size] = {}  # integers that are bound to polynomials
         self.facts: list[Size] = [size(v) for v in d.sizes + d.sets]
@@ -194,6 +196,8 @@ class _Check:
 
     def same_size(self, a: Size, b: Size) -> bool:
         if a == b:
+            return True
+        if self.normal and any(v not in self.types for n in (a, b) for v in variables(n)):
             return True
         a, b = self.expanded(a), self.expanded(b)
         return a == b or Facts(tuple(map(self.expanded, self.facts))).proves_equal(a, b)

@@ -186,6 +186,9 @@ def to_numpy(value: Value, t: Type) -> Any:
             return np.int64(value)
         case Tuple(items):
             return tuple(to_numpy(v, x) for v, x in zip(value, items, strict=True))
+        case Table(s, Exists() as box):  # the rows, one after the other
+            parts = [to_numpy(x, box) for x in value]
+            return np.concatenate(parts) if parts else to_numpy(blank(box), box)
         case Table():
             all_runs, cell = runs(t)
             depth = sum(map(len, all_runs))

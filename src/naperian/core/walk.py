@@ -164,8 +164,8 @@ def size_variables(e: Expr) -> Iterator[Var]:
                 yield from variables(n)
         case Box(t, sizes):
             yield from of_type(t)
-            for n in sizes:
-                yield from variables(n)
+            for n in sizes:  # one of a table of boxes, in normal form, is itself
+                yield from (v for v in variables(n) if v not in t.vars)
         case _:
             pass
 

@@ -26,6 +26,7 @@ from naperian.types import (
     INT,
     Exists,
     Type,
+    boxed,
     cardinality,
     opened,
     set_variables,
@@ -113,9 +114,9 @@ def around(wraps: list[Wrap], build: Build) -> Build:
 def closed(w: Walk, region: Region, value: Typed, expected: Type | None) -> Typed:
     """The value as it leaves a region: boxed if its type mentions sizes of the region, or if a box
     is expected there."""
-    wanted = w.solver.head(expected) if expected is not None else None
-    if isinstance(wanted, Exists):
-        return close_to(w, value, wanted, "this value")
+    wanted = w.solver.zonk(expected) if expected is not None else None
+    if wanted is not None and any(boxed(wanted)):
+        return close_to(w, value, wanted)
     if not region.names:
         return value
     found = w.solver.zonk(value.type)
@@ -151,12 +152,9 @@ def hidden(t: Type, names: set[Var]) -> tuple[Exists, tuple[Size, ...]]:
     return Exists(tuple(bound.values()), body), tuple(map(size, used))
 
 
-def close_to(w: Walk, value: Typed, wanted: Exists, what: str) -> Typed:
-    """The value as a box of a given type."""
-    kind = w.solver.head(value.type)
-    if isinstance(kind, Exists):
-        return value
-    converts(w, what, wanted, value.type, value, value.span)
+def close_to(w: Walk, value: Typed, wanted: Type) -> Typed:
+    """The value as one of a type with boxes in it."""
+    converts(w, "this value", wanted, value.type, value, value.span)
     return Typed(wanted, lambda: convert(w, value.build(), value.type, wanted), value.span)
 
 
@@ -164,7 +162,7 @@ def alike(w: Walk, sides: list[Typed]) -> list[Typed]:
     """Sides of an `if`, items of a table: if one is a box, all are."""
     kinds = [w.solver.head(x.type) for x in sides]
     box = next((k for k in kinds if isinstance(k, Exists)), None)
-    return sides if box is None else [close_to(w, x, box, "this value") for x in sides]
+    return sides if box is None else [close_to(w, x, box) for x in sides]
 
 
 # ---------------------------------------------------------------- what must not leave

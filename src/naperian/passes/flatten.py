@@ -26,9 +26,10 @@ from naperian.ainf.syntax import (
     Result,
     Trips,
 )
-from naperian.ainf.walk import number
+from naperian.ainf.walk import number, rewrite_size
 from naperian.broken import Broken
 from naperian.core import syntax as core
+from naperian.core.resolve import resize
 from naperian.core.walk import of_type
 from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
@@ -268,7 +269,7 @@ class _Flatten(Cells):
         """The element of a table at the components of an index."""
         match table:
             case Row(_, indices, cell):
-                return substitute(cell, dict(zip(indices, at, strict=True)))
+                return self.row_at(cell, dict(zip(indices, at, strict=True)))
             case Items(items):
                 return Items(tuple(self.read(x, at) for x in items))
             case Listed(s, items):
@@ -278,6 +279,23 @@ class _Flatten(Cells):
                 return self.read(self.tabulated(table), at)
             case _:
                 raise Broken("an index into something that is no table")
+
+    def row_at(self, value: Value, names: dict[Var, Size]) -> Value:
+        """A value with indices replaced; axes whose extents mention them are axes of their own."""
+        match value:
+            case Items(items):
+                return Items(tuple(self.row_at(x, names) for x in items))
+            case Row(s, indices, cell):
+                own = {i: self.b.extent(i) for i in indices}
+                new = {i: rewrite_size(n, names) for i, n in own.items() if n is not None}
+                if new == own:
+                    return Row(s, indices, self.row_at(cell, names))
+                made = tuple(self.b.index(new[i], i.name) for i in indices)
+                inner = {**names, **{i: size(k) for i, k in zip(indices, made, strict=True)}}
+                there = resize(lambda n: rewrite_size(n, names)).set(s)
+                return Row(there, made, self.row_at(cell, inner))
+            case _:
+                return substitute(value, names)
 
     def tabulated(self, value: Value) -> Value:
         """A value without literal tables: they become a choice by index."""

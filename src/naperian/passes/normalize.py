@@ -15,19 +15,31 @@ which is read only as `part(t[i], k)`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from naperian.broken import Broken
-from naperian.core.syntax import Box, Check, Definition, Expr, Let, Module, Param, Ref, Use
+from naperian.core.syntax import At, Box, Check, Definition, Expr, Let, Module, Param, Ref, Use
 from naperian.core.walk import everything
 from naperian.leaves import leaves
 from naperian.names import Var
-from naperian.passes.denote import Boxed, Entry, Env, Leaf, Meaning, box_sizes, data, number
+from naperian.passes.denote import (
+    Bound,
+    Boxed,
+    Entry,
+    Env,
+    Leaf,
+    Meaning,
+    View,
+    box_sizes,
+    data,
+    number,
+)
 from naperian.passes.evaluate import Evaluate
-from naperian.passes.tables import closed, conformed, shaped
+from naperian.passes.tables import apart, closed, conformed, shaped
 from naperian.passes.tidy import tidy
 from naperian.sizes import Size, size, variables
-from naperian.types import INT, Exists, Substitution, Tuple, Type, boxed, cardinality
+from naperian.types import INT, Exists, Fin, Substitution, Table, Tuple, Type, boxed, cardinality
 
 
 def normalize(module: Module, name: str, at: Substitution) -> Definition:
@@ -46,6 +58,11 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
     sizes = _sizes(d, at)
     for p in d.params:
         whole = kind = r.type(p.type)
+        if isinstance(kind, Table) and isinstance(kind.cell, Exists):
+            sizes = (*sizes, *kind.cell.vars)
+            made, own[p.var] = _rows(p.name, kind, kind.cell)
+            params += made
+            continue
         if isinstance(kind, Exists):  # what it hides are sizes like any other
             sizes = (*sizes, *kind.vars)
             kind = kind.body
@@ -62,13 +79,16 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
             value = Boxed(whole, tuple(map(size, whole.vars)), value)
         own[p.var] = value
     result = r.type(d.result)
-    value = conformed(ev.expr(d.body, env, name), result)
+    value = ev.expr(d.body, env, name)
     flat = leaves(result)
+    parts = apart(value)
+    if len(parts) != len(flat):
+        parts = data(conformed(value, result))
     t: Type = flat[0] if len(flat) == 1 else Tuple(flat)
-    body = closed(w, w.root, data(value))
+    body = closed(w, w.root, parts)
     if (hidden := tuple(boxed(result))):
         t = Exists(hidden, t)
-        body = _boxed(body, t, tuple(box_sizes(value)))
+        body = _boxed(body, t, tuple(_hidden(result, iter(box_sizes(value)))))
     return Definition(
         name=d.name,
         types=(),
@@ -83,6 +103,45 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
         constant=d.constant,
         origin=d.origin,
     )
+
+
+def _rows(name: str, t: Table, box: Exists) -> tuple[list[Param], Meaning]:
+    """A parameter that is a table of boxes: its rows one after the other, and where each starts.
+    What the box hides is there as the length of all rows together."""
+    (total,) = box.vars
+    assert isinstance(box.body, Table)
+    n, cell = cardinality(t.set), box.body.cell
+    starts, values = Fin(n + 1), Fin(size(total))
+    offsets, data = Var(f"{name}.offsets"), Var(f"{name}.values")
+    i, j, low, high = Var("i"), Var("j"), Var("low"), Var("high")
+    names = tuple(
+        Bound(v, At(Ref(offsets), number(size(i) + k), starts), INT, work=False)
+        for k, v in enumerate((low, high))
+    )
+    length = size(high) - low
+    element = Leaf(At(Ref(data), number(size(low) + j), values), cell)
+    row = View(Fin(length), j, (), element)
+    params = [
+        Param(offsets.name, offsets, Table(starts, INT)),
+        Param(data.name, data, Table(values, cell)),
+    ]
+    return params, View(t.set, i, names, Boxed(box, (length,), row))
+
+
+def _hidden(t: Type, sizes: Iterator[Size], each: bool = False) -> Iterator[Size]:
+    """What a result's boxes hide: their sizes; of a table of boxes each has its own, and the name
+    stands for itself."""
+    match t:
+        case Exists(vars, body):
+            yield from (size(v) if each else next(sizes) for v in vars)
+            yield from _hidden(body, sizes, each)
+        case Table(_, cell):
+            yield from _hidden(cell, sizes, True)
+        case Tuple(items):
+            for x in items:
+                yield from _hidden(x, sizes, each)
+        case _:
+            pass
 
 
 def _boxed(body: Expr, t: Exists, sizes: tuple[Size, ...]) -> Expr:

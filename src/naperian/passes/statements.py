@@ -55,7 +55,8 @@ class Statements:
             case Kind.STEP:
                 self.step(t, guards, out)
             case Kind.FINAL:
-                self.value(t, self.final(t), (), out)
+                in_memory = t.cell in self.v.storage.cells  # which is there only where it is needed
+                self.value(t, self.final(t), guards if in_memory else (), out)
             case Kind.ROUNDS:
                 assert t.cell is not None
                 assert t.cell.time is not None

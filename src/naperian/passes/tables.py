@@ -118,6 +118,19 @@ def closed(w: Work, scope: Scope, parts: list[Meaning]) -> Expr:
     return block(scope.statements, values[0] if len(values) == 1 else Pack(values))
 
 
+def apart(m: Meaning) -> list[Meaning]:
+    """The leaves of data, as `leaves` has them: boxes taken apart, in tables too."""
+    match m:
+        case Parts(items):
+            return [leaf for x in items for leaf in apart(x)]
+        case Boxed(_, sizes, value):
+            return [*(Leaf(number(n), INT) for n in sizes), *apart(value)]
+        case View(s, var, names, cell) if has_box(cell):
+            return [distributed(View(s, var, names, x)) for x in apart(cell)]
+        case _:
+            return [m]
+
+
 def index_expr(m: Meaning) -> Expr:
     """An index as an expression."""
     match m:
@@ -382,10 +395,27 @@ def literal(w: Work, s: Set, items: list[Meaning], name: str) -> Meaning:
     """The table of these items."""
     if not items:
         return w.bind(Literal(s, ()), Table(s, UNIT), name)
+    if any(map(has_box, items)):
+
+        def item(i: Meaning) -> Meaning:
+            return _one_of(w, items, ordinal(w, s, index_expr(i)), name)
+
+        return tabulate(w, s, item, "i", name)
     if all(isinstance(x, Parts) for x in items):
         rows = [x.items for x in items if isinstance(x, Parts)]
         return Parts(tuple(literal(w, s, list(column), name) for column in zip(*rows, strict=True)))
     return Items(s, tuple(items), w.scope)
+
+
+def _one_of(w: Work, items: list[Meaning], k: Size, name: str) -> Meaning:
+    """The item of this number."""
+    first, *rest = items
+    if not rest:
+        return first
+    is_it = fold("eq", (number(k), constant(0, DType.I64)), DType.I64)
+    if is_it is None:
+        is_it = index_expr(w.bind(Op("eq", (Number(k), constant(0, DType.I64)), INT), BOOL, "is"))
+    return choose(w, is_it, lambda: first, lambda: _one_of(w, rest, k - 1, name), name)
 
 
 # ---------------------------------------------------------------- chosen
@@ -463,6 +493,11 @@ def _merged(w: Work, condition: Expr, a: Meaning, b: Meaning, name: str) -> Mean
         return a if isinstance(a, Boxed) else b
     if has_function(a) or has_function(b):
         return Chosen(condition, a, b)
+    if has_box(a) and has_box(b):
+        s = _axis(a)
+        return tabulate(
+            w, s, lambda i: _merged(w, condition, at(w, a, i, s), at(w, b, i, s), name), "i", name
+        )
     if _same(a, b):
         return a
     return w.bind(If(condition, quote(w, a), quote(w, b)), type_of(a), name)
