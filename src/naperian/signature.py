@@ -54,7 +54,9 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
     Substitution,
+    Sum,
     Table,
     Text,
     Tuple,
@@ -67,9 +69,11 @@ from naperian.types import (
     count,
     element,
     grouped,
+    numbers,
     set_variables,
     sets_in,
     show_type,
+    whole,
 )
 
 Form: TypeAlias = "int | tuple[Form, ...] | Opened | Rows"
@@ -408,6 +412,15 @@ class _Reader:
                 return self.leaf(DType.I64, sets, ZERO, atom(self.numbers[var]))
             case Range(low, high):
                 return self.leaf(DType.I64, sets, self.size(low), self.size(high))
+            case Sum():
+                return self.leaf(DType.I64, sets, ZERO, self.size(cardinality(s)))
+            case Slice(inner, _, step, n) if step == ONE:
+                low, _ = numbers(s)
+                if isinstance(whole(inner), EnumSet):
+                    return self.index(whole(inner), sets)
+                return self.leaf(DType.I64, sets, self.size(low), self.size(low + n))
+            case Slice():
+                raise _NoDataError("an index of a stride")
             case EnumSet(var, members):
                 return self.leaf(DType.I64, sets, ZERO, size(len(members)), members, var.name)
             case Reverse(inner):
@@ -453,7 +466,7 @@ def _label(s: Set) -> str:
             return "Bool"
         case Reverse(inner):
             return _label(inner)
-        case Fin() | SetVar() | UnitSet() | TupleSet() | Range():
+        case Fin() | SetVar() | UnitSet() | TupleSet() | Range() | Sum() | Slice():
             return ""
 
 

@@ -5,11 +5,15 @@
            | Reference(type) | Text | Exists((var, …), type)
     set  ::= Fin(size) | SetVar(var) | BoolSet | UnitSet | EnumSet(name, members)
            | TupleSet(set, …) | Range(low, high) | Reverse(set)
+           | Sum(set, set) | Slice(set, start, step, count)
 
 `Index(set)` is the type of an element of a set. Elements of `TupleSet` are tuples, of `BoolSet`
 Booleans, of `UnitSet` the empty tuple: `element(set)` gives the type. A `Range` holds the integers
 low … high-1 (its elements are numbers counted from the range's own base, not from 0); the ordinal
 of an element is its distance from `low`. `Reverse` has the elements of its set, last one first.
+A `Sum` has the elements of one set, then those of another, and its own elements are their numbers
+(`sum_of` makes it: a sum of `Fin`s is a `Fin`). A `Slice` has some elements of a set whose elements
+are numbers: those at the ordinals start, start + step, …
 
 A table is *dependent* if its cells' type mentions the index: `(i: n)=>(..=i)=>a` is
 `Table(n, Table(Fin(i + 1), a), i)`. `dependent` makes it, `cell_at` takes it apart. The bound index
@@ -203,8 +207,29 @@ class Reverse:
     set: Set
 
 
-Set: TypeAlias = "Fin | SetVar | BoolSet | UnitSet | EnumSet | TupleSet | Range | Reverse"
-SETS = (Fin, SetVar, BoolSet, UnitSet, EnumSet, TupleSet, Range, Reverse)
+@node
+class Sum:
+    """The elements of one set, then those of another. An element is its ordinal."""
+
+    left: Set
+    right: Set
+
+
+@node
+class Slice:
+    """The elements of a set at the ordinals start, start + step, …; `count` of them, `step` >= 1.
+    An element is what it is in the set."""
+
+    set: Set
+    start: Size
+    step: Size
+    count: Size
+
+
+Set: TypeAlias = (
+    "Fin | SetVar | BoolSet | UnitSet | EnumSet | TupleSet | Range | Reverse | Sum | Slice"
+)
+SETS = (Fin, SetVar, BoolSet, UnitSet, EnumSet, TupleSet, Range, Reverse, Sum, Slice)
 
 UNIT = Tuple(())
 BOOL = Scalar(DType.BOOL)
@@ -224,8 +249,34 @@ def element(s: Set) -> Type:
             return Tuple(tuple(element(x) for x in sets))
         case Reverse(inner):
             return element(inner)
-        case Fin() | SetVar() | EnumSet() | Range():
+        case Fin() | SetVar() | EnumSet() | Range() | Sum() | Slice():
             return Index(s)
+
+
+def sum_of(left: Set, right: Set) -> Set:
+    """left | right."""
+    if isinstance(left, Fin) and isinstance(right, Fin):
+        return Fin(left.size + right.size)
+    return Sum(left, right)
+
+
+def whole(s: Set) -> Set:
+    """The set that a slice (of a slice) is of."""
+    while isinstance(s, Slice):
+        s = s.set
+    return s
+
+
+def numbers(s: Set) -> tuple[Size, Size]:
+    """The first element of a set whose elements are numbers, and the distance to the next."""
+    match s:
+        case Range(low, _):
+            return low, ONE
+        case Slice(inner, start, step, _):
+            first, distance = numbers(inner)
+            return first + distance * start, distance * step
+        case _:
+            return ZERO, ONE
 
 
 def cardinality(s: Set) -> Size:
@@ -251,6 +302,10 @@ def cardinality(s: Set) -> Size:
             return high - low
         case Reverse(inner):
             return cardinality(inner)
+        case Sum(left, right):
+            return cardinality(left) + cardinality(right)
+        case Slice(_, _, _, n):
+            return n
 
 
 _BOUND = tuple(Var(name) for name in "ijklpqrs")  # what dependent tables bind, inner ones first
@@ -344,6 +399,15 @@ def count(run: tuple[Axis, ...]) -> Size | None:
     return _count(run, ()) if len(run) > 1 else cardinality(run[0].set)
 
 
+def bounds(v: Var, s: Set) -> list[Size]:
+    """What is not negative where `v` is an element of a set of numbers."""
+    first, step = numbers(s)
+    n, k = cardinality(s), size(v)
+    if step == ONE:
+        return [k - first, first + n - 1 - k]
+    return [k - first, *bounds(v, whole(s))]
+
+
 def _count(run: tuple[Axis, ...], known: tuple[Size, ...]) -> Size | None:
     if not run:
         return ONE
@@ -356,11 +420,11 @@ def _count(run: tuple[Axis, ...], known: tuple[Size, ...]) -> Size | None:
         inner = _count(tuple(rest), known)
         return None if inner is None else inner * n
     i = size(first.index)
-    low = first.set.low if isinstance(first.set, Range) else ZERO
-    inner = _count(tuple(rest), (*known, i - low, low + n - 1 - i))
+    low, step = numbers(first.set)
+    inner = _count(tuple(rest), (*known, *bounds(first.index, first.set)))
     if inner is None:
         return None
-    return below(rename(inner, {first.index: i + low}), first.index, n)
+    return below(rename(inner, {first.index: i * step + low}), first.index, n)
 
 
 def axes(t: Type) -> tuple[list[Set], Type]:
@@ -414,6 +478,10 @@ class Substitution:
                 return Range(self.size(low), self.size(high))
             case Reverse(inner):
                 return Reverse(self.set(inner))
+            case Sum(left, right):
+                return sum_of(self.set(left), self.set(right))
+            case Slice(inner, start, step, n):
+                return Slice(self.set(inner), self.size(start), self.size(step), self.size(n))
             case BoolSet() | UnitSet() | EnumSet():
                 return s
 
@@ -525,6 +593,13 @@ def set_variables(own: Set) -> Iterator[Var]:
             yield from variables(high)
         case Reverse(inner):
             yield from set_variables(inner)
+        case Sum(left, right):
+            yield from set_variables(left)
+            yield from set_variables(right)
+        case Slice(inner, start, step, n):
+            yield from set_variables(inner)
+            for number in (start, step, n):
+                yield from variables(number)
         case EnumSet() | BoolSet() | UnitSet():
             pass
 
@@ -559,6 +634,30 @@ def show_set(s: Set, around: Mapping[Var, Set] = NOTHING) -> str:
             return f"{start}..{_end(high)}"
         case Reverse(inner):
             return f"reverse({show_set(inner, around)})"
+        case Sum(left, right):
+            inside = show_set(right, around)
+            return f"{show_set(left, around)} | " + (
+                f"({inside})" if isinstance(right, Sum) else inside
+            )
+        case Slice():
+            return _show_slice(s, around)
+
+
+def _show_slice(s: Slice, around: Mapping[Var, Set]) -> str:
+    inner = show_set(s.set, around)
+    if s.step == ONE:
+        low, high = (_member(s.set, x) for x in (s.start, s.start + s.count - 1))
+        return f"{'' if s.start == ZERO else low}..={high}"
+    rest = f"({inner})" if ".." in inner or "|" in inner else inner
+    return f"{rest}.by({show(s.step)})"
+
+
+def _member(s: Set, place: Size) -> str:
+    """An element of a set by its ordinal, as the user writes it."""
+    k, base = place.constant, whole(s)
+    if isinstance(base, EnumSet) and k is not None and 0 <= k < len(base.members):
+        return base.members[k]
+    return _end(place)
 
 
 def _end(s: Size) -> str:
@@ -612,7 +711,8 @@ def _argument(a: Argument, around: Mapping[Var, Set]) -> str:
 
 def _axis(s: Set, around: Mapping[Var, Set]) -> str:
     text = show_set(s, around)
-    return f"({text})" if ".." in text and around else text
+    loose = isinstance(s, Sum) or (isinstance(s, Slice) and s.step == ONE)
+    return f"({text})" if loose or (around and ".." in text and text[-1] != ")") else text
 
 
 def _cell(t: Type, around: Mapping[Var, Set]) -> str:

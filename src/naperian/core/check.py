@@ -73,7 +73,9 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
     Substitution,
+    Sum,
     Table,
     Tuple,
     TupleSet,
@@ -81,6 +83,7 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     axes,
+    bounds,
     cardinality,
     cell_at,
     dependent,
@@ -183,9 +186,8 @@ class _Check:
             self.member(size(v), s)
 
     def member(self, k: Size, s: Set) -> None:
-        low = s.low if isinstance(s, Range) else ZERO
-        high = s.high if isinstance(s, Range) else cardinality(s)
-        self.facts += [k - low, high - 1 - k]
+        v = Var("k")
+        self.facts += [rename(f, {v: k}) for f in bounds(v, s)]
 
     def in_scope(self, vs: Iterable[Var], e: Expr | None) -> None:
         for v in vs:
@@ -219,6 +221,11 @@ class _Check:
                 return self.same_size(low, ZERO) and self.same_size(high, n)
             case (Reverse(x), Reverse(y)):
                 return self.same_set(x, y)
+            case (Sum(x, p), Sum(y, q)):
+                return self.same_set(x, y) and self.same_set(p, q)
+            case (Slice(x), Slice(y)):
+                sizes = ((a.start, b.start), (a.step, b.step), (a.count, b.count))
+                return self.same_set(x, y) and all(self.same_size(p, q) for p, q in sizes)
             case _:
                 return False
 

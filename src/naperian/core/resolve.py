@@ -22,6 +22,8 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
+    Sum,
     Table,
     Text,
     Tuple,
@@ -32,6 +34,7 @@ from naperian.types import (
     dependent,
     element,
     mapped,
+    sum_of,
 )
 
 
@@ -60,6 +63,10 @@ class Resolve:
                 return Range(self.size(low), self.size(high))
             case Reverse(inner):
                 return Reverse(self.set(inner))
+            case Sum(left, right):
+                return sum_of(self.set(left), self.set(right))
+            case Slice(inner, start, step, n):
+                return Slice(self.set(inner), self.size(start), self.size(step), self.size(n))
             case BoolSet() | UnitSet() | EnumSet():
                 return s
 

@@ -31,6 +31,8 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
+    Sum,
     Table,
     Text,
     Tuple,
@@ -42,6 +44,7 @@ from naperian.types import (
     cell_at,
     dependent,
     element,
+    numbers,
     opened,
     runs,
 )
@@ -66,12 +69,13 @@ def count(s: Set, evaluate: Evaluate = constant) -> int:
 def ordinal(s: Set, index: Value, evaluate: Evaluate = constant) -> int:
     """Where the cell at `index` is stored. Inverse of `element_at`."""
     match s:
-        case Fin() | SetVar() | EnumSet() | BoolSet():
+        case Fin() | SetVar() | EnumSet() | BoolSet() | Sum():
             return int(index)
         case UnitSet():
             return 0
-        case Range(low, _):
-            return int(index) - evaluate(low)
+        case Range() | Slice():
+            first, step = numbers(s)
+            return (int(index) - evaluate(first)) // evaluate(step)
         case Reverse(inner):
             return count(inner, evaluate) - 1 - ordinal(inner, index, evaluate)
         case TupleSet(sets):
@@ -84,14 +88,15 @@ def ordinal(s: Set, index: Value, evaluate: Evaluate = constant) -> int:
 def element_at(s: Set, k: int, evaluate: Evaluate = constant) -> Value:
     """The element whose cell is stored at `k`."""
     match s:
-        case Fin() | SetVar() | EnumSet():
+        case Fin() | SetVar() | EnumSet() | Sum():
             return k
         case BoolSet():
             return np.bool_(k)
         case UnitSet():
             return ()
-        case Range(low, _):
-            return k + evaluate(low)
+        case Range() | Slice():
+            first, step = numbers(s)
+            return evaluate(first) + evaluate(step) * k
         case Reverse(inner):
             return element_at(inner, count(inner, evaluate) - 1 - k, evaluate)
         case TupleSet(sets):
@@ -109,8 +114,8 @@ def blank(t: Type) -> Value:
             return scalar(0, dtype)
         case Index(TupleSet() | UnitSet() | BoolSet() as s):
             return blank(element(s))
-        case Index(Range(low, _)):
-            return constant(low)
+        case Index(Range() | Slice() as s):
+            return constant(numbers(s)[0])
         case Index():
             return 0
         case Tuple(items):

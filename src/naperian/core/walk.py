@@ -52,6 +52,8 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
+    Sum,
     Table,
     Text,
     Tuple,
@@ -182,6 +184,13 @@ def _of_set(s: Set) -> Iterator[Var]:
                 yield from _of_set(x)
         case Reverse(inner):
             yield from _of_set(inner)
+        case Sum(left, right):
+            yield from _of_set(left)
+            yield from _of_set(right)
+        case Slice(inner, start, step, n):
+            yield from _of_set(inner)
+            for number in (start, step, n):
+                yield from variables(number)
         case SetVar(var):
             yield var
         case BoolSet() | UnitSet() | EnumSet():

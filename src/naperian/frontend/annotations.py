@@ -27,6 +27,7 @@ from naperian.types import (
     BOOL,
     INT,
     BoolSet,
+    EnumSet,
     Exists,
     Fin,
     Function,
@@ -37,7 +38,9 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
     Substitution,
+    Sum,
     Table,
     Tuple,
     TupleSet,
@@ -50,6 +53,8 @@ from naperian.types import (
     set_variables,
     sets_in,
     show_set,
+    sum_of,
+    whole,
 )
 
 SCALARS: Mapping[str, Type] = {d.surface_name: Scalar(d) for d in DType if d is not DType.F64} | {
@@ -219,20 +224,51 @@ def as_set(w: Walk, e: s.Expr) -> Set | None:
             known = [p for p in parts if p is not None]
             return TupleSet(tuple(known)) if len(known) == len(parts) else None
         case s.RangeExpr(span, low, high, inclusive):
+            if low is None and high is None:
+                raise set_errors.open_range(span.text, span)
             a = as_size(w, low) if low is not None else ZERO
+            over = next((o for x in (low, high) if x and (o := ranged(w, w.infer(x)))), None)
             if high is None:
                 end = end_of(w, w.infer(low)) if low is not None else None
                 if end is None:
                     raise set_errors.open_range(span.text, span)
-                return make_range(a, end)
+                return between(over, a, end)
             b = as_size(w, high) + (ONE if inclusive else ZERO)
-            return make_range(a, b)
+            return between(over, a, b)
         case s.Binary(span, "|", _, left, right):
-            if as_set(w, left) is not None and as_set(w, right) is not None:
-                raise errors.not_yet("a sum of index sets", span)
-            return None
+            one, other = as_set(w, left), as_set(w, right)
+            if one is None or other is None:
+                return None
+            return sum_of(w.solver.zonk_set(one), w.solver.zonk_set(other))
+        case s.Call(span, s.Field(_, base, "by", _), (step,)) if not isinstance(
+            step, s.Keyword | s.Generator
+        ):
+            inner = as_set(w, base)
+            return None if inner is None else _stride(w, inner, as_size(w, step), span)
         case _:
             return None
+
+
+def ranged(w: Walk, end: Typed) -> Set | None:
+    """The set that a range to or from an index is a part of, unless that is a set of integers."""
+    kind = w.solver.head(end.type)
+    own = whole(w.solver.head_set(kind.set)) if isinstance(kind, Index) else None
+    return own if isinstance(own, EnumSet | Sum) else None
+
+
+def between(over: Set | None, low: Size, high: Size) -> Set:
+    """The elements of a set (of the integers, if it is None) from `low` to before `high`."""
+    return make_range(low, high) if over is None else Slice(over, low, ONE, high - low)
+
+
+def _stride(w: Walk, own: Set, step: Size, span: Span) -> Set:
+    """`own.by(step)`"""
+    own = w.solver.zonk_set(own)
+    if not isinstance(w.solver.head(element(own)), Index):
+        raise set_errors.no_range(span.text, show_set(own), span)
+    if not w.scope.facts().proves(step - 1):
+        raise set_errors.bad_step(repr(step), span)
+    return Slice(own, ZERO, step, (cardinality(own) + step - 1) // step)
 
 
 def end_of(w: Walk, start: Typed) -> Size | None:
@@ -241,7 +277,9 @@ def end_of(w: Walk, start: Typed) -> Size | None:
     if not isinstance(kind, Index) or w.solver.set_is_open(kind.set):
         return None
     own = w.solver.zonk_set(kind.set)
-    return own.high if isinstance(own, Range) else cardinality(own)
+    if isinstance(own, Range):
+        return own.high
+    return cardinality(whole(own) if isinstance(own, Slice) else own)
 
 
 def as_size(w: Walk, e: s.Expr) -> Size:
@@ -335,6 +373,14 @@ def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], 
                 for a in args:
                     if not isinstance(a, s.Keyword | s.Generator):
                         visit(a, "type" if inner else "size")
+            case s.Binary(_, "|", _, left, right):
+                visit(left, "set")
+                visit(right, "set")
+            case s.Call(_, s.Field(_, base, "by", _), (step,)) if not isinstance(
+                step, s.Keyword | s.Generator
+            ):
+                visit(base, "set")
+                visit(step, "size")
             case s.Binary(_, _, _, left, right):
                 visit(left, "size")
                 visit(right, "size")

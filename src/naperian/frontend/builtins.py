@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors
+from naperian.frontend import (
+    errors,
+    set_errors,
+)
 from naperian.frontend.annotations import SCALARS, as_set
 from naperian.frontend.cells import convert, equate, join_cells, show
 from naperian.frontend.derivatives import DERIVATIVES
 from naperian.frontend.fields import replace
-from naperian.frontend.indexing import into_set
+from naperian.frontend.indexing import at_side, into_set
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.reductions import REDUCTIONS, Builtin, reduce_over
@@ -30,6 +33,7 @@ from naperian.types import (
     Index,
     Scalar,
     Set,
+    Sum,
     Table,
     Type,
     TypeVar,
@@ -215,9 +219,29 @@ def contract(w: Walk, left: Typed, right: Typed, span: Span, op_span: Span) -> T
     return Typed(table(rows + columns, cell), build, span)
 
 
+def _side(name: str) -> Builtin:
+    """`left(i)` and `right(j)` where an index of a sum is expected."""
+
+    def builtin(
+        w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
+    ) -> Typed:
+        kind = w.solver.head(expected) if expected is not None else None
+        own = w.solver.head_set(kind.set) if isinstance(kind, Index) else None
+        if args is not None or not isinstance(own, Sum):
+            raise set_errors.which_sum(name, e.span)
+        if len(e.args) != 1 or isinstance(e.args[0], s.Keyword | s.Generator):
+            raise errors.arity(name, 1, len(e.args), e.span, "n -> n | m")
+        made = at_side(w, own, name, e.args[0], e.span)
+        return Typed(made.type, made.build_all(), e.span)
+
+    return builtin
+
+
 BUILTINS: dict[str, Builtin] = {
     **REDUCTIONS,
     **DERIVATIVES,
+    "left": _side("left"),
+    "right": _side("right"),
     "size": _size,
     "clamp": _bring("clamp"),
     "wrap": _bring("wrap"),

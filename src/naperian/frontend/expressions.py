@@ -227,7 +227,7 @@ def _member(w: Walk, e: s.Name, expected: Type | None) -> Typed | None:
 
 def enum_member(own: EnumSet, member: str, span: Span) -> Typed:
     ordinal = size(own.members.index(member))
-    return Typed(Index(own), lambda: core.Number(ordinal), span)
+    return Typed(Index(own), lambda: core.Number(ordinal), span, ordinal)
 
 
 def number(w: Walk, e: s.Number) -> Typed:

@@ -13,11 +13,16 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.frontend import errors, set_errors
-from naperian.frontend.annotations import end_of
+from naperian.frontend.annotations import (
+    between,
+    end_of,
+    ranged,
+)
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.scope import Scope, SetName, Variable
-from naperian.frontend.solve import Because, Mismatch, make_range
+from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
+from naperian.frontend.unions import inject, side
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import node
@@ -36,6 +41,8 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
+    Sum,
     Table,
     Tuple,
     TupleSet,
@@ -44,7 +51,9 @@ from naperian.types import (
     cardinality,
     cell_at,
     element,
+    numbers,
     show_set,
+    whole,
 )
 
 Step = Callable[[core.Expr, Callable[[core.Expr], core.Expr]], core.Expr]
@@ -149,6 +158,11 @@ def at_axis(w: Walk, e: s.Expr, axis: Set, table: str, checked: bool = False) ->
             arg, s.Keyword | s.Generator
         ):
             return _into(w, how, w.infer(arg), axis)
+        case s.Call(span, s.Name(_, ("left" | "right") as name), (arg,)) if (
+            isinstance(own := w.solver.head_set(axis), Sum)
+            and not isinstance(arg, s.Keyword | s.Generator)
+        ):
+            return at_side(w, own, name, arg, span).build_all()
         case s.TupleExpr(_, items) if len(items) > 1:
             parts_of = w.solver.head_set(axis)
             if isinstance(parts_of, TupleSet) and len(parts_of.sets) == len(items):
@@ -166,6 +180,12 @@ def at_axis(w: Walk, e: s.Expr, axis: Set, table: str, checked: bool = False) ->
             pass
     typed = w.infer(e, element(w.solver.head_set(axis)) if _is_enum(w, axis) else None)
     return use(w, typed, axis, table, checked)
+
+
+def at_side(w: Walk, own: Sum, name: str, arg: s.Expr, span: Span) -> Typed:
+    """`left(i)` and `right(j)` as an index of a sum."""
+    inner = at_axis(w, arg, side(w, own, name, arg.span), f"{name}(…)")
+    return inject(w, own, name, inner, span)
 
 
 def _is_enum(w: Walk, axis: Set) -> bool:
@@ -194,7 +214,7 @@ def _decide(
 ) -> Build | None:
     solver = w.solver
     kind = solver.head(t.type)
-    target = solver.head_set(axis)
+    target = _added(w, solver.head_set(axis))
     because = Because(t.span, f"`{t.span.text}` indexes `{table}` here")
     if solver.is_unknown(kind) and t.poly is None:
         if not force and solver.set_is_open(target):
@@ -206,9 +226,9 @@ def _decide(
         return t.build
     match kind:
         case Index(own):
-            own = solver.head_set(own)
+            own = _added(w, solver.head_set(own))
             if isinstance(own, SetVar) and own.var in solver.unknown_sets:
-                if solver.set_is_open(target) and not force:
+                if (solver.set_is_open(target) or _posts(w, target)) and not force:
                     return None
                 _unify_index(w, t, own, axis, table, because)
                 return t.build
@@ -225,7 +245,11 @@ def _decide(
             same = solver.same_set(own, target)
             if same or (same is None and _try_unify(w, own, target, because)):
                 return t.build
-            if isinstance(own, EnumSet | BoolSet) or isinstance(target, EnumSet | BoolSet):
+            if isinstance(own, Slice) and _try_same(w, own, target):
+                return t.build
+            if isinstance(whole(own), EnumSet | BoolSet) or isinstance(
+                whole(target), EnumSet | BoolSet | Sum
+            ) or (isinstance(target, Slice) and numbers(target)[1] != ONE):
                 raise _wrong_set(w, t, own, axis, table)
             if isinstance(own, SetVar) and t.poly is not None and t.poly.single is not None:
                 facts, count = scope.facts(), cardinality(solver.zonk_set(target))
@@ -256,6 +280,29 @@ def _decide(
             if checked:
                 return _checked(w, t, axis, t.span)
             raise _no_index(w, t, axis)
+
+
+def _added(w: Walk, own: Set) -> Set:
+    """A sum of `Fin`s as the `Fin` it is."""
+    return w.solver.zonk_set(own) if isinstance(own, Sum) else own
+
+
+def _try_same(w: Walk, own: Set, target: Set) -> bool:
+    """Whether a slice is of this set, or a slice of one that is."""
+    while isinstance(own, Slice):
+        own = w.solver.head_set(own.set)
+        if w.solver.same_set(own, target):
+            return True
+    return False
+
+
+def _posts(w: Walk, target: Set) -> bool:
+    """Whether a set is one of fence posts, `Fin(n + 1)`: an index that is also used on `Fin(n)`
+    ranges over that."""
+    if not isinstance(target, Fin):
+        return False
+    n = w.solver.zonk_size(target.size)
+    return len(n.terms) > 1 and _all_bounds(w, w.scope).keys().isdisjoint(variables(n))
 
 
 def _no_index(w: Walk, t: Typed, axis: Set) -> errors.Reported:
@@ -366,7 +413,7 @@ def _prove_poly(
 
 
 def _base(axis: Set) -> Size:
-    return axis.low if isinstance(axis, Range) else ZERO
+    return numbers(axis)[0]
 
 
 def _falls_out(
@@ -613,19 +660,40 @@ def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Ste
 # ---------------------------------------------------------------- ranges as sets
 
 
+def _assume_later(w: Walk, v: Var, t: Typed) -> None:
+    """`v` is the number that `t` is: an index, as soon as its set is known, or else an Int."""
+    solver, scope = w.solver, w.scope
+
+    def attempt(force: bool) -> bool:
+        kind = solver.head(t.type)
+        if isinstance(kind, Index):
+            scope.assume_index(v, kind.set)
+            return True
+        if solver.is_unknown(kind) and not force:
+            return False
+        with w.inside(scope):
+            number(w, t)
+        return True
+
+    solver.later(attempt)
+
+
 def range_set(w: Walk, r: s.RangeExpr) -> tuple[Set, tuple[tuple[Var, Build], ...]]:
     """`a..b` as an index set, with the values that had to be named."""
     solver = w.solver
     lets: tuple[tuple[Var, Build], ...] = ()
 
+    over: Set | None = None
+
     def end(e: s.Expr) -> Size:
-        nonlocal lets
+        nonlocal lets, over
         typed = w.infer(e)
+        over = ranged(w, typed) or over
         kind = solver.head(typed.type)
-        if typed.poly is None and isinstance(kind, Index):
+        if typed.poly is None and (isinstance(kind, Index) or solver.is_unknown(kind)):
             v = Var("post")
-            w.scope.assume_index(v, kind.set)
-            lets += ((v, typed.build),)
+            _assume_later(w, v, typed)
+            lets += ((v, lambda: convert(w, typed.build(), typed.type, INT)),)
             return size(v)
         named = as_poly(w, typed)
         lets += named.lets
@@ -638,6 +706,6 @@ def range_set(w: Walk, r: s.RangeExpr) -> tuple[Set, tuple[tuple[Var, Build], ..
     else:
         known = end_of(w, w.infer(r.low)) if r.low is not None else None
         high = size(solver.size("end")) if known is None else known
-    return make_range(low, high), lets
+    return between(over, low, high), lets
 
 

@@ -135,7 +135,7 @@ def _ordinal(w: Walk, p: Pattern, t: Type) -> int | None:
     match p:
         case Exactly(_, int() as value):
             return value
-        case Made(_, number, ()) if isinstance(t, Index) and ways(w, t) is not None:
+        case Made(_, number, ()) if isinstance(w.solver.head(t), Index) and ways(w, t):
             return number
         case _:
             return None

@@ -19,13 +19,14 @@ from naperian.frontend.binders import bind_pattern
 from naperian.frontend.cells import equate, show
 from naperian.frontend.data import fresh, owner
 from naperian.frontend.typed import Build, Typed, Wrap
+from naperian.frontend.unions import SIDES, is_side, project, side
 from naperian.frontend.walk import Walk
 from naperian.names import Lit
 from naperian.node import node
 from naperian.sizes import Size, size
-from naperian.source import Span
+from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
-from naperian.types import BOOL, INT, Data, EnumSet, Index, Scalar, Tuple, Type
+from naperian.types import BOOL, INT, Data, EnumSet, Index, Scalar, Sum, Tuple, Type
 
 
 @node
@@ -98,6 +99,12 @@ def ways(w: Walk, t: Type) -> list[Way] | None:
             found = w.solver.head_set(own)
             if isinstance(found, EnumSet):
                 return [Way(m, (), (), ()) for m in found.members]
+            if isinstance(found, Sum):
+                sides = (side(w, found, name, NOWHERE) for name in SIDES)
+                return [
+                    Way(name, ("i",), (Index(x),), (k,))
+                    for k, (name, x) in enumerate(zip(SIDES, sides, strict=True))
+                ]
             return None
         case _:
             return None
@@ -274,7 +281,7 @@ def test(w: Walk, p: Pattern, t: Type, value: Build) -> Build | None:
                 tests.append(lambda: _is_made(w, t, value(), number))
             way = found[number]
             for x, kind, item in zip(parts, way.types, way.items, strict=True):
-                inner = test(w, x, kind, part(value, item))
+                inner = test(w, x, kind, part(w, t, value, item))
                 if inner is not None:
                     tests.append(inner)
             return _joined("and", tests) if tests else None
@@ -283,9 +290,16 @@ def test(w: Walk, p: Pattern, t: Type, value: Build) -> Build | None:
             return _joined("or", [one, other]) if one is not None and other is not None else None
 
 
-def part(value: Build, item: int) -> Build:
-    """A component of a tuple."""
-    return lambda: core.Part(value(), item)
+def part(w: Walk, t: Type, value: Build, item: int) -> Build:
+    """A component of a tuple, or what an index of a sum is an index of."""
+    own = _sum(w, t)
+    return (lambda: core.Part(value(), item)) if own is None else project(w, own, item, value)
+
+
+def _sum(w: Walk, t: Type) -> Sum | None:
+    kind = w.solver.head(t)
+    own = w.solver.head_set(kind.set) if isinstance(kind, Index) else None
+    return own if isinstance(own, Sum) else None
 
 
 def _joined(op: str, tests: list[Build]) -> Build:
@@ -312,6 +326,9 @@ def _equals(w: Walk, t: Type, value: core.Expr, number: int | float) -> core.Exp
 
 def _is_made(w: Walk, t: Type, value: core.Expr, number: int) -> core.Expr:
     kind = w.solver.zonk(t)
+    own = _sum(w, t)
+    if own is not None:
+        return is_side(w, own, number, value)
     if kind == BOOL:
         return value if number else core.Op("not", (value,), BOOL)
     tag = core.Part(value, 0) if isinstance(kind, Data) else value
@@ -330,7 +347,7 @@ def bind(w: Walk, p: Pattern, t: Type, value: Build, poly: Size | None = None) -
         case Made(_, number, parts):
             way = (ways(w, t) or [])[number]
             triples = zip(parts, way.types, way.items, strict=True)
-            return [f for x, kind, i in triples for f in bind(w, x, kind, part(value, i))]
+            return [f for x, kind, i in triples for f in bind(w, x, kind, part(w, t, value, i))]
         case Either(_, left, right):
             return _bind_either(w, left, right, t, value)
 
@@ -370,7 +387,7 @@ def _parts(
         case Made(_, number, parts):
             way = (ways(w, t) or [])[number]
             for x, kind, item in zip(parts, way.types, way.items, strict=True):
-                yield from _parts(w, x, kind, part(value, item))
+                yield from _parts(w, x, kind, part(w, t, value, item))
         case Either(_, left, right):
             theirs = {n: build for n, _, _, build in _parts(w, right, t, value)}
             for name, span, kind, build in _parts(w, left, t, value):

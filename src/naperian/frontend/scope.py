@@ -15,7 +15,19 @@ from naperian.frontend.solve import Solver
 from naperian.names import Var
 from naperian.sizes import Size, size
 from naperian.source import Span
-from naperian.types import EnumSet, Fin, Range, Reverse, Set, SetVar, Type, cardinality
+from naperian.types import (
+    EnumSet,
+    Fin,
+    Range,
+    Reverse,
+    Set,
+    SetVar,
+    Slice,
+    Sum,
+    Type,
+    bounds,
+    cardinality,
+)
 
 
 @dataclass(slots=True)
@@ -150,10 +162,10 @@ class Scope:
 def _bounds(var: Var, s: Set) -> list[Size]:
     """What membership in a set says of an index, as numbers."""
     match s:
-        case Range(low, high):
-            return [size(var) - low, high - 1 - size(var)]
-        case Fin() | SetVar() | EnumSet():
-            return [size(var), cardinality(s) - 1 - size(var), cardinality(s) - 1]
+        case Fin() | SetVar() | EnumSet() | Sum():
+            return [*bounds(var, s), cardinality(s) - 1]
+        case Range() | Slice():
+            return bounds(var, s)
         case Reverse(inner):
             return _bounds(var, inner)
         case _:

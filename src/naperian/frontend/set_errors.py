@@ -72,6 +72,41 @@ def equal_rows(what: str, found: str, span: Span) -> Reported:
     )
 
 
+def no_side(side: str, own: str, span: Span) -> Reported:
+    """N0649"""
+    return fail(
+        "N0649", f"the elements of `{own}` are no numbers, so `{side}` cannot take them", span,
+        "an index of a sum is a number",
+        helps=("flatten the set first: `x as Fin(…)=>…`",),
+    )
+
+
+def which_sum(side: str, span: Span) -> Reported:
+    """N0650"""
+    return fail(
+        "N0650", f"nothing says which sum of sets `{side}(…)` is an index of", span,
+        "it is used neither as an index nor where one is expected",
+        helps=(f"use it as an index, `z[{side}(i)]`, or give it a type",),
+    )
+
+
+def no_range(text: str, own: str, span: Span) -> Reported:
+    """N0651"""
+    return fail(
+        "N0651", f"the elements of `{own}` are no numbers, so `{text}` is no set", span,
+        "a range and a stride take some of the elements in order",
+        helps=("flatten the set first: `x as Fin(…)=>…`",),
+    )
+
+
+def bad_step(step: str, span: Span) -> Reported:
+    """N0652"""
+    return fail(
+        "N0652", f"the step {step} may be less than 1", span, "every so many elements are taken",
+        helps=("say that it is at least 1: `where k >= 1`; `reverse(n)` goes backwards",),
+    )
+
+
 def row_count(wanted: str, found: int, expected: str, span: Span) -> Reported:
     """N0643"""
     return fail(

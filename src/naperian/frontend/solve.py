@@ -36,6 +36,8 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
+    Sum,
     Table,
     Text,
     Tuple,
@@ -52,6 +54,7 @@ from naperian.types import (
     opened,
     set_variables,
     sets_in,
+    sum_of,
 )
 
 Dtypes = frozenset[DType]
@@ -215,6 +218,11 @@ class Solver:
                 return make_range(self.zonk_size(low), self.zonk_size(high))
             case Reverse(inner):
                 return Reverse(self.zonk_set(inner))
+            case Sum(left, right):
+                return sum_of(self.zonk_set(left), self.zonk_set(right))
+            case Slice(inner, start, step, n):
+                sizes = (self.zonk_size(x) for x in (start, step, n))
+                return Slice(self.zonk_set(inner), *sizes)
             case SetVar() | BoolSet() | UnitSet() | EnumSet():
                 return s
 
@@ -284,6 +292,10 @@ class Solver:
                 return self.size_is_open(low) or self.size_is_open(high)
             case Reverse(inner):
                 return self.set_is_open(inner)
+            case Sum(left, right):
+                return self.set_is_open(left) or self.set_is_open(right)
+            case Slice(inner, start, step, n):
+                return self.set_is_open(inner) or any(map(self.size_is_open, (start, step, n)))
             case BoolSet() | UnitSet() | EnumSet():
                 return False
 
@@ -524,8 +536,29 @@ class Solver:
                     self.unify_set(x, y, because)
             case Reverse(x), Reverse(y):
                 self.unify_set(x, y, because)
+            case Sum(x, p), Sum(y, q):
+                self.unify_set(x, y, because)
+                self.unify_set(p, q, because)
+            case (Sum(), Fin()) | (Fin(), Sum()):
+                facts = self.facts
+                if self.set_is_open(a) or self.set_is_open(b):
+                    self.goals.append(lambda: self._check_sum(one, two, facts))
+                else:
+                    self._check_sum(one, two, facts)
+            case Slice(x), Slice(y):
+                self.unify_set(x, y, because)
+                for m, n in ((a.start, b.start), (a.step, b.step), (a.count, b.count)):
+                    self.unify_size(m, n, because)
             case _:
                 raise Mismatch(self.zonk_set(a), self.zonk_set(b), self.reasons_set(one, two))
+
+    def _check_sum(self, a: Set, b: Set, facts: Callable[[], Facts]) -> None:
+        """A sum that met a `Fin` must be one of the same size."""
+        x, y = self.zonk_set(a), self.zonk_set(b)
+        if not (isinstance(x, Fin) and isinstance(y, Fin)) or not facts().proves_equal(
+            x.size, y.size
+        ):
+            raise Mismatch(x, y, self.reasons_set(a, b))
 
     def _bind_set(self, v: Var, s: Set, because: Because | None) -> None:
         if isinstance(s, SetVar) and s.var == v:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 
 from naperian.core import syntax as core
 from naperian.frontend import errors, set_errors
@@ -37,6 +37,7 @@ from naperian.types import (
     set_variables,
     show_set,
     show_type,
+    sum_of,
     table,
 )
 
@@ -142,7 +143,7 @@ def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
     if isinstance(kind, Table) and kind.index is not None:
         return rows(w, e, kind)
     if any(isinstance(x, s.Star) for x in e.items):
-        return join(w, e, cell_hint)
+        return join(w, e, cell_hint, kind.set if isinstance(kind, Table) else None)
     items = [
         alone(w, partial(w.infer, x, cell_hint), cell_hint)
         for x in e.items if not isinstance(x, s.Star)
@@ -220,10 +221,12 @@ def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
     return Typed(kind, build, e.span)
 
 
-def join(w: Walk, e: s.Bracket, cell_hint: Type | None) -> Typed:
-    """`[a, *xs, b]`: pieces one after the other; the size is the sum."""
+def join(w: Walk, e: s.Bracket, cell_hint: Type | None, expected: Set | None) -> Typed:
+    """`[a, *xs, b]`: pieces one after the other, over the sum of their sets (a `Fin` if they all
+    are, or if one is expected)."""
     solver = w.solver
     pieces: list[tuple[Typed, Size]] = []
+    sets: list[Set] = []
     cells: list[Typed] = []
     for x in e.items:
         if isinstance(x, s.Star):
@@ -234,15 +237,21 @@ def join(w: Walk, e: s.Bracket, cell_hint: Type | None) -> Typed:
             if not isinstance(t, Table):
                 raise errors.not_a_table(x.value.span.text, show(w, t), x.value.span)
             pieces.append((typed, cardinality(solver.zonk_set(t.set))))
+            sets.append(solver.zonk_set(t.set))
             cells.append(Typed(t.cell, typed.build, x.value.span))
         else:
             typed = w.infer(x, cell_hint)
             pieces.append((typed, ONE))
+            sets.append(Fin(ONE))
             cells.append(typed)
     cell = join_types(w, cells, e.span)
     total = ZERO
     for _, n in pieces:
         total = total + n
+    axis: Set = Fin(total)
+    numbered = expected is not None and isinstance(solver.head_set(expected), Fin)
+    if not numbered and not any(map(solver.set_is_open, sets)):
+        axis = reduce(sum_of, sets)
 
     def build() -> core.Expr:
         i = Var("i")
@@ -267,12 +276,12 @@ def join(w: Walk, e: s.Bracket, cell_hint: Type | None) -> Typed:
         for end, value in reversed(arms[:-1]):
             test = core.Op("lt", (core.Number(size(i)), core.Number(end)), INT)
             body = core.If(test, value, body)
-        expr: core.Expr = core.For(i, Fin(solver.zonk_size(total)), body)
+        expr: core.Expr = core.For(i, solver.zonk_set(axis), body)
         for v, value in reversed(lets):
             expr = core.Let(v, value, expr)
         return expr
 
-    return Typed(Table(Fin(total), cell), build, e.span)
+    return Typed(Table(axis, cell), build, e.span)
 
 
 # ---------------------------------------------------------------- conversions of axes

@@ -36,6 +36,11 @@ class Typed:
     condition: Condition | None = None
 
 
+    def build_all(self) -> Build:
+        """Building it, with what its polynomial names bound around it."""
+        return wrap(self.lets, self.build)
+
+
 @node
 class Condition:
     """What a Boolean says of sizes: polynomials that are >= 0 (or not 0) if it holds, and if not.

@@ -108,7 +108,9 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
     Substitution,
+    Sum,
     Table,
     Tuple,
     TupleSet,
@@ -154,7 +156,7 @@ class Evaluate:
                     return n
             case (
                 Fin() | SetVar() | BoolSet() | UnitSet() | EnumSet() | TupleSet() | Range()
-                | Reverse()
+                | Reverse() | Sum() | Slice()
             ):
                 return cardinality(entry)
             case _:

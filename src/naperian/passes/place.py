@@ -58,6 +58,12 @@ class Place:
                 return Range(self.size(low), self.size(high))
             case Reverse(inner):
                 return Reverse(self.set(inner))
+            case types.Sum(left, right):
+                return types.sum_of(self.set(left), self.set(right))
+            case types.Slice(inner, start, step, n):
+                return types.Slice(
+                    self.set(inner), self.size(start), self.size(step), self.size(n)
+                )
             case types.TupleSet(sets):
                 return types.TupleSet(tuple(self.set(x) for x in sets))
             case _:

@@ -19,7 +19,7 @@ from naperian.sizes import (
     substitute,
     variables,
 )
-from naperian.types import Range, Set, cardinality
+from naperian.types import Set, cardinality, numbers
 
 
 class Places:
@@ -30,7 +30,9 @@ class Places:
 
     def add(self, var: Var, s: Set) -> None:
         """`var` is an index of `s` that is a number."""
-        self.bounds[var] = (s.low, s.high) if isinstance(s, Range) else (ZERO, cardinality(s))
+        first, step = numbers(s)
+        end = first + step * (cardinality(s) - 1) + 1
+        self.bounds[var] = first, end
 
     def facts(self, *about: Size) -> Facts:
         known = Facts()

@@ -75,6 +75,8 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
+    Sum,
     Table,
     Text,
     Tuple,
@@ -85,6 +87,7 @@ from naperian.types import (
     cardinality,
     cell_at,
     element,
+    numbers,
     opened,
 )
 
@@ -602,10 +605,11 @@ def _regrouped(w: Work, old: list[Set], new: list[Set], indices: list[Meaning]) 
 def ordinal(w: Work, s: Set, index: Expr) -> Size:
     """Where the cell at an index is stored."""
     match s:
-        case Fin() | SetVar() | EnumSet():
+        case Fin() | SetVar() | EnumSet() | Sum():
             return _number(w, index, s)
-        case Range(low, _):
-            return _number(w, index, s) - low
+        case Range() | Slice():
+            first, step = numbers(s)
+            return w.places.divide(_number(w, index, s) - first, step)[0]
         case Reverse(inner):
             return cardinality(inner) - 1 - ordinal(w, inner, index)
         case UnitSet():
@@ -635,10 +639,11 @@ def _number(w: Work, index: Expr, s: Set) -> Size:
 def element_at(w: Work, s: Set, place: Size) -> Meaning:
     """The index whose cell is stored at a place: the inverse of `ordinal`."""
     match s:
-        case Fin() | SetVar() | EnumSet():
+        case Fin() | SetVar() | EnumSet() | Sum():
             return Leaf(number(place), Index(s))
-        case Range(low, _):
-            return Leaf(number(place + low), Index(s))
+        case Range() | Slice():
+            first, step = numbers(s)
+            return Leaf(number(first + step * place), Index(s))
         case Reverse(inner):
             return element_at(w, inner, cardinality(inner) - 1 - place)
         case UnitSet():

@@ -27,8 +27,12 @@ from naperian.types import (
     Reverse,
     Set,
     SetVar,
+    Slice,
+    Sum,
     TupleSet,
     UnitSet,
+    cardinality,
+    numbers,
 )
 
 
@@ -142,12 +146,14 @@ def extents(s: Set) -> tuple[Size, ...]:
             return (high - low,)
         case Reverse(inner):
             return extents(inner)
+        case Sum() | Slice():
+            return (cardinality(s),)
 
 
 def element(s: Set, at: tuple[Size, ...]) -> Value:
     """The element of an index set at these components."""
     match s:
-        case Fin() | SetVar() | EnumSet():
+        case Fin() | SetVar() | EnumSet() | Sum():
             return number(at[0])
         case BoolSet():
             return Truth(at[0])
@@ -160,8 +166,9 @@ def element(s: Set, at: tuple[Size, ...]) -> Value:
                 items.append(element(x, at[:k]))
                 at = at[k:]
             return Items(tuple(items))
-        case Range(low, _):
-            return number(low + at[0])
+        case Range() | Slice():
+            first, step = numbers(s)
+            return number(first + step * at[0])
         case Reverse(inner):
             return element(inner, mirror(extents(inner), at))
 
@@ -169,7 +176,7 @@ def element(s: Set, at: tuple[Size, ...]) -> Value:
 def components(s: Set, value: Value) -> tuple[Size, ...]:
     """Where an element stands: the inverse of `element`."""
     match s:
-        case Fin() | SetVar() | EnumSet() | BoolSet():
+        case Fin() | SetVar() | EnumSet() | BoolSet() | Sum():
             return (number_of(value),)
         case UnitSet():
             return ()
@@ -178,8 +185,9 @@ def components(s: Set, value: Value) -> tuple[Size, ...]:
                 raise Broken("an index of a product is no tuple")
             parts = zip(sets, value.items, strict=True)
             return tuple(e for x, v in parts for e in components(x, v))
-        case Range(low, _):
-            return (number_of(value) - low,)
+        case Range() | Slice():
+            first, step = numbers(s)
+            return ((number_of(value) - first) // step,)
         case Reverse(inner):
             return mirror(extents(inner), components(inner, value))
 

@@ -42,6 +42,8 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
+    Slice,
+    Sum,
     Table,
     Text,
     Tuple,
@@ -128,7 +130,7 @@ class Work:
                 return Parts(())
             case BoolSet():
                 return Leaf(Ref(var), BOOL)
-            case Fin() | SetVar() | EnumSet() | Range():
+            case Fin() | SetVar() | EnumSet() | Range() | Sum() | Slice():
                 self.places.add(var, s)
                 return Leaf(Ref(var), Index(s))
 
