@@ -181,7 +181,7 @@ def test_scalars(way: Any) -> None:
         (INT, "i64", 1.0, TypeError, "argument x is float64, which would lose information"),
         (INT, "i64", np.float32(1), TypeError, "float32, which would lose information as int64"),
         (INT, "i64", 2**63, OverflowError, "does not fit in int64"),
-        (INT, "i64", 10**30, OverflowError, "does not fit in 64 bits"),
+        (INT, "i64", 10**30, OverflowError, "does not fit in int64"),
         (INT, "i64", True, TypeError, "is bool, but it must be int64"),
         (INT, "i64", np.uint64(1), TypeError, "uint64, which would lose information as int64"),
         (F64, "double", 10**400, OverflowError, "argument x is too large for any Float"),

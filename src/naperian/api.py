@@ -199,7 +199,9 @@ class Module(ModuleType):
     def _constant(self, name: str) -> Any:
         """An attribute that is not there yet: a constant, computed when it is first asked for."""
         if name not in self._functions:
-            raise AttributeError(f"module {self.__name__!r} has no definition {name!r}")
+            raise AttributeError(
+                f"module {self.__name__!r} has no definition {name!r}", name=name, obj=self
+            )
         value = self.__dict__[name] = self._functions[name]()
         return value
 
@@ -216,6 +218,11 @@ class Module(ModuleType):
 def compile(text: str, name: str = "<text>") -> Module:
     """The module a text defines; `name` is what messages call it. Modules it imports are files
     beside `name`, or in the current directory."""
+    if not isinstance(text, str):
+        raise TypeError(f"compile() takes the text of a program, not {type(text).__name__}; "
+                        "load() takes the path of a file")
+    if not isinstance(name, str):
+        raise TypeError(f"name is what messages call the text: a string, not {type(name).__name__}")
     return Module(Program(Source(name, text), Path(name).parent))
 
 

@@ -195,13 +195,6 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     weak = python and not isinstance(given, np.generic)
     if leaf.members:
         given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
-    if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
-        if not _is_floating(sig, leaf):
-            raise OverflowError(f"{where} is {given}, which does not fit in 64 bits")
-        try:
-            given = float(given)
-        except OverflowError:
-            raise OverflowError(f"{where} is too large for any Float") from None
     offsets = None
     if leaf.rows and leaf.rows[0]:
         given, offsets = _packed(given, where)
@@ -211,7 +204,22 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{where} is no array: {error}") from None
+    if array.dtype == object and array.size and all(isinstance(x, int) for x in array.flat):
+        array = _large(sig, leaf, array, where)
     return Value(where, weak, array, _dtype(where, array.dtype), offsets)
+
+
+def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
+    """Python's integers where some have more than 64 bits: a Float may hold them."""
+    if _is_floating(sig, leaf):
+        try:
+            return integers.astype(np.float64)
+        except OverflowError:
+            raise OverflowError(f"{where} is too large for any Float") from None
+    wrong = max(integers.flat, key=abs)
+    number = wrong if wrong.bit_length() <= 128 else f"an integer of {wrong.bit_length()} bits"
+    kind = leaf.dtype.value if isinstance(leaf.dtype, DType) else "int64"
+    raise OverflowError(f"{where} is {number}, which does not fit in {kind}")
 
 
 def _packed(given: Any, where: str) -> tuple[Any, Array | None]:

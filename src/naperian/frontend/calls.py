@@ -285,7 +285,10 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
             e.span,
         )
     if not isinstance(cell, Function):
-        raise errors.not_a_function(function.span.text, show(w, kind), function.span)
+        own = function.span.text
+        raise errors.not_a_function(
+            own, show(w, kind), function.span, hidden=own in w.globals.definitions
+        )
     if len(args_e) != len(cell.params):
         raise errors.arity(
             function.span.text, len(cell.params), len(args_e), e.span, show(w, cell)

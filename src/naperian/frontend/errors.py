@@ -232,14 +232,15 @@ def argument_twice(function: str, name: str, span: Span) -> Reported:
     return fail("N0305", f"`{function}` gets its argument `{name}` twice", span, "again here")
 
 
-def not_a_function(text: str, found: str, span: Span) -> Reported:
+def not_a_function(text: str, found: str, span: Span, hidden: bool = False) -> Reported:
     """N0306"""
     helps: tuple[str, ...] = ()
+    notes = (f"this `{text}` hides the module's own `{text}`",) if hidden else ()
     if "=>" in found:
         helps = (f"an array is indexed with brackets: `{text}[…]`",)
     return fail(
         "N0306", f"`{text}` is not a function, so it cannot be called", span,
-        f"this is `{found}`", helps=helps,
+        f"this is `{found}`", notes=notes, helps=helps,
     )
 
 
@@ -474,6 +475,14 @@ def out_of_range(
     return fail(
         "N0404", f"`{index}` can fall outside `{axis}`, the axis of `{table}`: {example}", span,
         "not proved to be in range", others=labels(reasons, span), helps=helps,
+    )
+
+
+def no_such_index(table: str, index: int, axis: str, last: str, span: Span) -> Reported:
+    """N0404"""
+    return fail(
+        "N0404", f"{index} is outside `{axis}`, the axis of `{table}`", span,
+        f"the last index is {last}",
     )
 
 

@@ -423,6 +423,9 @@ def _falls_out(
     shown = show_set(w.solver.zonk_set(axis))
     if poly.constant is not None and poly.constant < 0 and text.lstrip().startswith("-"):
         return errors.negative_index(table, text, t.span)
+    if poly.constant is not None and extent.constant:
+        last = f"`{extent.constant - 1}`"
+        return errors.no_such_index(table, poly.constant, shown, last, t.span)
     low_ok = facts.proves(poly)
     example = _example(w, scope, poly, extent, low_ok)
     helps = (

@@ -300,6 +300,8 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
         found: dict[str, None] = {}
         inside = (d.params, d.body) if isinstance(d, s.Def) else (d.value,)
         hidden = {x.name for x in nodes(inside) if isinstance(x, s.PName | s.Param)}
+        if isinstance(d, s.Def):
+            hidden |= _signature_names(d)
         for x in nodes(d):
             if isinstance(x, s.Name) and x.name in written and x.name not in hidden:
                 found[x.name] = None
@@ -307,6 +309,19 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
                 found |= dict.fromkeys(m for m in methods.get(x.name, ()) if m != n)
         uses[n] = [*found]
     return uses
+
+
+def _signature_names(d: s.Def) -> set[str]:
+    """The names its own types bring in: `n` in `x: n=>Float` is not the module's `n`."""
+    types = [p.type for p in d.params if p.type is not None]
+    types += [d.result] if d.result is not None else []
+    called = {id(x.function) for t in types for x in nodes(t) if isinstance(x, s.Call)}
+    return {
+        x.name
+        for t in types
+        for x in nodes(t)
+        if isinstance(x, s.Name) and x.name[0].islower() and id(x) not in called
+    }
 
 
 def declare_all(

@@ -77,7 +77,8 @@ def _no_operator(c: Cursor) -> Diagnostic | None:
 
 
 def colon_slice(c: Cursor, start: int) -> Diagnostic:
-    """A NumPy slice: how to write it, found by replacing every `:` up to the bracket's end."""
+    """A NumPy slice: how to write it, found by replacing every `:` up to the bracket's end;
+    two in one index are a step."""
     here = c.here
     if c.kind == "]":
         return errors.unexpected("an index", c.found, here)
@@ -86,8 +87,8 @@ def colon_slice(c: Cursor, start: int) -> Diagnostic:
         depth += (c.kinds[at] in ("(", "[")) - (c.kinds[at] in (")", "]"))
         at += 1
     tokens = range(c.pos, at)
-    signs = [k for k in tokens if c.kinds[k] == ":"]
-    if any(c.kinds[k + 1] == ":" for k in signs) or c.kinds[c.pos] == ":=":
+    parts = "".join("," if c.kinds[k] == "," else ":" for k in tokens if c.kinds[k] in (",", ":"))
+    if "::" in parts or c.kinds[c.pos] == ":=":
         return errors.slice_step(here)
     mended = c.text[start : c.starts[c.pos]]
     for k in tokens:
