@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -11,11 +12,17 @@ import pytest
 from kernels import array, at, call, loop, put
 
 import naperian as nap
+from naperian import pipeline
+from naperian.backends.emit import emit
+from naperian.backends.llvm import optimised
+from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 from naperian.loops.check import check
 from naperian.loops.syntax import Order, Program, Reduction, Update
 from naperian.names import Var
+from naperian.signature import at as at_dtypes
 from naperian.sizes import atom
+from naperian.source import Source
 
 PROGRAM = """
 def histogram(key: n=>bins) -> bins=>Int = [sum(1 if key[i] == b else 0 for i) for b]
@@ -201,3 +208,29 @@ def test_the_first_best(which: str, dtype: str) -> None:
         x = x.astype(dtype)
         assert alike(lambda x=x: f(x)) == getattr(np, which)(x)
     assert f(np.zeros(0, dtype)) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        (GATHERS, "gather", r"call <8 x double> @llvm\.masked\.gather"),
+        (PROGRAM, "histogram", r"icmp ne <8 x i64>"),
+        (PROGRAM, "columns", r"fadd .*<8 x double>"),
+        ("def best(x: n=>Float) -> n = argmax(x)", "best", r"@llvm\.smin\.v8i64"),
+        (
+            "def sums(ends: Fin(n + 1)=>Fin(m + 1), x: Fin(m)=>Float) -> Fin(n)=>Float =\n"
+            "    [sum(x[e] for e in ends[i]..ends[i + 1]) for i in Fin(n)]",
+            "sums",
+            r"@llvm\.masked\.load\.v8f64",
+        ),
+    ],
+)
+def test_accumulations_become_vectors(text: str, name: str, wanted: str) -> None:
+    if not host().triple.startswith("x86_64"):
+        pytest.skip("what is counted is for x86")
+    module, wrong = pipeline.front(Source("<text>", text))
+    assert module is not None, wrong
+    dtypes = tuple(DType.F64 for _ in module.definitions[name].types)
+    program = pipeline.lower(module, name, at_dtypes(module.definitions[name], dtypes))
+    machine = Target(host().triple, "znver4", "", 64, 32)
+    assert re.search(wanted, optimised(emit(program, machine), machine))

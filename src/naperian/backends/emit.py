@@ -33,7 +33,7 @@ from naperian.backends.leaving import (
 from naperian.backends.parallel import REPORT, parallel
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
 from naperian.backends.target import Target, host
-from naperian.backends.traits import accumulates, heavy, is_short, mergeable, trips
+from naperian.backends.traits import accumulates, heavy, is_ragged_sum, is_short, mergeable, trips
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -234,6 +234,11 @@ def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
             hints.append('!{!"llvm.loop.interleave.count", i32 1}')
+        elif is_ragged_sum(s):
+            # its rows are short: a masked vector at a time, and no element by itself
+            hints.append('!{!"llvm.loop.interleave.count", i32 1}')
+            hints.append('!{!"llvm.loop.vectorize.enable", i1 true}')
+            hints.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
     module.metadata.append(f"!{number} = distinct !{{!{number}, {', '.join(hints)}}}")
     return number
 

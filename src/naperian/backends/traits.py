@@ -13,6 +13,7 @@ from naperian.loops.syntax import (
     Contract,
     Expr,
     Let,
+    Load,
     Local,
     Loop,
     Stmt,
@@ -21,8 +22,10 @@ from naperian.loops.syntax import (
     When,
     While,
 )
+from naperian.loops.walk import atoms, parts, used_in
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
+from naperian.sizes import size
 
 HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
@@ -63,6 +66,21 @@ def heavy(stmts: Sequence[Stmt]) -> bool:
             case _:
                 pass
     return False
+
+
+def is_ragged_sum(s: Loop) -> bool:
+    """Whether a loop reduces what is side by side in memory, as often as memory says."""
+    if not s.reductions or not any(isinstance(a, Load) for a in atoms(s.high - s.low)):
+        return False
+    for x in s.body:
+        if not isinstance(x, Let | Assign):
+            return False
+        for e in parts(x.value):
+            if isinstance(e, Load) and not all(
+                s.var not in used_in(i - size(s.var) * i.coefficient(s.var)) for i in e.at
+            ):
+                return False
+    return True
 
 
 def is_short(stmts: Sequence[Stmt]) -> bool:
