@@ -8,7 +8,7 @@ from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
-from naperian.frontend.effects import add, performed, set_, with_block
+from naperian.frontend.effects import add, performed, set_, unless_thrown, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
@@ -22,7 +22,7 @@ from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import INT, UNIT, Function, Index, Tuple, Type
+from naperian.types import BOOL, INT, UNIT, Function, Index, Tuple, Type
 
 
 def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
@@ -30,21 +30,31 @@ def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
     before = w.scope
     outer, w.region = w.region, Region()
     value: Typed | None = None
+    kinds: list[Type] = []  # the block's, once it is known
     for k, statement in enumerate(b.statements):
         last = k == len(b.statements) - 1
         if last:
             value = _value(w, statement, expected)
         else:
+            throws = w.throws
             wrap = _statement(w, statement)  # what it opens comes before it
             w.region.wraps.append(wrap)
+            if w.throws > throws and w.thrower is not None:
+                w.region.wraps.append(_unless_thrown(w, w.thrower, kinds))
     mine, w.region = w.region, outer
     if value is None:
         raise errors.no_value(b.span)
     inner = closed(w, mine, value, expected)
     w.enter(before)
+    kinds.append(inner.type)
     if not mine.wraps:
         return inner
     return Typed(inner.type, around(mine.wraps, inner.build), b.span)
+
+
+def _unless_thrown(w: Walk, flag: Var, kinds: list[Type]) -> Wrap:
+    """After a line that may throw: the rest of the block only if it did not."""
+    return lambda rest: unless_thrown(w, rest, kinds[0], flag)
 
 
 def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
@@ -99,7 +109,7 @@ def _statement(w: Walk, st: s.Stmt) -> Wrap:
         case s.With():
             return effect(w, with_block(w, st, None))
         case s.ExprStmt(_, e):
-            return effect(w, w.infer(e))
+            return effect(w, w.infer(e, UNIT))
         case s.For():
             return effect(w, for_block(w, st, None))
         case s.If():
@@ -174,11 +184,20 @@ def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, st.binders, expected)
         named_ends(st.binders, bounds)
+        throws = w.throws
         body = w.block(st.body, left)
+        if w.throws > throws and w.thrower is not None:
+            body = _guarded(w, body, w.thrower)
         rows = nest(w, bounds, body, st.span, expected)
     if w.solver.head(body.type) == UNIT:  # a table of () is ()
         return Typed(UNIT, lambda: core.Let(Var("_"), rows.build(), core.Pack(())), st.span)
     return rows
+
+
+def _guarded(w: Walk, body: Typed, flag: Var) -> Typed:
+    """A round of a loop that may throw: it is made only if none before it threw."""
+    build = body.build
+    return Typed(body.type, lambda: unless_thrown(w, build(), body.type, flag), body.span)
 
 
 def if_block(w: Walk, st: s.If, expected: Type | None) -> Typed:
@@ -196,7 +215,7 @@ def _arms(
     with w.inside(w.scope.inner(block=True)) as scope:
         if condition.condition is not None:
             scope.assume(*condition.condition.then)
-        then = w.block(body, expected)
+        then = w.block(body, expected if rest or otherwise is not None else UNIT)
     nothing = Typed(UNIT, lambda: core.Pack(()), span)
     if not rest and otherwise is None and w.solver.head(then.type) != UNIT:
         raise errors.needs_else(span, show(w, then.type))
@@ -225,6 +244,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         start = w.infer(c.start, wanted)
         starts.append(start if wanted is None else expect(w, start, wanted, "the start", c.type))
     carried: list[Var] = []
+    throws, flag = w.throws, w.thrower
     wraps: list[Wrap] = []
     outer = w.scope
     with w.inside(w.scope.inner(block=True)) as scope:
@@ -266,6 +286,8 @@ def loop(w: Walk, st: s.Loop) -> Typed:
             expr = f(expr)
         return expr
 
+    may_throw = w.throws > throws
+
     def build() -> core.Expr:
         items = tuple(
             core.Carried(v, solver.zonk(x.type), x.build())
@@ -279,6 +301,9 @@ def loop(w: Walk, st: s.Loop) -> Typed:
             if bound is not None:
                 test = bound.body(_constantly(test))()
         expr = around(convert(w, body.build(), body.type, whole))
+        if may_throw and flag is not None:
+            expr = unless_thrown(w, expr, whole, flag)
+            test = None if test is None else unless_thrown(w, test, BOOL, flag)
         if bound is not None:
             expr = bound.body(_constantly(expr))()
         made: core.Expr = core.Loop(items, time, own, test, expr, st.span)

@@ -120,7 +120,8 @@ def use_definition(
             sizes[d.params[k].var] = poly
             at = Substitution(at.types, at.sets, {**at.sizes, **sizes})
             typed[-1] = Typed(INT, _number(w, poly), typed[-1].span, poly)
-    w.effects |= set(d.effects) & {"Except", "IO"}
+    if any(isinstance(p.type, Function) for p in d.params):
+        w.throws += w.throwing
     params = [at.type(p.type) for p in d.params]
     result = at.type(d.result)
     _facts(w, d, name, at, span)
@@ -275,6 +276,7 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
     for a in e.args:
         if isinstance(a, s.Keyword):
             raise errors.unknown_keyword(function.span.text, a.name, a.span, [])
+    w.throws += w.throwing
     if solver.is_open(cell):
         typed = given if given is not None else [w.infer(a) for a in args_e]
         fresh = Function(tuple(t.type for t in typed), solver.type("r"))

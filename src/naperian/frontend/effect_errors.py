@@ -98,7 +98,7 @@ def unknown_effect(name: str, span: Span) -> Reported:
     """N0689"""
     return fail(
         "N0689", f"there is no effect `{name}`", span, "in its row",
-        helps=("the effects are `State`, `Accum`, `Except` and `IO`",),
+        helps=("the effects are `State` and `Accum`",),
     )
 
 
@@ -114,4 +114,13 @@ def gets_no_reference(text: str, span: Span) -> Reported:
     """N0691"""
     return fail(
         "N0691", f"`{text}` is no reference, so `get` has nothing to read", span, "a value already"
+    )
+
+
+def unhandled_throw(span: Span) -> Reported:
+    """N0692"""
+    return fail(
+        "N0692", "`throw()` gives up what a `with except:` around it computes, and there is none",
+        span, "nothing handles this",
+        helps=("`assert c, \"why\"` stops the whole run",),
     )

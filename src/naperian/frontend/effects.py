@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend import effect_errors, errors
+from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.operators import choose
 from naperian.frontend.overloading import own_monoid
 from naperian.frontend.reductions import named_monoid, unit_of
 from naperian.frontend.references import reference
@@ -24,11 +26,12 @@ from naperian.frontend.scope import Variable
 from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
+    BOOL,
     UNIT,
     Function,
     Reference,
@@ -68,15 +71,24 @@ class Opened:
 
 def with_block(w: Walk, st: s.With, expected: Type | None) -> Typed:
     """`with accum() as r, state(x0) as s: …` as a value."""
+    named = tuple(h for h in st.handlers if h.effect is not None)
+    flag, outer, throwing = None, w.thrower, w.throwing
     with w.inside(w.scope.inner(block=True)):
         hints = _hints(w, st, expected)
-        opened = [_open(w, h, t) for h, t in zip(st.handlers, hints, strict=True)]
-        for h, o in zip(st.handlers, opened, strict=True):
+        opened = [_open(w, h, t) for h, t in zip(named, hints, strict=True)]
+        for h, o in zip(named, opened, strict=True):
             assert h.name is not None
             what = "state" if o.state else "accum"
             w.scope.names[h.name] = Variable(o.var, Reference(o.type), h.span, None, what)
+        if len(named) < len(st.handlers):
+            w.thrower = flag = Var("ok")
+        throws = w.throws
         body = w.block(st.body, None)
+        if flag is not None:
+            w.thrower, w.throws, w.throwing = outer, throws, throwing
     _no_escape(w, body)
+    if flag is not None:
+        return _except(w, st, flag, opened, body)
     contents = tuple(o.type for o in opened)
     last = contents[0] if len(contents) == 1 else Tuple(contents)
     bare = w.solver.head(body.type) == UNIT
@@ -93,9 +105,60 @@ def with_block(w: Walk, st: s.With, expected: Type | None) -> Typed:
     return Typed(last if bare else Tuple((body.type, last)), build, st.span)
 
 
+def _except(w: Walk, st: s.With, flag: Var, opened: list[Opened], body: Typed) -> Typed:
+    """`with except: …`: `Some` of the body's value unless something was thrown, else `None`; with
+    other handlers in the same `with`, (that, contents)."""
+    whole = Var("done")
+    makers = w.library.data["Maybe"].makers
+    value = Typed(body.type, lambda: core.Part(core.Ref(whole), 0), st.span)
+    some = use_definition(w, makers["Some"], "Some", st.span, None, [value], {})
+    none = use_definition(w, makers["None"], "None", st.span, some.type)
+    ok = Typed(BOOL, lambda: core.Part(core.Ref(whole), 1), st.span)
+    maybe = choose(w, ok, some, none, st.span)
+    contents = tuple(o.type for o in opened)
+    kind = maybe.type
+    if contents:
+        kind = Tuple((kind, contents[0] if len(contents) == 1 else Tuple(contents)))
+
+    def build() -> core.Expr:
+        true = core.Const(Lit(True, DType.BOOL))
+        cells = (core.Cell(flag, BOOL, true, "and", None, True), *(_cell(w, o) for o in opened))
+        made = core.Handle(cells, body.build(), st.span)
+        out = maybe.build()
+        parts = tuple(core.Part(core.Ref(whole), k + 2) for k in range(len(opened)))
+        if parts:
+            out = core.Pack((out, parts[0] if len(parts) == 1 else core.Pack(parts)))
+        return core.Let(whole, made, out)
+
+    return Typed(kind, build, st.span)
+
+
+def throw(w: Walk, e: s.Call, expected: Type | None) -> Typed:
+    """`throw()`: gives up what the `except` around it is computing. Of any type."""
+    flag = w.thrower
+    if flag is None:
+        raise effect_errors.unhandled_throw(e.span)
+    w.throws += 1
+    w.throwing = True
+    kind = expected if expected is not None else w.solver.type("a")
+
+    def build() -> core.Expr:
+        false = core.Const(Lit(False, DType.BOOL))
+        rest = core.Blank(w.solver.zonk(kind))
+        return core.Let(Var("_"), core.Assign(core.Ref(flag), false), rest)
+
+    return Typed(kind, build, e.span)
+
+
+def unless_thrown(w: Walk, expr: core.Expr, kind: Type, flag: Var) -> core.Expr:
+    """What is done only if nothing was thrown before."""
+    nothing = core.Blank(w.solver.zonk(kind))
+    return core.If(core.Get(core.Ref(flag)), expr, nothing)
+
+
 def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:
     """What the place says of the contents."""
-    n = len(st.handlers)
+    n = sum(h.effect is not None for h in st.handlers)
     kind = w.solver.head(expected) if expected is not None else None
     if not _only_effects(st.body) and kind is not None:
         both = isinstance(kind, Tuple) and len(kind.items) == 2
@@ -129,9 +192,8 @@ def _open(w: Walk, h: s.Handler, hint: Type | None) -> Opened:
             if len(given) != len(args):
                 raise effect_errors.handler_arguments(how, span)
             return _state(w, h, given, hint) if how == "state" else _accum(w, h, given, hint)
-        case None:
-            raise errors.not_yet("`with except`", h.span)
         case effect:
+            assert effect is not None
             raise effect_errors.unknown_handler(effect.span)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import data, data_errors, errors, references
+from naperian.frontend import data, data_errors, effects, errors, references
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.binders import bind_pattern, pattern_type
 from naperian.frontend.boxes import alone, open_box
@@ -337,6 +337,8 @@ def section(w: Walk, e: s.Section, expected: Type | None) -> Typed:
 
 def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
     match e.function:
+        case s.Name(_, "throw") if w.scope.find("throw") is None and not e.args:
+            return effects.throw(w, e, expected)
         case s.Name(span, "get") if w.scope.find("get") is None and len(e.args) == 1:
             return references.get(w, e)
         case s.Name(span, fname) if w.scope.find(fname) is None:

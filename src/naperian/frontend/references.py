@@ -17,7 +17,7 @@ from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import Reference, Type
 
-ROW = ("State", "Accum", "Except", "IO")
+ROW = ("State", "Accum")
 """The effects, in the order of a row."""
 
 
@@ -109,7 +109,7 @@ def used_for(w: Walk, var: Var) -> str:
 
 def row(w: Walk, d: s.Def, params: list[tuple[Var, Type]]) -> tuple[str, ...]:
     """The effects of a definition; no more than its signature says."""
-    found = {used_for(w, v) for v, _ in params} | w.effects
+    found = {used_for(w, v) for v, _ in params}
     for name in d.effects or ():
         if name not in ROW:
             raise effect_errors.unknown_effect(name, d.name_span)

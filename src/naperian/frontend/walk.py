@@ -139,7 +139,9 @@ class Walk:
     associated: list[Var] = field(default_factory=list)  # variables for associated types
     demands: list[Demand] = field(default_factory=list)  # interfaces asked for and not yet settled
     uses: dict[Var, set[str]] = field(default_factory=dict)  # what is done with references
-    effects: set[str] = field(default_factory=set)  # those that no handler here has
+    thrower: Var | None = None  # the flag of the `except` around
+    throws: int = 0  # how many times so far something may have thrown
+    throwing: bool = False  # whether a function made inside that `except` may
     region: Region = field(default_factory=Region)
     opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
 
