@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import pydoc
+import re
 import subprocess
 import sys
 import threading
@@ -277,3 +278,42 @@ def test_import_is_cheap() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"{nap.__version__} True\n"
+
+
+# rows of unequal length
+
+TRIANGLE = """
+def row_sums(t: (i: n)=>(..=i)=>Float) -> n=>Float = sum(t)
+
+def products(x: n=>Float) -> (i: n)=>(..=i)=>Float = [[x[i] * x[j] for j] for i]
+"""
+
+
+def test_rows_of_unequal_length_are_packed() -> None:
+    m = nap.compile(TRIANGLE)
+    square = np.arange(16.0).reshape(4, 4)
+    packed = square[np.tril_indices(4)]
+    rows = [square[i, : i + 1] for i in range(4)]
+    for given in (packed, rows, [r.tolist() for r in rows]):
+        np.testing.assert_array_equal(m.row_sums(given), np.tril(square).sum(1))
+    made = m.products(np.arange(3.0))
+    np.testing.assert_array_equal(made, [0, 0, 1, 0, 2, 4])
+    assert [r.tolist() for r in made.rows()] == [[0.0], [0.0, 1.0], [0.0, 2.0, 4.0]]
+    assert made.offsets.tolist() == [0, 1, 3, 6]
+    assert made[-1].base is made.values
+    np.testing.assert_array_equal(m.row_sums(made), [0, 1, 6])
+    assert m.row_sums(np.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.zeros(4), "axis 0 is 4, but it must be (n * n + n) // 2 for some n >= 0"),
+        ([[1.0, 2.0], [3.0]], "row 0 has 2 elements, but it must have 1"),
+        (np.zeros((2, 2)), "must have 1 axis"),
+        ([[1.0], 2.0], "is no list of rows"),
+    ],
+)
+def test_rows_of_wrong_lengths_are_told(given: Any, message: str) -> None:
+    with pytest.raises(nap.ShapeError, match=re.escape(message)):
+        nap.compile(TRIANGLE).row_sums(given)

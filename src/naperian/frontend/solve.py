@@ -541,6 +541,7 @@ class Solver:
                 self.unify_set(p, q, because)
             case (Sum(), Fin()) | (Fin(), Sum()):
                 facts = self.facts
+                self.unify_size(cardinality(a), cardinality(b), because)
                 if self.set_is_open(a) or self.set_is_open(b):
                     self.goals.append(lambda: self._check_sum(one, two, facts))
                 else:
