@@ -11,6 +11,7 @@ on rounding; sizes are 0, 1, small and odd.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,6 +62,27 @@ def both(p: (Float, Float), q: (Float, Float)) -> (Float, Float):
 def total(p: (Float, Float)) -> Float:
     (a, b) = p
     a + b
+
+struct Gauss:
+    re: Float
+    im: Float
+instance Num(Gauss):
+    def (+)(z, w) = Gauss(z.re + w.re, z.im + w.im)
+    def (-)(z, w) = Gauss(z.re - w.re, z.im - w.im)
+    def (*)(z, w) = Gauss(z.re * w.re - z.im * w.im, z.re * w.im + z.im * w.re)
+    def number(x) = Gauss(Float(x), 0.0)
+instance Ord(Gauss)
+instance Eq(Gauss)
+
+def square_less_one(z: a) -> a where a: Num = z ** 2 - 1
+
+def turned(re: Float, im: Float) -> Float:
+    z = square_less_one(Gauss(re, im))
+    z.re - 0.5 * z.im
+
+def summed(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Float:
+    z = sum(square_less_one(Gauss(x, y)))
+    z.im + (1.0 if z < Gauss(0.5, 0.0) else 0.0)
 
 def running(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Fin(n)=>Float:
     total(scan(both, (0.0, -inf), [(x[i], y[i]) for i]))
@@ -193,9 +215,9 @@ def with_helpers(text: str) -> str:
     helpers = PRELUDE.split("\n\n")
     used: list[str] = []
     for h in reversed(helpers):
-        name = h.split("(")[0].removeprefix("def ")
+        name = re.split(r"[(:]", h)[0].removeprefix("def ").removeprefix("struct ")
         called = any(f"{name}(" in x or f"({name}," in x for x in (text, *used))
-        if called or not h.startswith("def"):
+        if called or not h.startswith(("def", "struct")):
             used.insert(0, h)
     return "\n\n".join(x.strip("\n") for x in used) + "\n\n" + text
 
@@ -219,7 +241,7 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
     deeper = floats(scope, depth - 1)
     in_n = inner.along(name)
     in_m = replace(inner, m=(*scope.m, name))
-    match draw(st.integers(0, 20)):
+    match draw(st.integers(0, 22)):
         case 0 | 1 | 2:
             return draw(st.sampled_from(leaves))
         case 12:
@@ -243,6 +265,11 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             return f"x[({draw(integers(scope, depth - 1))})?]"
         case 17:
             return f"positive({draw(deeper)})"
+        case 21:
+            return f"turned({draw(deeper)}, {draw(deeper)})"
+        case 22:
+            first = draw(vectors(scope, depth - 1, ()))
+            return f"summed({first}, {draw(vectors(scope, depth - 1, ()))})"
         case 18:
             return f"sum({draw(vectors(scope, depth - 1, ()))})"
         case 19:
