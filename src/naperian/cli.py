@@ -114,7 +114,7 @@ nap explain stats.nap:softmax
 nap explain stats.nap:softmax --loops      also: what is stored, what runs in parallel, and why""",
         "naperian.commands:explain",
         (_PLACE, Argument("--loops", "also say what is stored and parallel, and why", flag=True),
-         _JSON),
+         Argument("--parallel", "only say which loops are parallel, and why", flag=True), _JSON),
     ),
     Command(
         "repl",

@@ -155,11 +155,14 @@ def explain(options: argparse.Namespace) -> int:
     """`nap explain file:name`"""
     function = _definition(options.place)
     text = function.explain()
-    notes = list(function.notes) if options.loops else []
+    notes = list(function.notes) if options.loops or options.parallel else []
+    if options.parallel:
+        text, notes = "", [n for n in notes if n.startswith("loop over")]
     if options.json:
         cli.emit({"definition": options.place, "text": text, "notes": notes})
     else:
-        print(text)
+        if text:
+            print(text)
         for note in notes:
             print(f"# {note}")
     return cli.OK
