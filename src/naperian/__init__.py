@@ -19,10 +19,16 @@ if TYPE_CHECKING:
         ShapeError,
         at_border,
         compile,
+        grad,
+        hessian,
         install_hook,
+        jacobian,
+        jvp,
         library_names,
         load,
         threads,
+        value_and_grad,
+        vjp,
     )
 
 __version__ = "0.1.0"
@@ -40,10 +46,16 @@ __all__ = [
     "ShapeError",
     "at_border",
     "compile",
+    "grad",
+    "hessian",
     "install_hook",
+    "jacobian",
+    "jvp",
     "library_names",
     "load",
     "threads",
+    "value_and_grad",
+    "vjp",
 ]
 
 

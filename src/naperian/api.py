@@ -27,17 +27,18 @@ from naperian.backends import entry, runtime
 from naperian.backends.kernel import Kernel
 from naperian.backends.runtime import threads
 from naperian.border import AssertionError, IndexError, RunError, ShapeError, at_border
+from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
 from naperian.pipeline import STAGES
-from naperian.program import Compiled, Program, source_of
+from naperian.program import Compiled, Derived, Program, source_of
 from naperian.ragged import Ragged
 from naperian.signature import Constant, Named
 from naperian.source import CompileError, Error, Source
 
 __all__ = [
     "STAGES", "AssertionError", "CompileError", "Error", "Function", "IndexError", "Module",
-    "Ragged", "RunError", "ShapeError", "at_border", "compile", "install_hook", "library_names",
-    "load", "threads",
+    "Ragged", "RunError", "ShapeError", "at_border", "compile", "grad", "hessian", "install_hook",
+    "jacobian", "jvp", "library_names", "load", "threads", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
@@ -48,13 +49,15 @@ class Function:
     everything written out that the compiler added."""
 
     # a slot, so that a call goes to what is stored there with no Python code in between
-    __slots__ = ("__call__", "__dict__", "__weakref__", "_kernels", "_lock", "_program", "_text")
+    __slots__ = ("__call__", "__dict__", "__weakref__", "_derivatives", "_kernels", "_lock",
+                 "_program", "_text")  # fmt: skip
     __call__: Callable[..., Any]
 
     def __init__(self, program: Program, name: str) -> None:
         self._program = program
         self._text = program.summary.signatures[name]
         self._kernels: dict[tuple[DType, ...], tuple[Compiled, Kernel]] = {}
+        self._derivatives: dict[tuple[str, tuple[int, ...]], Function] = {}
         self._lock = threading.Lock()
         self.__call__ = self.convert
         self.__name__ = self.__qualname__ = name
@@ -139,7 +142,69 @@ class Function:
         return f"<{self.__name__} : {self.type}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _function, (self._program.source, str(self._program.folder), self.__name__)
+        program = self._program
+        if isinstance(program, Derived):
+            return _derivative, (Function(program.base, program.of[0]), *program.of[1:])
+        return _function, (program.source, str(program.folder), self.__name__)
+
+
+Wrt = str | int | Sequence[str | int]
+
+
+def grad(f: Function, wrt: Wrt = 0) -> Function:
+    """The gradient of a function with a scalar result, with respect to a parameter (by name or
+    number) or several (then a tuple): `grad(f)(x, …)` is shaped as the parameter is.
+
+    Raises TypeError if there is none: a parameter that is no float, a result that is no scalar."""
+    return _with_respect_to(f, "grad", wrt)
+
+
+def value_and_grad(f: Function, wrt: Wrt = 0) -> Function:
+    """The function whose value is `(f(x, …), grad(f)(x, …))`."""
+    return _with_respect_to(f, "value_and_grad", wrt)
+
+
+def jacobian(f: Function, wrt: Wrt = 0) -> Function:
+    """The gradient of every element of the value: the value's axes, then the parameter's."""
+    return _with_respect_to(f, "jacobian", wrt)
+
+
+def hessian(f: Function, wrt: Wrt = 0) -> Function:
+    """The second derivatives of a function with a scalar result."""
+    return _with_respect_to(f, "hessian", wrt)
+
+
+def jvp(f: Function, wrt: Wrt = 0) -> Function:
+    """The derivative along a direction: `jvp(f)(x, …, dx)` is the value and its tangent."""
+    return _with_respect_to(f, "jvp", wrt)
+
+
+def vjp(f: Function, wrt: Wrt = 0) -> Function:
+    """The derivative pulled back: `vjp(f)(x, …, seed)` is the value and, for the cotangent `seed`
+    of the value, the cotangent of the parameter."""
+    return _with_respect_to(f, "vjp", wrt)
+
+
+def _with_respect_to(f: Function, kind: str, wrt: Wrt) -> Function:
+    names = [p.name for p in f._text.params]
+    chosen = []
+    for w in (wrt,) if isinstance(wrt, str | int) else wrt:
+        if w not in names and w not in range(len(names)):
+            raise TypeError(f"{f.__name__} has no parameter {w!r}: it has {', '.join(names)}")
+        chosen.append(names.index(w) if isinstance(w, str) else w)
+    return _derivative(f, kind, tuple(chosen))
+
+
+def _derivative(f: Function, kind: str, wrt: tuple[int, ...]) -> Function:
+    with f._lock:
+        made = f._derivatives.get((kind, wrt))
+        if made is None:
+            try:
+                program = Derived(f._program, f.__name__, kind, wrt)
+            except NoDerivativeError as error:
+                raise TypeError(str(error)) from None
+            made = f._derivatives[kind, wrt] = Function(program, program.name)
+        return made
 
 
 def _python_name(name: str) -> str:

@@ -14,6 +14,7 @@ import os
 import pickle
 import sys
 import threading
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +27,7 @@ from naperian.backends.kernel import ABI, Kernel, load, object_code, object_name
 from naperian.backends.llvm import VERSION
 from naperian.backends.target import host
 from naperian.core import syntax as core
+from naperian.core.derived import derived
 from naperian.dtypes import DType
 from naperian.node import node
 from naperian.signature import (
@@ -173,6 +175,24 @@ class Program:
             d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
         )
         return Compiled(made, object_name(text), contractions, program.notes), image
+
+
+class Derived(Program):
+    """A program's function with its derivative as the only definition that is asked for."""
+
+    def __init__(self, base: Program, name: str, kind: str, wrt: tuple[int, ...]) -> None:
+        self.base = base
+        self.of = (name, kind, wrt)
+        self.source = base.source
+        self.folder = base.folder
+        module = base.core()
+        made = derived(module.definitions[name], kind, wrt)
+        self.name = made.name
+        definitions = {**module.definitions, made.name: made}
+        self._core = replace(module, definitions=definitions, public=(made.name,))
+        signatures = {**base.summary.signatures, made.name: signature(made)}
+        self.summary = replace(base.summary, public=(made.name,), signatures=signatures)
+        self.key = key(base.key, made.name, repr(wrt))
 
 
 def source_of(path: str | Path) -> Source:

@@ -11,7 +11,7 @@ compiler computes it once, and all rows together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from naperian.core.syntax import (
     At,
@@ -96,6 +96,22 @@ def transposed(f: Expr, t: Function) -> Lambda:
     return Lambda(((y, t.result),), Part(Derivative(False, carried, Call(f, given), Ref(y)), 1))
 
 
+def rows_of(t: Type, cell: Type) -> Type:
+    """The type of a Jacobian: a cell for every number of a value."""
+    match t:
+        case Table(own, inner):
+            return Table(own, rows_of(inner, cell))
+        case Tuple(items):
+            return Tuple(tuple(rows_of(x, cell) for x in items))
+        case _:
+            return cell
+
+
+def bare(items: Sequence[Type]) -> Type:
+    """One type as it is, several as a tuple."""
+    return items[0] if len(items) == 1 else Tuple(tuple(items))
+
+
 def zero(t: Type) -> Expr:
     """The zero of a type of floats."""
     match t:
@@ -109,7 +125,7 @@ def zero(t: Type) -> Expr:
 
 def _whole(t: Function) -> Type:
     """All parameters: one bare, several as a tuple."""
-    return t.params[0] if len(t.params) == 1 else Tuple(t.params)
+    return bare(t.params)
 
 
 def _parameters(t: Function) -> tuple[tuple[tuple[Var, Type], ...], list[Expr]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from naperian.core import derivatives
 from naperian.core import syntax as core
+from naperian.core.derivatives import bare, rows_of
 from naperian.dtypes import FLOATS
 from naperian.frontend import derivative_errors, errors
 from naperian.frontend.calls import instantiate
@@ -107,10 +108,6 @@ def _zonked(w: Walk, kind: Function) -> Function:
     return done
 
 
-def _bare(items: list[Type]) -> Type:
-    return items[0] if len(items) == 1 else Tuple(tuple(items))
-
-
 def _positional(e: s.Call) -> list[s.Expr]:
     return [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
 
@@ -154,24 +151,13 @@ def gradient(
     for k in wrt:
         tangents(w, kind.params[k], f"parameter {k + 1}", f.span)
     scalar(w, name, kind.result, f.span)
-    back = _bare([kind.params[k] for k in wrt])
+    back = bare([kind.params[k] for k in wrt])
     result = Tuple((kind.result, back)) if value else back
     return Typed(
         Function(kind.params, result),
         lambda: derivatives.gradient(f.build(), _zonked(w, kind), wrt, value),
         span,
     )
-
-
-def _rows(t: Type, cell: Type) -> Type:
-    """A cell for every number of a value."""
-    match t:
-        case Table(own, inner):
-            return Table(own, _rows(inner, cell))
-        case Tuple(items):
-            return Tuple(tuple(_rows(x, cell) for x in items))
-        case _:
-            return cell
 
 
 def jacobian(
@@ -183,7 +169,7 @@ def jacobian(
     tangents(w, kind.result, "the result", f.span)
     solver = w.solver
     rows: Type = solver.type("rows")
-    back = _bare([kind.params[k] for k in wrt])
+    back = bare([kind.params[k] for k in wrt])
 
     def known(force: bool) -> bool:
         found = solver.zonk(kind.result)
@@ -191,7 +177,7 @@ def jacobian(
             if force:
                 raise errors.undetermined(f"the result of `{f.span.text}`", f.span)
             return False
-        solver.unify(rows, _rows(found, back))
+        solver.unify(rows, rows_of(found, back))
         return True
 
     solver.later(known)
@@ -246,7 +232,7 @@ def _applied(
             f = prepare(w, f, kind)
             assert isinstance(f.type, Function)
             kind = f.type
-        whole = _bare(list(kind.params))
+        whole = bare(list(kind.params))
         tangents(w, whole, "the parameter", f.span)
         tangents(w, kind.result, "the result", f.span)
         if points == 0:
@@ -281,15 +267,15 @@ DERIVATIVES: dict[str, Builtin] = {
     ),
     "vjp": _applied(
         "vjp", 1, derivatives.pullback,
-        lambda k: Tuple((k.result, Function((k.result,), _bare(list(k.params))))), None,
+        lambda k: Tuple((k.result, Function((k.result,), bare(list(k.params))))), None,
     ),
     "linearize": _applied(
         "linearize", 1, derivatives.linearized,
-        lambda k: Tuple((k.result, Function((_bare(list(k.params)),), k.result))), None,
+        lambda k: Tuple((k.result, Function((bare(list(k.params)),), k.result))), None,
     ),
     "transpose_linear": _applied(
         "transpose_linear", 0, derivatives.transposed,
-        lambda k: Function((k.result,), _bare(list(k.params))), None,
+        lambda k: Function((k.result,), bare(list(k.params))), None,
     ),
     "hvp": _applied("hvp", 2, _along, lambda k: k.result, _gradient_of),
 }  # fmt: skip

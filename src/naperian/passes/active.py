@@ -14,7 +14,7 @@ from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Op, Operand,
 from naperian.names import Var
 from naperian.partials import FLAT, RULES
 
-_PASSING = ("copy", "cast", "select")
+_PASSING = ("copy", "held", "cast", "select")
 
 
 def flowing(prim: Prim) -> Iterator[Operand]:
@@ -25,7 +25,7 @@ def flowing(prim: Prim) -> Iterator[Operand]:
             yield no
         case Op(name, args) if (name in RULES or name in _PASSING) and name not in FLAT:
             yield from args
-        case Accumulate(monoid, init, entries) if monoid in ("add", "mul", "min", "max"):
+        case Accumulate(monoid, init, entries) if monoid in ("add", "mul", "min", "max", "last"):
             yield init
             yield from (e.value for e in entries)
         case Delay(_, _, init, next):
@@ -58,15 +58,20 @@ def active(bindings: Sequence[Binding], sources: set[Var]) -> dict[Var, Binding]
 
 
 def components(
-    bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()
+    bindings: Mapping[Var, Binding], cut: frozenset[Var], whiles: Sequence[Sequence[Var]]
 ) -> list[list[Binding]]:
     """The strongly connected components, readers before what they read. What `cut` (delays) reads
-    does not count. Tarjan's algorithm, without recursion."""
+    does not count; all of a `while` loop (of `whiles`) is one. Tarjan's algorithm, without
+    recursion."""
+    ring: dict[Var, list[Var]] = {}
+    for members in whiles:
+        for v, after in zip(members, (*members[1:], members[0]), strict=True):
+            ring.setdefault(v, []).append(after)
 
     def following(v: Var) -> list[Var]:
         if v in cut:
             return []
-        return [r for r in reads(bindings[v].prim) if r in bindings]
+        return [r for r in reads(bindings[v].prim) if r in bindings] + ring.get(v, [])
 
     number: dict[Var, int] = {}
     low: dict[Var, int] = {}
@@ -110,9 +115,8 @@ def components(
 
 
 def is_loop(component: list[Binding]) -> bool:
-    """Whether a component is a cycle; a single binding is one if it reads itself (a delay whose
-    next value is itself)."""
-    return len(component) > 1 or component[0].var in set(reads(component[0].prim))
+    """Whether a component is a loop."""
+    return len(component) > 1 or isinstance(component[0].prim, Delay)
 
 
 def outermost(component: list[Binding]) -> Var:

@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
 from naperian.ainf.walk import free, number, rewrite, rewrite_size, variables
-from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
@@ -32,6 +31,7 @@ from naperian.passes.counted import counted
 from naperian.passes.invert import Inverse, invert
 from naperian.passes.place import Place
 from naperian.passes.rules import Flow, Rules, chosen, others, patch, renamed
+from naperian.passes.shares import Share, domain, shares, simple
 from naperian.sizes import ZERO, Clamp, Size, size
 
 At: TypeAlias = tuple[Size, ...]
@@ -70,7 +70,13 @@ class Cotangents:
 
     def through(self, bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()) -> None:
         """Back through bindings, readers first."""
-        for component in components(bindings, cut):
+        whiles: dict[Var, list[Var]] = {}
+        for b in bindings.values():
+            own = {b.prim.time} if isinstance(b.prim, Delay) else set()
+            for t in own.union(*(self.b.closures[i] for i in b.context)):
+                if self.b.indices[t].condition is not None and b.var not in cut:
+                    whiles.setdefault(t, []).append(b.var)
+        for component in components(bindings, cut, list(whiles.values())):
             if component[0].var in cut:
                 continue
             if is_loop(component):
@@ -147,7 +153,7 @@ class Cotangents:
         if copies:
             value = self.b.reduce(
                 "add", Lit(0.0, dtype), ((copies, value, inner),), dtype,
-                self.around + outer,
+                (*self.place.guards, *(g for g in outer if g not in self.place.guards)),
             )  # fmt: skip
         return Rules(self.place, dtype).where(outer, value)
 
@@ -233,7 +239,7 @@ class Cotangents:
         entry = Entry(copies, tuple(to.get(i, size(i)) for i in outer), value, guards)
         dtype = bd.dtypes[var]
         made = bd.add(
-            Accumulate("add", Lit(0.0, dtype), (entry,)), outer, self.around, dtype
+            Accumulate("add", Lit(0.0, dtype), (entry,)), outer, self.place.guards, dtype
         )
         read = rewrite(made, there)
         assert isinstance(read, Read)
@@ -256,8 +262,8 @@ class Cotangents:
         parts = self.parts.get(b.var, [])
         if not parts:
             return
-        if isinstance(b.prim, Delay):
-            self.delay(b, b.prim)
+        if isinstance(b.prim, Accumulate) and not simple(b, b.prim):
+            self.keyed(b, b.prim)
             return
         if len(parts) == 1 and self.sparse(parts[0]):
             part = parts[0]
@@ -308,47 +314,66 @@ class Cotangents:
             case Delay() | Check():
                 raise AssertionError("delays are gone through otherwise; a check has no value")
 
-    def delay(self, b: Binding, prim: Delay) -> None:
-        """h[0] = init, h[t + 1] = next[t], where next does not depend on h."""
-        own = b.context[:-1]
-        here = tuple(rewrite_size(size(i), self.names) for i in own)
-        names = self.named(own)
-        over, guards = self.renamed(own), self.extra(b, names)
-        self.send(prim.init, over, names, self.cotangent(b.var, (*here, ZERO)), guards)
-        after = self.cotangent(b.var, (*here, size(prim.time) + 1))
-        self.send(prim.next, (*over, prim.time), names, after, guards)
-
     def accumulate(
         self, b: Binding, prim: Accumulate, over: tuple[Var, ...], names: dict[Var, Size],
         v: Operand, guards: Guards,
     ) -> None:
-        if len(prim.entries) != 1:
-            raise Broken("the derivative of an accumulation with several entries")
-        (e,) = prim.entries
+        """A reduction: every value gets what its target has, times its share."""
+        e = prim.entries[0]
+        self.send(prim.init, over, names, *self.first(b, prim, names, v, guards))
         if prim.monoid in ("max", "min"):
             where, found = chosen(self.place, b, prim, e)
             there = {i: rewrite_size(x, names) for i, x in where.items()}
             self.send(e.value, over, {**names, **there}, v, guards + renamed(found, names))
-            rules = Rules(self.place, b.dtype, guards)
-            y = rewrite(Read(b.var, tuple(size(i) for i in b.context)), names)
-            same = rules("eq", y, rewrite(prim.init, names))
-            self.send(prim.init, over, names, v, (*guards, Guard(same, True)))
             return
-        plain = all(x == size(i) for i, x in zip(b.context, e.at, strict=True))
-        if not plain:
-            raise Broken("the derivative of an accumulation by key")
-        rest: Operand | None = None
-        if prim.monoid == "mul":
-            rest = others(self.place, b, prim, e)
-            if isinstance(prim.init, Read):
-                raise Broken("the derivative of a product with a first value")
-        self.send(prim.init, over, names, v, guards)
-        rest_of, copies = self.copied(e.over, names)
-        inner = names | rest_of
+        own, copies = self.copied(e.over, names)
+        inner = names | own
         mine = guards + renamed(e.guards, inner)
-        if rest is not None:
-            v = Rules(self.place, b.dtype, mine)("mul", v, rewrite(rest, inner))
+        if prim.monoid == "mul":
+            rest = rewrite(others(self.place, b, prim, e), inner)
+            v = Rules(self.place, b.dtype, mine)("mul", v, rest)
         self.send(e.value, (*over, *copies), inner, v, mine)
+
+    def first(
+        self, b: Binding, prim: Accumulate, names: Mapping[Var, Size], v: Operand, guards: Guards
+    ) -> tuple[Flow, Guards]:
+        """What the first value of a reduction gets."""
+        if not isinstance(prim.init, Read) or prim.init.var not in self.active:
+            return None, guards
+        share, _ = shares(self.place, b, prim)
+        guards += renamed(share.guards, names)
+        if share.factor is not None:
+            v = Rules(self.place, b.dtype, guards)("mul", v, rewrite(share.factor, names))
+        return v, guards
+
+    def keyed(self, b: Binding, prim: Accumulate) -> None:
+        """Back through an accumulation with computed targets, or with several entries."""
+        here = tuple(rewrite_size(size(i), self.names) for i in b.context)
+        back = self.cotangent(b.var, here)
+        if back is None:
+            return
+        init, entries = shares(self.place, b, prim)
+        itself = {i: size(i) for i in b.context}
+        todo: list[tuple[Operand, tuple[Var, ...], dict[Var, Size], Guards, Share]] = []
+        todo.append((prim.init, b.context, itself, (), init))
+        for e, share in zip(prim.entries, entries, strict=True):
+            there = dict(zip(b.context, e.at, strict=True))
+            todo.append((e.value, domain(b, e), there, e.guards, share))
+        for o, indices, there, own, share in todo:
+            if not isinstance(o, Read) or o.var not in self.active:
+                continue
+            plain = [i for i in indices if i not in self.b.indices or i in b.context]
+            outer = {i: self.names.get(i, size(i)) for i in plain}
+            inner, copies = self.copied([i for i in indices if i not in plain], outer)
+            names = {**self.names, **outer, **inner}
+            at = {i: rewrite_size(x, names) for i, x in there.items()}
+            guards = renamed(tuple(g for g in b.guards if g not in self.around), at)
+            guards += renamed(own + share.guards, names)
+            v = rewrite(back, at)
+            if share.factor is not None:
+                rules = Rules(self.place, b.dtype, guards)
+                v = rules("mul", v, rewrite(share.factor, names))
+            self.send(o, (*self.renamed(tuple(plain)), *copies), names, v, guards)
 
     # loops
 
@@ -358,10 +383,15 @@ class Cotangents:
         With H[u] the cotangent of h[u] and w[τ] = H[T - τ]: w[0] is what was sent to h[T] from
         outside; w[τ + 1] what was sent to h[t] for t = T - 1 - τ, from outside and by the body,
         in which next[t] gets H[t + 1] = w[τ]. At the end the first value gets H[0] = w[T]."""
+        delayed = any(isinstance(b.prim, Delay) for b in component)
+        if not delayed or not any(self.parts.get(b.var) for b in component):
+            return
         time = outermost(component)
         if self.b.indices[time].condition is not None:
             component, time = self.again(component, time)
         delays = [b for b in component if isinstance(b.prim, Delay) and b.prim.time is time]
+        outer = self.place.guards
+        self.place.guards = outer + self.conditions(delays, time)
         extent = self.extent(time)
         assert extent is not None
         rounds = rewrite_size(extent, self.names)
@@ -378,7 +408,7 @@ class Cotangents:
             around = self.b.order(self.b.closed((*own, *self.scope, *self.open, back)) - {back})
             slot = len(self.b.bindings)
             w = self.b.add(
-                Delay(back, last, init, init), (*around, last), self.around, h.dtype, h.origin
+                Delay(back, last, init, init), (*around, last), self.place.guards, h.dtype, h.origin
             )
             made.append((slot, w, own))
         self.names, self.open = inside, self.open | {back}
@@ -401,6 +431,16 @@ class Cotangents:
             end = Read(w.var, (*w.at[:-1], rounds))
             names = self.named(h.context[:-1])
             self.send(h.prim.init, own, names, end, self.extra(h, names))
+        self.place.guards = outer
+
+    def conditions(self, delays: list[Binding], time: Var) -> Guards:
+        """What holds wherever a loop runs: also its reverse runs only there."""
+        here = self.b.closures[time] | self.b.closed((*self.scope, *self.open))
+        return tuple(
+            g for g in self.extra(delays[0], self.names)
+            if g not in self.place.guards and self.b.closed(free(g.operand)) <= here
+            and all(g in self.extra(h, self.names) for h in delays)
+        )  # fmt: skip
 
     def named(self, indices: tuple[Var, ...]) -> dict[Var, Size]:
         return {i: self.names.get(i, size(i)) for i in indices}

@@ -11,8 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Operand, Prim, Read, Trips
-from naperian.ainf.walk import atoms, map_guards, map_prim, operands, rewrite, rewrite_size, stops
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Check,
+    Delay,
+    Entry,
+    Index,
+    Op,
+    Operand,
+    Prim,
+    Read,
+    Trips,
+)
+from naperian.ainf.walk import atoms, map_guards, map_prim, operands, rewrite, rewrite_size
 from naperian.names import Var
 from naperian.passes.builder import Builder
 from naperian.sizes import Size, atom, size
@@ -26,14 +38,16 @@ def counted(
     copy = _Copy(b, time, {x.var: Var(x.var.name) for x in body})
     for x in body:
         copy.indices(x)
-    return [copy.binding(x) for x in body], copy.moved
+    copies = [copy.binding(x) for x in body]
+    copy.conditions()
+    return copies, copy.moved
 
 
 def _body(b: Builder, component: list[Binding], time: Var) -> list[Binding]:
     """All that a loop's cycle is computed from in the loop, in order; checks have been made."""
     inside = {
         x.var: x for x in b.bindings
-        if not stops(x.prim) and (
+        if not isinstance(x.prim, Check) and (
             any(time in b.closures[i] for i in x.context)
             or (isinstance(x.prim, Delay) and x.prim.time == time)
         )
@@ -71,7 +85,16 @@ class _Copy:
             return
         old = self.b.indices[i]
         extent = None if old.extent is None else self.size(old.extent)
-        self.names[i] = size(self.b.index(extent, old.name))
+        around = {self.var(v) for v in self.b.closures[i] if v != i}
+        self.names[i] = size(self.b.index(extent, old.name, around))
+
+    def conditions(self) -> None:
+        """Those of the `while` loops inside, once what they read is there."""
+        for i in self.names:
+            old, new = self.b.indices[i], self.var(i)
+            if old.condition is not None and i != self.time:
+                extent = self.b.indices[new].extent
+                self.b.indices[new] = Index(extent, self.operand(old.condition), old.name)
 
     def indices(self, x: Binding) -> None:
         if isinstance(x.prim, Delay) and x.prim.time == self.time:
@@ -120,5 +143,7 @@ class _Copy:
                     for e in entries
                 )
                 return Accumulate(monoid, init, copies)
+            case Op("checked", (k, _)):  # it was, in the first loop
+                return Op("copy", (k,))
             case _:
                 return new

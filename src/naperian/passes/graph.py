@@ -179,6 +179,7 @@ class Graph:
     conditions: dict[Var, Task | None]  # of the `while` times: the task of the condition
     mentioned: dict[Var, frozenset[Var]]  # indices that an index's extent mentions
     packing: Packing  # how ragged arrays are stored
+    rounds: dict[Var, Task]  # the tasks that know how many rounds the `while` times made
     moved: bool = False  # new tasks stand at the end
 
 

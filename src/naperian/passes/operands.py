@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from naperian.ainf.syntax import Guard, Number, Operand, Read
+from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
@@ -108,6 +108,9 @@ class Values:
                     return t.loops.get(a)
                 case Read():
                     return self.atom(t, a)
+                case Trips(time, pairs):
+                    task, given = self.graph.rounds[time], dict(pairs)
+                    return self.atom(t, Read(task.var, tuple(given[i] for i in task.context)))
                 case Clamp(value, extent):
                     x = clamp(self.size(t, value), self.size(t, extent))
                     return self.known(x)

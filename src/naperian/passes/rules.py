@@ -35,7 +35,9 @@ class Rules:
         if known is not None:
             return known
         dtype = PRIMITIVES[name].result(self.place.b.dtype(made[-1]))
-        return self.place.b.op(name, made, dtype, self.place.guards + self.guards)
+        around = self.place.guards
+        guards = around + tuple(g for g in self.guards if g not in around)
+        return self.place.b.op(name, made, dtype, guards)
 
     def operand(self, a: Any) -> Operand:
         """A Python number as a constant."""
@@ -46,10 +48,11 @@ class Rules:
 
     def where(self, guards: Guards, value: Operand) -> Operand:
         """The value where the guards hold, 0 elsewhere. It is read only where they do."""
-        if not guards:
-            return value
         b = self.place.b
         around = self.place.guards + self.guards
+        guards = tuple(g for g in guards if g not in around)
+        if not guards:
+            return value
         if not isinstance(value, Lit) and not b.safe_operand(value, around):
             value = b.op("copy", (value,), self.dtype, around + guards)
         zero = Lit(0.0, self.dtype)
@@ -71,7 +74,7 @@ class Rules:
         """The derivative of an operation in its argument `k`, applied to `v`; of dtype `to`."""
         assert isinstance(b.prim, Op)
         match b.prim.name:
-            case "copy":
+            case "copy" | "held":
                 return v
             case "cast":
                 if self.place.b.dtype(v) is to:

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Op, Operand, Read
-from naperian.ainf.walk import free, is_reduction, rewrite, rewrite_size
+from naperian.ainf.walk import rewrite
 from naperian.names import Lit, Var
 from naperian.passes.active import active
 from naperian.passes.builder import Guards
 from naperian.passes.place import Place
-from naperian.passes.rules import Flow, Rules, chosen, others, patch, renamed
-from naperian.sizes import Size, size
+from naperian.passes.rules import Flow, Rules, chosen, others, patch
+from naperian.passes.shares import accumulated, shares, simple
+from naperian.sizes import size
 
 
 class Tangents:
@@ -75,44 +76,41 @@ class Tangents:
                 raise AssertionError("delays are made before; a check has no value")
 
     def accumulate(self, b: Binding, prim: Accumulate, rules: Rules) -> Flow:
-        parts: list[Flow] = [self.of(prim.init)]
-        for e in prim.entries:
-            v = self.of(e.value)
-            if v is None:
-                continue
+        place = self.place
+        parts: list[Flow] = []
+        v = self.of(prim.init)
+        values = [self.of(e.value) for e in prim.entries]
+        if simple(b, prim) and v is None and values[0] is not None:
+            (e,) = prim.entries
             if prim.monoid in ("max", "min"):
-                names, found = chosen(self.place, b, prim, e)
-                parts.append(rules.where(found, rewrite(v, names)))
-                continue
+                names, found = chosen(place, b, prim, e)
+                return rules.where(found, rewrite(values[0], names))
             if prim.monoid == "mul":
-                inner = Rules(self.place, b.dtype, rules.guards + e.guards)
-                v = inner("mul", v, others(self.place, b, prim, e))
-            parts.append(self.total(b, prim, e, v))
-        if prim.monoid in ("max", "min") and parts[0] is not None:
-            y = Read(b.var, tuple(size(i) for i in b.context))
-            zero = Lit(0.0, b.dtype)
-            parts[0] = rules("select", rules("eq", y, prim.init), parts[0], zero)
+                inner = Rules(place, b.dtype, rules.guards + e.guards)
+                values[0] = inner("mul", values[0], others(place, b, prim, e))
+            return self.total(b, prim, [(e, values[0], ())])
+        first, entries = shares(place, b, prim)
+        if v is not None:
+            if first.factor is not None:
+                v = rules("mul", v, first.factor)
+            parts.append(rules.where(first.guards, v))
+        added: list[tuple[Entry, Operand, Guards]] = []
+        for e, x, share in zip(prim.entries, values, entries, strict=True):
+            if x is not None:
+                if share.factor is not None:
+                    inner = Rules(place, b.dtype, rules.guards + e.guards + share.guards)
+                    x = inner("mul", x, share.factor)
+                added.append((e, x, share.guards))
+        if added:
+            parts.append(self.total(b, prim, added))
         return rules.sum(parts)
 
-    def total(self, b: Binding, prim: Accumulate, e: Entry, v: Operand) -> Operand:
+    def total(
+        self, b: Binding, prim: Accumulate, parts: list[tuple[Entry, Operand, Guards]]
+    ) -> Operand:
         """The sum of the values' tangents, where their values went."""
-        bd = self.place.b
-        copies: dict[Var, Size] = {}
-        for i in e.over:
-            copies[i] = size(copied(self.place, i, copies))
-        over = tuple(j for s in copies.values() for j in (s.single,) if isinstance(j, Var))
-        v, guards = rewrite(v, copies), renamed(e.guards, copies)
-        around = self.around + self.guards(b)
-        if is_reduction(b.context, prim):
-            return bd.reduce("add", Lit(0.0, b.dtype), ((over, v, guards),), b.dtype, around)
-        at = {i: x for i, x in zip(b.context, e.at, strict=True)}
-        outside = {i for i in bd.closed(free(v)) if i in self.scope}
-        context = bd.order({*b.context, *outside})
-        where = tuple(rewrite_size(at.get(i, size(i)), copies) for i in context)
-        entry = Entry(over, where, v, guards)
-        return bd.add(
-            Accumulate("add", Lit(0.0, b.dtype), (entry,)), context, around, b.dtype, b.origin
-        )
+        zero = Lit(0.0, b.dtype)
+        return accumulated(self.place, b, prim, parts, "add", zero, b.dtype)
 
     def delay(self, b: Binding, prim: Delay) -> int:
         """The delay of the tangents; what it delays comes later."""
@@ -128,9 +126,3 @@ class Tangents:
         )  # fmt: skip
         self.made[b.var] = Read(made.var, (*made.at[:-1], size(prim.index)))
         return slot
-
-
-def copied(place: Place, i: Var, names: Mapping[Var, Size]) -> Var:
-    """A new index that runs as `i` does."""
-    extent = place.b.indices[i].extent
-    return place.b.index(None if extent is None else rewrite_size(extent, names), i.name)

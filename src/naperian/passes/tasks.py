@@ -81,10 +81,7 @@ class _Builder:
         for i, index in p.indices.items():
             if index.condition is not None:
                 self.while_time(i)
-        counted = {i: self.index(x) for i, x in p.indices.items()}
-        changed = {i: x for i, x in counted.items() if x is not p.indices[i]}
-        self.packing.indices = {**self.packing.indices, **changed}
-        p = self.program = replace(p, indices=counted)
+        p = self.program = replace(p, indices={i: self.index(x) for i, x in p.indices.items()})
         for k, out in enumerate(outs):
             self.put(k, out)
         for tasks in (self.tasks, self.late):  # reads of last values add to `late`
@@ -99,7 +96,8 @@ class _Builder:
                 c = index.condition
                 conditions[i] = self.source.get(c.var) if isinstance(c, Read) else None
         graph = Graph(
-            p, self.tasks, self.source, self.params, conditions, self.mentioned, self.packing
+            p, self.tasks, self.source, self.params, conditions, self.mentioned, self.packing,
+            self.rounds,
         )
         graph.tasks = [x for t in self.tasks for x in (*self.numbers(graph, t), t)]
         for n, t in enumerate(graph.tasks):

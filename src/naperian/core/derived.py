@@ -1,0 +1,147 @@
+"""Definitions made of definitions: the derivative of a function as a function of its own.
+
+    derived(f, "grad", (0,))     def grad(f)(x, y) = gradient(f)(x, y)
+    derived(f, "jvp", (0,))      def jvp(f)(x, y, dx) = jvp(lambda x. f(x, y), x; dx)
+    derived(f, "vjp", (0,))      def vjp(f)(x, y, seed) = vjp(lambda x. f(x, y), x; seed)
+
+Parameters, sizes and what they must satisfy are those of `f`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from naperian.core.derivatives import bare, gradient, jacobian, rows_of
+from naperian.core.syntax import (
+    Call,
+    Carried,
+    Definition,
+    Derivative,
+    Expr,
+    Pack,
+    Param,
+    Ref,
+    TypeParam,
+    Use,
+)
+from naperian.leaves import leaves
+from naperian.names import Var
+from naperian.sizes import size
+from naperian.types import (
+    Function,
+    Index,
+    Scalar,
+    SetVar,
+    Substitution,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+    axes,
+    set_variables,
+    sets_in,
+    show_type,
+)
+
+KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp")
+
+
+class NoDerivativeError(Exception):
+    """Why a definition has no such derivative."""
+
+
+def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
+    """The derivative of a definition with respect to some of its parameters."""
+    chosen = [d.params[k] for k in wrt]
+    for p in chosen:
+        _differentiable(d, p.type, f"its parameter `{p.name}`")
+    _differentiable(d, d.result, "its result")
+    if kind in ("grad", "value_and_grad", "hessian") and isinstance(d.result, Table | Tuple):
+        raise NoDerivativeError(
+            f"`{kind}` needs a function with a scalar result, and `{d.name}` gives"
+            f" `{show_type(d.result)}`; its derivative is a Jacobian"
+        )
+    back = bare([p.type for p in chosen])
+    t = Function(tuple(p.type for p in d.params), d.result)
+    used: Expr = Use(d.name, _itself(d))
+    args: tuple[Expr, ...] = tuple(Ref(p.var) for p in d.params)
+    params = d.params
+    match kind:
+        case "jvp" | "vjp":
+            carried = tuple(Carried(Var(p.name), p.type, Ref(p.var)) for p in chosen)
+            inner = list(args)
+            for k, c in zip(wrt, carried, strict=True):
+                inner[k] = Ref(c.var)
+            seeds = _seeds(d, kind, chosen)
+            seed: Expr = Ref(seeds[0].var) if len(seeds) == 1 else _packed(seeds)
+            body: Expr = Derivative(kind == "jvp", carried, Call(used, tuple(inner)), seed)
+            params = (*params, *seeds)
+            result: Type = Tuple((d.result, d.result if kind == "jvp" else back))
+        case "jacobian":
+            body = Call(jacobian(used, t, wrt), args)
+            result = rows_of(d.result, back)
+        case "hessian":
+            slope = gradient(used, t, wrt)
+            body = Call(jacobian(slope, Function(t.params, back), wrt), args)
+            result = rows_of(back, back)
+        case _:
+            both = kind == "value_and_grad"
+            body = Call(gradient(used, t, wrt, both), args)
+            result = Tuple((d.result, back)) if both else back
+    return replace(
+        d, name=f"{kind}({d.name})", types=_floating(d, [*chosen]), params=params, result=result,
+        body=body, constant=False, doc=None, lifts=(),
+    )  # fmt: skip
+
+
+def _differentiable(d: Definition, t: Type, what: str) -> None:
+    for leaf in leaves(t):
+        _, cell = axes(leaf)
+        if isinstance(cell, Scalar) and cell.dtype.is_float:
+            continue
+        if not isinstance(cell, TypeVar):
+            kind = "an index" if isinstance(cell, Index) else f"`{show_type(cell)}`"
+            raise NoDerivativeError(
+                f"`{d.name}` has no such derivative: {what} is made of {kind}, and only floats"
+                " have tangents"
+            )
+
+
+def _itself(d: Definition) -> Substitution:
+    """A definition's variables as they are."""
+    sizes = {v: size(v) for v in d.sizes}
+    mentioned = {
+        v for t in (*(p.type for p in d.params), d.result) for s in sets_in(t)
+        for v in set_variables(s)
+    }  # fmt: skip
+    sizes |= {p.var: size(p.var) for p in d.params if p.var in mentioned}
+    types: dict[Var, Type] = {p.var: TypeVar(p.var) for p in d.types}
+    return Substitution(types, {v: SetVar(v) for v in d.sets}, sizes)
+
+
+def _floating(d: Definition, chosen: list[Param]) -> tuple[TypeParam, ...]:
+    """The type variables, those that are differentiated as floats."""
+    found = {
+        cell.var for t in (*(p.type for p in chosen), d.result) for leaf in leaves(t)
+        for cell in (axes(leaf)[1],) if isinstance(cell, TypeVar)
+    }  # fmt: skip
+    return tuple(
+        replace(p, interface="Floating", needs=()) if p.var in found else p for p in d.types
+    )
+
+
+def _seeds(d: Definition, kind: str, chosen: list[Param]) -> tuple[Param, ...]:
+    """The parameters for what is pushed forward or pulled back."""
+    taken = {p.name for p in d.params}
+    wanted = [(f"d{p.name}", p.type) for p in chosen] if kind == "jvp" else [("seed", d.result)]
+    out = []
+    for name, t in wanted:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        out.append(Param(name, Var(name), t))
+    return tuple(out)
+
+
+def _packed(seeds: tuple[Param, ...]) -> Expr:
+    return Pack(tuple(Ref(p.var) for p in seeds))

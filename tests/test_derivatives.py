@@ -1,0 +1,106 @@
+"""Derivatives of generated programs: tangents and cotangents agree with each other and with finite
+differences, in compiled code; the rules of the scalar primitives; the price of a gradient."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from generate import HEADER, Scope, arguments, floats, with_helpers
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import naperian as nap
+from naperian.partials import RULES
+from naperian.prims import PRIMITIVES
+
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+
+POINTS = {  # where a primitive is differentiated, if not at ±0.3, 0.6 …
+    "acosh": [1.5, 2.5], "log": [0.4, 3.0], "log2": [0.4, 3.0], "log10": [0.4, 3.0],
+    "log1p": [-0.5, 3.0], "sqrt": [0.4, 3.0], "gamma": [-1.5, 0.3, 4.2], "lgamma": [-1.5, 0.3, 4.2],
+}  # fmt: skip
+USUAL = [-0.7, -0.3, 0.6, 0.9]
+PAIRS = [(0.7, 1.3), (1.7, 0.4), (-0.3, 0.8), (2.2, -1.7)]
+
+
+@pytest.mark.parametrize("name", sorted(n for n in RULES if PRIMITIVES[n].arity == 1))
+def test_unary_rules(name: str) -> None:
+    call = "-x" if name == "neg" else f"{name}(x)"
+    m = nap.compile(f"def f(x: Float) -> Float = {call}")
+    slope, curve = nap.grad(m.f), nap.hessian(m.f)
+    for x in POINTS.get(name, USUAL):
+        assert np.isclose(slope(x), difference(m.f, x), rtol=1e-7, atol=1e-8), (name, x)
+        assert np.isclose(curve(x), difference(slope, x), rtol=1e-6, atol=1e-7), (name, x)
+
+
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**"}
+
+
+@pytest.mark.parametrize("name", sorted(n for n in RULES if PRIMITIVES[n].arity == 2))
+def test_binary_rules(name: str) -> None:
+    call = f"x {SYMBOLS[name]} y" if name in SYMBOLS else f"{name}(x, y)"
+    m = nap.compile(f"def f(x: Float, y: Float) -> Float = {call}")
+    for x, y in PAIRS:
+        if name == "pow":
+            x = abs(x)
+        dx, dy = nap.grad(m.f, ("x", "y"))(x, y)
+        assert np.isclose(dx, difference(lambda t, y=y: m.f(t, y), x), rtol=1e-7), (name, x, y)
+        assert np.isclose(dy, difference(lambda t, x=x: m.f(x, t), y), rtol=1e-7), (name, x, y)
+
+
+def difference(f, x: float, h: float = 1e-3) -> float:
+    """f' at x, by Richardson's extrapolation of central differences (error of order h⁶)."""
+    d = [(f(x + s) - f(x - s)) / (2 * s) for s in (h, h / 2, h / 4)]
+    e = [(4 * d[1] - d[0]) / 3, (4 * d[2] - d[1]) / 3]
+    return (16 * e[1] - e[0]) / 15
+
+
+def check(text: str, n: int, m: int, seed: int) -> None:
+    """At the program's inputs: <jvp, ȳ> = <ẋ, vjp>, and the tangent is that of the differences if
+    these say anything (the program is smooth there)."""
+    module = nap.compile(text)
+    given = arguments(n, m, seed)
+    rng = np.random.default_rng(seed)
+    wrt = ("x", "a", "s")
+    given |= {k: np.asarray(given[k]) + 0.1 * rng.standard_normal(np.shape(given[k])) for k in wrt}
+    along = {k: rng.standard_normal(np.shape(given[k])) for k in wrt}
+
+    def f(t: float) -> float:
+        return module.f(**(given | {k: given[k] + t * along[k] for k in wrt}))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            y = f(0.0)
+        except nap.RunError:
+            assume(False)
+        names = {k: v for k, v in given.items() if k in _names(module.f)}
+        used = [k for k in wrt if k in names]
+        value, dy = nap.jvp(module.f, used)(**names, **{f"d{k}": along[k] for k in used})
+        again, back = nap.vjp(module.f, used)(**names, seed=1.0)
+        assert np.array_equal([value, again], [y, y], equal_nan=True), text
+        back = back if len(used) > 1 else (back,)
+        dual = sum(np.sum(b * along[k]) for b, k in zip(back, used, strict=True))
+        assume(np.isfinite(y) and abs(y) < 1e6)
+        assert np.isclose(dy, dual, rtol=1e-8, atol=1e-8, equal_nan=True), text
+        near = [(f(h) - f(-h)) / (2 * h) for h in (1e-4, 1e-5)]
+        if np.all(np.isfinite(near)) and np.isclose(*near, rtol=1e-5, atol=1e-6):
+            assert np.isclose(dy, near[1], rtol=1e-4, atol=1e-4), text
+
+
+def _names(f) -> list[str]:
+    return [p.name for p in f._text.params]
+
+
+@st.composite
+def scalars(draw: st.DrawFn) -> str:
+    return with_helpers(f"{HEADER} -> Float:\n    {draw(floats(Scope(), 3))}\n")
+
+
+@settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "500")) // 5, **QUIET)
+@given(scalars(), st.sampled_from([(1, 1), (3, 2), (5, 5), (2, 7)]), st.integers(0, 3))
+def test_generated_programs(text: str, sizes: tuple[int, int], seed: int) -> None:
+    check(text, *sizes, seed)
