@@ -33,9 +33,11 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
+    cardinality,
     cell_at,
     mapped,
     opened,
+    sets_in,
     show_set,
     show_type,
     table,
@@ -101,7 +103,7 @@ def converts(
     try:
         solver.unify(wanted, found, because)
     except Mismatch as m:
-        raise clash(w, what, wanted, found, arg.span, m, declared) from None
+        raise clash(w, what, wanted, found, arg.span, m, declared, arg.type) from None
 
 
 def alike(a: Tuple, b: Tuple) -> bool:
@@ -301,9 +303,9 @@ def _needs(dtypes: Dtypes) -> str:
 
 def clash(
     w: Walk, what: str, wanted: Type, found: Type, span: Span, m: Mismatch,
-    declared: Because | None = None,
+    declared: Because | None = None, made: Type | None = None,
 ) -> errors.Reported:
-    """The message for two types that should have been equal."""
+    """The message for two types that should have been equal. `made` is `found` as it was made."""
     solver = w.solver
     if _has_rows(solver.zonk(found)) and not _has_rows(solver.zonk(wanted)):
         return set_errors.equal_rows(what, show(w, found), span)
@@ -319,6 +321,9 @@ def clash(
             callee = what.rpartition(" of ")[2]
             message = f"{callee} needs its size `{m.variable}` to be both {a!r} and {b!r}"
             label = f"{label}, so `{m.variable}` = {b!r}"
+        if made is not None and (source := _source(w, made, b)) is not None:
+            name, because = source
+            reasons = (*reasons, Because(because.span, f"{because.text}, so `{name}` = {b!r}"))
         return errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
     if isinstance(left, SETS) and isinstance(right, SETS):
         return errors.set_clash(
@@ -341,6 +346,16 @@ def clash(
         return errors.narrowing(what, show(w, a_cell), show(w, b_cell), span)
     from_ = tuple(r.label for r in reasons if r.span != span)
     return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_)
+
+
+def _source(w: Walk, made: Type, length: Size) -> tuple[str, Because] | None:
+    """The variable of a call that gave an axis of its result this size, and why it did."""
+    solver = w.solver
+    for own in sets_in(made):
+        if isinstance(own, SetVar) and own.var in solver.why and own.var in solver.sets:
+            if cardinality(solver.zonk_set(own)) == length:
+                return own.var.name, solver.why[own.var]
+    return None
 
 
 def _has_rows(t: Type) -> bool:
