@@ -22,23 +22,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from naperian import border, pipeline
+from naperian import border, pipeline, records
 from naperian.backends import entry, runtime
 from naperian.backends.kernel import Kernel
 from naperian.backends.runtime import threads
 from naperian.border import AssertionError, IndexError, RunError, ShapeError, at_border
 from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
+from naperian.forms import enum_of
 from naperian.pipeline import STAGES
 from naperian.program import Compiled, Derived, Program, source_of
 from naperian.ragged import Ragged
-from naperian.signature import Constant, Named
+from naperian.signature import Constant, Named, Record, Tagged
 from naperian.source import CompileError, Error, Source
 
 __all__ = [
-    "STAGES", "AssertionError", "CompileError", "Error", "Function", "IndexError", "Module",
-    "Ragged", "RunError", "ShapeError", "at_border", "compile", "grad", "hessian", "install_hook",
-    "jacobian", "jvp", "library_names", "load", "threads", "value_and_grad", "vjp",
+    "STAGES", "AssertionError", "CompileError", "Either", "Error", "Function", "IndexError",
+    "Maybe", "Module", "Ragged", "RunError", "ShapeError", "at_border", "compile", "grad",
+    "hessian", "install_hook", "jacobian", "jvp", "library_names", "load", "threads",
+    "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
@@ -232,8 +234,9 @@ def _shown_default(default: Constant | Named | None) -> Any:
 
 
 class Module(ModuleType):
-    """The definitions of a text: functions, constants and enums (as `enum.IntEnum`) are its
-    attributes; `module[name]` is the function even if Python has another use for the name."""
+    """The definitions of a text: functions, constants, enums (as `enum.IntEnum`), structs and enums
+    with fields (as classes of `records`) are its attributes; `module[name]` is the function even if
+    Python has another use for the name."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(Path(program.source.name).stem)
@@ -249,7 +252,9 @@ class Module(ModuleType):
                 self.__dict__[name] = function
         for name, members in summary.enums.items():
             self.__dict__[name] = enum.IntEnum(name, {m: k for k, m in enumerate(members)})
-        self.__all__ = [*summary.public, *summary.enums]
+        for name, form in summary.data.items():
+            self.__dict__[name] = of_form(form)
+        self.__all__ = [*summary.public, *summary.enums, *summary.data]
         # in the module's own dictionary, where it costs nothing when attributes are there
         self.__dict__["__getattr__"] = self._constant
 
@@ -278,6 +283,17 @@ class Module(ModuleType):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _module, (self._program.source, str(self._program.folder))
+
+
+def of_form(form: Record | Tagged) -> Any:
+    """The class of a struct or of an enum with fields."""
+    if isinstance(form, Record):
+        return records.struct(form.name, form.fields)
+    return enum_of(form)
+
+
+Maybe = records.enum("Maybe", (("Some", ("value",)), ("None", ())))
+Either = records.enum("Either", (("Left", ("left",)), ("Right", ("right",))))
 
 
 def compile(text: str, name: str = "<text>") -> Module:

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from naperian.dtypes import DType, holds, join
+from naperian.forms import Blank, dressed, kind, nested, parted
 from naperian.ragged import Ragged
 from naperian.signature import (
     Bind,
@@ -33,9 +34,11 @@ from naperian.signature import (
     Leaf,
     Named,
     Opened,
+    Record,
     Rows,
     Search,
     Signature,
+    Tagged,
     TypeSlot,
     slots_of,
 )
@@ -84,13 +87,15 @@ def at_border(error: BaseException) -> bool:
 @dataclass(slots=True)
 class Value:
     """An argument's leaf: how to name it, and what was given. `weak` values (Python numbers and
-    lists of them) have a kind of number, but no precision of their own."""
+    lists of them) have a kind of number, but no precision of their own. A `blank` one is what a
+    variant of an enum does not use: zeros, as many as are needed."""
 
     where: str
     weak: bool
     array: Array
     dtype: DType
     offsets: Array | None = None  # of rows of unequal length
+    blank: bool = False
 
 
 def gather(
@@ -129,7 +134,8 @@ def gather(
         else:
             missing.append(p.name)
             continue
-        values.extend(_leaves(p.form, given, f"argument {p.name}", sig))
+        for leaf, where, value in parted(p.form, given, f"argument {p.name}", _rows_given):
+            values.append(_value(sig, sig.inputs[leaf], value, where))
     if missing:
         listed = " and ".join(repr(x) for x in missing)
         raise TypeError(f"{sig.name}() is missing {_count(len(missing), 'argument')}: {listed}")
@@ -158,39 +164,17 @@ def _size(name: str, given: Any) -> int:
         n = operator.index(given)
     except TypeError:
         raise TypeError(
-            f"{name} is a size: a whole number or an enum class, not {_kind(given)}"
+            f"{name} is a size: a whole number or an enum class, not {kind(given)}"
         ) from None
     if n < 0 or n >= LARGEST:
         raise ShapeError(f"{name} is {n}, which is no size")
     return n
 
 
-def _leaves(form: Form, given: Any, where: str, sig: Signature) -> Iterator[Value]:
-    if isinstance(form, Rows):
-        values, offsets = _rows_given(given, where)
-        yield Value(where, False, offsets, _dtype(where, offsets.dtype))
-        yield _value(sig, sig.inputs[form.values], values, where)
-        return
-    assert not isinstance(form, Opened)
-    if isinstance(form, int):
-        yield _value(sig, sig.inputs[form], given, where)
-        return
-    if not isinstance(given, tuple | list) or len(given) != len(form):
-        raise TypeError(f"{where} must be a tuple of {len(form)}, not {_kind(given)}")
-    for k, (part, item) in enumerate(zip(form, given, strict=True)):
-        yield from _leaves(part, item, f"{where}[{k}]", sig)
-
-
-def _kind(given: Any) -> str:
-    if isinstance(given, np.ndarray):
-        return f"an array of {given.dtype}"
-    if isinstance(given, tuple | list):
-        return f"a {type(given).__name__} of {len(given)}"
-    return f"{type(given).__name__}"
-
-
 def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     """What was given, as an array of its own dtype."""
+    if isinstance(given, Blank):
+        return Value(where, True, np.zeros((0,) * len(leaf.shape)), DType.BOOL, blank=True)
     python = isinstance(given, bool | int | float | list | tuple)
     weak = python and not isinstance(given, np.generic)
     if leaf.members:
@@ -248,7 +232,7 @@ def _rows_given(given: Any, where: str) -> tuple[Any, Array]:
     values, offsets = _packed(given, where)
     if offsets is None:
         raise TypeError(f"{where} must be rows, a list of arrays or nap.Ragged(values, offsets), "
-                        f"not {_kind(given)}")  # fmt: skip
+                        f"not {kind(given)}")  # fmt: skip
     starts = np.asarray(offsets)
     length = len(np.asarray(values))
     if starts.ndim != 1 or not np.issubdtype(starts.dtype, np.integer) or not len(starts):
@@ -333,7 +317,7 @@ def usual(sig: Signature) -> tuple[DType, ...]:
 
 def _choice(slot: TypeSlot, values: list[Value]) -> DType:
     strong = [v.dtype for v in values if not v.weak]
-    weak = [v.dtype for v in values if v.weak and v.array.size]
+    weak = [v.dtype for v in values if v.weak and v.array.size and not v.blank]
     if _chooses_precision(slot):
         single = any(d is DType.F32 for d in strong) and all(holds(DType.F32, d) for d in strong)
         return DType.F32 if single else DType.F64
@@ -388,6 +372,8 @@ def _dtype(where: str, own: np.dtype[Any]) -> DType:
 def _converted(v: Value, dtype: DType) -> Array:
     """The argument in the dtype the kernel takes: itself if it is well laid out, else a copy."""
     target = np.dtype(dtype.value)
+    if v.blank:
+        return np.zeros(v.array.shape, target)
     if v.weak and v.array.size == 0:
         return np.empty(v.array.shape, target)
     if not holds(dtype, v.dtype) and not (v.weak and _python_fits(v, dtype)):
@@ -467,6 +453,10 @@ class _Sizes:
                 self.known[step.slot] = int(v.array)
                 self.source[step.slot] = v.where
                 continue
+            if v.blank:
+                if not isinstance(step, Equal):
+                    self.keep(step.slot, self.elsewhere(step.slot), v, step.axis)
+                continue
             length = v.array.shape[step.axis]
             match step:
                 case Bind(_, axis, slot, factor, rest):
@@ -486,6 +476,15 @@ class _Sizes:
         for fact, text in self.sig.facts:
             if self.value(fact) < 0:
                 raise ShapeError(f"{self.sig.name}() needs {text}, but {self.because(fact)}")
+
+    def elsewhere(self, slot: int) -> int:
+        """A size that a variant without the field does not say: as another argument has it."""
+        for step in self.sig.plan:
+            if isinstance(step, Equal) and step.size.single == slot:
+                v = self.values[step.leaf]
+                if not v.blank:
+                    return int(v.array.shape[step.axis])
+        return 0
 
     def keep(self, slot: int, n: int, v: Value, axis: int) -> None:
         self.known[slot] = n
@@ -562,7 +561,7 @@ def _is_empty(leaf: Leaf, sizes: _Sizes) -> bool:
 
 def _check_bounds(v: Value, leaf: Leaf, data: Array, sizes: _Sizes) -> None:
     """Every element of an array of indices is in its set."""
-    if leaf.low is None or leaf.high is None or data.size == 0:
+    if leaf.low is None or leaf.high is None or data.size == 0 or v.blank:
         return
     low, high = sizes.value(leaf.low), sizes.value(leaf.high)
     if data.min() >= low and data.max() < high:
@@ -613,6 +612,11 @@ def call(
         _check_rank(v, leaf, sizes)
     arrays = [_converted(v, inst.dtype(x)) for v, x in zip(values, sig.inputs, strict=True)]
     sizes.bind()
+    for k, (v, leaf) in enumerate(zip(values, sig.inputs, strict=True)):
+        if v.blank:
+            shape = tuple(max(0, sizes.value(s)) for s in leaf.shape)
+            low = 0 if leaf.low is None else sizes.value(leaf.low)
+            arrays[k] = np.full(shape, low, arrays[k].dtype)
     for k, (v, leaf, data) in enumerate(zip(values, sig.inputs, arrays, strict=True)):
         _check_rows(v, leaf, sizes)
         if k not in inst.checked or _is_empty(leaf, sizes):
@@ -649,7 +653,7 @@ def call(
             made if target is None else target for target, made in zip(given, results, strict=True)
         ]
     kept = [given is not None and given[k] is not None for k in range(len(results))]
-    return _delivered(sig.result, inst, sizes, results, kept)
+    return _delivered(inst, sizes, results, kept)
 
 
 class _Made:
@@ -690,10 +694,12 @@ def _late_sizes(form: Form) -> Iterator[tuple[int, int]]:
             yield from _late_sizes(value)
         case Rows(slot, rows, _):
             yield slot, rows
+        case Record(_, _, items) | Tagged(_, _, items):
+            yield from _late_sizes(items)
         case tuple():
             for x in form:
                 yield from _late_sizes(x)
-        case _:
+        case int():
             pass
 
 
@@ -755,28 +761,22 @@ def _bytes(n: int) -> str:
     return f"{amount:.3g} {unit}"
 
 
+def _no_rows(given: Any, where: str) -> tuple[Any, Any]:
+    raise TypeError(f"{where}: the size of this result is known only after the run")
+
+
 def _outs(sig: Signature, out: Any) -> list[Array | None] | None:
     """The buffers given for results, leaf by leaf."""
     if out is None:
         return None
     found: list[Array | None] = [None] * len(sig.outputs)
 
-    def place(form: Form, given: Any, where: str) -> None:
-        if isinstance(form, Opened | Rows):
-            raise TypeError(f"{where}: the size of this result is known only after the run")
-        if isinstance(form, int):
-            if given is not None and not isinstance(given, np.ndarray):
-                raise TypeError(f"{where} must be an array, not {_kind(given)}")
-            if given is not None and not sig.outputs[form].shape:
-                raise TypeError(f"{where}: this result is a single value, not an array")
-            found[form] = given
-            return
-        if not isinstance(given, tuple | list) or len(given) != len(form):
-            raise TypeError(f"{where} must be a tuple of {len(form)}, not {_kind(given)}")
-        for k, (part, item) in enumerate(zip(form, given, strict=True)):
-            place(part, item, f"{where}[{k}]")
-
-    place(sig.result, out, "out")
+    for leaf, where, given in parted(sig.result, out, "out", _no_rows):
+        if given is not None and not isinstance(given, np.ndarray):
+            raise TypeError(f"{where} must be an array, not {kind(given)}")
+        if given is not None and not sig.outputs[leaf].shape:
+            raise TypeError(f"{where}: this result is a single value, not an array")
+        found[leaf] = given
     return found
 
 
@@ -797,19 +797,17 @@ def _destination(
     return np.empty(shape, dtype)
 
 
-def _delivered(
-    form: Form, inst: Instance, sizes: _Sizes, results: list[Array], kept: list[bool]
-) -> Any:
-    if isinstance(form, Opened):
-        return _delivered(form.value, inst, sizes, results, kept)
-    if isinstance(form, Rows):
-        lengths = np.maximum(results[form.rows], 0)
-        return Ragged(results[form.values], np.cumsum([0, *lengths]))
-    if isinstance(form, int):
-        leaf, value = inst.signature.outputs[form], results[form]
-        if leaf.shape and len(leaf.rows[0]) == 2 and not kept[form]:
+def _delivered(inst: Instance, sizes: _Sizes, results: list[Array], kept: list[bool]) -> Any:
+    def of(k: int) -> Any:
+        leaf, value = inst.signature.outputs[k], results[k]
+        if leaf.shape and len(leaf.rows[0]) == 2 and not kept[k]:
             return Ragged(value, sizes.offsets(leaf.rows[0]))
-        if leaf.shape or kept[form]:
+        if leaf.shape or kept[k]:
             return value
         return value[()] if inst.dtype(leaf) is DType.F32 else value.item()
-    return tuple(_delivered(x, inst, sizes, results, kept) for x in form)
+
+    def rows(form: Rows) -> Ragged:
+        lengths = np.maximum(results[form.rows], 0)
+        return Ragged(results[form.values], np.cumsum([0, *lengths]))
+
+    return dressed(inst.signature.result, nested(inst.signature.result, of, rows))

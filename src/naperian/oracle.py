@@ -15,9 +15,11 @@ from naperian import pipeline
 from naperian.ainf import run as ainf_run
 from naperian.core import run as core_run
 from naperian.core.values import to_numpy
+from naperian.forms import dressed
 from naperian.leaves import rebuild
 from naperian.loops import run as loops_run
 from naperian.session import RESULT
+from naperian.signature import signature
 from naperian.source import CompileError, Source
 from naperian.types import F64, INT, Substitution
 from naperian.values import same, show
@@ -56,8 +58,9 @@ def agreed(source: Source) -> str:
             if not _stops(way):
                 raise Disagreement(f"compiled code stops, but {name} gives a value") from None
         raise
+    form = signature(definition, program.instances).result
     for name, way in ways.items():
-        other = way()
+        other = dressed(form, way())
         if not same(value, other):
             raise Disagreement(f"compiled code gives\n{show(value)}\nbut {name}\n{show(other)}")
     return show(value)

@@ -99,7 +99,8 @@ def front(
         own = tuple(n for n in made.definitions if "." not in n and n not in made.globals.data)
         enums = {n: info.set.members for n, info in made.globals.enums.items()}
         instances = (*std.globals.instances, *made.globals.instances)
-        program = core.Module(name, definitions, own, enums, instances)
+        data = {n: info.pattern.layout for n, info in made.globals.data.items()}
+        program = core.Module(name, definitions, own, enums, instances, data)
         core_check.check(program)
         return program, ()
 

@@ -33,9 +33,12 @@ from naperian.node import node
 from naperian.signature import (
     Instance,
     Named,
+    Record,
     Signature,
+    Tagged,
     at,
     instance,
+    record,
     signature,
     size_variables,
 )
@@ -70,6 +73,7 @@ class Summary:
     public: tuple[str, ...]
     signatures: dict[str, Signature]
     enums: dict[str, tuple[str, ...]]
+    data: dict[str, Record | Tagged]
 
 
 @node
@@ -121,8 +125,9 @@ class Program:
                         module.definitions[default], module.instances
                     )
         enums = {n: tuple(members) for n, members in module.enums.items()}
+        data = {n: record(layout, ()) for n, layout in module.data.items()}
         imports = tuple(sorted(self._read.items()))
-        made = Summary(imports, tuple(module.public), signatures, enums)
+        made = Summary(imports, tuple(module.public), signatures, enums, data)
         shared().put(name, "f", pickle.dumps(made))
         return made
 

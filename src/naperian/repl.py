@@ -189,7 +189,7 @@ class Repl:
         """What the Tab key offers."""
         own = {n for p in self.session.pieces for n in p.names}
         texts = " ".join(p.text for p in self.session.pieces if not p.names)
-        own |= set(re.findall(r"^(?:def|enum)\s+(\w+)", texts, re.MULTILINE))
+        own |= set(re.findall(r"^(?:def|enum|struct)\s+(\w+)", texts, re.MULTILINE))
         return sorted(own | set(nap.library_names()) | set(KEYWORDS) | {f":{c}" for c in COMMANDS})
 
     def complete(self, prefix: str, number: int) -> str | None:

@@ -109,7 +109,7 @@ def docstrings(source: Source) -> list[tuple[str, int]]:
     module, _ = parse(source)
     found = [(module.doc, 1)] if module.doc else []
     for d in module.decls:
-        if isinstance(d, syntax.Def | syntax.Enum) and d.doc:
+        if isinstance(d, syntax.Def | syntax.Enum | syntax.Struct) and d.doc:
             found.append((d.doc, source.position(d.name_span.start)[0]))
     return found
 

@@ -2,6 +2,8 @@
 
     signature ::= (parameter…) -> form, leaves, slots, plan
     form      ::= leaf number | (form, …)             a buffer, or a tuple of forms
+                | Record(name, form, …)               a struct: a form for each field
+                | Tagged(name, variants, form, …)     an enum: its tag, and what holds the fields
                 | Opened((slot, leaf), … form)        a value with sizes known after the run
                 | Rows(slot, leaf, leaf)              a ragged array
     leaf      ::= dtype[size, …], bounds              one buffer: an array or a scalar
@@ -43,11 +45,13 @@ from naperian.types import (
     F64,
     Axis,
     BoolSet,
+    Data,
     EnumSet,
     Exists,
     Fin,
     Function,
     Index,
+    Layout,
     Range,
     Reference,
     Reverse,
@@ -76,7 +80,23 @@ from naperian.types import (
     whole,
 )
 
-Form: TypeAlias = "int | tuple[Form, ...] | Opened | Rows"
+
+@node
+class Record:
+    """A struct, by its name and those of its fields."""
+
+    name: str
+    fields: tuple[str, ...]
+    items: tuple[Form, ...]
+
+
+@node
+class Tagged:
+    """An enum: each variant with its fields and which item keeps them. Item 0 is the tag."""
+
+    name: str
+    variants: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    items: tuple[Form, ...]
 
 
 @node
@@ -95,6 +115,9 @@ class Rows:
     slot: int
     rows: int
     values: int
+
+
+Form: TypeAlias = "int | tuple[Form, ...] | Record | Tagged | Opened | Rows"
 
 
 @node
@@ -365,6 +388,8 @@ class _Reader:
 
     def form(self, t: Type, sets: tuple[Axis, ...]) -> Form:
         match t:
+            case Data(items, layout):
+                return record(layout, tuple(self.form(x, sets) for x in items))
             case Tuple(items):
                 return tuple(self.form(x, sets) for x in items)
             case Table(s, Exists() as box):
@@ -456,6 +481,15 @@ class _Reader:
         """How many rows there are, and how long one is."""
         places = {a.index: atom(-1 - k) for k, a in enumerate(run) if a.index is not None}
         return tuple(self.size(rename(cardinality(a.set), places)) for a in run)
+
+
+def record(layout: Layout, items: tuple[Form, ...]) -> Record | Tagged:
+    """A struct or an enum made of these forms."""
+    if not layout.tagged:
+        (only,) = layout.variants
+        return Record(only.name, tuple(f.name for f in only.fields), items)
+    variants = tuple((v.name, tuple((f.name, f.item) for f in v.fields)) for v in layout.variants)
+    return Tagged(layout.var.name, variants, items)
 
 
 def _label(s: Set) -> str:

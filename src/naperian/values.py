@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from naperian import records
+
 PRECISION = 6
 
 
@@ -20,6 +22,13 @@ def show(value: Any) -> str:
         case tuple():
             inner = ", ".join(show(v) for v in value)
             return f"({inner},)" if len(value) == 1 else f"({inner})"
+        case records.Variants():
+            return "[" + ", ".join(show(v) for v in value) + "]"
+        case records.Struct():
+            name = type(value).__name__
+            inner = ", ".join(f"{n}={show(v)}" for n, v in fields_of(value).items())
+            bare = isinstance(value, records.Variant) and not inner
+            return name if bare else f"{name}({inner})"
         case np.ndarray() if value.ndim:
             text = np.array2string(
                 value, precision=PRECISION, suppress_small=True, max_line_width=96
@@ -31,6 +40,11 @@ def show(value: Any) -> str:
             return _number(value)
         case _:
             return str(value)
+
+
+def fields_of(value: records.Struct) -> dict[str, Any]:
+    """The fields of a struct or of a variant, by name."""
+    return {f: getattr(value, f) for f in records.fields(value)}
 
 
 def shape_of(array: np.ndarray[Any, Any]) -> str:
@@ -55,8 +69,16 @@ def duration(seconds: float) -> str:
 
 
 def as_data(value: Any) -> Any:
-    """A value for JSON: numbers, Booleans and nested lists."""
+    """A value for JSON: numbers, Booleans, nested lists, structs as objects; the value of an enum
+    as the name of its variant, or an object of the name with its fields."""
     match value:
+        case records.Variants():
+            return [as_data(v) for v in value]
+        case records.Variant():
+            fields = {n: as_data(v) for n, v in fields_of(value).items()}
+            return {type(value).__name__: fields} if fields else type(value).__name__
+        case records.Struct():
+            return {n: as_data(v) for n, v in fields_of(value).items()}
         case tuple():
             return [as_data(v) for v in value]
         case np.ndarray() | np.generic():
@@ -80,6 +102,8 @@ def _arrays(value: Any) -> Any:
             return np.array(value)
         case tuple():
             return tuple(_arrays(v) for v in value)
+        case dict():
+            return {k: _arrays(v) for k, v in value.items()}
         case bool() | int() | float():
             return value
         case _:
@@ -89,6 +113,12 @@ def _arrays(value: Any) -> Any:
 def same(a: Any, b: Any) -> bool:
     """Whether two results are equal: type and shape exactly, integers and Booleans exactly, floats
     up to what another order of additions changes (NaN equals NaN)."""
+    if isinstance(a, records.Variants) and isinstance(b, records.Variants):
+        return a.shape == b.shape and all(same(a[k], b[k]) for k in np.ndindex(a.shape))
+    if isinstance(a, records.Struct) or isinstance(b, records.Struct):
+        return type(a) is type(b) and same(
+            tuple(fields_of(a).values()), tuple(fields_of(b).values())
+        )
     if isinstance(a, tuple) or isinstance(b, tuple):
         return (
             isinstance(a, tuple)

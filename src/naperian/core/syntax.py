@@ -35,7 +35,7 @@ from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
-from naperian.types import Exists, Set, Substitution, Type
+from naperian.types import Exists, Layout, Set, Substitution, Type
 
 
 @node
@@ -448,3 +448,4 @@ class Module:
     public: tuple[str, ...]
     enums: dict[str, tuple[str, ...]]
     instances: tuple[Instance, ...] = ()
+    data: dict[str, Layout] = field(default_factory=dict)

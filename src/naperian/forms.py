@@ -1,0 +1,276 @@
+"""Values of Python and the leaves they are made of, one way and the other.
+
+    parted    a value as its leaves: the numbered arrays and scalars of a form
+    dressed   leaves as a value: tuples, structs and enums (`records`)
+
+A struct may be given as an instance of its class, as any object with the attributes, a mapping, a
+structured NumPy array, or a list of such; an enum's value as an instance of a variant or, if it
+has no fields, by its name; a table of an enum as `Variants` or a list of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from naperian import records
+from naperian.node import node
+from naperian.signature import Form, Opened, Record, Rows, Tagged
+
+
+@node
+class Blank:
+    """What a variant does not use: zeros of whatever shape is needed."""
+
+
+BLANK = Blank()
+
+
+class Column(list[Any]):
+    """What the values of a list keep in a slot; blank where they do not use it."""
+
+
+Columns = Callable[[int], tuple[Any, ...]]
+"""The fields of a variant by its number, as arrays."""
+
+Item = tuple[int, str, Any]
+"""A leaf's number, what messages call it, and what was given for it."""
+
+
+RowsOf = Callable[[Any, str], tuple[Any, Any]]
+"""From a ragged array the values of its rows and where each row starts."""
+
+
+def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
+    """The leaves of a value."""
+    match form:
+        case int():
+            yield form, where, _filled(given) if isinstance(given, Column) else given
+        case Record(name, fields, items):
+            for f, item in zip(fields, items, strict=True):
+                part = field_of(given, f, name, fields, where)
+                yield from parted(item, part, f"{where}.{f}", rows)
+        case Tagged():
+            yield from _choices(form, given, where, rows)
+        case Rows(_, starts, own):
+            values, offsets = rows(given, where)
+            yield starts, where, offsets
+            yield own, where, values
+        case Opened():
+            raise TypeError(f"{where}: the size of this result is known only after the run")
+        case tuple():
+            if not isinstance(given, Blank) and (
+                not isinstance(given, tuple | list) or len(given) != len(form)
+            ):
+                raise TypeError(f"{where} must be a tuple of {len(form)}, not {kind(given)}")
+            for k in range(len(form)):
+                value = given if isinstance(given, Blank) else given[k]
+                yield from parted(form[k], value, f"{where}[{k}]", rows)
+
+
+def kind(given: Any) -> str:
+    """What a value is, for a message."""
+    if isinstance(given, np.ndarray):
+        return f"an array of {given.dtype}"
+    if isinstance(given, tuple | list):
+        return f"a {type(given).__name__} of {len(given)}"
+    return f"{type(given).__name__}"
+
+
+def field_of(given: Any, field: str, name: str, fields: tuple[str, ...], where: str) -> Any:
+    """A field of a struct, or of every struct in a list of them."""
+    if isinstance(given, Blank):
+        return given
+    if isinstance(given, np.ndarray | np.void) and given.dtype.names is not None:
+        if field in given.dtype.names:
+            return given[field]
+    elif isinstance(given, Mapping):
+        if field in given:
+            return given[field]
+    elif not isinstance(given, list | np.ndarray) and hasattr(given, records.attribute(field)):
+        return getattr(given, records.attribute(field))
+    elif isinstance(given, list | tuple) or (
+        isinstance(given, np.ndarray) and given.dtype == np.dtype(object) and given.ndim
+    ):
+        parts = (field_of(x, field, name, fields, f"{where}[{k}]") for k, x in enumerate(given))
+        return Column(parts) if isinstance(given, Column) else list(parts)
+    wanted = f"{name}({', '.join(fields)})"
+    raise TypeError(f"{where} must be a {wanted}, not {kind(given)}")
+
+
+# ---------------------------------------------------------------- enums
+
+
+def _choices(form: Tagged, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
+    tag, *slots = form.items
+    assert isinstance(tag, int)
+    given = _written(form, given)
+    if isinstance(given, Blank):
+        yield tag, where, given
+        for k, slot in enumerate(slots, 1):
+            yield from parted(slot, given, f"{where}.{k}", rows)
+        return
+    if isinstance(given, records.Variants):
+        numbers: Any = given.tag
+        columns = [_column(form, given, k) for k in range(1, len(form.items))]
+    elif isinstance(given, list | tuple | np.ndarray):
+        numbers = np.array([_each(form, x, where, None) for x in given], np.int64)
+        columns = [
+            Column(_each(form, x, where, k) for x in given) for k in range(1, len(form.items))
+        ]
+    else:
+        numbers = _number(form, given, where)
+        columns = [_slot(form, numbers, given, k) for k in range(1, len(form.items))]
+    yield tag, where, numbers
+    for k, (slot, column) in enumerate(zip(slots, columns, strict=True), 1):
+        names = dict.fromkeys(n for _, fields in form.variants for n, item in fields if item == k)
+        yield from parted(slot, column, f"{where}.{'/'.join(names)}", rows)
+
+
+def _written(form: Tagged, given: Any) -> Any:
+    """`{"Found": {"distance": 1.0}}`, as JSON has a value, as the value."""
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((name, fields),) = given.items()
+        for number, (variant, own) in enumerate(form.variants):
+            if variant == name and isinstance(fields, Mapping):
+                values = tuple(field_of(fields, n, name, tuple(given), name) for n, _ in own)
+                return records.make(enum_of(form), number, values)
+    return given
+
+
+def enum_of(form: Tagged) -> Any:
+    """The class of an enum's values."""
+    plain = tuple((v, tuple(n for n, _ in fields)) for v, fields in form.variants)
+    return records.enum(form.name, plain)
+
+
+def _number(form: Tagged, given: Any, where: str) -> int:
+    """Which variant a value is."""
+    name = given if isinstance(given, str) else type(given).__name__
+    if given is None:
+        name = "None"
+    for number, (variant, fields) in enumerate(form.variants):
+        if variant == name and (
+            not fields
+            or all(hasattr(given, records.attribute(n)) for n, _ in fields)
+        ):
+            return number
+    choices = [f"{form.name}.{v}" for v, _ in form.variants]
+    raise TypeError(f"{where} must be one of {', '.join(choices)}, not {kind(given)}")
+
+
+def _slot(form: Tagged, number: int, given: Any, item: int) -> Any:
+    """What a value keeps in a slot."""
+    for name, k in form.variants[number][1]:
+        if k == item:
+            return getattr(given, records.attribute(name))
+    return BLANK
+
+
+def _each(form: Tagged, given: Any, where: str, item: int | None) -> Any:
+    """The variants' numbers of nested lists of values, or what they keep in a slot."""
+    if isinstance(given, list | tuple | np.ndarray):
+        return Column(_each(form, x, where, item) for x in given)
+    number = _number(form, given, where)
+    if item is None:
+        return number
+    return _slot(form, number, given, item)
+
+
+def _filled(given: Column) -> Any:
+    """A column with zeros for what is blank; blank as a whole if nothing else is there."""
+    flat = list(_flat(given))
+    used = [x for x in flat if not isinstance(x, Blank)]
+    if not used:
+        return BLANK
+    zero = np.zeros_like(np.asarray(used[0]))
+
+    def fill(x: Any) -> Any:
+        if isinstance(x, Column):
+            return [fill(y) for y in x]
+        return zero if isinstance(x, Blank) else x
+
+    return fill(given)
+
+
+def _flat(given: Column) -> Iterator[Any]:
+    for x in given:
+        if isinstance(x, Column):
+            yield from _flat(x)
+        else:
+            yield x
+
+
+def _column(form: Tagged, given: records.Variants, item: int) -> Any:
+    """A slot of a table of values: each variant's fields where it is that variant."""
+    out: Any = BLANK
+    for number, (variant, fields) in enumerate(form.variants):
+        for name, k in fields:
+            if k == item:
+                part = getattr(given, records.attribute(variant))
+                mine = getattr(part, records.attribute(name))
+                out = mine if isinstance(out, Blank) else _chosen(given.tag == number, mine, out)
+    return out
+
+
+def _chosen(here: Any, a: Any, b: Any) -> Any:
+    """Where it holds the one, elsewhere the other."""
+    match a:
+        case records.Variants():
+            tag = _chosen(here, a.tag, b.tag)
+            ours, theirs = a.columns, b.columns
+            return records.Variants(a.enum, tag, _pairwise(here, ours, theirs))
+        case records.Struct():
+            fields = records.fields(a)
+            return type(a)(*[_chosen(here, getattr(a, f), getattr(b, f)) for f in fields])
+        case tuple():
+            return tuple(_chosen(here, x, y) for x, y in zip(a, b, strict=True))
+        case _:
+            return np.where(here.reshape(here.shape + (1,) * (a.ndim - here.ndim)), a, b)
+
+
+def _pairwise(here: Any, ours: Columns, theirs: Columns) -> Columns:
+    return lambda k: tuple(_chosen(here, x, y) for x, y in zip(ours(k), theirs(k), strict=True))
+
+
+# ---------------------------------------------------------------- back
+
+
+def dressed(form: Form, value: Any) -> Any:
+    """Nested tuples of leaves as the value they are."""
+    match form:
+        case int() | Rows():
+            return value
+        case Record(name, fields, items):
+            parts = zip(items, value, strict=True)
+            return records.struct(name, fields)(*[dressed(x, v) for x, v in parts])
+        case Tagged(_, variants, items):
+            slots = [dressed(x, v) for x, v in zip(items, value, strict=True)]
+
+            def columns(number: int) -> tuple[Any, ...]:
+                return tuple(slots[k] for _, k in variants[number][1])
+
+            if np.ndim(slots[0]):
+                return records.Variants(enum_of(form), slots[0], columns)
+            return records.make(enum_of(form), int(slots[0]), columns(int(slots[0])))
+        case Opened(_, inner):
+            return dressed(inner, value)
+        case tuple():
+            return tuple(dressed(x, v) for x, v in zip(form, value, strict=True))
+
+
+def nested(form: Form, leaf: Callable[[int], Any], rows: Callable[[Rows], Any]) -> Any:
+    """Leaves by their numbers, and ragged arrays, as nested tuples."""
+    match form:
+        case int():
+            return leaf(form)
+        case Rows():
+            return rows(form)
+        case Record(_, _, items) | Tagged(_, _, items):
+            return nested(items, leaf, rows)
+        case Opened(_, inner):
+            return nested(inner, leaf, rows)
+        case tuple():
+            return tuple(nested(x, leaf, rows) for x in form)

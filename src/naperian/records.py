@@ -1,0 +1,204 @@
+"""What structs and enums with fields are in Python.
+
+    struct Point: x, y          Point(x=1.0, y=2.0)         a frozen dataclass
+    enum Hit = Escaped | …      Hit.Escaped, Hit.Found(distance=2.0)
+    n=>Point                    Point(x=array, y=array)     ps[3] is a Point
+    n=>Hit                      Variants of Hit             hits[3] is a Hit, hits.Found.distance
+
+Classes are made from what a declaration says, and equal declarations make the same class, so that
+values can be compared, pickled, and passed from one module to another. A name that is a keyword of
+Python gets an underscore: `Maybe.None_`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Fields = tuple[str, ...]
+"""The names of the fields, in order."""
+
+
+class Struct:
+    """The values of a struct: its fields are attributes. Indexing a struct of arrays (a table of
+    structs) indexes every field."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        return type(self)(*[_scalar(v[index]) for v in _values(self)])
+
+    def __eq__(self, other: object) -> Any:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(a, b) for a, b in zip(_values(self), _values(other), strict=True))
+
+    def __hash__(self) -> int:
+        return hash((type(self), _values(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _struct, (type(self).__name__, fields(self), _values(self))
+
+
+class Variant(Struct):
+    """A value of an enum with fields: of the subclass of its variant."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        owner: Any = type(self).__mro__[1]
+        return _variant, (owner.__name__, owner.variants, type(self).__name__, _values(self))
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{n}={v!r}" for n, v in zip(fields(self), _values(self), strict=True))
+        return f"{type(self).__qualname__}({inner})" if inner else type(self).__qualname__
+
+
+def fields(value: Any) -> Fields:
+    """The names of a value's fields."""
+    return tuple(f.name for f in dataclasses.fields(value))
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    return tuple(getattr(value, n) for n in fields(value))
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return bool(a == b)
+
+
+def attribute(name: str) -> str:
+    """What a field or a variant is called in Python."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+@cache
+def struct(name: str, fields: Fields) -> Any:
+    """The class of a struct."""
+    return _dataclass(name, fields, Struct, {})
+
+
+@cache
+def enum(name: str, variants: tuple[tuple[str, Fields], ...]) -> Any:
+    """The class of an enum with fields. Its variants are attributes: classes, or the only value of
+    one without fields."""
+    body = {"__slots__": (), "variants": variants, "__new__": _abstract}
+    owner: Any = type(name, (Variant,), body)
+    owner.__doc__ = " | ".join(f"{n}({', '.join(f)})" if f else n for n, f in variants)
+    for variant, fields in variants:
+        made = _dataclass(variant, fields, owner, {"__new__": _plain})
+        made.__qualname__ = f"{name}.{attribute(variant)}"
+        setattr(owner, attribute(variant), made if fields else made())
+    return owner
+
+
+def _abstract(cls: Any, *_: Any, **__: Any) -> Any:
+    choices = ", ".join(f"{cls.__name__}.{n}" for n, _ in cls.variants)
+    raise TypeError(f"a {cls.__name__} is one of {choices}")
+
+
+def _plain(cls: Any, *_: Any, **__: Any) -> Any:
+    return object.__new__(cls)
+
+
+def _dataclass(name: str, fields: Fields, base: Any, body: dict[str, Any]) -> Any:
+    typed: list[tuple[str, Any]] = [(attribute(f), Any) for f in fields]
+    return dataclasses.make_dataclass(
+        name, typed, bases=(base,), namespace={"__module__": "naperian", **body}, frozen=True,
+        eq=False, repr=base is Struct, slots=True,
+    )
+
+
+def make(owner: Any, number: int, values: tuple[Any, ...]) -> Any:
+    """The value of a variant by number."""
+    name, fields = owner.variants[number]
+    made = getattr(owner, attribute(name))
+    return made(*values) if fields else made
+
+
+def _struct(name: str, fields: Fields, values: tuple[Any, ...]) -> Any:
+    return struct(name, fields)(*values)
+
+
+def _variant(
+    name: str, variants: tuple[tuple[str, Fields], ...], variant: str, values: tuple[Any, ...]
+) -> Any:
+    made = getattr(enum(name, variants), attribute(variant))
+    return made(*values) if values else made
+
+
+class Variants:
+    """A table of an enum's values. `tag` is the array of their variants' numbers; `hits.Found` has
+    the fields of a variant as arrays (anything where the tag says otherwise). Indexing gives a
+    value, or a smaller table."""
+
+    def __init__(
+        self, owner: Any, tag: Any, columns: Callable[[int], tuple[Any, ...]]
+    ) -> None:
+        self.enum = owner
+        self.tag = np.asarray(tag)
+        self.columns = columns
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tag.shape
+
+    def __len__(self) -> int:
+        return len(self.tag)
+
+    def __getitem__(self, index: Any) -> Any:
+        tag = self.tag[index]
+
+        def columns(number: int) -> tuple[Any, ...]:
+            return tuple(_scalar(v[index]) for v in self.columns(number))
+
+        if np.ndim(tag):
+            return Variants(self.enum, tag, columns)
+        return make(self.enum, int(tag), columns(int(tag)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __getattr__(self, name: str) -> Any:
+        for number, (variant, _) in enumerate(self.__dict__["enum"].variants):
+            if attribute(variant) == name:
+                return make(self.enum, number, self.columns(number))
+        raise AttributeError(f"{self.enum.__name__} has no variant {name!r}")
+
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, Variants):
+            return NotImplemented
+        return (
+            self.enum is other.enum
+            and self.shape == other.shape
+            and all(self[k] == other[k] for k in np.ndindex(self.shape))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def tolist(self) -> Any:
+        """Nested lists of values."""
+        return [x.tolist() if isinstance(x, Variants) else x for x in self]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        columns = tuple(self.columns(k) for k in range(len(self.enum.variants)))
+        return _variants, (self.enum.__name__, self.enum.variants, self.tag, columns)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(repr(x) for x in self) if len(self) <= 20 else f"{len(self)} values"
+        return f"[{inner}]"
+
+
+def _variants(name: str, variants: Any, tag: Any, columns: tuple[tuple[Any, ...], ...]) -> Variants:
+    return Variants(enum(name, variants), tag, lambda k: columns[k])
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
