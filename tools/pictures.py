@@ -79,7 +79,7 @@ def fractals(m: Any) -> None:
     x, y = np.linspace(-1.6, 1.6, 800), np.linspace(-1.0, 1.0, 500)
     root, rounds = m.basins(x, y, 60)
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.2))
-    axes[0].imshow(np.log(m.julia(x, y, (-0.8, 0.156), 300) + 3), cmap="twilight_shifted")
+    axes[0].imshow(np.log(m.julia(x, y, m.Complex(-0.8, 0.156), 300) + 3), cmap="twilight_shifted")
     shade = np.exp(-np.minimum(rounds, 25) / 12)[..., None]
     axes[1].imshow(plt.get_cmap("Set2")(root)[..., :3] * shade)
     for a in axes:
