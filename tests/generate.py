@@ -84,6 +84,14 @@ def summed(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Float:
     z = sum(square_less_one(Gauss(x, y)))
     z.im + (1.0 if z < Gauss(0.5, 0.0) else 0.0)
 
+def damped(t: (i: Fin(n))=>(..=i)=>Float) -> Fin(n)=>Float:
+    u = t / (1.0 + abs(sum(sum(t))))
+    sum(max(u, 0.5 * u)) + [u[i, i] for i]
+
+def beside(z: Side=>Float, x: Fin(n)=>Float) -> Fin(n)=>Float:
+    t = [*z, *x]
+    [t[right(i)] + t[left(Left)] * t[clamp(i)] for i]
+
 def running(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Fin(n)=>Float:
     total(scan(both, (0.0, -inf), [(x[i], y[i]) for i]))
 
@@ -359,9 +367,15 @@ def vectors(draw: st.DrawFn, scope: Scope, depth: int, tables: tuple[tuple[str, 
         return draw(st.sampled_from(leaves))
     name, inner = scope.fresh()
     deeper = vectors(scope, depth - 1, tables)
-    match draw(st.integers(0, 12)):
+    match draw(st.integers(0, 14)):
         case 0:
             return draw(st.sampled_from(leaves))
+        case 13:
+            j, more = inner.along(name).fresh()
+            body = draw(floats(more.along(j), depth - 1))
+            return f"damped([[{body} for {j} in ..={name}] for {name} in Fin(n)])"
+        case 14:
+            return f"beside(z, {draw(deeper)})"
         case 8:
             body = draw(floats(inner.along(name), depth - 1))
             step = f"[u[{name}] * 0.5 + {body} for {name} in Fin(n)]"
