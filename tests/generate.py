@@ -286,6 +286,16 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
         case 20 if scope.n and scope.m:
             i, j = draw(st.sampled_from(scope.n)), draw(st.sampled_from(scope.m))
             return f"sum(w[{i}, {j}, {name}] * {draw(deeper)} for {name})"
+        case 21:
+            condition = draw(booleans(in_n, depth - 1))
+            reduce = draw(st.sampled_from(["sum", "max", "size"]))
+            kept = f"[{draw(floats(in_n, depth - 1))} for {name} in Fin(n) if {condition}]"
+            return f"Float({reduce}({kept}))" if reduce == "size" else f"{reduce}({kept})"
+        case 22:
+            condition = draw(booleans(in_m, depth - 1))
+            body = draw(floats(in_m, depth - 1))
+            rows = f"[[{body} for {name} in Fin(m) if {condition}] for _ in Fin(n)]"
+            return f"sum(sum(row) for row in {rows})"
         case 3 | 4:
             op = draw(st.sampled_from(["+", "-", "*"]))
             return f"({draw(deeper)} {op} {draw(deeper)})"

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from naperian.core import syntax as core
 from naperian.core.resolve import resize
 from naperian.core.walk import children, of_type, size_variables
+from naperian.dtypes import DType
 from naperian.frontend import size_errors
 from naperian.frontend.cells import convert, converts
+from naperian.frontend.report import Reported
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Region, Walk
-from naperian.names import Var
-from naperian.sizes import Size, rename, size, variables
+from naperian.names import Lit, Var
+from naperian.sizes import Size, rename, show, size, variables
 from naperian.source import Span
 from naperian.types import (
     INT,
@@ -115,15 +117,16 @@ def closed(w: Walk, region: Region, value: Typed, expected: Type | None) -> Type
     """The value as it leaves a region: boxed if its type mentions sizes of the region, or if a box
     is expected there."""
     wanted = w.solver.zonk(expected) if expected is not None else None
+    found = w.solver.zonk(value.type) if region.names else value.type
+    mentions = region.names and not region.names.isdisjoint(of_type(found))
+    if mentions:
+        value = _natural(w, value, found, region.names)
     if wanted is not None and any(boxed(wanted)):
         return close_to(w, value, wanted)
-    if not region.names:
-        return value
-    found = w.solver.zonk(value.type)
-    if region.names.isdisjoint(of_type(found)):
+    if not mentions:
         return value
     if wanted is not None and not w.solver.is_open(wanted):
-        return value  # a fixed size is declared: the mismatch is told where they meet
+        return _as_declared(w, value, wanted)
     kind, sizes = hidden(found, region.names)
 
     def build() -> core.Expr:
@@ -132,6 +135,28 @@ def closed(w: Walk, region: Region, value: Typed, expected: Type | None) -> Type
         return core.Box(t, sizes, value.build())
 
     return Typed(kind, build, value.span)
+
+
+def _natural(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
+    """The value, which is not made if an integer that is a size of it is negative."""
+    facts = w.scope.facts().and_(*map(size, w.opened))
+    sizes = dict.fromkeys(
+        cardinality(s) for s in sets_in(found) if not names.isdisjoint(set_variables(s))
+    )
+    doubtful = [n for n in sizes if not facts.proves(n)]
+    if not doubtful:
+        return value
+    zero = core.Const(Lit(0, DType.I64))
+
+    def build() -> core.Expr:
+        expr = value.build()
+        for n in doubtful:
+            test = core.Op("ge", (core.Number(n), zero), INT)
+            message = f"the size `{show(n)}` is negative"
+            expr = core.Check(test, message, expr, value.span)
+        return expr
+
+    return Typed(value.type, build, value.span, value.poly, value.lets)
 
 
 def hidden(t: Type, names: set[Var]) -> tuple[Exists, tuple[Size, ...]]:
@@ -150,6 +175,24 @@ def hidden(t: Type, names: set[Var]) -> tuple[Exists, tuple[Size, ...]]:
     names_of = {v: size(b) for v, b in bound.items()}
     body = resize(lambda s: rename(s, names_of)).type(t)
     return Exists(tuple(bound.values()), body), tuple(map(size, used))
+
+
+def _as_declared(w: Walk, value: Typed, wanted: Type) -> Typed:
+    """The value where a fixed size is declared: fine if what is known here (an `assert`) says that
+    its own is equal. If not, that is told where the value meets the declaration."""
+    try:
+        converts(w, "this value", wanted, value.type, value, value.span)
+    except Reported:
+        return value
+
+    def build() -> core.Expr:
+        expr = convert(w, value.build(), value.type, wanted)
+        old, cell = w.solver.axes(value.type)
+        new, _ = w.solver.axes(wanted)
+        before, after = (tuple(map(w.solver.zonk_set, sets)) for sets in (old, new))
+        return expr if before == after else core.Recast(expr, before, after, w.solver.zonk(cell))
+
+    return Typed(wanted, build, value.span)
 
 
 def close_to(w: Walk, value: Typed, wanted: Type) -> Typed:

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
-from naperian.frontend import errors, set_errors
+from naperian.frontend import errors, set_errors, size_errors
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch, interface_name
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
-from naperian.sizes import Size, size
+from naperian.sizes import Size, size, variables
 from naperian.source import Span
 from naperian.types import (
     SETS,
@@ -37,6 +37,7 @@ from naperian.types import (
     cell_at,
     mapped,
     opened,
+    set_variables,
     sets_in,
     show_set,
     show_type,
@@ -313,6 +314,9 @@ def clash(
     if declared is not None:
         reasons = (*reasons, declared)
     left, right = m.left, m.right
+    at_run_time = _found_in_the_run(w, what, wanted, found, span, m)
+    if at_run_time is not None:
+        return at_run_time
     if isinstance(left, Size) and isinstance(right, Size):
         a, b = solver.zonk_size(left), solver.zonk_size(right)
         label = f"this is `{show(w, found)}`"
@@ -365,6 +369,34 @@ def _has_rows(t: Type) -> bool:
             return True
         t = t.cell
     return False
+
+
+def _found_in_the_run(
+    w: Walk, what: str, wanted: Type, found: Type, span: Span, m: Mismatch
+) -> errors.Reported | None:
+    """The message if a size that is found at run time is in the way."""
+    mine, theirs = (
+        [v for v in _variables(w, x) if v in w.opened] for x in (m.right, m.left)
+    )
+    if not mine and not theirs:
+        return None
+    size = (mine or theirs)[0]
+    if what.startswith("the next value"):
+        return size_errors.changing_size(size.name, span)
+    if mine and theirs:
+        other = theirs[0]
+        return size_errors.two_sizes(
+            other.name, size.name, w.opened[other], w.opened[size], span
+        )
+    return size_errors.fixed_size(what, show(w, wanted), show(w, found), size.name, span)
+
+
+def _variables(w: Walk, x: Type | Set | Size) -> tuple[Var, ...]:
+    if isinstance(x, Size):
+        return tuple(variables(w.solver.zonk_size(x)))
+    if isinstance(x, SETS):
+        return tuple(set_variables(w.solver.zonk_set(x)))
+    return ()
 
 
 def _origin(w: Walk, span: Span) -> tuple[Because, ...]:

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import TypeGuard
 
 from naperian.core import syntax as core
-from naperian.frontend import errors
+from naperian.frontend import errors, size_errors
 from naperian.frontend.cells import clash, convert, converts, equate, join_cells, show
 from naperian.frontend.solve import NUMBERS, Because, Mismatch
 from naperian.frontend.typed import Typed
@@ -34,6 +34,7 @@ from naperian.types import (
     TypeVar,
     cell_at,
     dependent,
+    set_variables,
     show_set,
     table,
 )
@@ -333,6 +334,15 @@ def _no_frame(
         if all(solver.same_set(a, b) is False for b in common)
     ]
     name = args[k].span.text
+    found = [
+        v for f in (common, frame) for a in f for v in set_variables(solver.zonk_set(a))
+        if v in w.opened
+    ]
+    if len(set(found)) == 2 and missing:
+        one, other = dict.fromkeys(found)
+        return size_errors.two_sizes(
+            one.name, other.name, w.opened[one], w.opened[other], span
+        )
     if missing:
         which = missing[0]
         why = f"the axis `{which}` of `{name}` meets no axis of {show_frame(w, common)}"

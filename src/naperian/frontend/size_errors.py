@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.frontend.report import Reported, fail
-from naperian.source import Span
+from naperian.source import Label, Span
 
 
 def size_escapes(size: str, span: Span) -> Reported:
@@ -32,3 +32,34 @@ def filter_depends(span: Span) -> Reported:
     )
 
 
+
+
+def fixed_size(what: str, wanted: str, found: str, size: str, span: Span) -> Reported:
+    """N0661"""
+    return fail(
+        "N0661", f"{what} should be `{wanted}`, but the size `{size}` is known only at run time",
+        span, f"this is `{found}`",
+        helps=(
+            f"let the type hide the size, `exists k. Fin(k)=>…`, or say that it is equal: "
+            f"`assert {size} == …`, with a name for it",
+        ),
+    )
+
+
+def two_sizes(one: str, other: str, first: Span, second: Span, span: Span) -> Reported:
+    """N0662"""
+    return fail(
+        "N0662", f"two sizes that are found at run time, `{one}` and `{other}`, may differ", span,
+        "here they would have to be equal",
+        others=(Label(first, f"`{one}` is found here"), Label(second, f"`{other}` is found here")),
+        helps=("name both tables, and `assert size(a) == size(b)` before",),
+    )
+
+
+def changing_size(size: str, span: Span) -> Reported:
+    """N0663"""
+    return fail(
+        "N0663", "what a loop carries keeps its size, but this has one that is found in each round",
+        span, f"its size is `{size}`",
+        helps=("carry a table of the full size and a number of elements, or a mask",),
+    )
