@@ -263,6 +263,8 @@ class Values:
                 return True
             if q.kind is not Kind.STEP and q.nests == t.nests[: len(q.nests)] and q in self.values:
                 return True
+            if q.guards:  # its memory is written only where they hold
+                return False
             indices = self.graph.program.indices
             shape = tuple(indices[i].extent for i in q.context)
         for e, n in zip(r.at, shape, strict=True):

@@ -60,7 +60,11 @@ class Statements:
             case Kind.ROUNDS:
                 assert t.cell is not None
                 assert t.cell.time is not None
-                self.value(t, loops.Local(self.v.rounds[t.cell.time]), (), out)
+                rounds = self.v.rounds.get(t.cell.time)
+                if rounds is None:  # the loop is not needed here
+                    self.v.values[t] = zero(t.dtype)
+                else:
+                    self.value(t, loops.Local(rounds), (), out)
             case Kind.DEMAND:
                 c = self.v.operand(t, t.args[0])
                 if c != TRUE:
