@@ -92,6 +92,26 @@ def beside(z: Side=>Float, x: Fin(n)=>Float) -> Fin(n)=>Float:
     t = [*z, *x]
     [t[right(i)] + t[left(Left)] * t[clamp(i)] for i]
 
+enum Sort = Nothing | One(value: Float) | Two(value: Float, other: Float)
+
+def sorted_out(x: Float, y: Float) -> Sort:
+    if x > 0.5: Two(x, y)
+    elif x > -1.0: One(y)
+    else: Nothing
+
+def weighed(s: Sort, d: Float) -> Float:
+    match s:
+        case Two(v, o) if v > o: v - o
+        case One(v) | Two(_, v): 0.5 * v
+        case Nothing: d
+
+def last_above(x: Fin(n)=>Float, s: Float) -> Float:
+    found = fold(lambda best, i: Some(i) if x[i] > s else best, None, [i for i in Fin(n)])
+    match found:
+        case Some(0): x[0] + 4.0
+        case Some(i): x[i] - x[clamp(i - 1)]
+        case None: s
+
 def running(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Fin(n)=>Float:
     total(scan(both, (0.0, -inf), [(x[i], y[i]) for i]))
 
@@ -249,7 +269,7 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
     deeper = floats(scope, depth - 1)
     in_n = inner.along(name)
     in_m = replace(inner, m=(*scope.m, name))
-    match draw(st.integers(0, 22)):
+    match draw(st.integers(0, 25)):
         case 0 | 1 | 2:
             return draw(st.sampled_from(leaves))
         case 12:
@@ -278,6 +298,13 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
         case 22:
             first = draw(vectors(scope, depth - 1, ()))
             return f"summed({first}, {draw(vectors(scope, depth - 1, ()))})"
+        case 23:
+            return f"weighed(sorted_out({draw(deeper)}, {draw(deeper)}), {draw(deeper)})"
+        case 24:
+            first = draw(vectors(scope, depth - 1, ()))
+            return f"sum(weighed(sorted_out({first}, {draw(deeper)}), {draw(deeper)}))"
+        case 25:
+            return f"last_above({draw(vectors(scope, depth - 1, ()))}, {draw(deeper)})"
         case 18:
             return f"sum({draw(vectors(scope, depth - 1, ()))})"
         case 19:

@@ -21,7 +21,7 @@ from naperian.frontend.data import fresh, owner
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.unions import SIDES, is_side, project, side
 from naperian.frontend.walk import Walk
-from naperian.names import Lit
+from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.sizes import Size, size
 from naperian.source import NOWHERE, Span
@@ -338,7 +338,12 @@ def _is_made(w: Walk, t: Type, value: core.Expr, number: int) -> core.Expr:
 def bind(w: Walk, p: Pattern, t: Type, value: Build, poly: Size | None = None) -> list[Wrap]:
     """The names of a pattern bound in the current scope; what wraps the core of what follows."""
     match p:
-        case Exactly():
+        case Exactly(_, number):
+            kind = w.solver.head(t)
+            if isinstance(kind, Index):  # an index that is this number has it in its set
+                v = Var("i")
+                w.scope.assume(size(v) - int(number), int(number) - size(v))
+                w.scope.assume_index(v, kind.set)
             return []
         case Anything(span, name):
             if name is None:
