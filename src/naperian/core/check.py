@@ -89,6 +89,7 @@ from naperian.types import (
     dependent,
     element,
     opened,
+    runs,
     show_type,
     table,
 )
@@ -567,7 +568,7 @@ def _product(sets: tuple[Set, ...]) -> Size:
 
 
 def _has_tangent(leaf: Type) -> bool:
-    _, cell = axes(leaf)
+    _, cell = runs(leaf)
     return isinstance(cell, TypeVar) or (isinstance(cell, Scalar) and cell.dtype.is_float)
 
 

@@ -364,6 +364,11 @@ def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], 
                 for a in args:
                     if not isinstance(a, s.Keyword | s.Generator):
                         visit(a, "set")
+            case s.Call(_, s.Field(_, base, "by", _), (step,)) if not isinstance(
+                step, s.Keyword | s.Generator
+            ):
+                visit(base, "set")
+                visit(step, "size")
             case s.Call(_, function, args) if (info := data.find(w, function)) is not None:
                 for p, a in zip(info.params[info.pattern.layout.hidden :], args, strict=False):
                     if not isinstance(a, s.Keyword | s.Generator):
@@ -376,11 +381,6 @@ def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], 
             case s.Binary(_, "|", _, left, right):
                 visit(left, "set")
                 visit(right, "set")
-            case s.Call(_, s.Field(_, base, "by", _), (step,)) if not isinstance(
-                step, s.Keyword | s.Generator
-            ):
-                visit(base, "set")
-                visit(step, "size")
             case s.Binary(_, _, _, left, right):
                 visit(left, "size")
                 visit(right, "size")

@@ -139,11 +139,9 @@ def _row(w: Walk, ix: s.Expr, axis: Set, table: str, checked: bool) -> tuple[Siz
     build = at_axis(w, ix, axis, table, checked)
     v = Var("k")
     w.scope.assume_index(v, axis)
-
-    def step(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
-        return core.Let(v, build(), rest(core.At(table, core.Ref(v), w.solver.zonk_set(axis))))
-
-    return size(v), step
+    w.region.names.add(v)
+    w.region.wraps.append(lambda expr: core.Let(v, build(), expr))
+    return size(v), _point(w, lambda: core.Ref(v), axis)
 
 
 # ---------------------------------------------------------------- one index

@@ -34,6 +34,7 @@ from naperian.types import (
     EnumSet,
     Index,
     Scalar,
+    Table,
     Tuple,
     Type,
     TypeVar,
@@ -294,7 +295,8 @@ def ternary(w: Walk, e: s.Ternary, expected: Type | None) -> Typed:
 
 def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> Typed:
     """The value of one side; both sides have one type after widening."""
-    if not w.solver.axes(condition.type)[0]:
+    axes, cell = w.solver.axes(condition.type)
+    if not axes and not isinstance(cell, Table):
         is_bool(w, condition)
         then, other = alike(w, [then, other])
         result = join_types(w, [then, other], span)
