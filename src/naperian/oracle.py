@@ -7,8 +7,11 @@ stage of the compiler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 import naperian as nap
 from naperian import pipeline
@@ -16,12 +19,13 @@ from naperian.ainf import run as ainf_run
 from naperian.core import run as core_run
 from naperian.core.values import to_numpy
 from naperian.forms import dressed
-from naperian.leaves import rebuild
+from naperian.leaves import leaves, rebuild
 from naperian.loops import run as loops_run
+from naperian.passes.values import extents
 from naperian.session import RESULT
 from naperian.signature import signature
 from naperian.source import CompileError, Source
-from naperian.types import F64, INT, Substitution
+from naperian.types import F64, INT, Substitution, Type, axes
 from naperian.values import same, show
 
 _STOPPED = (core_run.RunError, ainf_run.RunError, loops_run.RunError)
@@ -47,8 +51,8 @@ def agreed(source: Source) -> str:
     nests = pipeline.lower(program, RESULT, at)
     ways: dict[str, Callable[[], Any]] = {
         "core": lambda: to_numpy(core_run.run(program, RESULT, [], at), result),
-        "ainf": lambda: rebuild(result, ainf_run.run(flat, [], [])),
-        "loops": lambda: rebuild(result, loops_run.run(nests, [], [])),
+        "ainf": lambda: _rebuilt(result, ainf_run.run(flat, [], [])),
+        "loops": lambda: _rebuilt(result, loops_run.run(nests, [], [])),
     }
     function = nap.compile(source.text, source.name)[RESULT]
     try:
@@ -64,6 +68,21 @@ def agreed(source: Source) -> str:
         if not same(value, other):
             raise Disagreement(f"compiled code gives\n{show(value)}\nbut {name}\n{show(other)}")
     return show(value)
+
+
+def _rebuilt(t: Type, values: Sequence[Any]) -> Any:
+    """A result from its leaves. An axis over tuples is one axis, as it is at the border."""
+    return rebuild(t, [_joined(x, v) for x, v in zip(leaves(t), values, strict=True)])
+
+
+def _joined(leaf: Type, value: Any) -> Any:
+    sets, _ = axes(leaf)
+    parts = [len(extents(s)) for s in sets]
+    if all(k == 1 for k in parts):
+        return value
+    shape = iter(np.shape(value))
+    joined = [math.prod(next(shape) for _ in range(k)) for k in parts]
+    return np.reshape(value, (*joined, *shape))
 
 
 def _stops(way: Callable[[], Any]) -> bool:

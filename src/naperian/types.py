@@ -97,12 +97,13 @@ class Variant:
 class Layout:
     """The name and the variants that `struct` or `enum` declares; equal only to itself (`var`).
     `tagged` tells an enum; `hidden` is how many of the arguments the user does not write (the
-    precision of `Float`)."""
+    precision of `Float`); `indexed`, whether its values are an index set (`instance Ix`)."""
 
     var: Var
     variants: tuple[Variant, ...] = field(compare=False)
     tagged: bool = field(compare=False)
     hidden: int = field(compare=False)
+    indexed: bool = field(default=False, compare=False)
 
     def variant(self, name: str) -> int | None:
         """The number of a variant."""
@@ -187,9 +188,16 @@ class EnumSet:
 
 @node
 class TupleSet:
-    """Pairs, triples, …; the last component runs fastest."""
+    """Pairs, triples, …; the last component runs fastest. `made` is the struct that the elements
+    are, if they are no plain tuples."""
 
     sets: tuple[Set, ...]
+    made: Data | None = None
+
+    @property
+    def plain(self) -> tuple[Set, ...]:
+        """The sets of the items that elements are written with, if they are plain tuples."""
+        return self.sets if self.made is None else ()
 
 
 @node
@@ -245,12 +253,31 @@ def element(s: Set) -> Type:
             return BOOL
         case UnitSet():
             return UNIT
-        case TupleSet(sets):
-            return Tuple(tuple(element(x) for x in sets))
+        case TupleSet(sets, made):
+            return made or Tuple(tuple(element(x) for x in sets))
         case Reverse(inner):
             return element(inner)
         case Fin() | SetVar() | EnumSet() | Range() | Sum() | Slice():
             return Index(s)
+
+
+def elements(t: Type) -> Set | None:
+    """The index set whose elements have this type, if there is one."""
+    match t:
+        case Index(s):
+            return s
+        case Scalar(DType.BOOL):
+            return BoolSet()
+        case Tuple(()):
+            return UnitSet()
+        case Data(_, layout) if not layout.indexed:
+            return None
+        case Tuple(items):
+            parts = [s for s in map(elements, items) if s is not None]
+            made = t if isinstance(t, Data) else None
+            return TupleSet(tuple(parts), made) if len(parts) == len(items) else None
+        case _:
+            return None
 
 
 def sum_of(left: Set, right: Set) -> Set:
@@ -472,8 +499,10 @@ class Substitution:
                 return Fin(self.size(n))
             case SetVar(var):
                 return self.sets.get(var, s)
-            case TupleSet(sets):
-                return TupleSet(tuple(self.set(x) for x in sets))
+            case TupleSet(sets, made):
+                kind = self.type(made) if made is not None else None
+                assert kind is None or isinstance(kind, Data)
+                return TupleSet(tuple(self.set(x) for x in sets), kind)
             case Range(low, high):
                 return Range(self.size(low), self.size(high))
             case Reverse(inner):
@@ -627,6 +656,8 @@ def show_set(s: Set, around: Mapping[Var, Set] = NOTHING) -> str:
             return "()"
         case EnumSet(var, _):
             return var.name
+        case TupleSet(_, Data() as made):
+            return show_type(made, around)
         case TupleSet(sets):
             return "(" + ", ".join(show_set(x, around) for x in sets) + ")"
         case Range(low, high):

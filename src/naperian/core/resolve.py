@@ -57,8 +57,10 @@ class Resolve:
                 return Fin(self.size(n))
             case SetVar(var):
                 return self.named(var)
-            case TupleSet(sets):
-                return TupleSet(tuple(self.set(x) for x in sets))
+            case TupleSet(sets, made):
+                kind = self.type(made) if made is not None else None
+                assert kind is None or isinstance(kind, Data)
+                return TupleSet(tuple(self.set(x) for x in sets), kind)
             case Range(low, high):
                 return Range(self.size(low), self.size(high))
             case Reverse(inner):

@@ -50,6 +50,7 @@ from naperian.types import (
     cardinality,
     dependent,
     element,
+    elements,
     set_variables,
     sets_in,
     show_set,
@@ -206,10 +207,10 @@ def as_set(w: Walk, e: s.Expr) -> Set | None:
                 return entry.set
             if entry is None and name in w.globals.enums:
                 return w.globals.enums[name].set
-            return None
+            return _data_set(w, e, ())
         case s.Field(_, s.Name(_, module), name, _) if module in w.globals.modules:
             info = w.globals.modules[module].enums.get(name)
-            return info.set if info is not None else None
+            return info.set if info is not None else _data_set(w, e, ())
         case s.Call(_, s.Name(_, "Fin"), (arg,)) if not isinstance(arg, s.Keyword | s.Generator):
             return Fin(as_size(w, arg))
         case s.Call(_, s.Name(_, "reverse"), (arg,)) if not isinstance(
@@ -217,6 +218,8 @@ def as_set(w: Walk, e: s.Expr) -> Set | None:
         ):
             inner = as_set(w, arg)
             return Reverse(inner) if inner is not None else None
+        case s.Call(_, function, args) if data.find(w, function) is not None:
+            return _data_set(w, function, args)
         case s.TupleExpr(_, items):
             if not items:
                 return UnitSet()
@@ -247,6 +250,16 @@ def as_set(w: Walk, e: s.Expr) -> Set | None:
             return None if inner is None else _stride(w, inner, as_size(w, step), span)
         case _:
             return None
+
+
+def _data_set(
+    w: Walk, name: s.Expr, args: tuple[s.Expr | s.Keyword | s.Generator, ...]
+) -> Set | None:
+    """`Cell`, `Cell(h, w)`: a struct that is an index set."""
+    info = data.find(w, name)
+    if info is None or not info.pattern.layout.indexed:
+        return None
+    return elements(as_data(w, info, args, name.span))
 
 
 def ranged(w: Walk, end: Typed) -> Set | None:
@@ -296,6 +309,8 @@ def as_size(w: Walk, e: s.Expr) -> Size:
                     return cardinality(own)
                 case None if name in w.globals.enums:
                     return cardinality(w.globals.enums[name].set)
+                case None if (made := _data_set(w, e, ())) is not None:
+                    return cardinality(made)
                 case _:
                     pass
         case s.Binary(_, "+", _, a, b):

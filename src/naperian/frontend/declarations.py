@@ -19,6 +19,7 @@ from naperian.dtypes import FLOATS
 from naperian.frontend import data_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.definitions import by_keyword, defaults, finish, shape_facts, start
+from naperian.frontend.index_sets import check_fields
 from naperian.frontend.scope import SetName, SizeName, TypeName
 from naperian.frontend.walk import DataInfo, Globals, Walk
 from naperian.names import Var
@@ -52,7 +53,8 @@ def declare(
     w = start(globals, library)
     written = _variants(d)
     types = [p.type for _, fields, _ in written for p in fields if p.type is not None]
-    params = _parameters(w, d, types)
+    indexed = d.name in globals.indexed
+    params = _parameters(w, d, types, indexed)
     hidden = int(any(mentions_float(w, t) for t in types))
     if hidden:
         w.precision = TypeVar(Var("Float"))
@@ -69,7 +71,10 @@ def declare(
         own, kind = _fields(w, fields, items)
         variants.append(Variant(name, own))
         kinds.append(kind)
-    layout = Layout(Var(d.name), tuple(variants), tagged, hidden)
+    if indexed:
+        for _, fields, _ in written:
+            check_fields(w, d.name, fields, globals.indexed[d.name])
+    layout = Layout(Var(d.name), tuple(variants), tagged, hidden, indexed)
     args: list[Argument] = [size(p) if isinstance(p, Var) else p for p in params]
     info = DataInfo(Data(tuple(items), layout, tuple(args)), tuple(params), d.name_span)
     for number, ((name, fields, span), kind) in enumerate(zip(written, kinds, strict=True)):
@@ -103,10 +108,13 @@ def _variants(d: s.Struct | s.Enum) -> list[_Written]:
 
 
 def _parameters(
-    w: Walk, d: s.Struct | s.Enum, types: list[s.Expr]
+    w: Walk, d: s.Struct | s.Enum, types: list[s.Expr], indexed: bool
 ) -> list[TypeVar | SetVar | Var]:
-    """The parameters, in scope as what the fields use them for: sets, sizes or types."""
+    """The parameters, in scope as what the fields use them for: sets, sizes or types. The fields
+    of an index set are elements of sets."""
     sets, sizes, others = declared_names(w, types)
+    if indexed:
+        sets, others = [*sets, *others], []
     for name in (*sets, *sizes, *others):
         if name not in d.params:
             raise data_errors.no_parameter(d.name, name, d.params, _mention(types, name))

@@ -108,7 +108,7 @@ def index_of(w: Walk, base: Typed, e: s.IndexExpr, checked: bool = False) -> Typ
 
 def _check_tuple_axis(w: Walk, e: s.IndexExpr, axis: Set) -> None:
     axis = w.solver.head_set(axis)
-    if isinstance(axis, TupleSet) and len(e.indices) == len(axis.sets) > 1 and not any(
+    if isinstance(axis, TupleSet) and len(e.indices) == len(axis.plain) > 1 and not any(
         isinstance(ix, s.TupleExpr) for ix in e.indices
     ):
         inner = ", ".join(ix.span.text for ix in e.indices)
@@ -163,7 +163,7 @@ def at_axis(w: Walk, e: s.Expr, axis: Set, table: str, checked: bool = False) ->
             return at_side(w, own, name, arg, span).build_all()
         case s.TupleExpr(_, items) if len(items) > 1:
             parts_of = w.solver.head_set(axis)
-            if isinstance(parts_of, TupleSet) and len(parts_of.sets) == len(items):
+            if isinstance(parts_of, TupleSet) and len(parts_of.plain) == len(items):
                 builds = [
                     at_axis(w, x, part, table, checked)
                     for x, part in zip(items, parts_of.sets, strict=True)
@@ -258,7 +258,7 @@ def _decide(
             return t.build
         case Scalar(DType.BOOL):
             raise _no_index(w, t, axis)
-        case Tuple(items) if not isinstance(kind, Data):
+        case Tuple(items) if not isinstance(kind, Data) or kind.layout.indexed:
             unknown = isinstance(target, SetVar) and target.var in solver.unknown_sets
             if unknown or (isinstance(target, TupleSet) and len(target.sets) == len(items)):
                 try:

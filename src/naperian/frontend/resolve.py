@@ -9,6 +9,7 @@ from naperian.core import syntax as core
 from naperian.frontend import data_errors, errors
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
+from naperian.frontend.index_sets import index_sets
 from naperian.frontend.interfaces import Declared
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals
 from naperian.names import Var
@@ -114,6 +115,7 @@ def module(
     structures: dict[str, s.Struct | s.Enum] = {}
     interfaces: list[s.Interface] = []
     instances: list[s.Instance] = []
+    indexed: list[s.Instance] = []
     for d in tree.decls:
         try:
             match d:
@@ -142,12 +144,15 @@ def module(
                 case s.Interface(_, n):
                     _new(places, n, d.span)
                     interfaces.append(d)
+                case s.Instance(_, "Ix"):
+                    indexed.append(d)
                 case s.Instance():
                     instances.append(d)
                 case _:
                     raise errors.misplaced_top(d.span)
         except errors.Reported as r:
             wrong.append(r.diagnostic)
+    loaded.globals.indexed = index_sets(indexed, structures, wrong)
     for info in declare_all(structures, prefix, loaded.globals, lib, wrong):
         loaded.definitions |= {d.name: d for d in info.makers.values()}
     declared = Declared(loaded.globals, lib, prefix)

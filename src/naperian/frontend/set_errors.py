@@ -122,3 +122,20 @@ def unequal_rows(first: str, other: str, one: Span, two: Span) -> Reported:
         f"this is `{other}`", others=(Label(one, f"this is `{first}`"),),
         helps=("say so with a type: `t: (i: Fin(3))=>(..=i)=>Float = [[1.0], [2.0, 3.0], …]`",),
     )
+
+
+def no_instance_of_ix(types: str, span: Span, why: str) -> Reported:
+    """N0638"""
+    return fail(
+        "N0638", f"`{types}` cannot be made an index set", span, why,
+        helps=("a struct of the same text can, if its fields are elements of index sets",),
+    )
+
+
+def no_set_in_field(name: str, field: str, span: Span, said: Span) -> Reported:
+    """N0658"""
+    return fail(
+        "N0658", f"`{name}` is no index set: its field `{field}` is an element of none", span,
+        f"`{span.text}` has no finite number of values to store a table by",
+        others=(Label(said, f"`{name}` was said to be an index set here"),),
+    )

@@ -49,6 +49,7 @@ from naperian.types import (
     cell_at,
     dependent,
     element,
+    elements,
     mapped,
     mentioned,
     opened,
@@ -212,8 +213,10 @@ class Solver:
         match s:
             case Fin(n):
                 return Fin(self.zonk_size(n))
-            case TupleSet(sets):
-                return TupleSet(tuple(self.zonk_set(x) for x in sets))
+            case TupleSet(sets, made):
+                kind = self.zonk(made) if made is not None else None
+                assert kind is None or isinstance(kind, Data)
+                return TupleSet(tuple(self.zonk_set(x) for x in sets), kind)
             case Range(low, high):
                 return make_range(self.zonk_size(low), self.zonk_size(high))
             case Reverse(inner):
@@ -405,6 +408,10 @@ class Solver:
                 self.unify(c1, c2, because)
             case Index(s1), Index(s2):
                 self.unify_set(s1, s2, because)
+            case (Index(SetVar(v)), Data() as made) | (Data() as made, Index(SetVar(v))) if (
+                v in self.unknown_sets and (own := elements(made)) is not None
+            ):
+                self._bind_set(v, own, because)
             case (Data(), _) | (_, Data()):
                 self._unify_data(a, b, because)
             case (Index(SetVar(v)), Tuple(items)) | (Tuple(items), Index(SetVar(v))) if (
@@ -531,7 +538,9 @@ class Solver:
             case Range(l1, h1), Range(l2, h2):
                 self.unify_size(l1, l2, because)
                 self.unify_size(h1, h2, because)
-            case TupleSet(xs), TupleSet(ys) if len(xs) == len(ys):
+            case (TupleSet(_, Data() as x), TupleSet(_, Data() as y)) if x.layout == y.layout:
+                self._unify_data(x, y, because)
+            case TupleSet(xs, None), TupleSet(ys, None) if len(xs) == len(ys):
                 for x, y in zip(xs, ys, strict=True):
                     self.unify_set(x, y, because)
             case Reverse(x), Reverse(y):

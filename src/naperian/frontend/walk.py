@@ -101,6 +101,7 @@ class Globals:
     interfaces: dict[str, Interface] = field(default_factory=dict)
     known: dict[str, Interface] = field(default_factory=dict)
     instances: list[core.Instance] = field(default_factory=list)
+    indexed: Mapping[str, Span] = field(default_factory=dict)  # which `instance Ix` is about
 
     def names(self) -> list[str]:
         return [*self.definitions, *self.enums, *self.data, *self.interfaces, *self.modules]

@@ -64,7 +64,7 @@ class Place:
                 return types.Slice(
                     self.set(inner), self.size(start), self.size(step), self.size(n)
                 )
-            case types.TupleSet(sets):
+            case types.TupleSet(sets):  # of what its elements are called nothing depends any more
                 return types.TupleSet(tuple(self.set(x) for x in sets))
             case _:
                 return s
