@@ -187,10 +187,18 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     try:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
-        raise ShapeError(f"{where} is no array: {error}") from None
-    if array.dtype == object and array.size and all(isinstance(x, int) for x in array.flat):
+        uneven = "inhomogeneous" in str(error)
+        why = "its parts are of different lengths" if uneven else str(error)
+        raise ShapeError(f"{where} is no array: {why}") from None
+    if array.ndim == 0 and array.dtype.kind in "OUS" and not isinstance(given, int | np.ndarray):
+        raise TypeError(f"{where} is {_said(given)}: no number and no array")
+    if python and array.dtype == object and all(isinstance(x, int) for x in array.flat):
         array = _large(sig, leaf, array, where)
     return Value(where, weak, array, _dtype(where, array.dtype), offsets)
+
+
+def _said(given: Any) -> str:
+    return "None" if given is None else type(given).__name__
 
 
 def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
@@ -200,6 +208,8 @@ def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
             return integers.astype(np.float64)
         except OverflowError:
             raise OverflowError(f"{where} is too large for any Float") from None
+    if leaf.dtype is DType.BOOL:
+        raise TypeError(f"{where} is int, but it must be bool")
     wrong = max(integers.flat, key=abs)
     number = wrong if wrong.bit_length() <= 128 else f"an integer of {wrong.bit_length()} bits"
     kind = leaf.dtype.value if isinstance(leaf.dtype, DType) else "int64"
