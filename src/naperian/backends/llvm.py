@@ -8,6 +8,7 @@ from functools import cache
 from threading import Lock
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from naperian.backends.rare import MARK
 from naperian.backends.target import Target, host
@@ -43,7 +44,8 @@ half the time."""
 
 
 def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    module = llvm.parse_assembly(text)
+    # a context of its own, because what a context has met it never forgets
+    module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     whole = not text.startswith(AS_WRITTEN)
     options = llvm.PipelineTuningOptions(speed_level=3 if whole else 1)
@@ -52,15 +54,27 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     options.loop_interleaving = whole
     options.loop_unrolling = whole
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    with _freed(builder.getModulePassManager()) as pipeline:
+        pipeline.run(module, builder)
     if MARK in text:
         # the vectoriser has put in the vector forms of rare calls; their test belongs in the loop
-        tidy = llvm.create_new_module_pass_manager()
-        tidy.add_always_inliner_pass()
-        tidy.add_simplify_cfg_pass()
-        tidy.add_instruction_combine_pass()
-        tidy.run(module, builder)
+        with _freed(llvm.create_new_module_pass_manager()) as tidy:
+            tidy.add_always_inliner_pass()
+            tidy.add_simplify_cfg_pass()
+            tidy.add_instruction_combine_pass()
+            tidy.run(module, builder)
     return module
+
+
+@contextmanager
+def _freed(passes: llvm.ModulePassManager) -> Iterator[llvm.ModulePassManager]:
+    """The pass manager, and its memory given back: llvmlite's own `close` does not find the method
+    that frees it, because another base class stands before it."""
+    try:
+        yield passes
+    finally:
+        NewPassManager._dispose(passes)
+        passes.detach()
 
 
 @contextmanager
