@@ -93,7 +93,8 @@ def table_row(row: dict[str, Any]) -> str:
             cells.append(f"{unit(theirs)} ({ours / theirs:.2f}×){wrong}")
     name = row["case"] + (" **wrong**" if "naperian" in row["wrong"] else "")
     first = max(0.0, row["first_call"]["naperian"] - ours)  # it also runs
-    return f"| {name} | {row['threads']} | {unit(ours)} | {unit(first)} | " + " | ".join(cells) + " |"
+    texts = [name, str(row["threads"]), unit(ours), unit(first), *cells]
+    return f"| {' | '.join(texts)} |"
 
 
 def unit(seconds: float) -> str:

@@ -206,6 +206,19 @@ def f(x: Fin(n)=>Float):
              for i) for j]
     (sum([x[i] * c[j, i] * x[i] for j, i]), t)
 """,
+    "an inner loop that forgets what it carried": """
+def f(x: Fin(n)=>Float, s: Float, a: Fin(n)=>Fin(m)=>Float) -> Float:
+    loop u = s for i in Fin(n):
+        loop v = u for j in Fin(m):
+            0.5
+        v
+    u
+""",
+    "a while loop that a cut loop does not need": """
+def f(x: Fin(n)=>Float, a: Fin(n)=>Fin(m)=>Float):
+    until = lambda w, k: fold(lambda w, t: w if abs(w) >= 3.0 else 0.5 * w, w, [t for t in Fin(k)])
+    [sum(until(x.get(v0 - 1, 0.5), 3) for v1 in Fin(m) if v0 < n - 1) for v0 in Fin(n)]
+""",
     "bytes": """
 def f(g: Fin(m)=>U8, k: Int):
     (sum(Int(g[i]) for i), [g[i] + g[wrap(i + 1)] for i], g[k?])

@@ -46,7 +46,7 @@ def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Ta
             time = min(times, key=lambda i: times[i])
             for t in group:
                 t.units.append((time, group))
-            _share_outer(graph, group, time)
+            _share_outer(graph, group, time, open_)
             inside[c] = _arranged(graph, group, open_ | {time})
     if not inside:
         return order
@@ -92,9 +92,10 @@ def _sites(t: Task, open_: frozenset[Var]) -> Iterator[Task]:
             yield q
 
 
-def _share_outer(graph: Graph, unit: list[Task], time: Var) -> None:
-    """All tasks of a unit stand in the same loops outside the one over its time: those that the
-    source has there, if every read inside the unit is at the loops' own indices."""
+def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var]) -> None:
+    """All tasks of a unit stand in the same loops outside the one over its time: those down to the
+    last of the times `open_`, and those that the source has there, if every read inside the unit
+    is at the loops' own indices."""
     inside = [t for t in unit if time in t.path]
     classes = Classes()
     edges = [(t, s) for t in inside for s in t.sites if s.task in inside]
@@ -130,7 +131,9 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var) -> None:
     needed = [i for i in graph.program.indices if i in graph.mentioned[time]]  # by its length
     wanted = {classes.find((inside[0], i)): i for i in needed} | wanted
     for t, own in zip(inside, own_, strict=True):
-        outer = tuple(own[c] for c in wanted)
+        shared = max((k + 1 for k, i in enumerate(t.path) if i in open_), default=0)
+        outer = t.path[:shared]
+        outer += tuple(own[c] for c in wanted if own[c] not in outer)
         rest = tuple(i for i in t.path if i not in outer and i != time)
         t.path = (*outer, time, *rest)
         if t.kind is Kind.STEP and t.cell is not None:
