@@ -215,9 +215,16 @@ def f(x: Fin(n)=>Float, s: Float, a: Fin(n)=>Fin(m)=>Float) -> Float:
     u
 """,
     "a while loop that a cut loop does not need": """
+def bounded(x: Float, k: Int) -> Float:
+    few = min(k, 5)
+    loop w = x for t in Fin(few) while abs(w) < 3.0:
+        0.5
+
 def f(x: Fin(n)=>Float, a: Fin(n)=>Fin(m)=>Float):
-    until = lambda w, k: fold(lambda w, t: w if abs(w) >= 3.0 else 0.5 * w, w, [t for t in Fin(k)])
-    [sum(until(x.get(v0 - 1, 0.5), 3) for v1 in Fin(m) if v0 < n - 1) for v0 in Fin(n)]
+    (
+        [sum(bounded(0.5, 1) for v1 in Fin(m) if v1 > 0) for v0 in Fin(n)],
+        [sum(bounded(x.get(v0 - 1, 0.5), Int(v1)) for v1 in Fin(m) if v0 < n - 1) for v0 in Fin(n)],
+    )
 """,
     "bytes": """
 def f(g: Fin(m)=>U8, k: Int):
