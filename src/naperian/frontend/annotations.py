@@ -257,7 +257,11 @@ def _data_set(
 ) -> Set | None:
     """`Cell`, `Cell(h, w)`: a struct that is an index set."""
     info = data.find(w, name)
-    if info is None or not info.pattern.layout.indexed:
+    if info is None:
+        return None
+    if info.coded is not None:
+        return elements(info.coded.place)
+    if not info.pattern.layout.indexed:
         return None
     return elements(as_data(w, info, args, name.span))
 

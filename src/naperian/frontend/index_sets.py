@@ -6,51 +6,137 @@
 
     instance Ix(Cell)
 
-The instance has no body: it is derived from the fields, each of which must be an element of an
-index set.
+Without a body an instance is derived from the fields, each of which must be an element of an index
+set. With one it says how the values are numbered:
+
+    instance Ix(Even):                  def Even.ordinal(e: Even) -> Int = e.half // 2
+        def size() = 10           →     def Even.at(k: Fin(10)) -> Even = Even(2 * k)
+        def ordinal(e) = e.half // 2
+        def at(k) = Even(2 * k)         a table over Even has 10 elements (`coded`)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from naperian.frontend import errors, set_errors
-from naperian.frontend.annotations import as_set
+from naperian.frontend import errors, interface_errors, set_errors
+from naperian.frontend.annotations import as_set, as_size
 from naperian.frontend.report import Reported
-from naperian.frontend.walk import Walk
+from naperian.frontend.walk import Coded, DataInfo, Walk
+from naperian.names import Var
 from naperian.source import Diagnostic, Span
 from naperian.surface import syntax as s
+from naperian.types import Data, Field, Fin, Index, Layout, Variant
+
+_METHODS = {"size": "def size() = …", "ordinal": "def ordinal(x) = …", "at": "def at(k) = …"}
 
 
 def index_sets(
     found: list[s.Instance], structures: Mapping[str, s.Struct | s.Enum], wrong: list[Diagnostic]
-) -> dict[str, Span]:
-    """The structs that are index sets, and where that is said."""
-    out: dict[str, Span] = {}
+) -> dict[str, s.Instance]:
+    """The structs and enums that are index sets, and what says so."""
+    out: dict[str, s.Instance] = {}
     for d in found:
         try:
             name = _subject(d, structures)
             if name in out:
-                raise errors.duplicate(f"Ix({name})", d.span, out[name])
-            out[name] = d.span
+                raise errors.duplicate(f"Ix({name})", d.span, out[name].span)
+            if d.members is not None:
+                _check_members(d, name, structures[name])
+            out[name] = d
         except Reported as r:
             wrong.append(r.diagnostic)
     return out
 
 
 def _subject(d: s.Instance, structures: Mapping[str, s.Struct | s.Enum]) -> str:
-    """The name of the struct in the head."""
+    """The name of the type in the head."""
     (t, *more) = d.types
     head = t.function if isinstance(t, s.Call) else t
     text = ", ".join(x.span.text for x in d.types)
     declared = structures.get(head.name) if isinstance(head, s.Name) else None
     if more or declared is None:
-        raise set_errors.no_instance_of_ix(text, d.span, "it is no struct of this module")
-    if isinstance(declared, s.Enum):
-        raise set_errors.no_instance_of_ix(text, d.span, "it is an enum with fields")
-    if d.members is not None:
-        raise errors.not_yet("an instance of `Ix` with a body", d.span)
+        why = "it is no struct and no enum with fields of this module"
+        raise set_errors.no_instance_of_ix(text, d.span, why)
+    if isinstance(declared, s.Enum) and d.members is None:
+        raise set_errors.no_instance_of_ix(text, d.span, "of an enum it cannot be derived")
     return declared.name
+
+
+def _check_members(d: s.Instance, name: str, declared: s.Struct | s.Enum) -> None:
+    title = f"Ix({name})"
+    if declared.params:
+        raise set_errors.no_instance_of_ix(d.types[0].span.text, d.span, "it has parameters")
+    given: dict[str, s.Def] = {}
+    for m in d.members or ():
+        if not isinstance(m, s.Def):
+            raise errors.misplaced_top(m.span)
+        if m.name not in _METHODS:
+            raise interface_errors.no_member("Ix", m.name, m.name_span, [*_METHODS])
+        if m.name in given:
+            raise errors.duplicate(m.name, m.name_span, given[m.name].name_span)
+        given[m.name] = m
+        wanted = 0 if m.name == "size" else 1
+        if len(m.params) != wanted or any(p.type or p.default for p in m.params) or m.result:
+            raise set_errors.bare_method(m.name, _METHODS[m.name], m.name_span)
+    lacking = [n for n in _METHODS if n not in given]
+    if lacking:
+        raise interface_errors.missing_methods(
+            title, lacking, d.span, [_METHODS[n] for n in lacking]
+        )
+    _size(given["size"])  # raises if it is more than an expression
+
+
+def numbering(indexed: Mapping[str, s.Instance]) -> dict[str, s.Def | s.Bind]:
+    """The methods that number values, as definitions with their types."""
+    out: dict[str, s.Def | s.Bind] = {}
+    for name, d in indexed.items():
+        own = _members(d)
+        if not own:
+            continue
+        whole = s.Name(d.types[0].span, name)
+        number = s.Name(d.types[0].span, "Int")
+        places = s.Call(own["size"].span, s.Name(own["size"].span, "Fin"), (_size(own["size"]),))
+        out[f"{name}.ordinal"] = _typed(own["ordinal"], whole, number)
+        out[f"{name}.at"] = _typed(own["at"], places, whole)
+    return out
+
+
+def _members(d: s.Instance) -> dict[str, s.Def]:
+    return {m.name: m for m in d.members or () if isinstance(m, s.Def)}
+
+
+def _size(d: s.Def) -> s.Expr:
+    """What `size` says, which is one expression."""
+    assert d.body is not None
+    match d.body.statements:
+        case (s.ExprStmt(_, value),):
+            return value
+        case _:
+            raise set_errors.no_constant_size(d.span)
+
+
+def _typed(d: s.Def, param: s.Expr, result: s.Expr) -> s.Def:
+    (p,) = d.params
+    params = (s.Param(p.span, p.name, param, None),)
+    return s.Def(
+        d.span, d.name, d.name_span, params, d.effects, result, d.facts, d.body, d.doc
+    )
+
+
+def code(w: Walk, info: DataInfo, d: s.Instance, prefix: str) -> Coded:
+    """How a type with an instance that says so is numbered."""
+    own, name = _members(d)["size"], info.name
+    if info.pattern.layout.hidden:
+        raise set_errors.no_instance_of_ix(name, d.span, "it holds a `Float`")
+    count = as_size(w, _size(own))
+    if count.constant is None or count.constant < 0:
+        raise set_errors.no_constant_size(_size(own).span)
+    place = Layout(Var(name), (Variant(name, (Field("ordinal", 0),)),), False, 0, True)
+    return Coded(
+        info.pattern, Data((Index(Fin(count)),), place, ()),
+        f"{prefix}{name}.ordinal", f"{prefix}{name}.at",
+    )
 
 
 def check_fields(w: Walk, name: str, fields: tuple[s.Param, ...], said: Span) -> None:

@@ -19,6 +19,7 @@ from naperian.frontend.annotations import (
     ranged,
 )
 from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.coded import encode
 from naperian.frontend.scope import Scope, SetName, Variable
 from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
@@ -222,6 +223,9 @@ def _decide(
         except Mismatch:
             raise _no_index(w, t, axis) from None
         return t.build
+    place = encode(w, t, target)
+    if place is not None:
+        return place
     match kind:
         case Index(own):
             own = _added(w, solver.head_set(own))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from naperian.core import syntax as core
 from naperian.frontend import data_errors, errors
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
-from naperian.frontend.index_sets import index_sets
+from naperian.frontend.index_sets import index_sets, numbering
 from naperian.frontend.interfaces import Declared
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals
 from naperian.names import Var
@@ -153,6 +153,7 @@ def module(
         except errors.Reported as r:
             wrong.append(r.diagnostic)
     loaded.globals.indexed = index_sets(indexed, structures, wrong)
+    written = numbering(loaded.globals.indexed) | written
     for info in declare_all(structures, prefix, loaded.globals, lib, wrong):
         loaded.definitions |= {d.name: d for d in info.makers.values()}
     declared = Declared(loaded.globals, lib, prefix)
@@ -356,4 +357,8 @@ def declare_all(
             globals.failed.add(n)
         else:
             globals.data[n] = globals.known_data[info.pattern.layout.var] = info
+            if info.coded is not None:
+                globals.known_data[info.coded.place.layout.var] = replace(
+                    info, pattern=info.coded.place, makers={}, methods={}
+                )
             yield info

@@ -128,7 +128,10 @@ def no_instance_of_ix(types: str, span: Span, why: str) -> Reported:
     """N0638"""
     return fail(
         "N0638", f"`{types}` cannot be made an index set", span, why,
-        helps=("a struct of the same text can, if its fields are elements of index sets",),
+        helps=(
+            "a struct of the same text can, if its fields are elements of index sets",
+            "a struct or an enum without parameters can, with `size`, `ordinal` and `at`",
+        ),
     )
 
 
@@ -138,4 +141,21 @@ def no_set_in_field(name: str, field: str, span: Span, said: Span) -> Reported:
         "N0658", f"`{name}` is no index set: its field `{field}` is an element of none", span,
         f"`{span.text}` has no finite number of values to store a table by",
         others=(Label(said, f"`{name}` was said to be an index set here"),),
+    )
+
+
+def no_constant_size(span: Span) -> Reported:
+    """N0639"""
+    return fail(
+        "N0639", "the size of an index set must be known where it is declared", span,
+        "this is no constant that is not negative",
+        helps=("write `def size() = 12`, one expression of numbers",),
+    )
+
+
+def bare_method(name: str, shape: str, span: Span) -> Reported:
+    """N0659"""
+    return fail(
+        "N0659", f"`{name}` of an index set is written `{shape}`", span,
+        "its types are known, and a call gives nothing else",
     )

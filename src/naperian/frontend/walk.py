@@ -70,6 +70,17 @@ class Demand:
 
 
 @dataclass(slots=True)
+class Coded:
+    """How the values of `whole` are numbered: by the definitions `ordinal` and `at`. A `place` is
+    what tables over them have for an index."""
+
+    whole: Data
+    place: Data
+    ordinal: str
+    at: str
+
+
+@dataclass(slots=True)
 class DataInfo:
     """A struct or an enum with fields. `pattern` is its type in terms of its own parameters, each
     of which is a type, a set or a size (a `Var`); `makers` are the functions that construct it, by
@@ -80,6 +91,7 @@ class DataInfo:
     span: Span
     makers: dict[str, core.Definition] = field(default_factory=dict)
     methods: dict[str, core.Definition] = field(default_factory=dict)
+    coded: Coded | None = None
 
     @property
     def name(self) -> str:
@@ -101,7 +113,7 @@ class Globals:
     interfaces: dict[str, Interface] = field(default_factory=dict)
     known: dict[str, Interface] = field(default_factory=dict)
     instances: list[core.Instance] = field(default_factory=list)
-    indexed: Mapping[str, Span] = field(default_factory=dict)  # which `instance Ix` is about
+    indexed: Mapping[str, s.Instance] = field(default_factory=dict)  # of `Ix`, by type
 
     def names(self) -> list[str]:
         return [*self.definitions, *self.enums, *self.data, *self.interfaces, *self.modules]
