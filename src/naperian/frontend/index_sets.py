@@ -129,7 +129,10 @@ def code(w: Walk, info: DataInfo, d: s.Instance, prefix: str) -> Coded:
     own, name = _members(d)["size"], info.name
     if info.pattern.layout.hidden:
         raise set_errors.no_instance_of_ix(name, d.span, "it holds a `Float`")
-    count = as_size(w, _size(own))
+    try:
+        count = as_size(w, _size(own))
+    except Reported:  # it says a name, and no definition is known yet
+        raise set_errors.no_constant_size(_size(own).span) from None
     if count.constant is None or count.constant < 0:
         raise set_errors.no_constant_size(_size(own).span)
     place = Layout(Var(name), (Variant(name, (Field("ordinal", 0),)),), False, 0, True)

@@ -148,7 +148,7 @@ def no_constant_size(span: Span) -> Reported:
     """N0639"""
     return fail(
         "N0639", "the size of an index set must be known where it is declared", span,
-        "this is no constant that is not negative",
+        "numbers alone say how many values there are",
         helps=("write `def size() = 12`, one expression of numbers",),
     )
 
