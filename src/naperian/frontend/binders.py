@@ -9,7 +9,7 @@ from naperian.frontend import data_errors, errors
 from naperian.frontend.annotations import as_set
 from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
-from naperian.frontend.coded import decode
+from naperian.frontend.coded import decoded, place_of
 from naperian.frontend.data import fresh, owner
 from naperian.frontend.indexing import range_set
 from naperian.frontend.scope import Variable
@@ -137,9 +137,9 @@ def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
 def _bind_index(w: Walk, b: s.Binder, bound: Bound) -> None:
     kind = w.solver.head(element(bound.set))
     p = b.pattern
-    whole = decode(w, kind, lambda: core.Ref(bound.var), b.span)
-    if whole is not None:
-        bound.inside.append(bind_pattern(w, p, whole, "index"))
+    if place_of(w, kind) is not None:
+        place = Typed(kind, lambda: core.Ref(bound.var), b.span)
+        bound.inside.append(bind_pattern(w, p, decoded(w, place), "index"))
         return
     if isinstance(p, s.PName):
         if not isinstance(kind, Tuple):

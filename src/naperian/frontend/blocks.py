@@ -8,7 +8,7 @@ from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
-from naperian.frontend.coded import decode
+from naperian.frontend.coded import decoded
 from naperian.frontend.effects import add, performed, set_, unless_thrown, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
@@ -142,16 +142,13 @@ def bind(w: Walk, st: s.Bind) -> Wrap:
     value = rhs(w, st.value, wanted)
     if wanted is not None:
         value = expect(w, value, wanted, f"`{st.pattern.span.text}`", st.type)
-    return bind_pattern(w, st.pattern, value)
+    return bind_pattern(w, st.pattern, decoded(w, value))
 
 
 def expect(
     w: Walk, value: Typed, wanted: Type, what: str, declared: s.Expr | None = None
 ) -> Typed:
     """The value converted to a declared type."""
-    whole = decode(w, w.solver.head(value.type), value.build, value.span)
-    if whole is not None and w.solver.head(wanted) == whole.type:
-        value = whole
     reason = None
     if declared is not None:
         reason = Because(declared.span, f"{what} is declared to be `{show(w, wanted)}`")

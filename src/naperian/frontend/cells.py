@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors, set_errors, size_errors
+from naperian.frontend.coded import at_place, place_of
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch, interface_name
 from naperian.frontend.typed import Typed
@@ -147,6 +148,9 @@ def widens(w: Walk, found: Type, wanted: Type) -> bool:
             return w.solver.rigid.get(v) == FLOATS and (a.is_integer or a is DType.F32)
         case Index(), TypeVar(v):
             return w.solver.rigid.get(v) == FLOATS
+        case Data(), Data():
+            c = place_of(w, found)
+            return c is not None and wanted == c.whole
         case TypeVar(v), Scalar(DType.F64):
             return w.solver.rigid.get(v) == FLOATS
         case _:
@@ -447,6 +451,8 @@ def convert(w: Walk, expr: core.Expr, found: Type, wanted: Type) -> core.Expr:
                 return expr
             inner = convert(w, core.At(core.Ref(v), core.Ref(i), s), cell, target)
             return core.Let(v, expr, core.For(i, s, inner))
+        case Data(), Data() if (c := place_of(w, found)) is not None:
+            return at_place(c, expr)
         case Tuple(items), Tuple(targets) if items != targets:
             v = Var("t")
             parts = tuple(

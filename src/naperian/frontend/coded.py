@@ -12,7 +12,6 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.frontend.typed import Build, Typed
 from naperian.frontend.walk import Coded, Walk
-from naperian.source import Span
 from naperian.types import Data, Fin, Set, Substitution, TupleSet, Type, cardinality, elements
 
 _NOTHING = Substitution({}, {}, {})
@@ -54,13 +53,20 @@ def encode(w: Walk, value: Typed, axis: Set) -> Build | None:
     return build
 
 
-def decode(w: Walk, kind: Type, build: Build, span: Span) -> Typed | None:
-    """A place as the value it is of; None if it is no place."""
+def place_of(w: Walk, kind: Type) -> Coded | None:
+    """How the values are numbered whose place has this type; None if it is no place's."""
     c = coded(w, kind)
-    if c is None or kind != c.place:
-        return None
+    return c if c is not None and kind == c.place else None
 
-    def value() -> core.Expr:
-        return core.Call(core.Use(c.at, _NOTHING), (core.Part(build(), 0),))
 
-    return Typed(c.whole, value, span)
+def at_place(c: Coded, place: core.Expr) -> core.Expr:
+    """The value at a place."""
+    return core.Call(core.Use(c.at, _NOTHING), (core.Part(place, 0),))
+
+
+def decoded(w: Walk, value: Typed) -> Typed:
+    """A place as the value it is of; what is no place stays."""
+    c = place_of(w, w.solver.head(value.type))
+    if c is None:
+        return value
+    return Typed(c.whole, lambda: at_place(c, value.build()), value.span, None, value.lets)

@@ -13,6 +13,7 @@ from naperian.frontend.binders import bind_pattern
 from naperian.frontend.blocks import block, expect
 from naperian.frontend.boxes import around, check_scopes, closed
 from naperian.frontend.cells import clash
+from naperian.frontend.coded import decoded
 from naperian.frontend.constraints import (
     find_interface,
     least,
@@ -163,6 +164,8 @@ def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
         body = Typed(body.type, around(w.region.wraps, body.build), body.span)
         if result is not None:
             body = expect(w, body, result, f"the result of `{d.name}`", d.result)
+        else:
+            body = decoded(w, body)
     given = defaults(w, params)
     taken = {*head.sets, *head.sizes, *head.types, *(p.name for p in d.params)}
     finish(w, d.span, [t for _, _, t in params], taken)

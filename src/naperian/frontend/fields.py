@@ -6,6 +6,7 @@ from naperian.core import syntax as core
 from naperian.frontend import data_errors, errors
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import show
+from naperian.frontend.coded import decoded
 from naperian.frontend.data import fresh, info_of
 from naperian.frontend.lifting import over_frame
 from naperian.frontend.typed import Typed
@@ -54,6 +55,7 @@ def field(
 ) -> Typed | None:
     """`value.name`; None if the value is no struct. A struct without such a field is a mistake if
     `strict`."""
+    value = decoded(w, value)
     found = as_struct(w, value, name)
     if found is None:
         return None

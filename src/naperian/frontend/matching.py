@@ -14,6 +14,7 @@ from naperian.dtypes import DType
 from naperian.facts import Apart
 from naperian.frontend import data_errors, errors
 from naperian.frontend.cells import convert, show
+from naperian.frontend.coded import decoded
 from naperian.frontend.coverage import Row, missing, shown, useful
 from naperian.frontend.operators import is_bool, join_types
 from naperian.frontend.patterns import (
@@ -63,7 +64,7 @@ def _truth(value: bool) -> core.Expr:
 
 def match(w: Walk, st: s.Match, expected: Type | None) -> Typed:
     """The value of the first case that fits."""
-    subject = w.infer(st.subject)
+    subject = decoded(w, w.infer(st.subject))
     kind = w.solver.head(subject.type)
     if w.solver.is_unknown(kind):
         w.solver.run()
