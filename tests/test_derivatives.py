@@ -4,19 +4,23 @@ differences, in compiled code; the rules of the scalar primitives; the price of 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 
 import numpy as np
 import pytest
 from generate import HEADER, Scope, arguments, floats, with_helpers
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import naperian as nap
 from naperian.partials import RULES
 from naperian.prims import PRIMITIVES
 
-QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+QUIET = {
+    "deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True,
+    "phases": [Phase.explicit, Phase.generate, Phase.shrink],  # explaining takes minutes
+}
 
 POINTS = {  # where a primitive is differentiated, if not at ±0.3, 0.6 …
     "acosh": [1.5, 2.5], "log": [0.4, 3.0], "log2": [0.4, 3.0], "log10": [0.4, 3.0],
@@ -97,10 +101,13 @@ def _names(f) -> list[str]:
 
 @st.composite
 def scalars(draw: st.DrawFn) -> str:
-    return with_helpers(f"{HEADER} -> Float:\n    {draw(floats(Scope(), 3))}\n")
+    body = draw(floats(Scope(), 3))
+    # reverse mode does not go through a `while` in a `while` yet (docs/language.md)
+    assume(len(re.findall(r"\b(until|settle|rounds|bounded)\(", body)) <= 1)
+    return with_helpers(f"{HEADER} -> Float:\n    {body}\n")
 
 
-@settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "500")) // 5, **QUIET)
+@settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "2000")) // 20, **QUIET)
 @given(scalars(), st.sampled_from([(1, 1), (3, 2), (5, 5), (2, 7)]), st.integers(0, 3))
 def test_generated_programs(text: str, sizes: tuple[int, int], seed: int) -> None:
     check(text, *sizes, seed)

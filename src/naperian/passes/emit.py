@@ -87,6 +87,8 @@ class Emitter:
             return
         before = self.v.asserted
         self.v.asserted = before | dict(guards)
+        if n.index.condition is not None:  # how many rounds it made is asked for after it
+            out.put(loops.Variable(n.var, DType.I64, Lit(0, DType.I64)))
         inner = out.under(guards)
         if n.index.condition is not None:
             self.while_loop(n, inner)
@@ -212,7 +214,6 @@ class Emitter:
         (time,) = n.times
         t = next(x for x in n.members if x.kind is Kind.STEP)
         self.v.rounds[time] = n.var
-        out.put(loops.Variable(n.var, DType.I64, Lit(0, DType.I64)))
         above = self.v.bounds
         head, body = Block(), Block()
         self.block(n.body[: n.head], head)
