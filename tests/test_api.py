@@ -116,13 +116,33 @@ def test_errors(m: Any) -> None:
         nap.load("no/such/file.nap")
 
 
+@pytest.mark.parametrize("given", [3, None, b"def f() = 1", Path("stats.nap")])
+def test_a_text_is_a_string(given: Any) -> None:
+    kind = type(given).__name__
+    with pytest.raises(TypeError, match=rf"takes the text of a program, not {kind}; load\(\)"):
+        nap.compile(given)
+
+
+def test_the_traceback_of_a_mistake_ends_at_the_call() -> None:
+    with pytest.raises(nap.CompileError) as raised:
+        nap.compile("def f(x: Float) = y")
+    assert len(raised.traceback) <= 3
+    assert raised.value.__cause__ is None
+
+
+def test_texts_that_no_file_can_hold() -> None:
+    with pytest.raises(nap.CompileError, match="N01"):
+        nap.compile("def f() = \ud800")
+
+
 def test_what_a_function_says(m: Any) -> None:
     assert m.affine.type == "n=>Float -> n=>Float"
     assert m.dot.type == "(n=>Float, n=>Float) -> Float"
     assert m.dot.result_type == "Float"
     assert repr(m.dot) == "<dot : (n=>Float, n=>Float) -> Float>"
-    assert str(inspect.signature(m.grow)) == "(x, rate=0.5, steps=2)"
-    assert str(inspect.signature(m.count)) == "(xs, *, bins)"
+    grow = "(x: Float, rate: Float = 0.5, steps: Int = 2) -> Float"
+    assert str(inspect.signature(m.grow)) == grow
+    assert str(inspect.signature(m.count)) == "(xs: n=>bins, *, bins) -> bins=>Int"
     assert "Twice x and one." in pydoc.render_doc(m.affine)
     assert "@kernel" in m.affine.show("llvm")
     assert "affine" in m.affine.explain()

@@ -131,14 +131,14 @@ class Function:
     def __signature__(self) -> inspect.Signature:
         parameters = [
             inspect.Parameter(_python_name(p.name), inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                              default=_shown_default(p.default))
+                              default=_shown_default(p.default), annotation=_Written(p.type))
             for p in self._text.params
         ]  # fmt: skip
         parameters += [
             inspect.Parameter(_python_name(self._text.slots[k]), inspect.Parameter.KEYWORD_ONLY)
             for k in self._text.implicit
         ]
-        return inspect.Signature(parameters)
+        return inspect.Signature(parameters, return_annotation=_Written(self.result_type))
 
     def __repr__(self) -> str:
         return f"<{self.__name__} : {self.type}>"
@@ -214,7 +214,7 @@ def _python_name(name: str) -> str:
 
 
 class _Written:
-    """A default shown by its name."""
+    """A default or a type, shown as it is written in the language."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -230,7 +230,7 @@ def _shown_default(default: Constant | Named | None) -> Any:
         case Constant(value):
             return value
         case Named(name):
-            return _Written(name)
+            return _Written(name.removeprefix("std."))
 
 
 class Module(ModuleType):
@@ -304,12 +304,24 @@ def compile(text: str, name: str = "<text>") -> Module:
                         "load() takes the path of a file")
     if not isinstance(name, str):
         raise TypeError(f"name is what messages call the text: a string, not {type(name).__name__}")
-    return Module(Program(Source(name, text), Path(name).parent))
+    return _made(Source(name, text), Path(name).parent)
 
 
 def load(path: str | Path) -> Module:
     """The module in a file."""
-    return Module(Program(source_of(Path(path)), Path(path).parent))
+    try:
+        source = source_of(Path(path))
+    except CompileError as e:
+        raise e.with_traceback(None) from None
+    return _made(source, Path(path).parent)
+
+
+def _made(source: Source, folder: Path) -> Module:
+    """The module. A mistake in it is no story of ours: the traceback ends here."""
+    try:
+        return Module(Program(source, folder))
+    except CompileError as e:
+        raise e.with_traceback(None) from None
 
 
 @lru_cache(maxsize=32)

@@ -156,6 +156,7 @@ class Named:
 @node
 class Parameter:
     name: str
+    type: str
     form: Form
     default: Constant | Named | None = None
 
@@ -299,7 +300,9 @@ def signature(
         for p in definition.params:
             try:
                 t = p.type.body if isinstance(p.type, Exists) else p.type
-                params.append(Parameter(p.name, reader.form(t, ()), _default(p.default)))
+                params.append(
+                    Parameter(p.name, show_type(p.type), reader.form(t, ()), _default(p.default))
+                )
             except _NoDataError as error:
                 raise _NoDataError(f"parameter {p.name} is {error}") from None
         inputs = tuple(reader.leaves)
@@ -309,7 +312,7 @@ def signature(
         outputs = tuple(reader.leaves)
     except _NoDataError as error:
         refusal = str(error) if definition.params else f"its value is {error}"
-        params = [Parameter(p.name, (), None) for p in definition.params]
+        params = [Parameter(p.name, show_type(p.type), (), None) for p in definition.params]
         inputs = outputs = ()
         types = ()
     given = [numbers[v] for v in definition.implicit]
