@@ -19,6 +19,7 @@ from naperian.dtypes import FLOATS
 from naperian.frontend import data_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.definitions import by_keyword, defaults, finish, shape_facts, start
+from naperian.frontend.derived_sets import methods
 from naperian.frontend.index_sets import check_fields, code
 from naperian.frontend.scope import SetName, SizeName, TypeName
 from naperian.frontend.walk import DataInfo, Globals, Walk
@@ -54,14 +55,14 @@ def declare(
     written = _variants(d)
     types = [p.type for _, fields, _ in written for p in fields if p.type is not None]
     instance = globals.indexed.get(d.name)
-    indexed = instance is not None and instance.members is None
+    tagged = isinstance(d, s.Enum)
+    indexed = instance is not None and instance.members is None and not tagged
     params = _parameters(w, d, types, indexed)
     hidden = int(any(mentions_float(w, t) for t in types))
     if hidden:
         w.precision = TypeVar(Var("Float"))
         w.solver.rigid[w.precision.var] = FLOATS
         params.insert(0, w.precision)
-    tagged = isinstance(d, s.Enum)
     items: list[Type] = []
     if tagged:
         names = tuple(name for name, _, _ in written)
@@ -72,14 +73,16 @@ def declare(
         own, kind = _fields(w, fields, items)
         variants.append(Variant(name, own))
         kinds.append(kind)
-    if instance is not None and indexed:
+    if instance is not None and instance.members is None:
         for _, fields, _ in written:
-            check_fields(w, d.name, fields, instance.span)
+            check_fields(w, d.name, fields, tagged, instance.span)
     layout = Layout(Var(d.name), tuple(variants), tagged, hidden, indexed)
     args: list[Argument] = [size(p) if isinstance(p, Var) else p for p in params]
     info = DataInfo(Data(tuple(items), layout, tuple(args)), tuple(params), d.name_span)
     if instance is not None and not indexed:
         info.coded = code(w, info, instance, prefix)
+        if instance.members is None:
+            info.methods["ordinal"], info.methods["at"] = methods(info.coded, instance.span)
     for number, ((name, fields, span), kind) in enumerate(zip(written, kinds, strict=True)):
         full = f"{prefix}{d.name}.{name}" if tagged else f"{prefix}{name}"
         info.makers[name] = _maker(w, info, number, full, fields, kind, span, d.doc)

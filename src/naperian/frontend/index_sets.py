@@ -7,7 +7,7 @@
     instance Ix(Cell)
 
 Without a body an instance is derived from the fields, each of which must be an element of an index
-set. With one it says how the values are numbered:
+set; of an enum, variant after variant (`derived_sets`). With one it says how values are numbered:
 
     instance Ix(Even):                  def Even.ordinal(e: Even) -> Int = e.half // 2
         def size() = 10           →     def Even.at(k: Fin(10)) -> Even = Even(2 * k)
@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from naperian.frontend import errors, interface_errors, set_errors
+from naperian.frontend import derived_sets, errors, interface_errors, set_errors
 from naperian.frontend.annotations import as_set, as_size
 from naperian.frontend.report import Reported
 from naperian.frontend.walk import Coded, DataInfo, Walk
 from naperian.names import Var
+from naperian.sizes import Size
 from naperian.source import Diagnostic, Span
 from naperian.surface import syntax as s
 from naperian.types import Data, Field, Fin, Index, Layout, Variant
@@ -42,7 +43,7 @@ def index_sets(
             if name in out:
                 raise errors.duplicate(f"Ix({name})", d.span, out[name].span)
             if d.members is not None:
-                _check_members(d, name, structures[name])
+                _check_members(d, name)
             out[name] = d
         except Reported as r:
             wrong.append(r.diagnostic)
@@ -58,15 +59,13 @@ def _subject(d: s.Instance, structures: Mapping[str, s.Struct | s.Enum]) -> str:
     if more or declared is None:
         why = "it is no struct and no enum with fields of this module"
         raise set_errors.no_instance_of_ix(text, d.span, why)
-    if isinstance(declared, s.Enum) and d.members is None:
-        raise set_errors.no_instance_of_ix(text, d.span, "of an enum it cannot be derived")
+    if declared.params and (isinstance(declared, s.Enum) or d.members is not None):
+        raise set_errors.no_instance_of_ix(text, d.span, "it has parameters")
     return declared.name
 
 
-def _check_members(d: s.Instance, name: str, declared: s.Struct | s.Enum) -> None:
+def _check_members(d: s.Instance, name: str) -> None:
     title = f"Ix({name})"
-    if declared.params:
-        raise set_errors.no_instance_of_ix(d.types[0].span.text, d.span, "it has parameters")
     given: dict[str, s.Def] = {}
     for m in d.members or ():
         if not isinstance(m, s.Def):
@@ -126,15 +125,10 @@ def _typed(d: s.Def, param: s.Expr, result: s.Expr) -> s.Def:
 
 def code(w: Walk, info: DataInfo, d: s.Instance, prefix: str) -> Coded:
     """How a type with an instance that says so is numbered."""
-    own, name = _members(d)["size"], info.name
+    name = info.name
     if info.pattern.layout.hidden:
         raise set_errors.no_instance_of_ix(name, d.span, "it holds a `Float`")
-    try:
-        count = as_size(w, _size(own))
-    except Reported:  # it says a name, and no definition is known yet
-        raise set_errors.no_constant_size(_size(own).span) from None
-    if count.constant is None or count.constant < 0:
-        raise set_errors.no_constant_size(_size(own).span)
+    count = _count(w, d) if d.members is not None else derived_sets.count(info.pattern)
     place = Layout(Var(name), (Variant(name, (Field("ordinal", 0),)),), False, 0, True)
     return Coded(
         info.pattern, Data((Index(Fin(count)),), place, ()),
@@ -142,9 +136,25 @@ def code(w: Walk, info: DataInfo, d: s.Instance, prefix: str) -> Coded:
     )
 
 
-def check_fields(w: Walk, name: str, fields: tuple[s.Param, ...], said: Span) -> None:
-    """Every field of an index set is an element of one."""
+def _count(w: Walk, d: s.Instance) -> Size:
+    """What an instance says of the size."""
+    said = _size(_members(d)["size"])
+    try:
+        n = as_size(w, said)
+    except Reported:  # it says a name, and no definition is known yet
+        raise set_errors.no_constant_size(said.span) from None
+    if n.constant is None or n.constant < 0:
+        raise set_errors.no_constant_size(said.span)
+    return n
+
+
+def check_fields(
+    w: Walk, name: str, fields: tuple[s.Param, ...], tagged: bool, said: Span
+) -> None:
+    """Every field of an index set is an element of one; of an enum, of one that is counted from
+    the first."""
     for p in fields:
         assert p.type is not None
-        if as_set(w, p.type) is None:
+        own = as_set(w, p.type)
+        if own is None or (tagged and not derived_sets.counted(own)):
             raise set_errors.no_set_in_field(name, p.name, p.type.span, said)

@@ -155,7 +155,8 @@ def module(
     loaded.globals.indexed = index_sets(indexed, structures, wrong)
     written = numbering(loaded.globals.indexed) | written
     for info in declare_all(structures, prefix, loaded.globals, lib, wrong):
-        loaded.definitions |= {d.name: d for d in info.makers.values()}
+        made_of = (*info.makers.values(), *info.methods.values())
+        loaded.definitions |= {d.name: d for d in made_of}
     declared = Declared(loaded.globals, lib, prefix)
     wrong += declared.interfaces(interfaces, places)
     loaded.named |= declared.methods

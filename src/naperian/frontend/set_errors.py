@@ -129,7 +129,7 @@ def no_instance_of_ix(types: str, span: Span, why: str) -> Reported:
     return fail(
         "N0638", f"`{types}` cannot be made an index set", span, why,
         helps=(
-            "a struct of the same text can, if its fields are elements of index sets",
+            "a struct or an enum of the same text can, if its fields are elements of index sets",
             "a struct or an enum without parameters can, with `size`, `ordinal` and `at`",
         ),
     )
