@@ -75,7 +75,7 @@ def declare(
         kinds.append(kind)
     if instance is not None and instance.members is None:
         for _, fields, _ in written:
-            check_fields(w, d.name, fields, tagged, instance.span)
+            check_fields(w, d.name, fields, instance.span)
     layout = Layout(Var(d.name), tuple(variants), tagged, hidden, indexed)
     args: list[Argument] = [size(p) if isinstance(p, Var) else p for p in params]
     info = DataInfo(Data(tuple(items), layout, tuple(args)), tuple(params), d.name_span)

@@ -17,8 +17,6 @@ from naperian.types import (
     INT,
     BoolSet,
     Data,
-    EnumSet,
-    Fin,
     Set,
     TupleSet,
     Type,
@@ -26,6 +24,7 @@ from naperian.types import (
     Variant,
     cardinality,
     elements,
+    numbers,
 )
 
 
@@ -120,7 +119,11 @@ def _place(s: Set, e: core.Expr) -> core.Expr:
         case TupleSet(sets):
             return _ordinal(s, [core.Part(e, n) for n in range(len(sets))])
         case _:
-            return core.Op("cast", (e,), INT)
+            first, step = numbers(s)
+            v = Var("k")
+            return core.Let(
+                v, core.Op("cast", (e,), INT), core.Number((size(v) - first) // step)
+            )
 
 
 def _element(own: TupleSet, k: Size) -> list[core.Expr]:
@@ -143,15 +146,5 @@ def _item(s: Set, k: Size) -> core.Expr:
         case TupleSet():
             return core.Pack(tuple(_element(s, k)))
         case _:
-            return core.Number(k)
-
-
-def counted(s: Set | None) -> bool:
-    """Whether elements are numbered as above: those of `Fin`, enums, Bool, tuples of these."""
-    match s:
-        case Fin() | EnumSet() | BoolSet() | UnitSet():
-            return True
-        case TupleSet(sets):
-            return all(map(counted, sets))
-        case _:
-            return False
+            first, step = numbers(s)
+            return core.Number(first + step * k)

@@ -148,13 +148,9 @@ def _count(w: Walk, d: s.Instance) -> Size:
     return n
 
 
-def check_fields(
-    w: Walk, name: str, fields: tuple[s.Param, ...], tagged: bool, said: Span
-) -> None:
-    """Every field of an index set is an element of one; of an enum, of one that is counted from
-    the first."""
+def check_fields(w: Walk, name: str, fields: tuple[s.Param, ...], said: Span) -> None:
+    """Every field of an index set is an element of one."""
     for p in fields:
         assert p.type is not None
-        own = as_set(w, p.type)
-        if own is None or (tagged and not derived_sets.counted(own)):
+        if as_set(w, p.type) is None:
             raise set_errors.no_set_in_field(name, p.name, p.type.span, said)
