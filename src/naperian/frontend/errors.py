@@ -486,6 +486,14 @@ def no_such_index(table: str, index: int, axis: str, last: str, span: Span) -> R
     )
 
 
+def literal_index(value: str, own: str, span: Span) -> Reported:
+    """N0404"""
+    return fail(
+        "N0404", f"{value} is not known to be an index of `{own}`", span, f"`{own}` is needed here",
+        helps=(f"`({value})?` checks it at run time",),
+    )
+
+
 def not_an_index(text: str, found: str, axis: str, span: Span) -> Reported:
     """N0405"""
     label = f"this is `{found}`"

@@ -36,7 +36,7 @@ from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import FLOAT_FUNCTIONS, OPERATORS, PRIMITIVES
-from naperian.sizes import size
+from naperian.sizes import ONE, Size, size
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -53,6 +53,8 @@ from naperian.types import (
     Type,
     TypeVar,
     cardinality,
+    numbers,
+    show_set,
 )
 
 
@@ -241,7 +243,29 @@ def number(w: Walk, e: s.Number) -> Typed:
         return constant(w, e.value, t, e.span)
 
     poly = size(int(e.value)) if whole else None
+    if poly is not None:
+        _as_index(w, t, poly, e.span)
     return Typed(t, build, e.span, poly, exact=whole)
+
+
+def _as_index(w: Walk, t: Type, value: Size, span: Span) -> None:
+    """A literal that turns out to be an index is one of its set."""
+    scope = w.scope
+
+    def goal() -> None:
+        kind = w.solver.zonk(t)
+        if not isinstance(kind, Index):
+            return
+        own = w.solver.zonk_set(kind.set)
+        first, step = numbers(own)
+        with w.inside(scope):
+            facts = scope.facts()
+            after, before = value - first, cardinality(own) - 1 - (value - first)
+            if step != ONE or facts.absurd or (facts.proves(after) and facts.proves(before)):
+                return
+        raise errors.literal_index(span.text, show_set(own), span)
+
+    w.solver.goals.append(goal)
 
 
 def constant(w: Walk, value: int | float, t: Type, span: Span) -> core.Expr:
