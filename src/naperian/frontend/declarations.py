@@ -74,8 +74,8 @@ def declare(
         variants.append(Variant(name, own))
         kinds.append(kind)
     if instance is not None and instance.members is None:
-        for _, fields, _ in written:
-            check_fields(w, d.name, fields, instance.span)
+        for (_, fields, _), kind in zip(written, kinds, strict=True):
+            check_fields(w, d.name, fields, kind, instance.span)
     layout = Layout(Var(d.name), tuple(variants), tagged, hidden, indexed)
     args: list[Argument] = [size(p) if isinstance(p, Var) else p for p in params]
     info = DataInfo(Data(tuple(items), layout, tuple(args)), tuple(params), d.name_span)

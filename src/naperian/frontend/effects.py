@@ -371,7 +371,8 @@ def _inside(t: Type) -> Iterator[Type]:
 
 def set_(w: Walk, st: s.Set) -> Typed:
     """`s := e`, `s[i] := e`, `(a, b) := e`."""
-    targets = st.target.items if isinstance(st.target, s.TupleExpr) else (st.target,)
+    several = isinstance(st.target, s.TupleExpr) and st.target.items
+    targets = several or (st.target,)
     places = [reference(w, t, "State") for t in targets]
     wanted: Type = places[0].type
     if isinstance(st.target, s.TupleExpr):

@@ -27,7 +27,7 @@ from naperian.names import Var
 from naperian.sizes import Size
 from naperian.source import Diagnostic, Span
 from naperian.surface import syntax as s
-from naperian.types import Data, Field, Fin, Index, Layout, Variant
+from naperian.types import Data, Field, Fin, Index, Layout, Type, Variant, elements
 
 _METHODS = {"size": "def size() = …", "ordinal": "def ordinal(x) = …", "at": "def at(k) = …"}
 
@@ -148,9 +148,11 @@ def _count(w: Walk, d: s.Instance) -> Size:
     return n
 
 
-def check_fields(w: Walk, name: str, fields: tuple[s.Param, ...], said: Span) -> None:
+def check_fields(
+    w: Walk, name: str, fields: tuple[s.Param, ...], kinds: list[Type], said: Span
+) -> None:
     """Every field of an index set is an element of one."""
-    for p in fields:
+    for p, kind in zip(fields, kinds, strict=True):
         assert p.type is not None
-        if as_set(w, p.type) is None:
+        if as_set(w, p.type) is None or elements(kind) is None:
             raise set_errors.no_set_in_field(name, p.name, p.type.span, said)

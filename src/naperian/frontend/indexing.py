@@ -249,8 +249,8 @@ def _decide(
                 return t.build
             if isinstance(own, Slice) and _try_same(w, own, target):
                 return t.build
-            if isinstance(whole(own), EnumSet | BoolSet) or isinstance(
-                whole(target), EnumSet | BoolSet | Sum
+            if isinstance(whole(own), EnumSet | BoolSet | TupleSet) or isinstance(
+                whole(target), EnumSet | BoolSet | Sum | TupleSet | UnitSet
             ) or (isinstance(target, Slice) and numbers(target)[1] != ONE):
                 raise _wrong_set(w, t, own, axis, table)
             if isinstance(own, SetVar) and t.poly is not None and t.poly.single is not None:

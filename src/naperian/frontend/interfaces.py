@@ -333,8 +333,11 @@ def head_of(
         assert value is not None
         at[v] = meant[name] = as_type(w, value)
     methods = _methods(d, title, interface, prefix)
+    given = stated(w)
+    if any(g.interface == interface.name and g.types == types for g in given):
+        raise interface_errors.bad_head(d.name, title, d.span, "it asks for itself", ())
     made = core.Instance(
-        interface.name, variables, sets, sizes, types, stated(w), Substitution(at, {}, {}), meant,
+        interface.name, variables, sets, sizes, types, given, Substitution(at, {}, {}), meant,
         methods, d.span,
     )
     return made, interface
