@@ -11,6 +11,7 @@ from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
 from naperian.frontend.coded import decoded, place_of
 from naperian.frontend.data import fresh, owner
+from naperian.frontend.fields import each
 from naperian.frontend.indexing import range_set
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because, Mismatch
@@ -32,6 +33,7 @@ from naperian.types import (
     Type,
     element,
     show_set,
+    table,
 )
 
 
@@ -157,8 +159,14 @@ def _bind_index(w: Walk, b: s.Binder, bound: Bound) -> None:
 
 
 def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wrap:
-    """Bind the names of an irrefutable pattern to a value; gives what wraps the body in core."""
+    """Bind the names of an irrefutable pattern to a value; gives what wraps the body in core. A
+    pattern lifts as a function does: of a table of pairs, `(a, b)` are two tables."""
     solver = w.solver
+    box = solver.head(value.type)
+    if isinstance(box, Exists) and isinstance(p, s.PTuple | s.PConstructor):
+        opened, opens = bind_box(w, Var("t"), value, box)
+        inner = bind_pattern(w, p, opened, what)
+        return lambda expr: opens(inner(expr))
     match p:
         case s.PWild():
             return lambda expr: expr
@@ -188,8 +196,8 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
 
             return named
         case s.PTuple(span, items):
-            kind = solver.head(value.type)
-            if solver.is_open(kind):
+            axes, kind = solver.axes(value.type)
+            if not axes and solver.is_open(kind):
                 kind = Tuple(tuple(solver.type("a") for _ in items))
                 solver.unify(value.type, kind)
             if (
@@ -197,11 +205,11 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
                 or isinstance(kind, Data)
                 or len(kind.items) != len(items)
             ):
-                raise errors.pattern_shape(len(items), show(w, kind), span)
+                raise errors.pattern_shape(len(items), show(w, value.type), span, bool(axes))
             whole = Var("t")
             wraps = []
             for k, (item, part) in enumerate(zip(items, kind.items, strict=True)):
-                piece = Typed(part, _part(whole, k), item.span)
+                piece = Typed(table(axes, part), _part(w, whole, axes, k, part), item.span)
                 wraps.append(bind_pattern(w, item, piece, what))
             build = value.build
 
@@ -223,8 +231,8 @@ def _bind_made(
     """`Point(x, y) = p`: of a type that is made in one way only."""
     solver = w.solver
     info = owner(w, p.name, p.span)
-    kind = solver.head(value.type)
-    if info is not None and solver.is_open(kind):
+    axes, kind = solver.axes(value.type)
+    if info is not None and not axes and solver.is_open(kind):
         kind = fresh(w, info)
         solver.unify(value.type, kind)
     if info is None or not isinstance(kind, Data) or info.pattern.layout != kind.layout:
@@ -239,8 +247,9 @@ def _bind_made(
         raise data_errors.pattern_arity(p.name, names, len(args), p.span)
     whole = Var("s")
     wraps = [
-        bind_pattern(w, x, Typed(kind.items[f.item], _part(whole, f.item), x.span), what)
+        bind_pattern(w, x, Typed(table(axes, part), _part(w, whole, axes, k, part), x.span), what)
         for x, f in zip(args, variant.fields, strict=True)
+        for k, part in [(f.item, kind.items[f.item])]
     ]
     build = value.build
 
@@ -252,8 +261,9 @@ def _bind_made(
     return unpack
 
 
-def _part(whole: Var, k: int) -> Build:
-    return lambda: core.Part(core.Ref(whole), k)
+def _part(w: Walk, whole: Var, axes: list[Set], k: int, part: Type) -> Build:
+    """An item of a tuple; of a table of tuples, the table of that item."""
+    return lambda: each(w, core.Ref(whole), axes, k, part)
 
 
 def _stable(poly: Size) -> bool:

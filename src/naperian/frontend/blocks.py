@@ -50,7 +50,7 @@ def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
     kinds.append(inner.type)
     if not mine.wraps:
         return inner
-    return Typed(inner.type, around(mine.wraps, inner.build), b.span)
+    return Typed(inner.type, around(mine.wraps, inner.build), value.span)
 
 
 def _unless_thrown(w: Walk, flag: Var, kinds: list[Type]) -> Wrap:

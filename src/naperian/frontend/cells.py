@@ -353,7 +353,10 @@ def clash(
     ):
         return errors.narrowing(what, show(w, a_cell), show(w, b_cell), span)
     from_ = tuple(r.label for r in reasons if r.span != span)
-    return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_)
+    helps: tuple[str, ...] = ()
+    if isinstance(x, Tuple) and isinstance(y, Table) and isinstance(b_cell, Tuple):
+        helps = (f"a table of tuples `as {show(w, wanted)}` is a tuple of tables",)
+    return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_, helps)
 
 
 def _source(w: Walk, made: Type, length: Size) -> tuple[str, Because] | None:

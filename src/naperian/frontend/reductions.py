@@ -363,6 +363,8 @@ def _fold(name: str) -> Builtin:
         items = solver.axes(xs.type)[1]
         if name == "reduce" or of_type or (name != "fold" and _alike(w, items, state)):
             solver.unify(cell, state)
+        elif isinstance(plain[0], s.Lambda) and _is_row(w, xs.type):
+            solver.unify(cell, items)  # so that the lambda knows what its parameter is an index of
         step_type = Function((state, cell), state)
         if of_type:
             function = _monoid(w, "combine", e.span, step_type, None)
@@ -412,6 +414,12 @@ def _alike(w: Walk, cell: Type, state: Type) -> bool:
         return len(a.items) == len(b.items)
     kinds = (Index, Tuple)
     return w.solver.is_open(a) or all(isinstance(a, k) == isinstance(b, k) for k in kinds)
+
+
+def _is_row(w: Walk, xs: Type) -> bool:
+    """Whether a table has one axis and known cells, so that nothing is left to lift over."""
+    axes, cell = w.solver.axes(xs)
+    return len(axes) == 1 and not w.solver.is_open(cell)
 
 
 def _widest(w: Walk, start: Typed, xs: Typed, name: str) -> Type:

@@ -18,6 +18,7 @@ from naperian.frontend.operators import (
 from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk
+from naperian.frontend.zipped import rezip
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size
 from naperian.source import Span
@@ -26,6 +27,7 @@ from naperian.types import (
     INT,
     EnumSet,
     Fin,
+    Index,
     Range,
     Set,
     Table,
@@ -298,10 +300,16 @@ def recast(w: Walk, e: s.As) -> Typed:
     if solver.is_open(found):
         raise errors.undetermined(f"`{e.operand.span.text}`", e.operand.span)
     old = all_axes
+    zipped = rezip(w, value, target, e.span)
+    if zipped is not None:
+        return zipped
     if not new or not old:
+        operand = e.operand.span.text
+        is_index = isinstance(target, Index)
         raise errors.wrong_type(
             "the operand of `as`", show(w, target), show(w, value.type), e.operand.span,
             notes=("`as` changes index sets; `Int(x)`, `F32(x)` … convert numbers",),
+            helps=(f"`{operand}?` is the index, checked at run time",) if is_index else (),
         )
     kept: Type = cell
     _cells(w, e, found, cell)
