@@ -72,6 +72,10 @@ class AssertionError(RunError, builtins.AssertionError):
     """An `assert` of the program does not hold."""
 
 
+class Thrown(RunError):
+    """A `throw()` of the program, which nothing in it handled."""
+
+
 class IndexError(RunError, builtins.IndexError):
     """An index that is checked at run time, or given by the caller, is out of range."""
 
@@ -743,7 +747,7 @@ def stop(faults: tuple[Fault, ...], code: int, *values: int) -> NoReturn:
     fault = faults[code - 1]
     indexes = "{size}" in fault.message
     text = fault.message.replace("{value}", str(values[0])).replace("{size}", str(values[1]))
-    kind = IndexError if indexes else AssertionError
+    kind = IndexError if indexes else Thrown if fault.thrown else AssertionError
     raise kind(text, fault.place)
 
 

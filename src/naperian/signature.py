@@ -242,10 +242,12 @@ class Signature:
 
 @node
 class Fault:
-    """A way in which a run can fail: a message with `{value}` and `{size}`, and its place."""
+    """A way in which a run can fail: a message with `{value}` and `{size}`, and its place.
+    `thrown`, by a `throw()`."""
 
     message: str
     place: str
+    thrown: bool = False
 
 
 @node
@@ -350,7 +352,9 @@ def instance(
         sig,
         dtypes,
         tuple(numbers[v] for v in program.sizes),
-        tuple(Fault(f.message, f.origin.place) for f in program.failures),
+        tuple(
+            Fault(f.message, f.origin.place, f.message == core.THROWN) for f in program.failures
+        ),
         tuple(
             k
             for k, (leaf, b) in enumerate(zip(sig.inputs, program.buffers, strict=False))

@@ -47,6 +47,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Throw,
     Unbox,
     Use,
 )
@@ -114,7 +115,7 @@ def check_normal(d: Definition) -> None:
             raise Broken(f"parameter `{p.name}` of `{d.name}` is no leaf")
     bound: set[Var] = {p.var for p in d.params}
     for e in everything(d.body):
-        if isinstance(e, Blank | Lambda | Call | Use | Method | ConstOf | Recast | Unbox):
+        if isinstance(e, Blank | Lambda | Call | Use | Method | ConstOf | Recast | Throw | Unbox):
             raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
         for v in _binders(e):
             if v in bound:
@@ -164,6 +165,7 @@ class _Check:
             self.in_scope(of_type(p.type), None)
             if p.default is not None:
                 self.expect(p.default, p.type)
+        self.types.update((p.var, p.type) for p in d.hidden)
         self.in_scope(of_type(d.result), None)
         self.expect(d.body, d.result)
 
@@ -337,7 +339,7 @@ class _Check:
                 result = at.type(d.result)
                 if d.constant:
                     return result
-                return Function(tuple(at.type(p.type) for p in d.params), result)
+                return Function(tuple(at.type(p.type) for p in (*d.params, *d.hidden)), result)
             case Method(_, _, _, t, _):
                 return t
             case Pack(items):
@@ -453,6 +455,9 @@ class _Check:
                 return self.held_by(reference)
             case Assign(reference, value) | Add(reference, value):
                 self.expect(value, self.held_by(reference))
+                return UNIT
+            case Throw(reference):
+                self.expect(reference, Reference(BOOL))
                 return UNIT
             case Box(t, sizes, value):
                 self.expect(value, opened(t, sizes))

@@ -18,6 +18,7 @@ from naperian.core.syntax import (
     Definition,
     Derivative,
     Expr,
+    Lambda,
     Pack,
     Param,
     Ref,
@@ -64,6 +65,10 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
     back = bare([p.type for p in chosen])
     t = Function(tuple(p.type for p in d.params), d.result)
     used: Expr = Use(d.name, _itself(d))
+    if d.hidden:  # what its effects act on is given from here
+        own = tuple((Var(p.name), p.type) for p in d.params)
+        given = (*(v for v, _ in own), *(p.var for p in d.hidden))
+        used = Lambda(own, Call(used, tuple(map(Ref, given))))
     args: tuple[Expr, ...] = tuple(Ref(p.var) for p in d.params)
     params = d.params
     match kind:

@@ -18,6 +18,7 @@ from naperian.core.instances import resolve
 from naperian.core.methods import WriteOut, is_data
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
+    THROWN,
     Add,
     Assign,
     At,
@@ -51,6 +52,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Throw,
     Unbox,
     Use,
 )
@@ -88,7 +90,7 @@ def run(module: Module, name: str, args: Sequence[Value], at: Substitution) -> V
     """The value of a definition on these arguments; `at` gives its type, set and size variables
     closed types, closed sets and numbers."""
     definition = module.definitions[name]
-    result = _apply(module, definition, at, args)
+    result = _apply(module, definition, at, (*args, *(Outside() for _ in definition.hidden)))
     scope = _scope(module, definition, at)
     scope.values.update(zip((p.var for p in definition.params), args, strict=True))
     return _exact(result, scope.type(definition.result))
@@ -159,7 +161,8 @@ def _apply(
     module: Module, definition: Definition, at: Substitution, args: Sequence[Value]
 ) -> Value:
     scope = _scope(module, definition, at)
-    scope.values.update(zip((p.var for p in definition.params), args, strict=True))
+    params = (*definition.params, *definition.hidden)
+    scope.values.update(zip((p.var for p in params), args, strict=True))
     return _value(definition.body, scope)
 
 
@@ -294,6 +297,9 @@ def _plain(e: Expr, scope: Scope) -> Value:
             place = _value(reference, scope)
             place.put(place.slot.combine(place.type, place.get(), new))
             return ()
+        case Throw(reference, origin):
+            _value(reference, scope).throw(origin)
+            return ()
         case Box(_, sizes, value):
             return tuple(map(scope.number, sizes)), _value(value, scope)
         case Let() | If() | Check() | Unbox():
@@ -335,6 +341,19 @@ class Place:
 
     def put(self, new: Value) -> None:
         self.slot.value = _replaced(self.slot.value, self.path, _exact(new, self.type))
+
+    def throw(self, origin: Span) -> None:
+        self.put(scalar(False, DType.BOOL))
+
+
+class Outside:
+    """What handles the effects of a definition that is called from outside."""
+
+    def get(self) -> Value:
+        return scalar(True, DType.BOOL)
+
+    def throw(self, origin: Span) -> None:
+        raise RunError(THROWN, origin)
 
 
 def _replaced(whole: Value, path: tuple[int, ...], new: Value) -> Value:

@@ -49,6 +49,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Throw,
     Unbox,
     Use,
 )
@@ -162,6 +163,7 @@ class _Show:
             + (f" = {self.inline(p.default, _LOOSE)}" if p.default is not None else "")
             for p in d.params
         ]
+        params += [f"{self.name(p.var)}: {self.type(p.type)}" for p in d.hidden]
         if d.implicit:
             params += ["*", *(self.name(v) for v in d.implicit)]
         head = "" if not variables else "{" + ", ".join(variables) + "}"
@@ -334,6 +336,8 @@ class _Show:
                 return f"{self.inline(reference, _CALL)} := {self.inline(value, _LOOSE)}", _LOOSE
             case Add(reference, value):
                 return f"{self.inline(reference, _CALL)} += {self.inline(value, _LOOSE)}", _LOOSE
+            case Throw(reference):
+                return f"throw({self.inline(reference, 1)})", _CALL
             case Derivative():
                 return self.derivative(e), _CALL
             case Checked(value, s):

@@ -6,7 +6,7 @@
     expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
            | Op | Reduce | Loop | Scan | Derivative | Check | Checked | Box | Unbox
-           | Handle | Get | Assign | Add
+           | Handle | Get | Assign | Add | Throw
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
 its ordinal, a 64-bit integer; an index of a `Range` is the number itself; an index of a `TupleSet`
@@ -35,7 +35,7 @@ from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
-from naperian.types import Exists, Layout, Set, Substitution, Type
+from naperian.types import BOOL, Exists, Layout, Set, Substitution, Type
 
 
 @node
@@ -319,6 +319,19 @@ class Add:
     value: Expr
 
 
+THROWN = "nothing handles this `throw()`"
+"""Why a run stops that throws outside any handler."""
+
+
+@node
+class Throw:
+    """The flag of the `except` that handles it, a Bool, is false from now on; where nothing handles
+    it the run stops. Of type ()."""
+
+    reference: Expr
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
 @node
 class Box:
     """`value` with its sizes hidden: of `type`, whose variables are `sizes` here."""
@@ -342,8 +355,13 @@ class Unbox:
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
     " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Check"
-    " | Checked | Handle | Get | Assign | Add | Box | Unbox"
+    " | Checked | Handle | Get | Assign | Add | Throw | Box | Unbox"
 )
+
+
+AMBIENT: dict[str, Type] = {"Except": BOOL}
+"""Effects that act on what the caller has, and what its reference holds: the flag that is true
+until something is thrown."""
 
 
 @node
@@ -398,7 +416,8 @@ class Definition:
 
     `implicit` are the set and size variables no parameter's shape fixes, which the caller gives by
     keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them.
-    `effects` are those that a call has, beside those of references made inside."""
+    `effects` are those that a call has, beside those of references made inside. Those of
+    `AMBIENT` act on references that every call is given after the arguments: `hidden`."""
 
     name: str
     types: tuple[TypeParam, ...]
@@ -415,6 +434,7 @@ class Definition:
     lifts: tuple[Lift, ...] = field(default=(), compare=False, repr=False)
     wanted: tuple[Wanted, ...] = ()
     effects: tuple[str, ...] = ()
+    hidden: tuple[Param, ...] = ()
 
 
 @node

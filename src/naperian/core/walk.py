@@ -34,6 +34,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Throw,
     Unbox,
     Use,
 )
@@ -102,7 +103,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
             starts = tuple(c.start for c in cells)
             operators = tuple(c.operator for c in cells if c.operator is not None)
             return (*starts, *operators, body)
-        case Get(reference):
+        case Get(reference) | Throw(reference):
             return (reference,)
         case Assign(reference, value) | Add(reference, value):
             return (reference, value)

@@ -168,8 +168,9 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
         inner = bind_pattern(w, p, opened, what)
         return lambda expr: opens(inner(expr))
     match p:
-        case s.PWild():
-            return lambda expr: expr
+        case s.PWild():  # computed all the same, for its effects
+            unnamed, before = value.build, value.lets
+            return lambda expr: let_all(before, core.Let(Var("_"), unnamed(), expr))
         case s.PName(span, name):
             v = Var(name)
             kind = solver.head(value.type)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.frontend import errors
+from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import decoded
-from naperian.frontend.effects import add, performed, set_, unless_thrown, with_block
+from naperian.frontend.effects import add, performed, set_, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool

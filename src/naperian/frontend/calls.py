@@ -8,6 +8,8 @@ from naperian.core import syntax as core
 from naperian.core.instances import short_name
 from naperian.core.written import written_type
 from naperian.frontend import errors, references
+from naperian.frontend.ambient import given as given_effects
+from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_set
 from naperian.frontend.boxes import name_size
 from naperian.frontend.cells import equate, short, show
@@ -122,6 +124,7 @@ def use_definition(
             typed[-1] = Typed(INT, _number(w, poly), typed[-1].span, poly)
     if any(isinstance(p.type, Function) for p in d.params):
         w.throws += w.throwing
+    flag, effects = w.thrower, given_effects(w, d, span)
     params = [at.type(p.type) for p in d.params]
     result = at.type(d.result)
     _facts(w, d, name, at, span)
@@ -130,7 +133,8 @@ def use_definition(
         chosen = solved()
         fixed = {v: w.solver.zonk_size(p) for v, p in sizes.items()}
         chosen = Substitution(chosen.types, chosen.sets, {**chosen.sizes, **fixed})
-        return core.Call(core.Use(d.name, chosen), tuple(cells))
+        made = core.Call(core.Use(d.name, chosen), (*cells, *map(core.Ref, effects)))
+        return unless_thrown(w, made, result, flag) if effects and flag is not None else made
 
     def text(texts: list[str]) -> str:
         return f"{name}({', '.join(texts)})"

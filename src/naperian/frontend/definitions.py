@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
+from naperian.frontend.ambient import hidden, may_have
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
 from naperian.frontend.binders import bind_pattern
 from naperian.frontend.blocks import block, expect
@@ -61,6 +62,7 @@ def define(
 ) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
     """A function as core; None and what is wrong if it has a mistake."""
     w = start(globals, library)
+    may_have(w)
     try:
         return _define(w, d, name), ()
     except errors.Reported as r:
@@ -373,10 +375,11 @@ def complete(
         raise errors.local_size(f"the result of `{d.name}`", v.name, body.span)
     implicit = by_keyword(out_params, set_vars, size_vars)
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
+    effects = row(w, d, [(v, t) for _, v, t in head.params])
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
         final_facts, implicit, expr, d.doc, False, d.name_span, tuple(w.lifts), left_to_callers(w),
-        row(w, d, [(v, t) for _, v, t in head.params]),
+        effects, hidden(w, effects),
     )
 
 

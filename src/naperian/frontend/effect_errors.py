@@ -98,7 +98,7 @@ def unknown_effect(name: str, span: Span) -> Reported:
     """N0689"""
     return fail(
         "N0689", f"there is no effect `{name}`", span, "in its row",
-        helps=("the effects are `State` and `Accum`",),
+        helps=("the effects are `State`, `Accum` and `Except`",),
     )
 
 
@@ -120,7 +120,14 @@ def gets_no_reference(text: str, span: Span) -> Reported:
 def unhandled_throw(span: Span) -> Reported:
     """N0692"""
     return fail(
-        "N0692", "`throw()` gives up what a `with except:` around it computes, and there is none",
+        "N0692", "this may throw, and neither a `with except:` around it nor a caller handles that",
         span, "nothing handles this",
-        helps=("`assert c, \"why\"` stops the whole run",),
+    )
+
+
+def method_effect(name: str, span: Span) -> Reported:
+    """N0670"""
+    return fail(
+        "N0670", f"a method has no effect `{name}`: whoever calls it knows no instance", span,
+        "in its row",
     )

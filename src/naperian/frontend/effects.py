@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend import effect_errors, errors
+from naperian.frontend.ambient import throws_to
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.operators import choose
@@ -85,7 +86,8 @@ def with_block(w: Walk, st: s.With, expected: Type | None) -> Typed:
         throws = w.throws
         body = w.block(st.body, None)
         if flag is not None:
-            w.thrower, w.throws, w.throwing = outer, throws, throwing
+            # a function made outside may have thrown, to the handler outside
+            w.thrower, w.throws, w.throwing = outer, throws + throwing, throwing
     _no_escape(w, body)
     if flag is not None:
         return _except(w, st, flag, opened, body)
@@ -135,25 +137,14 @@ def _except(w: Walk, st: s.With, flag: Var, opened: list[Opened], body: Typed) -
 
 def throw(w: Walk, e: s.Call, expected: Type | None) -> Typed:
     """`throw()`: gives up what the `except` around it is computing. Of any type."""
-    flag = w.thrower
-    if flag is None:
-        raise effect_errors.unhandled_throw(e.span)
-    w.throws += 1
-    w.throwing = True
+    flag = throws_to(w, e.span)
     kind = expected if expected is not None else w.solver.type("a")
 
     def build() -> core.Expr:
-        false = core.Const(Lit(False, DType.BOOL))
         rest = core.Blank(w.solver.zonk(kind))
-        return core.Let(Var("_"), core.Assign(core.Ref(flag), false), rest)
+        return core.Let(Var("_"), core.Throw(core.Ref(flag), e.span), rest)
 
     return Typed(kind, build, e.span)
-
-
-def unless_thrown(w: Walk, expr: core.Expr, kind: Type, flag: Var) -> core.Expr:
-    """What is done only if nothing was thrown before."""
-    nothing = core.Blank(w.solver.zonk(kind))
-    return core.If(core.Get(core.Ref(flag)), expr, nothing)
 
 
 def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:

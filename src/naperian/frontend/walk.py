@@ -152,7 +152,9 @@ class Walk:
     associated: list[Var] = field(default_factory=list)  # variables for associated types
     demands: list[Demand] = field(default_factory=list)  # interfaces asked for and not yet settled
     uses: dict[Var, set[str]] = field(default_factory=dict)  # what is done with references
-    thrower: Var | None = None  # the flag of the `except` around
+    ambient: dict[str, Var] = field(default_factory=dict)  # what the caller's effects act on
+    performed: set[str] = field(default_factory=set)  # which of them there are
+    thrower: Var | None = None  # the flag of the `except` around, or the caller's
     throws: int = 0  # how many times so far something may have thrown
     throwing: bool = False  # whether a function made inside that `except` may
     region: Region = field(default_factory=Region)

@@ -60,8 +60,8 @@ class Entering:
 @dataclass(slots=True, eq=False)
 class Held:
     """A cell. Its versions exist in the loops and under the guards where it was opened, or those
-    of the innermost loop that carries it. `line` changes when a version does not continue the one
-    before it."""
+    of the innermost loop that carries it. A `flag` is an `except`'s. `line` changes when a version
+    does not continue the one before it."""
 
     name: str
     type: Type
@@ -72,6 +72,7 @@ class Held:
     current: Value
     depth: int
     guards: Guards
+    flag: bool = False
     waiting: list[Entering] = field(default_factory=list)
     line: int = 0
 
@@ -119,6 +120,7 @@ class Cells(Place):
             self.cells[c.var] = Held(
                 c.var.name, c.type, tuple(self.set(s) for s in sets), dtype_of(cell), c.monoid,
                 e.origin, self.tabulated(self.expr(c.start)), len(self.scope), self.guards,
+                c.state and c.monoid == "and",
             )  # fmt: skip
         body = self.expr(e.body)
         contents = [self.contents(self.cells.pop(c.var)) for c in e.cells]
@@ -276,6 +278,19 @@ class Cells(Place):
                     case _:
                         pass
         return list(changed.values()), in_order or not got.isdisjoint(changed)
+
+    def only_throws(self, changed: list[Held], body: core.Expr) -> bool:
+        """Whether the only effect of a loop's rounds is that one may throw, so that each may go by
+        itself: nobody sees what those after it compute, unless they stop the run or never end."""
+        return (
+            bool(changed)
+            and all(h.flag for h in changed)
+            and not any(
+                isinstance(e, core.Check | core.Checked)
+                or (isinstance(e, core.Loop) and e.condition is not None)
+                for e in everything(body)
+            )
+        )
 
     def carry(
         self, changed: list[Held], time: Var, total: Size | None, ends: bool

@@ -45,6 +45,7 @@ from naperian.source import Span
 from naperian.types import INT, Exists, Set, Substitution, Table, Tuple, Type, dependent
 
 TRUE = Const(Lit(True, DType.BOOL))
+FALSE = Const(Lit(False, DType.BOOL))
 
 
 @node

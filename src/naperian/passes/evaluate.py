@@ -19,6 +19,7 @@ from naperian.core.instances import resolve
 from naperian.core.methods import WriteOut, is_data
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
+    THROWN,
     Add,
     Assign,
     At,
@@ -51,6 +52,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Throw,
     Unbox,
     Use,
 )
@@ -59,6 +61,7 @@ from naperian.dtypes import DType
 from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.passes.denote import (
+    FALSE,
     TRUE,
     Boxed,
     Chosen,
@@ -95,7 +98,9 @@ from naperian.passes.tables import (
 from naperian.passes.work import Work
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Atom, Size, size, substitute
+from naperian.source import Span
 from naperian.types import (
+    BOOL,
     INT,
     UNIT,
     BoolSet,
@@ -295,6 +300,9 @@ class Evaluate:
                 given = self.expr(value, env)
                 self.add(self.expr(reference, env), given, name)
                 return Parts(())
+            case Throw(reference, origin):
+                self.throw(self.expr(reference, env), origin)
+                return Parts(())
             case Box(t, sizes, value):
                 boxed = self.resolve(env).type(t)
                 assert isinstance(boxed, Exists)
@@ -330,7 +338,8 @@ class Evaluate:
         own: dict[Var, Entry] = {**at.types, **at.sets}
         own |= {v: Leaf(number(n), INT) for v, n in at.sizes.items()}
         if not definition.constant:
-            return Fun(tuple(p.var for p in definition.params), definition.body, Env(own))
+            params = (*definition.params, *definition.hidden)
+            return Fun(tuple(p.var for p in params), definition.body, Env(own))
         if own:
             return self.expr(definition.body, Env(own), hint)
         return self.constant(name, definition.body)
@@ -471,8 +480,17 @@ class Evaluate:
                 return Parts(tuple(self.get(x, name) for x in items))
             case Place(e, t):
                 return self.w.bind(Get(e), t, name, False, frozenset((_cell(e),)))
+            case Leaf():  # the flag of what nothing handles
+                return reference
             case _:
                 raise Broken("something is read that is no reference")
+
+    def throw(self, flag: Meaning, origin: Span) -> None:
+        """`flag := False`; what nothing handles stops the run."""
+        if isinstance(flag, Place):
+            self.put(Assign, flag, Leaf(FALSE, BOOL))
+        else:
+            self.w.guard(FALSE, THROWN, origin)
 
     def put(self, how: type[Assign] | type[Add], reference: Meaning, new: Meaning) -> None:
         """An effect on every leaf of a reference."""

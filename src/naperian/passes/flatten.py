@@ -35,7 +35,7 @@ from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
 from naperian.passes.builder import Guards
-from naperian.passes.cells import Cells, Held, dtype_of, free_guards
+from naperian.passes.cells import Cells, Entering, Held, dtype_of, free_guards
 from naperian.passes.derive import derivative
 from naperian.passes.narrow import narrow, without_unused_indices
 from naperian.passes.packed import Layout, Packing
@@ -235,6 +235,8 @@ class _Flatten(Cells):
 
     def table(self, var: Var, s: Set, body: core.Expr) -> Value:
         changed, in_order = self.effects(body)
+        if self.only_throws(changed, body):
+            return self.table_of_throws(var, s, body, changed)
         if in_order:
             return self.table_in_order(var, s, body, changed)
         indices = self.indices(s, var.name)
@@ -261,6 +263,27 @@ class _Flatten(Cells):
         indices = self.indices(s, var.name)
         at = ordinal(extents(s), tuple(size(i) for i in indices))
         return row(s, indices, substitute(cell, {time: at}))
+
+    def table_of_throws(self, var: Var, s: Set, body: core.Expr, flags: list[Held]) -> Value:
+        """A table whose cells may throw, and have no other effect: each has flags of its own, which
+        are put together in the end."""
+        around = [(f, self.contents(f), f.depth, f.guards) for f in flags]
+        indices = self.indices(s, var.name)
+        self.env[var] = element(s, tuple(size(i) for i in indices))
+        outer = self.scope
+        self.scope = outer + indices
+        for f in flags:
+            f.depth, f.guards = len(self.scope), self.guards
+        cell = self.tabulated(self.expr(body))
+        own = [self.operand(self.contents(f)) for f in flags]
+        self.scope = outer
+        if cell == Items(()):
+            self.spare.update(indices)
+        for (f, before, depth, guards), still in zip(around, own, strict=True):
+            f.current, f.depth, f.guards = before, depth, guards
+            here = self.guards[len(guards) :]
+            f.waiting.append(Entering("and", indices, (), (), still, here))
+        return row(s, indices, cell)
 
     def components_of(self, s: Set, index: core.Expr) -> tuple[Size, ...]:
         return components(s, self.expr(index))

@@ -24,6 +24,7 @@ from naperian.core.walk import everything
 from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.passes.denote import (
+    TRUE,
     Bound,
     Boxed,
     Entry,
@@ -39,7 +40,18 @@ from naperian.passes.evaluate import Evaluate
 from naperian.passes.tables import apart, closed, conformed, shaped
 from naperian.passes.tidy import tidy
 from naperian.sizes import Size, size, variables
-from naperian.types import INT, Exists, Fin, Substitution, Table, Tuple, Type, boxed, cardinality
+from naperian.types import (
+    BOOL,
+    INT,
+    Exists,
+    Fin,
+    Substitution,
+    Table,
+    Tuple,
+    Type,
+    boxed,
+    cardinality,
+)
 
 
 def normalize(module: Module, name: str, at: Substitution) -> Definition:
@@ -78,6 +90,7 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
         if isinstance(whole, Exists):
             value = Boxed(whole, tuple(map(size, whole.vars)), value)
         own[p.var] = value
+    own |= {p.var: Leaf(TRUE, BOOL) for p in d.hidden}  # nothing was thrown, and nothing handles it
     result = r.type(d.result)
     value = ev.expr(d.body, env, name)
     flat = leaves(result)

@@ -68,7 +68,7 @@ class Statements:
             case Kind.DEMAND:
                 c = self.v.operand(t, t.args[0])
                 if c != TRUE:
-                    no = loops.Apply("not", (c,), DType.BOOL, DType.BOOL)
+                    no = TRUE if c == FALSE else loops.Apply("not", (c,), DType.BOOL, DType.BOOL)
                     out.put(loops.Fail(no, t.code), guards)
             case Kind.PUT:
                 at = tuple(self.v.size(t, e) for e in t.at)

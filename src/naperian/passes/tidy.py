@@ -45,6 +45,7 @@ from naperian.core.syntax import (
     Reduce,
     Ref,
     Scan,
+    Throw,
     Unbox,
     Use,
 )
@@ -303,5 +304,8 @@ class _Rebuild:
                 assert isinstance(boxed, Exists)
                 new_sizes = tuple(self.size(n, names) for n in sizes)
                 return Box(boxed, new_sizes, self.expr(value, names))
-            case Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast() | Unbox():
+            case (
+                Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast() | Unbox()
+                | Throw()
+            ):
                 raise Broken(f"{type(e).__name__} is left after normalisation")

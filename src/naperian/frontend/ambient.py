@@ -1,0 +1,53 @@
+"""Effects that act on what the caller has: `Except`.
+
+    def root(x) = throw() if x < 0 else sqrt(x)        root : Float -> {Except} Float
+
+The flag of a handler is a reference like any other. A definition that throws is given its caller's:
+`core.Definition.hidden`.
+"""
+
+from __future__ import annotations
+
+from naperian.core import syntax as core
+from naperian.frontend import effect_errors
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.source import Span
+from naperian.types import Reference, Type
+
+
+def may_have(w: Walk) -> None:
+    """What is walked is a function: whoever calls it handles its effects."""
+    w.ambient = {effect: Var(effect.lower()) for effect in core.AMBIENT}
+    w.thrower = w.ambient["Except"]
+
+
+def hidden(w: Walk, row: tuple[str, ...]) -> tuple[core.Param, ...]:
+    """The parameters that the effects of a row act on."""
+    return tuple(
+        core.Param(effect, w.ambient[effect], Reference(t), None, "State")
+        for effect, t in core.AMBIENT.items()
+        if effect in row
+    )
+
+
+def throws_to(w: Walk, span: Span) -> Var:
+    """The flag that says whether something was thrown, where something may be thrown."""
+    if w.thrower is None:
+        raise effect_errors.unhandled_throw(span)
+    w.throws += 1
+    w.throwing = True
+    if w.thrower == w.ambient.get("Except"):
+        w.performed.add("Except")
+    return w.thrower
+
+
+def given(w: Walk, d: core.Definition, span: Span) -> tuple[Var, ...]:
+    """What a call gives to a definition for its effects."""
+    return tuple(throws_to(w, span) for _ in d.hidden)
+
+
+def unless_thrown(w: Walk, expr: core.Expr, kind: Type, flag: Var) -> core.Expr:
+    """What is done only if nothing was thrown before."""
+    nothing = core.Blank(w.solver.zonk(kind))
+    return core.If(core.Get(core.Ref(flag)), expr, nothing)
