@@ -361,10 +361,13 @@ def _fold(name: str) -> Builtin:
         own, cell = solver.set("n"), solver.type("a")
         state = _widest(w, start, xs, name)
         items = solver.axes(xs.type)[1]
-        if name == "reduce" or of_type or (name != "fold" and _alike(w, items, state)):
-            solver.unify(cell, state)
-        elif isinstance(plain[0], s.Lambda) and _is_row(w, xs.type):
+        knows = isinstance(plain[0], s.Lambda) and _is_row(w, xs.type) and name != "reduce"
+        if knows and isinstance(solver.head(items), Index):
             solver.unify(cell, items)  # so that the lambda knows what its parameter is an index of
+        elif name == "reduce" or of_type or (name != "fold" and _alike(w, items, state)):
+            solver.unify(cell, state)
+        elif knows:
+            solver.unify(cell, items)
         step_type = Function((state, cell), state)
         if of_type:
             function = _monoid(w, "combine", e.span, step_type, None)
