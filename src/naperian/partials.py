@@ -8,8 +8,8 @@ the result to that of the argument. A rule is written with the primitives themse
 
 so that it can be evaluated (by the interpreter of core), made into bindings (on AiNF), and
 differentiated again. `RULES[f][i](k, v, y, args)` is the derivative in argument `i`; `FLAT` are the
-primitives that are constant wherever they are continuous. Ties of `max` and `min` go to the first
-argument; `0.0 ** 0.0` has derivative 0.
+primitives that are constant wherever they are continuous, or are to be taken for it. Ties of `max`
+and `min` go to the first argument; `0.0 ** 0.0` has derivative 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Make(Protocol):
 
 Rule: TypeAlias = Callable[[Make, Any, Any, tuple[Any, ...]], Any]
 
-FLAT = frozenset({"floor", "ceil", "round", "trunc", "sign", "floordiv"})
+FLAT = frozenset({"floor", "ceil", "round", "trunc", "sign", "floordiv", "stop_gradient"})
 
 
 def _one(number: Callable[[Make, Any, Any], Any]) -> tuple[Rule, ...]:

@@ -5,6 +5,7 @@ infinities, wrap-around and division by zero. Where it must differ, the entry sa
 
 * integer `//` and `%` by zero give 0 (NumPy's value, without its warning);
 * an integer to a negative power gives the truncated value (NumPy raises);
+* `stop_gradient` is its argument; derivatives take it for a constant (`partials.FLAT`);
 * shifts by the width or more give 0, or -1 for a negative number shifted right; a negative
   shift counts as one of the width or more (C leaves these undefined).
 
@@ -177,6 +178,7 @@ _TABLE: tuple[tuple[str, int, Kind, Callable[..., Any], int], ...] = (
     ("ceil", 1, _K.FLOAT, np.ceil, 1),
     ("round", 1, _K.FLOAT, _round, 1),
     ("trunc", 1, _K.FLOAT, np.trunc, 1),
+    ("stop_gradient", 1, _K.FLOAT, lambda x: x, 0),
     ("isnan", 1, _K.CLASSIFY, np.isnan, 1),
     ("isinf", 1, _K.CLASSIFY, np.isinf, 1),
     ("isfinite", 1, _K.CLASSIFY, np.isfinite, 1),

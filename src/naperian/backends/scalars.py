@@ -145,6 +145,8 @@ def _float(frame: Frame, name: str, dtype: DType, args: list[Value], flags: str)
             return code.let(f"{_FLOAT_BINARY[name]} {flags} {t} {x}, {args[1]}")
         case "neg":
             return code.let(f"fneg {t} {x}")
+        case "stop_gradient":
+            return x
         case "min" | "max":
             # NaN if either is; which zero is the smaller NumPy leaves open
             return code.let(f"call nsz {t} @llvm.{name}imum.{bits}({operands})")

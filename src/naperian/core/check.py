@@ -26,6 +26,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Custom,
     Definition,
     Derivative,
     Expr,
@@ -135,6 +136,9 @@ def _binders(e: Expr) -> Iterator[Var]:
                 yield time
         case Derivative(_, params):
             yield from (p.var for p in params)
+        case Custom(_, params, _, given, _):
+            yield from (p.var for p in params)
+            yield from (v for v, _ in given)
         case _:
             pass
 
@@ -438,6 +442,18 @@ class _Check:
                         raise self.broken(f"{show_type(leaf)} has no tangent", e)
                 self.expect(seed, held if forward else t)
                 return Tuple((t, t if forward else held))
+            case Custom(forward, params, body, given, rule):
+                self.starts(params)
+                with self.block():
+                    held = self.held(params)
+                    t = self.type(body)
+                    for v, own in given:
+                        self.types[v] = own
+                    self.expect(rule, t if forward else held)
+                for leaf in (*leaves(held), *leaves(t)):
+                    if not _has_tangent(leaf):
+                        raise self.broken(f"{show_type(leaf)} has no tangent", e)
+                return t
             case Checked(value, s):
                 self.expect(value, INT)
                 return element(s)

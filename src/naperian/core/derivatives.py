@@ -22,12 +22,14 @@ from naperian.core.syntax import (
     Expr,
     For,
     Lambda,
+    Let,
+    Op,
     Pack,
     Part,
     Ref,
 )
 from naperian.names import Var
-from naperian.types import Function, Table, Tuple, Type
+from naperian.types import Function, Scalar, Table, Tuple, Type, TypeVar
 
 Element = Callable[[Expr], Expr]
 
@@ -121,6 +123,34 @@ def zero(t: Type) -> Expr:
             return Pack(tuple(zero(x) for x in items))
         case _:
             return ConstOf(0.0, t)
+
+
+def stopped(e: Expr, t: Type) -> Expr:
+    """A value whose floats are constants to every derivative; the rest of it is as it was."""
+    match t:
+        case Table(s, cell, None) if _has_floats(cell):
+            i = Var("i")
+            return For(i, s, stopped(At(e, Ref(i), s), cell))
+        case Tuple(items) if any(map(_has_floats, items)):
+            whole = Var("x")
+            parts = tuple(stopped(Part(Ref(whole), k), x) for k, x in enumerate(items))
+            return Let(whole, e, Pack(parts))
+        case Scalar() | TypeVar() if _has_floats(t):
+            return Op("stop_gradient", (e,), t)
+        case _:
+            return e
+
+
+def _has_floats(t: Type) -> bool:
+    match t:
+        case Table(_, cell, _):
+            return _has_floats(cell)
+        case Tuple(items):
+            return any(map(_has_floats, items))
+        case Scalar(dtype):
+            return dtype.is_float
+        case _:
+            return isinstance(t, TypeVar)
 
 
 def _whole(t: Function) -> Type:

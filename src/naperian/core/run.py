@@ -13,7 +13,19 @@ from typing import Any
 import numpy as np
 
 from naperian.broken import Broken
-from naperian.core.dual import Dual, operate, primal, tangent
+from naperian.core import custom
+from naperian.core.dual import (
+    Dual,
+    Tape,
+    Traced,
+    Varying,
+    below,
+    highest,
+    kind,
+    operate,
+    primal,
+    tangent,
+)
 from naperian.core.instances import resolve
 from naperian.core.methods import WriteOut, is_data
 from naperian.core.resolve import Resolve
@@ -31,6 +43,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Custom,
     Definition,
     Derivative,
     Expr,
@@ -163,7 +176,7 @@ def _apply(
     scope = _scope(module, definition, at)
     params = (*definition.params, *definition.hidden)
     scope.values.update(zip((p.var for p in params), args, strict=True))
-    return _value(definition.body, scope)
+    return _value(custom.body(definition), scope)
 
 
 def _value(e: Expr, scope: Scope) -> Value:
@@ -276,6 +289,9 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return _scan(e, scope)
         case Derivative():
             return _derivative(e, scope)
+        case Custom(_, params):
+            starts = [_exact(_value(p.start, scope), scope.type(p.type)) for p in params]
+            return _custom(e, tuple(starts), scope)
         case Checked(value, s, origin):
             k, n = int(_value(value, scope)), count(scope.set(s))
             if not 0 <= k < n:
@@ -414,7 +430,7 @@ def _operate(name: str, args: list[Value], dtype: DType) -> Value:
 
 def _number(value: Value, dtype: DType) -> Value:
     """An index taken as a number."""
-    return value if isinstance(value, np.generic | Dual) else scalar(value, dtype)
+    return value if isinstance(value, np.generic | Varying) else scalar(value, dtype)
 
 
 def _regroup(cells: Iterator[Value], shape: list[int]) -> Value:
@@ -483,57 +499,88 @@ def _scan(e: Scan, scope: Scope) -> Value:
     return rounds
 
 
-_levels = itertools.count()
+_levels = itertools.count()  # derivatives around one began earlier
 
 
 def _derivative(e: Derivative, scope: Scope) -> Value:
-    """By numbers with tangents; a cotangent is collected one direction at a time."""
+    """Forward by numbers with tangents, in reverse by a tape."""
     types = [scope.type(p.type) for p in e.params]
-    whole = types[0] if len(types) == 1 else Tuple(tuple(types))
-    starts = [_exact(_value(p.start, scope), t) for p, t in zip(e.params, types, strict=True)]
+    pairs = zip(e.params, types, strict=True)
+    starts = tuple([_exact(_value(p.start, scope), t) for p, t in pairs])
     seed = _value(e.seed, scope)
-    at = list(_numbers(starts[0] if len(starts) == 1 else tuple(starts)))
-    level = next(_levels)  # derivatives around this one began earlier
+    at, level = list(_numbers(starts)), next(_levels)
 
-    def along(tangents: list[Value]) -> Value:
+    def body(numbers: Iterator[Value]) -> Value:
         inner = scope.inner()
-        given = iter([Dual(level, x, d) for x, d in zip(at, tangents, strict=True)])
         for p, x in zip(e.params, starts, strict=True):
-            inner.values[p.var] = _renumbered(x, given)
+            inner.values[p.var] = _renumbered(x, numbers)
         return _value(e.body, inner)
 
-    def both(x: Value) -> tuple[Value, Value]:
-        dtype = _kind(x)
-        plain = x.primal if isinstance(x, Dual) and x.level == level else x
-        return plain, tangent(x, level, dtype)
-
-    dtypes = [_kind(x) for x in at]
-    zeros = [scalar(0.0, d) for d in dtypes]
     if e.forward:
-        value = along(list(_numbers(_exact(seed, whole))))
-        pairs = [both(x) for x in _numbers(value)]
-        tangents = iter([d for _, d in pairs])
-        return _renumbered(value, iter([x for x, _ in pairs])), _renumbered(value, tangents)
-    value = along(zeros)
-    weights = list(_numbers(seed))
-    back = []
-    for k, d in enumerate(dtypes):
-        total = scalar(0.0, d)
-        found = along([scalar(float(j == k), x) for j, x in enumerate(dtypes)])
-        for w, x in zip(weights, _numbers(found), strict=True):
-            if isinstance(x, Dual) and x.level == level:
-                part = operate("mul", [w, x.tangent], _kind(w))
-                total = operate("add", [total, operate("cast", [part], d)], d)
-        back.append(total)
-    plain = iter([both(x)[0] for x in _numbers(value)])
-    rest = iter(back)
-    sides = tuple([_renumbered(x, rest) for x in starts])
-    return _renumbered(value, plain), sides if len(sides) != 1 else sides[0]
+        along = _numbers(_exact(seed, types[0] if len(types) == 1 else Tuple(tuple(types))))
+        value = body(iter([Dual(level, x, d) for x, d in zip(at, along, strict=True)]))
+        back = _renumbered(value, iter([tangent(x, level) for x in _numbers(value)]))
+    else:
+        value, cotangents = _pulled(body, at, seed, level)
+        sides = _renumbered(starts, iter(cotangents))
+        back = sides if len(sides) != 1 else sides[0]
+    return _renumbered(value, iter([below(x, level) for x in _numbers(value)])), back
 
 
-def _kind(x: Value) -> DType:
-    """The dtype of a number."""
-    return DType(primal(x).dtype.name)
+def _pulled(
+    f: Callable[[Iterator[Value]], Value], at: list[Value], seed: Value, level: int
+) -> tuple[Value, list[Value]]:
+    """A function's value at these numbers, and their cotangents for one of the value."""
+    tape = Tape(level)
+    traced = [tape.number(x) for x in at]
+    value = f(iter(traced))
+    found = tape.back(zip(_numbers(value), _numbers(seed), strict=True))
+    return value, [found.get(x.place, scalar(0.0, kind(x))) for x in traced]
+
+
+def _custom(e: Custom, starts: tuple[Value, ...], scope: Scope) -> Value:
+    """The body's value at `starts`; it varies as the rule says."""
+    inner = scope.inner()
+    inner.values.update(zip((p.var for p in e.params), starts, strict=True))
+    at = list(_numbers(starts))
+    top = highest(at)
+    if top is None:
+        return _value(e.body, inner)
+    level = top.level
+    outside = _renumbered(starts, iter([below(x, level) for x in at]))
+    value = _custom(e, outside, scope)
+    inner.values.update(zip((p.var for p in e.params), outside, strict=True))
+
+    def rule(numbers: Iterator[Value]) -> Value:
+        """The rule, given a tangent of all parameters or a cotangent of the value."""
+        like = outside if e.forward else (value,)
+        here = inner.inner()
+        for (v, _), x in zip(e.given, like, strict=True):
+            here.values[v] = _renumbered(x, numbers)
+        return _value(e.rule, here)
+
+    def transposed(seed: list[Value]) -> Iterator[Value]:
+        zeros = [scalar(0.0, kind(x)) for x in _numbers(outside if e.forward else value)]
+        _, found = _pulled(rule, zeros, seed, next(_levels))
+        return iter(found)
+
+    if isinstance(top, Dual):
+        along = [tangent(x, level) for x in at]
+        tangents = _numbers(rule(iter(along))) if e.forward else transposed(along)
+        made = [Dual(level, y, d) for y, d in zip(_numbers(value), tangents, strict=True)]
+        return _renumbered(value, iter(made))
+    numbers = list(_numbers(value))
+
+    def pull(given: list[Value | None]) -> Iterator[tuple[Traced, Value]]:
+        seed = [
+            scalar(0.0, kind(y)) if v is None else v for v, y in zip(given, numbers, strict=True)
+        ]
+        back = transposed(seed) if e.forward else _numbers(rule(iter(seed)))
+        for x, v in zip(at, back, strict=True):
+            if isinstance(x, Traced) and x.level == level:
+                yield x, v
+
+    return _renumbered(value, iter(top.tape.step(numbers, pull)))
 
 
 def _numbers(value: Value) -> Iterator[Value]:

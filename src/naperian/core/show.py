@@ -28,6 +28,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Custom,
     Definition,
     Derivative,
     Expr,
@@ -340,6 +341,8 @@ class _Show:
                 return f"throw({self.inline(reference, 1)})", _CALL
             case Derivative():
                 return self.derivative(e), _CALL
+            case Custom():
+                return self.custom(e), _CALL
             case Checked(value, s):
                 return f"at({self.inline(value, 1)}, {self.set(s)})", _CALL
             case Box(_, sizes, value):
@@ -359,6 +362,14 @@ class _Show:
         kind = "jvp" if e.forward else "vjp"
         body = self.inline(e.body, _LOOSE)
         return f"{kind}(lambda {params}. {body}, {starts}; {self.inline(e.seed, 1)})"
+
+    def custom(self, e: Custom) -> str:
+        params = ", ".join(f"{self.name(p.var)}: {self.type(p.type)}" for p in e.params)
+        starts = self.all(tuple(p.start for p in e.params))
+        kind = "custom_jvp" if e.forward else "custom_vjp"
+        given = ", ".join(f"{self.name(v)}: {self.type(t)}" for v, t in e.given)
+        body, rule = self.inline(e.body, _LOOSE), self.inline(e.rule, _LOOSE)
+        return f"{kind}(lambda {params}. {body}, {starts}; lambda {given}. {rule})"
 
     def chain(self, e: Expr) -> str:
         text = ""

@@ -5,7 +5,7 @@
     instance ::= instance I(T, …) where wanted: method = f, …
     expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
-           | Op | Reduce | Loop | Scan | Derivative | Check | Checked | Box | Unbox
+           | Op | Reduce | Loop | Scan | Derivative | Custom | Check | Checked | Box | Unbox
            | Handle | Get | Assign | Add | Throw
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
@@ -254,6 +254,22 @@ class Derivative:
 
 
 @node
+class Custom:
+    """The value of `body`, with `params` at their first values; its derivative with respect to
+    them is what `rule` says. Forward, `given` are tangents of the parameters and `rule` is that of
+    the value (`custom_jvp`); in reverse, `given` is the one cotangent of the value and `rule` is
+    those of the parameters (a tuple; bare for one; `custom_vjp`). The other direction is the
+    transpose of the rule."""
+
+    forward: bool
+    params: tuple[Carried, ...]
+    body: Expr
+    given: tuple[tuple[Var, Type], ...]
+    rule: Expr
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@node
 class Check:
     """Stop with `message` unless the condition holds; else the value of `then`."""
 
@@ -354,8 +370,8 @@ class Unbox:
 
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
-    " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Check"
-    " | Checked | Handle | Get | Assign | Add | Throw | Box | Unbox"
+    " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Custom"
+    " | Check | Checked | Handle | Get | Assign | Add | Throw | Box | Unbox"
 )
 
 
@@ -411,11 +427,20 @@ class Lift:
 
 
 @node
+class Rule:
+    """The definition that gives another's derivative (see `Custom`), in the other's variables."""
+
+    forward: bool
+    use: Use
+
+
+@node
 class Definition:
     """A top-level function (or constant: no `params` and `constant`).
 
     `implicit` are the set and size variables no parameter's shape fixes, which the caller gives by
     keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them.
+    `rule` is the user's own derivative.
     `effects` are those that a call has, beside those of references made inside. Those of
     `AMBIENT` act on references that every call is given after the arguments: `hidden`."""
 
@@ -435,6 +460,7 @@ class Definition:
     wanted: tuple[Wanted, ...] = ()
     effects: tuple[str, ...] = ()
     hidden: tuple[Param, ...] = ()
+    rule: Rule | None = None
 
 
 @node

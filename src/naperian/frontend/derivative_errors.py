@@ -48,3 +48,49 @@ def unknown_parameter(name: str, given: str, known: list[str], span: Span) -> Re
         span,
         f"the parameters are {names}" if known else "its parameters have no names here",
     )
+
+
+def no_rule(decorator: str, span: Span) -> Reported:
+    """N0721"""
+    return fail(
+        "N0721",
+        f"`@{decorator}` takes the name of a function, and this is none",
+        span,
+        "not the name of a function",
+        helps=("define the rule with `def`, and name it here",),
+    )
+
+
+def wrong_rule(
+    decorator: str, name: str, rule: str, wanted: str, found: str, span: Span
+) -> Reported:
+    """N0722"""
+    last = "a tangent for each" if decorator == "custom_jvp" else "the cotangent of its value"
+    return fail(
+        "N0722",
+        f"`{rule}` is no rule for `{name}`: its type should be `{wanted}`",
+        span,
+        f"this is `{found}`",
+        notes=(f"a `{decorator}` rule takes the parameters of the function, then {last}",),
+    )
+
+
+def cannot_have_rule(name: str, why: str, span: Span) -> Reported:
+    """N0723"""
+    return fail(
+        "N0723",
+        f"`{name}` cannot have a rule: {why}",
+        span,
+        "what a function or a reference depends on, a rule would not see",
+    )
+
+
+def mixed_parameter(name: str, param: str, kind: str, span: Span) -> Reported:
+    """N0724"""
+    return fail(
+        "N0724",
+        f"`{name}` cannot have a rule: only part of its parameter `{param}: {kind}` has tangents",
+        span,
+        "a rule needs a tangent of all of it, or of nothing",
+        helps=("make two parameters of it: the floats, and the rest",),
+    )

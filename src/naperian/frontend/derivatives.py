@@ -24,7 +24,7 @@ from naperian.frontend.walk import Walk
 from naperian.leaves import leaves
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import Function, Index, Scalar, Table, Tuple, Type, TypeVar
+from naperian.types import Exists, Function, Index, Scalar, Table, Tuple, Type, TypeVar
 
 
 def tangents(w: Walk, t: Type, what: str, span: Span) -> None:
@@ -80,7 +80,7 @@ def function(w: Walk, name: str, e: s.Expr, given: Typed | None = None) -> tuple
     return f, kind
 
 
-def _definition(w: Walk, e: s.Expr) -> core.Definition | None:
+def definition(w: Walk, e: s.Expr) -> core.Definition | None:
     """The definition that a name means."""
     match e:
         case s.Name(_, name) if w.scope.find(name) is None:
@@ -94,7 +94,7 @@ def _definition(w: Walk, e: s.Expr) -> core.Definition | None:
 
 def _declared(w: Walk, e: s.Expr) -> Function | None:
     """A definition at exactly the types it declares: what is differentiated is not lifted."""
-    d = _definition(w, e)
+    d = definition(w, e)
     if d is None or d.constant:
         return None
     at, _ = instantiate(w, d, e.span)
@@ -118,7 +118,7 @@ def _positional(e: s.Call) -> list[s.Expr]:
 def _parameter_names(w: Walk, e: s.Expr) -> list[str]:
     if isinstance(e, s.Lambda):
         return [p.name if isinstance(p, s.PName) else "" for p in e.params]
-    d = _definition(w, e)
+    d = definition(w, e)
     return [] if d is None else [p.name for p in d.params if p.default is None]
 
 
@@ -257,7 +257,40 @@ def _along(f: core.Expr, t: Function) -> core.Lambda:
     return core.Lambda(both.params, core.Part(both.body, 1))
 
 
+def _stopped(
+    w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
+) -> Typed:
+    """`stop_gradient(x)`: x, a constant to every derivative; of a tuple, struct or table, all its
+    floats."""
+    plain = _positional(e)
+    if len(plain) != 1 or len(e.args) != 1:
+        raise errors.arity("stop_gradient", 1, len(e.args), e.span, "a -> a")
+    x = args[0] if args else w.infer(plain[0], expected)
+    solver = w.solver
+
+    def known(t: Type, last: bool) -> bool:
+        t = solver.head(t)
+        match t:
+            case Table(_, cell):
+                return known(cell, last)
+            case Tuple(items):
+                return all([known(i, last) for i in items])
+            case TypeVar() if solver.is_open(t) and not last:
+                return False
+            case TypeVar():
+                tangents(w, t, "the argument", x.span)
+            case Function() | Exists():
+                raise derivative_errors.no_tangent("the argument", show(w, t), "this", x.span)
+            case _:
+                pass
+        return True
+
+    solver.later(lambda force: known(x.type, force))
+    return Typed(x.type, lambda: derivatives.stopped(x.build(), solver.zonk(x.type)), e.span)
+
+
 DERIVATIVES: dict[str, Builtin] = {
+    "stop_gradient": _stopped,
     "grad": _operator("grad"),
     "value_and_grad": _operator("value_and_grad"),
     "jacobian": _operator("jacobian"),

@@ -11,6 +11,7 @@ from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.index_sets import index_sets, numbering
 from naperian.frontend.interfaces import Declared
+from naperian.frontend.rules import with_rule
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
@@ -186,6 +187,11 @@ def module(
             else:
                 loaded.named[n] = made
             loaded.definitions[made.name] = made
+    for n, d in written.items():
+        if isinstance(d, s.Def) and d.decorator is not None and n in loaded.named:
+            ruled, mistakes = with_rule(loaded.named[n], d.decorator, loaded.globals, lib)
+            wrong.extend(mistakes)
+            loaded.named[n] = loaded.definitions[ruled.name] = ruled
     wrong += declared.bodies()
     loaded.definitions |= declared.definitions
     if not wrong:
@@ -309,7 +315,8 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
         hidden = {x.name for x in nodes(inside) if isinstance(x, s.PName | s.Param)}
         if isinstance(d, s.Def):
             hidden |= _signature_names(d)
-        for x in nodes(d):
+        # a rule may use what it is for
+        for x in nodes(replace(d, decorator=None) if isinstance(d, s.Def) else d):
             if isinstance(x, s.Name) and x.name in written and x.name not in hidden:
                 found[x.name] = None
             elif isinstance(x, s.Field):

@@ -23,6 +23,10 @@ def flowing(prim: Prim) -> Iterator[Operand]:
         case Op("select", (_, yes, no)):
             yield yes
             yield no
+        case Op("ruled", (_, gate)):
+            yield gate
+        case Op("gate", args):
+            yield from args
         case Op(name, args) if (name in RULES or name in _PASSING) and name not in FLAT:
             yield from args
         case Accumulate(monoid, init, entries) if monoid in ("add", "mul", "min", "max", "last"):

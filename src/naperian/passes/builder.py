@@ -7,6 +7,7 @@ inside a loop to begin with, and keeps guards out of code that is safe without t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -41,6 +42,9 @@ from naperian.names import Var
 from naperian.sizes import Quotient, Remainder, Size, size
 from naperian.source import NOWHERE, Span
 
+if TYPE_CHECKING:
+    from naperian.passes.ruled import Ruled
+
 Guards = tuple[Guard, ...]
 
 
@@ -57,6 +61,7 @@ class Builder:
         self.contexts: dict[Var, tuple[Var, ...]] = {}
         self.guards: dict[Var, Guards] = {}
         self.dtypes: dict[Var, DType] = {}
+        self.ruled: list[Ruled] = []  # the calls that gates stand for, while derivatives are made
         self.take(params)
 
     def take(self, params: tuple[Param, ...]) -> None:

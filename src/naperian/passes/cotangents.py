@@ -30,8 +30,10 @@ from naperian.passes.builder import Guards
 from naperian.passes.counted import counted
 from naperian.passes.invert import Inverse, invert
 from naperian.passes.place import Place
+from naperian.passes.ruled import Ruled, cotangents
 from naperian.passes.rules import Flow, Rules, chosen, others, patch, renamed
 from naperian.passes.shares import Share, domain, shares, simple
+from naperian.passes.values import leaves
 from naperian.sizes import ZERO, Clamp, Size, size
 
 At: TypeAlias = tuple[Size, ...]
@@ -74,6 +76,8 @@ class Cotangents:
         for b in bindings.values():
             own = {b.prim.time} if isinstance(b.prim, Delay) else set()
             for t in own.union(*(self.b.closures[i] for i in b.context)):
+                if t in self.scope:  # stands still
+                    continue
                 if self.b.indices[t].condition is not None and b.var not in cut:
                     whiles.setdefault(t, []).append(b.var)
         for component in components(bindings, cut, list(whiles.values())):
@@ -259,6 +263,10 @@ class Cotangents:
 
     def single(self, b: Binding) -> None:
         """Back through one binding."""
+        if isinstance(b.prim, Op) and b.prim.name in ("ruled", "gate"):
+            if b.prim.name == "gate":  # all that reads the value was seen
+                self.ruled(self.b.ruled[b.prim.code])
+            return
         parts = self.parts.get(b.var, [])
         if not parts:
             return
@@ -275,6 +283,20 @@ class Cotangents:
         value = self.cotangent(b.var, here)
         if value is not None:
             self.push(b, over, {i: self.names.get(i, size(i)) for i in b.context}, value, ())
+
+    def ruled(self, r: Ruled) -> None:
+        """Back through a call of a function with a rule of its own."""
+        if not any(self.parts.get(y.var) for _, y in leaves(r.value) if isinstance(y, Read)):
+            return
+        names = {i: self.names[i] for i in r.scope if i in self.names}
+        over = self.renamed(r.scope)
+        guards = renamed(tuple(g for g in r.guards if g not in self.around), names)
+        around = self.place.guards
+        inside = around + tuple(g for g in guards if g not in around)
+        scope = self.b.order(self.b.closed((*over, *self.scope)))
+        sent = cotangents(r, lambda y: self.cotangent(y.var, y.at), names, scope, inside)
+        for x, own, v in [*sent]:
+            self.send(x, (*over, *own), {}, v, guards)
 
     def sparse(self, part: Part) -> bool:
         """Whether every index of a part is an index of its target: no more points than that."""

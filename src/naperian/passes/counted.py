@@ -143,6 +143,14 @@ class _Copy:
                     for e in entries
                 )
                 return Accumulate(monoid, init, copies)
+            case Op("gate", args, code):  # the call is made in the copy, too
+                self.b.ruled.append(
+                    self.b.ruled[code].copied(
+                        self.operand, self.size, self.var,
+                        lambda guards: map_guards(guards, self.operand, self.size),
+                    )
+                )
+                return Op("gate", args, len(self.b.ruled) - 1)
             case Op("checked", (k, _)):  # it was, in the first loop
                 return Op("copy", (k,))
             case _:

@@ -38,7 +38,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
     start = len(place.b.bindings)
     sources: list[tuple[tuple[Var, ...], Read]] = []
     for p, value in zip(e.params, starts, strict=True):
-        place.env[p.var] = _copied(place, value, (), p.var.name, sources)
+        place.env[p.var] = copied(place, value, (), p.var.name, sources)
     value = plain(expr(e.body))
     if e.forward:
         given = [
@@ -72,22 +72,23 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
     return Items((value, back[0] if len(back) == 1 else Items(back)))
 
 
-def _copied(
+def copied(
     place: Place, value: Value, indices: tuple[Var, ...], name: str,
-    sources: list[tuple[tuple[Var, ...], Read]],
+    sources: list[tuple[tuple[Var, ...], Read]], how: str = "copy",
 ) -> Value:
     """A value whose leaves are bindings of their own, one element for each of its indices."""
     match value:
         case Items(items):
-            return Items(tuple(_copied(place, x, indices, name, sources) for x in items))
+            return Items(tuple(copied(place, x, indices, name, sources, how) for x in items))
         case Row(s, own, cell):
-            return row(s, own, _copied(place, cell, indices + own, name, sources))
+            return row(s, own, copied(place, cell, indices + own, name, sources, how))
         case _:
             o = place.operand(value)
             b = place.b
-            context = b.order(b.closed((*indices, *free(o))))
+            around = (v for g in place.guards for v in free(g.operand))
+            context = b.order(b.closed((*indices, *free(o), *around)))
             made = b.add(
-                Op("copy", (o,)), context, place.guards, b.dtype(o), place.origin, Var(name)
+                Op(how, (o,)), context, place.guards, b.dtype(o), place.origin, Var(name)
             )
             sources.append((indices, made))
             return made

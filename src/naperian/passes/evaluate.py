@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from naperian.broken import Broken
+from naperian.core import custom
 from naperian.core.instances import resolve
 from naperian.core.methods import WriteOut, is_data
 from naperian.core.resolve import Resolve
@@ -32,6 +33,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Custom,
     Derivative,
     Expr,
     For,
@@ -135,6 +137,7 @@ class Evaluate:
         self.module = module
         self.w = Work()
         self.constants: dict[str, Meaning] = {}
+        self.depth = 0  # of derivatives around what is evaluated
         self.operators: dict[Var, Meaning] = {}  # of cells whose `+=` is the user's
 
     # ------------------------------------------------------------ sizes, sets and types
@@ -286,6 +289,8 @@ class Evaluate:
                 return self.scan(e, env, name)
             case Derivative():
                 return self.derivative(e, env, name)
+            case Custom():
+                return self.custom(e, env, name)
             case Checked():
                 return self.checked(e, env, name)
             case Handle():
@@ -339,7 +344,7 @@ class Evaluate:
         own |= {v: Leaf(number(n), INT) for v, n in at.sizes.items()}
         if not definition.constant:
             params = (*definition.params, *definition.hidden)
-            return Fun(tuple(p.var for p in params), definition.body, Env(own))
+            return Fun(tuple(p.var for p in params), custom.body(definition), Env(own))
         if own:
             return self.expr(definition.body, Env(own), hint)
         return self.constant(name, definition.body)
@@ -612,8 +617,10 @@ class Evaluate:
         types = [r.type(p.type) for p in e.params]
         params = self.carry(e.params, types, env)
         seed = [quote(self.w, x) for x in data(self.expr(e.seed, env))]
+        self.depth += 1
         with self.w.inside() as scope:
             value = self.expr(e.body, env)
+        self.depth -= 1
         t = type_of(value)
         body = closed(self.w, scope, data(value))
         d = t if e.forward else types[0] if len(types) == 1 else Tuple(tuple(types))
@@ -623,6 +630,42 @@ class Evaluate:
         both = self.w.bind(made, Tuple(tuple(flat)), name, scope.fails)
         assert isinstance(both, Parts)
         return Parts(tuple(shaped(x, data(m)) for x, m in zip((t, d), both.items, strict=True)))
+
+    def custom(self, e: Custom, env: Env, name: str) -> Meaning:
+        """Outside of derivatives, the body alone. Its rule serves the innermost derivative, and
+        what that makes of it those around it: so it is evaluated one less deep, which comes to an
+        end even if the rule uses what it is for."""
+        depth = self.depth
+        if depth == 0:
+            own = {p.var: self.expr(p.start, env) for p in e.params}
+            env.own.update(own)
+            return self.expr(e.body, env, name)
+        r = self.resolve(env)
+        types = [r.type(p.type) for p in e.params]
+        params = self.carry(e.params, types, env)
+        self.depth = 0
+        with self.w.inside() as scope:
+            value = self.expr(e.body, env)
+        t = type_of(value)
+        body = closed(self.w, scope, data(value))
+        self.depth = depth - 1
+        given: list[tuple[Var, Type]] = []
+        for v, own_type in e.given:
+            own_type = r.type(own_type)
+            made = [Var(v.name) for _ in leaves(own_type)]
+            given += zip(made, leaves(own_type), strict=True)
+            leafs: list[Meaning] = [
+                Leaf(Ref(x), leaf) for x, leaf in zip(made, leaves(own_type), strict=True)
+            ]
+            env.own[v] = shaped(own_type, leafs)
+        with self.w.inside() as around:
+            back = self.expr(e.rule, env)
+        rule = closed(self.w, around, data(back))
+        self.depth = depth
+        flat = leaves(t)
+        whole = Custom(e.forward, params, body, tuple(given), rule, e.origin)
+        bound = flat[0] if len(flat) == 1 else Tuple(flat)
+        return shaped(t, data(self.w.bind(whole, bound, name, scope.fails)))
 
     def carry(
         self, carried: tuple[Carried, ...], types: list[Type], env: Env

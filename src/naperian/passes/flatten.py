@@ -36,9 +36,10 @@ from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
 from naperian.passes.builder import Guards
 from naperian.passes.cells import Cells, Entering, Held, dtype_of, free_guards
-from naperian.passes.derive import derivative
+from naperian.passes.derive import copied, derivative
 from naperian.passes.narrow import narrow, without_unused_indices
 from naperian.passes.packed import Layout, Packing
+from naperian.passes.ruled import called, cleared
 from naperian.passes.values import (
     Items,
     Listed,
@@ -95,6 +96,7 @@ class _Flatten(Cells):
             holds = self.op("ge", (number(self.size(fact)), Lit(0, DType.I64)), DType.BOOL)
             self.check(holds, message, self.origin)
         value = self.tabulated(self.expr(self.definition.body))
+        self.b.bindings = cleared(self.b.bindings)
         results = []
         for (indices, leaf), new in zip(leaves(value), _new(self.definition.result), strict=True):
             operand = self.operand(leaf)
@@ -220,6 +222,9 @@ class _Flatten(Cells):
             case core.Derivative():
                 self.copied = True
                 return derivative(self, e, self.expr, self.tabulated)
+            case core.Custom():
+                self.copied = True
+                return called(self, e, copied)
             case core.Checked(value, s, origin):
                 return self.checked(self.scalar(value), self.set(s), origin)
             case _:

@@ -84,6 +84,12 @@ def fold(op: Op, dtype: DType, known: Known) -> Operand | None:
     return literal(PRIMITIVES[op.name].meaning(*values).item(), dtype)
 
 
+@law("stop_gradient")
+def stopped(op: Op, dtype: DType, known: Known) -> Operand:
+    """stop_gradient(x) = x: the derivatives have been made"""
+    return op.args[0]
+
+
 # sums
 
 

@@ -17,6 +17,7 @@ from naperian.names import Lit, Var
 from naperian.passes.active import active
 from naperian.passes.builder import Guards
 from naperian.passes.place import Place
+from naperian.passes.ruled import tangents
 from naperian.passes.rules import Flow, Rules, chosen, others, patch
 from naperian.passes.shares import accumulated, shares, simple
 from naperian.sizes import size
@@ -54,8 +55,15 @@ class Tangents:
         return tuple(g for g in b.guards if g not in self.around)
 
     def binding(self, b: Binding) -> Flow:
-        rules = Rules(self.place, b.dtype, self.guards(b))
+        place = self.place
+        rules = Rules(place, b.dtype, self.guards(b))
         match b.prim:
+            case Op("gate"):
+                found = tangents(place.b.ruled[b.prim.code], self.of)
+                self.made.update((y.var, v) for y, v in found)
+                return None
+            case Op("ruled"):
+                return self.made.get(b.var)
             case Op("select", (condition, yes, no)):
                 arms = [self.of(yes), self.of(no)]
                 if arms == [None, None]:

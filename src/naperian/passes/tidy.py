@@ -26,6 +26,7 @@ from naperian.core.syntax import (
     Checked,
     Const,
     ConstOf,
+    Custom,
     Derivative,
     Expr,
     For,
@@ -287,6 +288,16 @@ class _Rebuild:
                 seed = self.expr(seed, names)
                 params = self.carried(params, names)
                 return replace(e, params=params, body=self.expr(body, names), seed=seed)
+            case Custom(_, params, body, given, rule):
+                r = self.resolve(names)
+                types = [r.type(t) for _, t in given]
+                params = self.carried(params, names)
+                body = self.expr(body, names)
+                named = [self.bind(v, names) for v, _ in given]
+                return replace(
+                    e, params=params, body=body, given=tuple(zip(named, types, strict=True)),
+                    rule=self.expr(rule, names),
+                )
             case Checked(value, s):
                 return replace(e, value=self.expr(value, names), set=self.resolve(names).set(s))
             case Handle(cells, body):

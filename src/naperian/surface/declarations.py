@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from naperian.source import Span
 from naperian.surface import errors
 from naperian.surface import syntax as s
 from naperian.surface.cursor import Cursor, Wrong
-from naperian.surface.expressions import close, type_
+from naperian.surface.expressions import close, expression, type_
 from naperian.surface.headers import comments_above, docstring, parameter, parameters, where
 from naperian.surface.statements import end_of_line, end_of_text, function, sequence, statement
 
@@ -33,8 +34,31 @@ def declaration(c: Cursor) -> s.Decl:
             return _import(c)
         case "from":
             return _from_import(c)
+        case "@" if c.text[c.ends[c.pos] :].startswith(DECORATORS):
+            return _decorated(c)
         case _:
             return statement(c)
+
+
+DECORATORS = ("custom_jvp", "custom_vjp")
+
+
+def _decorated(c: Cursor) -> s.Def:
+    """`@custom_jvp(rule)` and, on the next line, the function it is for."""
+    doc = comments_above(c)
+    start = c.skip().start
+    name, _ = c.name("a decorator")
+    c.expect("(", "`(` and the rule")
+    argument = expression(c)
+    close(c, ")")
+    span = c.since(start)
+    c.expect("NEWLINE", "the end of the line")
+    if c.kind != "def":
+        raise Wrong(errors.misplaced_rule(name, span))
+    made = function(c)
+    return replace(
+        made, decorator=s.Decorator(span, name, argument), doc=doc if made.doc is None else made.doc
+    )
 
 
 def _names(c: Cursor, role: str) -> tuple[str, ...]:

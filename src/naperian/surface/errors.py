@@ -30,6 +30,15 @@ def unexpected(expected: str, found: str, span: Span, *helps: str) -> Diagnostic
     return _error("N0101", f"expected {expected}, found {found}", span, "here", helps=helps)
 
 
+def misplaced_rule(name: str, span: Span) -> Diagnostic:
+    """N0720"""
+    return _error(
+        "N0720", f"`@{name}` stands above the function whose derivative it gives", span,
+        "no `def` on the next line",
+        helps=(f"write `@{name}(rule)`, then `def f(x: Float) -> Float: …` on the next line",),
+    )
+
+
 def missing_comma(span: Span) -> Diagnostic:
     """N0131"""
     return _error("N0131", "a `,` is missing between two items", span, "the next item starts here")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from naperian.surface import syntax as s
 from naperian.surface.cursor import deep
 from naperian.surface.layout import STEP, WIDTH, Doc, commas, flat, group, layout, width_of
@@ -214,6 +216,12 @@ def _where(facts: tuple[s.Fact, ...]) -> Doc:
 
 
 def _function(d: s.Def, indent: str) -> list[str]:
+    if d.decorator is not None:
+        told = _comments(d.doc, indent) if d.doc is not None and _can_be_comment(d.doc) else []
+        at = d.decorator
+        line = layout((indent, "@", at.name, "(", *expr(at.argument, 0), ")"), indent)
+        bare = replace(d, decorator=None, doc=None if told else d.doc)
+        return [*told, line, *_function(bare, indent)]
     to = () if d.result is None else (" ", *result(d.effects, d.result))
     head: Doc = ("def ", d.name, group("(", [_param(p) for p in d.params], ")"), *to)
     facts = _where(d.facts)

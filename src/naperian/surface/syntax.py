@@ -499,6 +499,15 @@ class Fact:
 
 
 @node
+class Decorator:
+    """`@name(argument)` on the line above a function."""
+
+    span: Span
+    name: str
+    argument: Expr
+
+
+@node
 class Def:
     """A function; `body` None in an interface's signature. `doc` is the docstring or the comment
     lines directly above."""
@@ -512,6 +521,7 @@ class Def:
     facts: tuple[Fact, ...]
     body: Block | None
     doc: str | None
+    decorator: Decorator | None = None
 
 
 @node
