@@ -87,9 +87,76 @@ def fractals(m: Any) -> None:
     figure.tight_layout(pad=0.1)
 
 
-PICTURES: dict[str, Callable[[Any], None]] = {
-    f.__name__: f for f in (fractals, kmeans, pagerank, pi, particle_filter)
-}
+def digits(m: Any) -> None:
+    data = np.load(FOLDER / "data" / "digits.npz")
+    x, label = data["pixels"].reshape(-1, 64) / 16.0, data["labels"]
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(x))
+    test, train = order[::5], np.delete(order, np.s_[::5])
+
+    def layer(o: int, i: int, scale: float) -> Any:
+        return m.Layer(scale * rng.normal(size=(o, i)), np.zeros(o))
+
+    net, speed = (m.Net(layer(64, 64, scale), layer(10, 64, scale)) for scale in (0.1, 0.0))
+    losses, right = [], []
+    for _ in range(20):
+        batches = rng.permutation(train)[:1408].reshape(-1, 32)
+        net, speed, loss = m.epoch(net, speed, x, label, batches, 0.1)
+        losses.append(loss)
+        right.append(np.mean(m.guess(net, x[test]) == label[test]))
+    figure, (left, other) = plt.subplots(1, 2, figsize=(8, 2.8))
+    left.semilogy(range(1, 21), losses)
+    left.set(xlabel="epoch", ylabel="loss", xticks=range(0, 21, 5))
+    other.plot(range(1, 21), 100 * np.array(right), "tab:red")
+    other.axhline(97, color="0.8", lw=0.8)
+    other.set(xlabel="epoch", ylabel="right, % of the test", xticks=range(0, 21, 5))
+    figure.tight_layout()
+
+
+def greeks(m: Any) -> None:
+    s, t = np.linspace(60, 140, 161), np.linspace(0.05, 1.0, 96)
+    found = m.surface(s, t, 95.0, 0.02, 0.2)
+    figure, axes = plt.subplots(1, 3, figsize=(10, 2.8), sharey=True)
+    for a, name in zip(axes, ("gamma", "vanna", "volga"), strict=True):
+        values = getattr(found, name)
+        top = np.abs(values).max()
+        a.pcolormesh(s, t, values, cmap="RdBu_r", vmin=-top, vmax=top, rasterized=True)
+        a.set(title=name, xlabel="price of the share")
+    axes[0].set_ylabel("years to go")
+    figure.tight_layout()
+
+
+def hmc(m: Any) -> None:
+    x, y = np.meshgrid(np.linspace(-3, 3, 200), np.linspace(-2, 8, 200))
+    plt.figure(figsize=(5, 4))
+    plt.contour(x, y, np.exp(-0.5 * (x**2 + 4 * (y - x**2) ** 2)), 6, colors="0.7", linewidths=0.8)
+    plt.plot(*m.bananas(1, 2000).T, ".", ms=2.5)
+
+
+def ode_fit(m: Any) -> None:
+    rng = np.random.default_rng(0)
+    exact = m.solve([1.1, 0.1, 0.05, 0.6], [10.0, 5.0], 0.5, 40)
+    seen = exact * (1 + 0.02 * rng.normal(size=exact.shape))
+    first = rate = np.array([1.0, 0.08, 0.06, 0.7])
+    for k in range(20):
+        rate = m.improve(rate, seen, 0.5, 100.0 / 3**k)
+    t = 0.5 * np.arange(1, 41)
+    plt.figure(figsize=(8, 3))
+    for k, (name, colour) in enumerate((("hares", "tab:blue"), ("lynxes", "tab:orange"))):
+        plt.plot(t, seen[:, k], ".", color=colour)
+        plt.plot(t, m.solve(rate, [10.0, 5.0], 0.5, 40)[:, k], color=colour, label=name)
+        plt.plot(t, m.solve(first, [10.0, 5.0], 0.5, 40)[:, k], ":", color=colour)
+    plt.legend(frameon=False)
+
+
+def normals(m: Any) -> None:
+    plt.figure(figsize=(6, 4))
+    plt.imshow(m.camera(400, 600), cmap="gray", vmin=0, vmax=1)
+    plt.axis("off")
+
+
+DRAWN = (digits, fractals, greeks, hmc, kmeans, normals, ode_fit, pagerank, particle_filter, pi)
+PICTURES: dict[str, Callable[[Any], None]] = {f.__name__: f for f in DRAWN}
 
 
 def main() -> None:

@@ -174,7 +174,7 @@ class Emitter:
 
     def conditions(self, n: Nest, extent: Size) -> list[Size]:
         """What the body tests of the loop's variable: polynomials that should be >= 0."""
-        if any(isinstance(x, Nest) and not _constant(x) for x in n.body):
+        if not _constant_inside(n):
             return []
         out: list[Size] = []
 
@@ -308,3 +308,8 @@ class Emitter:
 
 def _constant(n: Nest) -> bool:
     return n.extent is not None and n.extent.constant is not None
+
+
+def _constant_inside(n: Nest) -> bool:
+    """Whether all loops in a loop have constant extents, at any depth."""
+    return all(_constant(x) and _constant_inside(x) for x in n.body if isinstance(x, Nest))
