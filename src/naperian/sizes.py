@@ -305,7 +305,8 @@ def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
 
     out = ""
     for m, c in s.terms:
-        body = " * ".join(of(a) for a in m)
+        alone = len(m) == 1 and abs(c) == 1
+        body = " * ".join(f"({of(a)})" if type(a) is Quotient and not alone else of(a) for a in m)
         if m and abs(c) != 1:
             body = f"{abs(c)} * {body}"
         elif not m:

@@ -33,7 +33,15 @@ from naperian.backends.leaving import (
 from naperian.backends.parallel import REPORT, parallel
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
 from naperian.backends.target import Target, host
-from naperian.backends.traits import accumulates, heavy, is_ragged_sum, is_short, mergeable, trips
+from naperian.backends.traits import (
+    accumulates,
+    constant_trips,
+    heavy,
+    is_ragged_sum,
+    is_short,
+    mergeable,
+    trips,
+)
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -146,9 +154,11 @@ def _loop(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
     frame.reductions |= new
     if not leaf:
         _counted(frame, s, low, high, free, polls=True)
-    elif trips(low, high) <= STRIP:
+    elif trips(low, high) <= STRIP or constant_trips(s) <= STRIP:
+        polled, frame.polled = frame.polled, 0  # what is inside is part of this loop's work
         _counted(frame, s, low, high, free)
-        if frame.polled:
+        frame.polled = polled
+        if polled:
             burn(frame, work_of(frame, s, low, high))
     else:
         _in_strips(frame, s, low, high, free)
@@ -205,8 +215,10 @@ def _in_strips(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> No
     with frame.scope():
         far = code.let(f"add nsw i64 {start}, {strip}")
         code.put(f"{stop} = call i64 @llvm.smin.i64(i64 {far}, i64 {high})")
+        polled, frame.polled = frame.polled, 0
         _counted(frame, s, start, stop, free)
-        if frame.polled:
+        frame.polled = polled
+        if polled:
             burn(frame, work_of(frame, s, start, stop))
     code.branch(code.let(f"icmp slt i64 {stop}, {high}"), more, done)
     code.begin(more)
@@ -223,24 +235,21 @@ _MOST_VECTORISED = 3_000
 
 def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
     """What LLVM is told about a loop with so many lines."""
-    module = frame.module
-    number = module.id()
-    hints = ['!{!"llvm.loop.mustprogress"}']
+    hints = ['!"llvm.loop.mustprogress"']
     if lines > _MOST_VECTORISED:
-        hints.append('!{!"llvm.loop.vectorize.enable", i1 false}')
+        hints.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
-        hints.append(f'!{{!"llvm.loop.parallel_accesses", !{group}}}')
+        hints.append(f'!"llvm.loop.parallel_accesses", !{group}')
         if heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
-            hints.append('!{!"llvm.loop.interleave.count", i32 1}')
+            hints.append('!"llvm.loop.interleave.count", i32 1')
         elif is_ragged_sum(s):
             # its rows are short: a masked vector at a time, and no element by itself
-            hints.append('!{!"llvm.loop.interleave.count", i32 1}')
-            hints.append('!{!"llvm.loop.vectorize.enable", i1 true}')
-            hints.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
-    module.metadata.append(f"!{number} = distinct !{{!{number}, {', '.join(hints)}}}")
-    return number
+            hints.append('!"llvm.loop.interleave.count", i32 1')
+            hints.append('!"llvm.loop.vectorize.enable", i1 true')
+            hints.append('!"llvm.loop.vectorize.predicate.enable", i1 true')
+    return frame.module.loop(*hints)
 
 
 def _while(frame: Frame, s: While) -> None:
@@ -292,11 +301,17 @@ def _when(frame: Frame, condition: Expr, then: Sequence[Stmt], otherwise: Sequen
 
 
 def _fail(frame: Frame, condition: Expr, number: int, values: tuple[Expr, ...]) -> None:
+    """Leave when the condition holds. A failure below 0 is its own explanation: a status that the
+    pool passes on."""
     code = frame.code
     bad, fine = code.label("fail"), code.label("fine")
     rarely = ', !prof !{!"branch_weights", i32 1, i32 1000000}'
     code.branch(expression(frame, condition), bad, fine, rarely)
     code.begin(bad)
+    if number < 0:
+        frame.fail(str(number))
+        code.begin(fine)
+        return
     with frame.scope():
         words = [as_word(frame, expression(frame, e), dtype_of(frame, e)) for e in values[:4]]
     words += ["0"] * (4 - len(words))

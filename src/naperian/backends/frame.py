@@ -47,6 +47,13 @@ class Module:
             self.unique[numbers] = self.node(_list(numbers))
         return self.unique[numbers]
 
+    def loop(self, *hints: str) -> int:
+        """What LLVM is told about a loop."""
+        number = self.id()
+        texts = ", ".join([f"!{number}", *(f"!{{{hint}}}" for hint in hints)])
+        self.metadata.append(f"!{number} = distinct !{{{texts}}}")
+        return number
+
     def math(self, name: str, dtype: DType) -> str:
         """The symbol of an elementary function, included once."""
         f = math.function(name, dtype)

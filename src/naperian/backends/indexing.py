@@ -11,7 +11,7 @@ from __future__ import annotations
 from naperian.backends.code import MEMORY, REGISTER, Value
 from naperian.backends.frame import Frame, Place
 from naperian.dtypes import DType
-from naperian.loops.syntax import Load
+from naperian.loops.syntax import Load, Role
 from naperian.names import Var
 from naperian.sizes import ZERO, Atom, Clamp, Monomial, Quotient, Remainder, Size
 
@@ -58,9 +58,12 @@ def load(frame: Frame, v: Var, at: tuple[Size, ...]) -> Value:
         return frame.scalar(v)
     pointer, place = address(frame, v, at)
     dtype = place.buffer.dtype
-    value = frame.code.let(
-        f"load {MEMORY[dtype]}, ptr {pointer}, align {dtype.bytes}{frame.tags(place, False)}"
-    )
+    tags = frame.tags(place, False)
+    operation = f"load {MEMORY[dtype]}, ptr {pointer}, align {dtype.bytes}{tags}"
+    if place.buffer.role is Role.IN:  # which nobody writes
+        value = frame.once(("load", pointer), operation)
+    else:
+        value = frame.code.let(operation)
     return register(frame, value, dtype)
 
 

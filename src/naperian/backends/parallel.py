@@ -18,6 +18,9 @@ from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
 
 GRAIN = 1 << 16  # additions that are worth another thread: about 20 microseconds
 
+# a loop over chunks: they are few, and vectors of Booleans would be a thousand lines
+AS_IT_IS = ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')
+
 REPORT = """\
 ; the failure of the lowest chunk wins: its number, its code and its values
 define internal void @nap.report(ptr %env, ptr %error, i64 %chunk, i64 %code, \
@@ -171,7 +174,9 @@ def _merge(frame: Frame, reductions: tuple[Reduction, ...], partials: _Partials)
         total = combine(frame, r.monoid, frame.scalar(r.var), new, dtype)
         code.put(f"store {REGISTER[dtype]} {total}, ptr {cell}")
     code.put(f"{after} = add nsw i64 {index}, 1")
-    code.branch(code.let(f"icmp slt i64 {after}, {partials.chunks}"), body, done)
+    more = code.let(f"icmp slt i64 {after}, {partials.chunks}")
+    short = frame.module.loop(*AS_IT_IS)
+    code.branch(more, body, done, f", !llvm.loop !{short}")
     code.begin(done)
     code.put(f"call void @nap_free(ptr {partials.heap})")
     frame.exits.pop()

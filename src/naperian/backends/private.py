@@ -122,12 +122,14 @@ def merge(
         def one(copy: Value) -> None:
             offset = child.code.let(f"mul i64 {copy}, {stride}")
             source = child.code.let(f"getelementptr i8, ptr {base}, i64 {offset}")
-            _each(child, "%low", "%high", lambda k: element(source, k))
+            _each(child, "%low", "%high", lambda k: element(source, k), independent)
 
         def element(source: Value, k: Value) -> None:
-            old, new = (_get(child, r.dtype, p, k) for p in (to, source))
-            _put(child, r.dtype, to, k, combine(child, r.monoid, old, new, r.dtype))
+            old, new = (_get(child, r.dtype, p, k, independent) for p in (to, source))
+            total = combine(child, r.monoid, old, new, r.dtype)
+            _put(child, r.dtype, to, k, total, independent)
 
+        independent = child.module.node("distinct !{}")
         _each(child, "0", others, one)
 
     number_of_chunks = Var("chunks")
@@ -141,8 +143,11 @@ def merge(
     frame.exits.pop()
 
 
-def _each(frame: Frame, low: Value, high: Value, body: Callable[[Value], None]) -> None:
-    """`body(k)` for k = low … high-1."""
+def _each(
+    frame: Frame, low: Value, high: Value, body: Callable[[Value], None], group: int | None = None
+) -> None:
+    """`body(k)` for k = low … high-1, one vector at a time: memory is slower. Accesses of the group
+    do not meet those of another k."""
     code = frame.code
     loop, done = code.label("each"), code.label("done")
     index, after, before = code.name(), code.name(), code.block
@@ -153,7 +158,11 @@ def _each(frame: Frame, low: Value, high: Value, body: Callable[[Value], None]) 
         body(index)
     code.lines[at] += f"\n  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{code.block} ]"
     code.put(f"{after} = add nsw i64 {index}, 1")
-    code.branch(code.let(f"icmp slt i64 {after}, {high}"), loop, done)
+    more = code.let(f"icmp slt i64 {after}, {high}")
+    hints = ['!"llvm.loop.unroll.disable"', '!"llvm.loop.interleave.count", i32 1']
+    if group is not None:
+        hints.append(f'!"llvm.loop.parallel_accesses", !{group}')
+    code.branch(more, loop, done, f", !llvm.loop !{frame.module.loop(*hints)}")
     code.begin(done)
 
 
@@ -161,11 +170,19 @@ def _address(frame: Frame, dtype: DType, base: Value, k: Value) -> Value:
     return frame.code.let(f"getelementptr {MEMORY[dtype]}, ptr {base}, i64 {k}")
 
 
-def _get(frame: Frame, dtype: DType, base: Value, k: Value) -> Value:
+def _get(frame: Frame, dtype: DType, base: Value, k: Value, group: int) -> Value:
     at = _address(frame, dtype, base, k)
-    return register(frame, frame.code.let(f"load {MEMORY[dtype]}, ptr {at}"), dtype)
+    value = f"load {MEMORY[dtype]}, ptr {at}{_within(group)}"
+    return register(frame, frame.code.let(value), dtype)
 
 
-def _put(frame: Frame, dtype: DType, base: Value, k: Value, value: Value) -> None:
+def _put(
+    frame: Frame, dtype: DType, base: Value, k: Value, value: Value, group: int | None = None
+) -> None:
     at = _address(frame, dtype, base, k)
-    frame.code.put(f"store {MEMORY[dtype]} {memory(frame, value, dtype)}, ptr {at}")
+    new = memory(frame, value, dtype)
+    frame.code.put(f"store {MEMORY[dtype]} {new}, ptr {at}{_within(group)}")
+
+
+def _within(group: int | None) -> str:
+    return "" if group is None else f", !llvm.access.group !{group}"

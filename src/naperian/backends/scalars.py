@@ -15,6 +15,7 @@ from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Load, Local, Number
 from naperian.names import Lit
 from naperian.prims import PRIMITIVES, Kind
+from naperian.sizes import Clamp, Size
 
 
 def expression(frame: Frame, e: Expr, flags: str = "contract") -> Value:
@@ -28,9 +29,26 @@ def expression(frame: Frame, e: Expr, flags: str = "contract") -> Value:
             return number(frame, s)
         case Load(buffer, at):
             return load(frame, buffer, at)
+        case Apply("ne", (Load() as key, Number(at))) if is_clamped(at, key):
+            return _outside(frame, key, at)
         case Apply(name, args, dtype, operand):
             values = [expression(frame, a) for a in args]
             return apply(frame, name, values, operand, dtype, flags)
+
+
+def is_clamped(s: Size, key: Load) -> bool:
+    """Whether an index is an element that is clamped."""
+    a = s.single
+    return isinstance(a, Clamp) and a.value.single == key
+
+
+def _outside(frame: Frame, key: Load, at: Size) -> Value:
+    """Whether a clamp changes an element: k != clamp(k, n) is k > max(n - 1, 0), unsigned."""
+    a = at.single
+    assert isinstance(a, Clamp)
+    end = number(frame, a.extent - 1)
+    last = frame.once(("max", end), f"call i64 @llvm.smax.i64(i64 {end}, i64 0)")
+    return frame.code.let(f"icmp ugt i64 {expression(frame, key)}, {last}")
 
 
 def dtype_of(frame: Frame, e: Expr) -> DType:

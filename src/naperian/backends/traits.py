@@ -88,7 +88,7 @@ def is_short(stmts: Sequence[Stmt]) -> bool:
     for s in stmts:
         match s:
             case Loop():
-                if _constant_trips(s) > UNROLLED or not is_short(s.body):
+                if constant_trips(s) > UNROLLED or not is_short(s.body):
                     return False
             case While() | Contract():
                 return False
@@ -102,13 +102,14 @@ def is_short(stmts: Sequence[Stmt]) -> bool:
     return True
 
 
-def _constant_trips(s: Loop) -> float:
+def constant_trips(s: Loop) -> float:
+    """How many iterations, if that is a constant."""
     trips = (s.high - s.low).constant
     return float("inf") if trips is None else trips
 
 
 def trips(low: Value, high: Value) -> float:
-    """How many iterations, if both bounds are numbers."""
+    """How many iterations, if both bounds are written as numbers."""
     if low.lstrip("-").isdigit() and high.lstrip("-").isdigit():
         return int(high) - int(low)
     return float("inf")

@@ -10,6 +10,7 @@
 The caller's elements may be anything, so every read of one is clamped to its set: then whatever
 they are, memory is safe, and one flag says in the end whether they were what their type says. The
 border, which explains a failure, need not look at them beforehand: a gather reads its indices once.
+(In loops, a run ends where it meets such an element: see `outside`.)
 An array that is read only along ragged rows is checked where they go; what no row uses is not read.
 """
 

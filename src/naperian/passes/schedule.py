@@ -10,6 +10,8 @@
     place      what is stored, and where
     Emitter    statements
     strips     what is in the way of vectors is taken out of their loops
+    outside    a run ends where it meets an index outside its set
+    jam        rows that are added to one array are added four at a time
 
 Fused chains keep nothing but their results:
 
@@ -46,7 +48,9 @@ from naperian.passes.emit import Emitter
 from naperian.passes.fuse import fuse
 from naperian.passes.graph import rewrite_size
 from naperian.passes.inline import inline
+from naperian.passes.jam import jam
 from naperian.passes.order import order_loops
+from naperian.passes.outside import outside
 from naperian.passes.packed import Offsets, packing, with_offsets
 from naperian.passes.recurrence import find_units
 from naperian.passes.statements import zero
@@ -85,11 +89,11 @@ def schedule(program: ainf.Program) -> Program:
     emitter = Emitter(graph, storage, items)
     block = Block()
     emitter.block(items, block)
-    body = strips(_escape(block.statements()))
+    buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
+    body = jam(outside(strips(_escape(block.statements())), program.sizes, buffers))
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys(emitter.s.notes))
-    buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     return Program(
         program.name, program.sizes, (*buffers, *outs), body, program.failures, notes, checked
     )

@@ -7,15 +7,14 @@ loops
 
     after    parallel for s in 0..⌈n / 2048⌉ reducing add out, or outside:
                  allocate small value[2048]
-                 free for i in strip s reducing or outside:
+                 free for i in strip s:
                      store value[i - 2048 s] = exp(x[i])
+                 for i in strip s:
+                     update out[clamp(key[i], m)] += value[i - 2048 s]
                      outside := outside or key[i] != clamp(key[i], m)
-                 if not outside:
-                     for i in strip s:
-                         update out[key[i]] += value[i - 2048 s]
 
-A flag that a clamped key was another one is found out before the keys are used, so that they are
-not clamped; once it is set the run's result is not wanted any more.
+Flags stay with what scatters: there they end the run (`outside.py`), and the keys behind them are
+not clamped.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ from naperian.loops.syntax import (
     Expr,
     Let,
     Load,
-    Local,
     Loop,
-    Number,
     Order,
     Role,
     Stmt,
@@ -41,10 +38,10 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import mentions, parts, remade
+from naperian.loops.walk import mentions, parts
 from naperian.names import Var, fresh
 from naperian.prims import PRIMITIVES
-from naperian.sizes import ZERO, Atom, Clamp, Size, clamp, size
+from naperian.sizes import ZERO, Clamp, Size, clamp, size
 
 STRIP = 2048  # iterations; a buffer for them fits the first cache beside much else
 _DEAR = 4  # an operation that is better done in vectors, in additions
@@ -56,59 +53,42 @@ def strips(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _strips(s: Loop) -> Loop:
-    scattered = [x for x in s.body if _scatters(x)]
-    rest: list[Stmt] = [x for x in s.body if not isinstance(x, Let) and x not in scattered]
+    flags = {r.var for r in s.reductions if r.monoid == "or"}
+    scattered = [x for x in s.body if scatters(x)]
+    second = [x for x in s.body if _is_flag(x, flags) or x in scattered]
+    rest: list[Stmt] = [x for x in s.body if not isinstance(x, Let) and x not in second]
     simple = all(isinstance(x, Assign | Store) for x in rest)
-    if s.order is not Order.PARALLEL or not scattered or not rest or not simple:
+    if s.order is not Order.PARALLEL or not scattered or not simple:
         return s
     strip = Var("strip")
     low = s.low + size(strip) * STRIP
     high = low + clamp(s.high - low, size(STRIP + 1))
-    flags, certain = _flags(s, rest)
-    buffers, stores, second = _second(s, scattered, size(s.var) - low)
+    buffers, stores, made = _second(s, second, size(s.var) - low)
+    if not rest and not stores:
+        return s
     first = _with_lets(s, [*rest, *stores], rest)
-
-    def undone(a: Atom) -> Size | None:
-        return a.value if isinstance(a, Clamp) and a in certain else None
-
-    arrays = {r.var for r in s.reductions if any(r.var in mentions(x) for x in scattered)}
-    sums = tuple(r for r in s.reductions if r.var not in arrays)
-    scatter: Stmt = Loop(s.var, low, high, remade(second, undone), Order.SERIAL, (), s.work)
-    for f in flags:
-        scatter = When(Apply("not", (Local(f),), DType.BOOL, DType.BOOL), (scatter,))
+    apart = {r.var for r in s.reductions if any(r.var in mentions(x) for x in second)}
+    sums = tuple(r for r in s.reductions if r.var not in apart)
     vectors = Loop(s.var, low, high, (*first, *stores), Order.FREE, sums, s.work)
+    scatter = Loop(s.var, low, high, tuple(made), Order.SERIAL, (), s.work)
     count = (s.high - s.low + STRIP - 1) // STRIP
-    body = (*buffers, vectors, scatter)
+    body: tuple[Stmt, ...] = (*buffers, vectors, scatter)
     return Loop(strip, ZERO, count, body, Order.PARALLEL, s.reductions, s.work * STRIP)
 
 
-def _scatters(s: Stmt) -> bool:
+def _is_flag(s: Stmt, flags: set[Var]) -> bool:
+    return isinstance(s, Assign) and s.var in flags
+
+
+def scatters(s: Stmt) -> bool:
     """Whether a statement only updates places that are read from memory."""
     match s:
         case Update(_, at):
             return any(isinstance(a, Load | Clamp) for e in at for a in e.atoms())
         case When(_, then, otherwise):
-            return all(_scatters(x) for x in (*then, *otherwise))
+            return all(scatters(x) for x in (*then, *otherwise))
         case _:
             return False
-
-
-def _flags(s: Loop, rest: list[Stmt]) -> tuple[list[Var], set[Atom]]:
-    """The flags that a clamp changed something, and the clamps that changed nothing unless one is
-    set."""
-    flags: list[Var] = []
-    certain: set[Atom] = set()
-    for x in rest:
-        match x:
-            case Assign(v, Apply("or", (Local(w), Apply("ne", (Load() as key, Number(at)))))):
-                a = at.single
-                if v == w and isinstance(a, Clamp) and a.value.single == key:
-                    flags.append(v)
-                    certain.add(a)
-            case _:
-                pass
-    known = {r.var for r in s.reductions if r.monoid == "or"}
-    return [f for f in flags if f in known], certain if set(flags) <= known else set()
 
 
 def _second(
