@@ -43,15 +43,18 @@ MAY: dict[str, set[str]] = (
         "program": _BELOW_PIPELINE | {"pipeline", "signature"},
         "api": _BELOW_PIPELINE | {"pipeline", "signature", "border", "forms", "program", "records"},
         "records": set(),
-        "": {"api"},
+        "": {"api", "trial"},
         "values": {"records"},
         "session": {"node", "border", "source", "surface"},
         "oracle": _BELOW_PIPELINE | {"", "forms", "pipeline", "session", "signature", "values"},
+        "draws": _NOUNS | {"border", "forms", "signature"},
+        "trial": _BELOW_PIPELINE
+        | {"api", "border", "draws", "forms", "pipeline", "signature", "values"},
         "cli": {"", "node", "source"},
         "__main__": {"cli"},
     }
     | {
-        part: _BELOW_PIPELINE | _ABOVE | {"", "program", "cli", "pages"}
+        part: _BELOW_PIPELINE | _ABOVE | {"", "program", "cli", "pages", "trial"}
         for part in ("pages", "repl", "commands", "demo", "doctor")
     }
 )

@@ -51,6 +51,7 @@ __all__ = [
     "ShapeError",
     "Thrown",
     "at_border",
+    "check",
     "compile",
     "grad",
     "hessian",
@@ -66,11 +67,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The names above come from `api`, which is read when the first of them is asked for: the
-    compiler is large, and `nap --version` needs none of it."""
+    """The names above come from `api` (`check` from `trial`), which is read when the first of them
+    is asked for: the compiler is large, and `nap --version` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module("naperian.api"), name)
+    home = "naperian.trial" if name == "check" else "naperian.api"
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

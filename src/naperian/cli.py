@@ -88,9 +88,16 @@ nap run stats.nap center x.npy --save y.npy""",
         "find mistakes and print the inferred signatures",
         """\
 nap check stats.nap
-nap check stats.nap model.nap --json       diagnostics and signatures as data""",
+nap check stats.nap model.nap --json       diagnostics and signatures as data
+nap check --grad model.nap                 try every definition and its derivatives
+nap check --grad model.nap:loss            only this one""",
         "naperian.commands:check",
-        (Argument("files", "the .nap files", nargs="+"), _JSON),
+        (
+            Argument("files", "the .nap files, or `file.nap:name`", nargs="+"),
+            Argument("--grad", "call each definition: compiled as interpreted? derivatives as "
+                     "finite differences?", flag=True),
+            _JSON,
+        ),
     ),
     Command(
         "show",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import naperian as nap
-from naperian import cli, pages, values
+from naperian import cli, pages, trial, values
 from naperian.program import source_of
 from naperian.session import RESULT, Session
 from naperian.source import CompileError
@@ -104,7 +105,9 @@ def _save(path: str, result: Any) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    """`nap check file…`"""
+    """`nap check file…`, and with `--grad` `file:name…`"""
+    if options.grad:
+        return _tried(options)
     reports: list[dict[str, Any]] = []
     for file in options.files:
         entry: dict[str, Any] = {"file": file, "ok": True, "diagnostics": [], "types": {}}
@@ -123,6 +126,41 @@ def check(options: argparse.Namespace) -> int:
     if options.json:
         cli.emit(reports)
     return cli.OK if all(r["ok"] for r in reports) else cli.WRONG
+
+
+def _tried(options: argparse.Namespace) -> int:
+    """`nap check --grad file…`: calls what can be called, with arguments drawn from its type."""
+    found: list[trial.Checked] = []
+    for place in options.files:
+        if place.rpartition(":")[0].endswith(".nap"):
+            chosen = [_definition(place)]
+        else:
+            module = nap.load(place)
+            every = [module[n] for n in module.names]
+            chosen = [f for f in every if trial.can_be_tried(f)]
+        for f in chosen:
+            found.append(trial.check(f, progress=_progress()))
+            if not options.json:
+                print(found[-1])
+    if options.json:
+        cli.emit([c.as_data() for c in found])
+    return cli.OK if all(found) else cli.WRONG
+
+
+def _progress() -> trial.Progress | None:
+    """A line on the terminal that says how far long work is."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    started = time.perf_counter()
+
+    def told(name: str, done: int, cases: int) -> None:
+        if done == cases:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        elif time.perf_counter() - started > 0.5:
+            line = f"\r\x1b[K{name}: {done} of {cases} cases"
+            print(line, end="", file=sys.stderr, flush=True)
+
+    return told
 
 
 def _definition(place: str) -> nap.Function:

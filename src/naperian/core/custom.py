@@ -15,7 +15,7 @@ from __future__ import annotations
 from naperian.core.syntax import Call, Carried, Custom, Definition, Expr, Param, Ref
 from naperian.leaves import leaves
 from naperian.names import Var
-from naperian.types import Scalar, Type, TypeVar, axes
+from naperian.types import Scalar, Type, TypeVar, runs
 
 
 def varies(t: Type) -> bool:
@@ -30,7 +30,7 @@ def partly(t: Type) -> bool:
 
 
 def _is_float(leaf: Type) -> bool:
-    _, cell = axes(leaf)
+    _, cell = runs(leaf)
     return isinstance(cell, TypeVar) or (isinstance(cell, Scalar) and cell.dtype.is_float)
 
 

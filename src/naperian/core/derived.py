@@ -38,7 +38,7 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
-    axes,
+    runs,
     set_variables,
     sets_in,
     show_type,
@@ -101,7 +101,7 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
 
 def _differentiable(d: Definition, t: Type, what: str) -> None:
     for leaf in leaves(t):
-        _, cell = axes(leaf)
+        _, cell = runs(leaf)
         if isinstance(cell, Scalar) and cell.dtype.is_float:
             continue
         if not isinstance(cell, TypeVar):
@@ -128,7 +128,7 @@ def _floating(d: Definition, chosen: list[Param]) -> tuple[TypeParam, ...]:
     """The type variables, those that are differentiated as floats."""
     found = {
         cell.var for t in (*(p.type for p in chosen), d.result) for leaf in leaves(t)
-        for cell in (axes(leaf)[1],) if isinstance(cell, TypeVar)
+        for cell in (runs(leaf)[1],) if isinstance(cell, TypeVar)
     }  # fmt: skip
     return tuple(
         replace(p, interface="Floating", needs=()) if p.var in found else p for p in d.types

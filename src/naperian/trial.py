@@ -1,0 +1,353 @@
+"""`nap.check(f)`: a function, and its derivatives, tried on arguments drawn from its type.
+
+    values       compiled code against the interpreter of core, of f and of its pullback
+    duality      <jvp(x; dx), y> = <dx, vjp(x; y)>
+    differences  jvp(x; dx) against (f(x + h dx) - f(x - h dx)) / 2h, where two h agree
+
+What fails is made small: first the sizes, then the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from naperian import draws, pipeline
+from naperian.api import Function, RunError, jvp, vjp
+from naperian.border import usual
+from naperian.core import run as core_run
+from naperian.core.custom import varies
+from naperian.core.values import from_numpy, to_numpy
+from naperian.draws import Draw
+from naperian.forms import dressed, parted
+from naperian.node import node
+from naperian.ragged import Ragged
+from naperian.signature import at, size_variables
+from naperian.sizes import size
+from naperian.types import Fin, Index, Scalar, Substitution, boxed
+from naperian.values import as_data, same, show
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[str, int, int], None]
+"""Told what is tried, how many cases are done, and how many there will be."""
+
+
+@node
+class Finding:
+    """Something that should be equal and is not, at these arguments."""
+
+    what: str
+    arguments: tuple[Any, ...]
+    sizes: dict[str, int]
+    found: Any
+    expected: Any
+
+    def __repr__(self) -> str:
+        given = [show(x) for x in self.arguments] + [f"{n}={k}" for n, k in self.sizes.items()]
+        return "\n".join(
+            [f"{self.what}, at", *(f"    {_indented(x)}" for x in given),
+             f"  is        {_indented(show(self.found), 12)}",
+             f"  should be {_indented(show(self.expected), 12)}"]
+        )  # fmt: skip
+
+
+@node
+class Checked:
+    """What `nap.check` found. True if nothing is wrong."""
+
+    name: str
+    type: str
+    cases: int
+    derivatives: int
+    differences: int
+    why: str
+    findings: tuple[Finding, ...]
+
+    def __bool__(self) -> bool:
+        return not self.findings
+
+    def __repr__(self) -> str:
+        head = f"{self.name} : {self.type}"
+        if self.findings:
+            return "\n".join([f"{head}\n  WRONG", *map(repr, self.findings)])
+        said = f"{self.cases} cases: compiled as interpreted"
+        if self.why:
+            said += f"; no derivatives ({self.why})"
+        else:
+            said += (
+                f"; {self.derivatives} derivatives agree forward and in reverse,"
+                f" {self.differences} with finite differences"
+            )
+        return f"{head}\n  {said}"
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.name, "type": self.type, "ok": bool(self), "cases": self.cases,
+            "derivatives": self.derivatives, "differences": self.differences, "why": self.why,
+            "findings": [
+                {
+                    "what": f.what, "arguments": [as_data(x) for x in f.arguments],
+                    "sizes": f.sizes, "found": as_data(f.found),
+                    "expected": as_data(f.expected),
+                }
+                for f in self.findings
+            ],
+        }  # fmt: skip
+
+
+def check(
+    f: Function, cases: int = 12, seed: int = 0, progress: Progress | None = None
+) -> Checked:
+    """Try a function and its derivatives on arguments drawn from its type.
+
+    The sizes are equal, different, 0 and 1, then anything small; floats of both signs, positive,
+    and with ties and zeros. Compared are compiled code and the interpreter, forward and reverse
+    mode, and derivatives and finite differences where these say anything. The result is true if
+    nothing is wrong, and prints what was done, or a smallest case that fails.
+
+    Raises TypeError if `f` takes what cannot be drawn: a function."""
+    if not isinstance(f, Function):
+        raise TypeError(f"check() takes a Naperian function, not {type(f).__name__}")
+    if f._text.refusal:
+        raise TypeError(f"{f.__name__} cannot be called from Python: {f._text.refusal}")
+    return _Trial(f).run(cases, seed, progress)
+
+
+def can_be_tried(f: Function) -> bool:
+    """Whether there is anything to draw for a function, and it can be called with it."""
+    return not f._text.refusal and not f._text.constant
+
+
+class _Failed(Exception):
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.what)
+        self.finding = finding
+
+
+class _Trial:
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.derivatives = self.differences = 0
+        definition = f._program.core().definitions[f.__name__]
+        wrt = [p.name for p in definition.params if varies(p.type)]
+        if not wrt:
+            self.why = "no parameter has tangents"
+        elif not varies(definition.result):
+            self.why = "the result has no tangents"
+        else:
+            self.why = ""
+        self.pair = None if self.why else (jvp(f, wrt), vjp(f, wrt))
+
+    def run(self, cases: int, seed: int, progress: Progress | None) -> Checked:
+        rng = np.random.default_rng(seed)
+        done = 0
+        findings: tuple[Finding, ...] = ()
+        for k, slots in enumerate(draws.sizes(self.f._text, rng, cases)):
+            if progress is not None:
+                progress(self.f.__name__, k, cases)
+            kind = draws.KINDS[k % len(draws.KINDS)]
+            case = (slots, int(rng.integers(1 << 30)), kind)
+            done += 1
+            failed = self.failure(*case)
+            if failed is not None:
+                findings = (self.smallest(case, failed),)
+                break
+        if progress is not None:
+            progress(self.f.__name__, cases, cases)
+        return Checked(
+            self.f.__name__, self.f.type, done, self.derivatives, self.differences, self.why,
+            findings,
+        )
+
+    # one case
+
+    def failure(self, slots: tuple[int, ...], seed: int, kind: str) -> Finding | None:
+        rng = np.random.default_rng(seed)
+        given = draws.draw(self.f._text, slots, rng, kind)
+        return None if given is None else self.wrong(given, rng)
+
+    def wrong(self, given: Draw, rng: np.random.Generator) -> Finding | None:
+        """What is wrong at these arguments."""
+        try:
+            if self.values(self.f, given) is not None and self.pair is not None:
+                self.slopes(given, rng)
+        except _Failed as failed:
+            return failed.finding
+        return None
+
+    def values(self, f: Function, given: Draw) -> Any:
+        """The value, compiled as interpreted; None if the run stops itself."""
+        what = "the value" if f is self.f else "the derivative"
+        value = _outcome(lambda: _called(f, given))
+        meant = _outcome(lambda: _interpreted(f, given))
+        if (value is None) != (meant is None):
+            stops = "stops"
+            pair = (stops if value is None else value, stops if meant is None else meant)
+            raise self.failed(f"{what} in compiled code, beside the interpreter's", given, *pair)
+        if value is not None and not same(value, meant):
+            raise self.failed(
+                f"{what} in compiled code, beside the interpreter's", given, value, meant
+            )
+        return value
+
+    def slopes(self, given: Draw, rng: np.random.Generator) -> None:
+        assert self.pair is not None
+        forward, back = self.pair
+        along = draws.draw(forward._text, given.slots, rng, "normal", given.leaves)
+        seed = draws.draw(back._text, given.slots, rng, "normal", given.leaves)
+        if along is None or seed is None:
+            return
+        pushed, pulled = _called(forward, along), self.values(back, seed)
+        if pulled is None:
+            return
+        count = len(given.leaves)
+        values = [np.asarray(x, float) for x in _leaves(forward, pushed)]
+        tangents = values[len(values) // 2 :]
+        cotangents = [
+            np.asarray(x, float) for x in _leaves(back, pulled)[len(values) // 2 :]
+        ]
+        one = _dot(tangents, seed.leaves[count:])
+        two = _dot(cotangents, along.leaves[count:])
+        if not all(map(math.isfinite, (*one, *two))):
+            return
+        self.derivatives += 1
+        if abs(one[0] - two[0]) > 1e-7 * (1.0 + one[1] + two[1]):
+            raise self.failed(
+                "the derivative in reverse mode, beside that in forward mode", given, two[0], one[0]
+            )
+        self.compare(given, along, tangents)
+
+    def compare(self, given: Draw, along: Draw, tangents: list[Array]) -> None:
+        """The tangents and finite differences, where those agree with each other."""
+        count = len(given.leaves)
+        definition = self.f._program.core().definitions[self.f.__name__]
+        moved = [
+            leaf for d, p in zip(definition.params, self.f._text.params, strict=True)
+            if varies(d.type) for leaf in draws.numbers(p.form)
+        ]  # fmt: skip
+        step = dict(zip(moved, along.leaves[count:], strict=True))
+        near = [_difference(self.f, given, step, h) for h in (1e-4, 1e-5)]
+        if near[0] is None or near[1] is None:
+            return
+        for rough, fine, tangent in zip(near[0], near[1], tangents, strict=True):
+            sure = np.isfinite(rough) & np.isfinite(fine) & np.isclose(rough, fine, 1e-5, 1e-6)
+            scale = 1.0 + np.abs(fine).max(initial=0.0, where=sure)
+            close = np.isclose(tangent, fine, 1e-4, 1e-4 * scale)
+            if not np.all(close | ~sure):
+                what = "the derivative along a direction, beside finite differences"
+                raise self.failed(what, given, tangent, fine)
+            self.differences += int(np.all(sure))
+
+    def failed(self, what: str, given: Draw, found: Any, expected: Any) -> _Failed:
+        arguments, sizes = given.arguments(self.f._text)
+        return _Failed(Finding(what, tuple(arguments), sizes, found, expected))
+
+    # what fails, made small
+
+    def smallest(self, case: tuple[tuple[int, ...], int, str], finding: Finding) -> Finding:
+        slots, seed, kind = case
+        smaller = True
+        while smaller:
+            smaller = False
+            for k in range(len(slots)):
+                for n in range(slots[k]):
+                    less = (*slots[:k], n, *slots[k + 1 :])
+                    if not draws.allowed(self.f._text, less):
+                        continue
+                    found = self.failure(less, seed, kind)
+                    if found is not None and found.what == finding.what:
+                        slots, finding, smaller = less, found, True
+                        break
+        rng = np.random.default_rng(seed)
+        given = draws.draw(self.f._text, slots, rng, kind)
+        assert given is not None
+        for simple in _simpler(given):
+            found = self.wrong(simple, np.random.default_rng(seed))
+            if found is not None and found.what == finding.what:
+                return found
+        return finding
+
+
+def _simpler(given: Draw) -> Iterator[Draw]:
+    """The same sizes, with numbers that are easier to read."""
+    simple: tuple[Callable[[Array], Any], ...] = (np.ones_like, np.rint, lambda x: np.round(x, 1))
+    for f in simple:
+        made = tuple(np.asarray(f(x)) if x.dtype.kind == "f" else x for x in given.leaves)
+        yield replace(given, leaves=made)
+
+
+def _called(f: Function, given: Draw) -> Any:
+    arguments, sizes = given.arguments(f._text)
+    return f(*arguments, **sizes)
+
+
+def _interpreted(f: Function, given: Draw) -> Any:
+    """The value by the interpreter of core."""
+    module, sig = f._program.core(), f._text
+    definition = module.definitions[f.__name__]
+    numbers = dict(zip(size_variables(definition), given.slots, strict=True))
+    types = at(definition, usual(sig)).types
+    sets = {v: Fin(size(numbers[v])) for v in definition.sets}
+    boxes = {v for p in definition.params for v in boxed(p.type)}  # each knows its own size
+    sizes = {v: size(n) for v, n in numbers.items() if v not in sets and v not in boxes}
+    here = Substitution(types, sets, sizes)
+    plain = given.plain(sig)
+    scalars = {
+        p.var: size(int(v)) for p, v in zip(definition.params, plain, strict=True)
+        if isinstance(p.type, Scalar | Index) and isinstance(v, int) and not isinstance(v, bool)
+    }  # fmt: skip
+    here = here.and_(Substitution({}, {}, scalars))
+    values = [
+        from_numpy(v, here.type(p.type)) for p, v in zip(definition.params, plain, strict=True)
+    ]
+    with pipeline.deep():
+        value = core_run.run(module, f.__name__, values, here)
+    return dressed(sig.result, to_numpy(value, here.type(definition.result)))
+
+
+def _outcome(run: Callable[[], Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return run()
+        except (RunError, core_run.RunError):
+            return None
+
+
+def _difference(
+    f: Function, given: Draw, along: dict[int, Array], h: float
+) -> list[Array] | None:
+    ends = [_outcome(lambda s=s: _called(f, given.moved(along, s))) for s in (h, -h)]  # type: ignore[misc]
+    if ends[0] is None or ends[1] is None:
+        return None
+    pairs = zip(_leaves(f, ends[0]), _leaves(f, ends[1]), strict=True)
+    with np.errstate(all="ignore"):
+        return [np.asarray(np.subtract(a, b) / (2 * h)) for a, b in pairs]
+
+
+def _leaves(f: Function, value: Any) -> list[Any]:
+    return [x for _, _, x in parted(f._text.result, value, "", _rows)]
+
+
+def _rows(given: Any, where: str) -> tuple[Any, Any]:
+    assert isinstance(given, Ragged)
+    return given.values, given.offsets
+
+
+def _dot(xs: list[Array], ys: tuple[Array, ...]) -> tuple[float, float]:
+    """The inner product, and that of the sizes."""
+    with np.errstate(all="ignore"):
+        products = [np.multiply(x, y) for x, y in zip(xs, ys, strict=True)]
+    return (
+        float(sum(np.sum(p) for p in products)), float(sum(np.sum(np.abs(p)) for p in products))
+    )  # fmt: skip
+
+
+def _indented(text: str, by: int = 4) -> str:
+    return text.replace("\n", "\n" + " " * by)
