@@ -151,9 +151,10 @@ class _Maker:
 
     def range(self, part: Callable[[], s.Expr]) -> s.Expr:
         low = self.maybe(part)
+        after = low is not None and self.draw(st.booleans())
         if self.draw(st.booleans()):
-            return s.RangeExpr(NOWHERE, low, part(), True)
-        return s.RangeExpr(NOWHERE, low, self.maybe(part), False)
+            return s.RangeExpr(NOWHERE, low, part(), True, after)
+        return s.RangeExpr(NOWHERE, low, self.maybe(part), False, after)
 
     def section(self) -> s.Expr:
         op = self.draw(st.sampled_from(sorted(SECTIONS)))

@@ -454,6 +454,27 @@ def _count(run: tuple[Axis, ...], known: tuple[Size, ...]) -> Size | None:
     return below(rename(inner, {first.index: i * step + low}), first.index, n)
 
 
+def place(run: tuple[Axis, ...], at: Sequence[Size]) -> Size | None:
+    """How many elements of a run of axes come before the one at these indices, if that has a
+    closed form."""
+    total = ZERO
+    known: tuple[Size, ...] = ()
+    for k, (axis, here) in enumerate(zip(run, at, strict=True)):
+        first, step = numbers(axis.set)
+        ordinal = (here - first) // step
+        v = axis.index or Var("i")
+        known = (*known, *bounds(v, axis.set))
+        inner = _count(run[k + 1 :], known)
+        if inner is None:
+            return None
+        before = below(rename(inner, {v: size(v) * step + first}), v, ordinal)
+        if before is None:
+            return None
+        total = total + before
+    outer = {a.index: s for a, s in zip(run, at, strict=True) if a.index is not None}
+    return rename(total, outer)
+
+
 def axes(t: Type) -> tuple[list[Set], Type]:
     """The axes of a table, outermost first, and the type of its innermost cells. A dependent
     table's end before it: what is left is a cell by itself."""
@@ -643,9 +664,9 @@ def show_set(s: Set, around: Mapping[Var, Set] = NOTHING) -> str:
             return f"..{show(n)}"
         case Fin(n) if (n - 1).single in around:
             return f"..={show(n - 1)}"
-        case Range(low, high) if isinstance(v := low.single, Var) and v in around:
-            end = "" if high == cardinality(around[v]) else _end(high)
-            return f"{show(low)}..{end}"
+        case Range(low, high) if (after := _start(low, around)) is not None:
+            v, sign = after
+            return f"{v.name}{sign}{'' if high == cardinality(around[v]) else _end(high)}"
         case Fin(n):
             return f"Fin({show(n)})"
         case SetVar(var):
@@ -677,10 +698,21 @@ def show_set(s: Set, around: Mapping[Var, Set] = NOTHING) -> str:
 def _show_slice(s: Slice, around: Mapping[Var, Set]) -> str:
     inner = show_set(s.set, around)
     if s.step == ONE:
+        start = _start(s.start, around)
+        if start is not None and s.start + s.count == cardinality(s.set):
+            return f"{start[0].name}{start[1]}"
         low, high = (_member(s.set, x) for x in (s.start, s.start + s.count - 1))
         return f"{'' if s.start == ZERO else low}..={high}"
     rest = f"({inner})" if ".." in inner or "|" in inner else inner
     return f"{rest}.by({show(s.step)})"
+
+
+def _start(low: Size, around: Mapping[Var, Set]) -> tuple[Var, str] | None:
+    """The index that a range starts at, or after."""
+    for at, sign in ((low, ".."), (low - 1, "<..")):
+        if isinstance(v := at.single, Var) and v in around:
+            return v, sign
+    return None
 
 
 def _member(s: Set, place: Size) -> str:

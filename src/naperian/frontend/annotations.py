@@ -193,7 +193,17 @@ def set_of(w: Walk, e: s.Expr) -> Set:
 
 
 def _is_number(w: Walk, e: s.Expr) -> bool:
-    return isinstance(e, s.Name) and isinstance(w.scope.find(e.name), SizeName | Variable)
+    if isinstance(e, s.Name) and w.scope.find(e.name) is not None:
+        return isinstance(w.scope.find(e.name), SizeName | Variable)
+    return is_constant(w, e)
+
+
+def is_constant(w: Walk, e: s.Expr) -> bool:
+    """Whether it names an integer at the top of a module."""
+    if not isinstance(e, s.Name) or w.scope.find(e.name) is not None:
+        return False
+    found = w.globals.definitions.get(e.name)
+    return found is not None and found.constant and found.result == INT
 
 
 def as_set(w: Walk, e: s.Expr) -> Set | None:
@@ -226,10 +236,10 @@ def as_set(w: Walk, e: s.Expr) -> Set | None:
             parts = [as_set(w, x) for x in items]
             known = [p for p in parts if p is not None]
             return TupleSet(tuple(known)) if len(known) == len(parts) else None
-        case s.RangeExpr(span, low, high, inclusive):
+        case s.RangeExpr(span, low, high, inclusive, after):
             if low is None and high is None:
                 raise set_errors.open_range(span.text, span)
-            a = as_size(w, low) if low is not None else ZERO
+            a = (as_size(w, low) if low is not None else ZERO) + int(after)
             over = next((o for x in (low, high) if x and (o := ranged(w, w.infer(x)))), None)
             if high is None:
                 end = end_of(w, w.infer(low)) if low is not None else None
@@ -334,6 +344,8 @@ def as_size(w: Walk, e: s.Expr) -> Size:
         if whole is not None and DType.I64 in whole:  # a literal's type, which is Int from here on
             solver.unify(typed.type, INT)
             typed = w.infer(e)
+    if typed.poly is None and is_constant(w, e):
+        raise size_errors.computed_constant(e.span.text, e.span)
     if typed.poly is None or typed.lets:
         raise errors.not_a_size(e.span.text, show(w, typed.type), e.span)
     return typed.poly
@@ -403,7 +415,7 @@ def declared_names(w: Walk, types: list[s.Expr]) -> tuple[list[str], list[str], 
             case s.Binary(_, _, _, left, right):
                 visit(left, "size")
                 visit(right, "size")
-            case s.RangeExpr(_, low, high, _):
+            case s.RangeExpr(_, low, high):
                 for end in (low, high):
                     if end is not None:
                         visit(end, "size")

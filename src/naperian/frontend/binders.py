@@ -41,7 +41,8 @@ from naperian.types import (
 class Bound:
     """A binder opened in the current scope: the index variable and its set; `inside` wraps a body
     with what the pattern binds; `outside` are values named for the set's ends. The body is a
-    `region` of its own, inside the one `around`."""
+    `region` of its own, inside the one `around`. `element` is what is at `var`, where that is a
+    place in a range of elements that are no numbers."""
 
     var: Var
     set: Set
@@ -50,6 +51,7 @@ class Bound:
     outside: tuple[tuple[Var, Build], ...] = ()
     inside: list[Wrap] = field(default_factory=list)
     region: Region = field(default_factory=Region)
+    element: Typed | None = None
 
     def body(self, build: Build) -> Build:
         """The body with what the pattern binds around it."""
@@ -80,13 +82,17 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
         _require_range(w, b, own)
         return bound
     if isinstance(b.domain, s.RangeExpr):
-        own, lets = range_set(w, b.domain)
-        bound = _bound(w, b, own, lets)
-        _bind_index(w, b, bound)
+        found = range_set(w, b.domain)
+        bound = _bound(w, b, found.set, found.lets)
+        if found.places is None:
+            _bind_index(w, b, bound)
+            return bound
+        bound.element = found.places.at(w, bound.var, b.span)
+        bound.inside.append(bind_pattern(w, b.pattern, bound.element, "index"))
         return bound
-    found = as_set(w, b.domain)
-    if found is not None:
-        bound = _bound(w, b, found)
+    named = as_set(w, b.domain)
+    if named is not None:
+        bound = _bound(w, b, named)
         _bind_index(w, b, bound)
         return bound
     table = w.infer(b.domain)

@@ -17,7 +17,7 @@ from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because
-from naperian.frontend.tables import named_ends, nest, open_all
+from naperian.frontend.tables import name_ends, nest, open_all
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
@@ -185,7 +185,7 @@ def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
         return kept(w, st.binders, st.body, st.condition, expected, st.span)
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, st.binders, expected)
-        named_ends(st.binders, bounds)
+        name_ends(bounds)
         throws = w.throws
         body = w.block(st.body, left)
         if w.throws > throws and w.thrower is not None:

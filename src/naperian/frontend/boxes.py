@@ -18,21 +18,28 @@ from naperian.core.walk import children, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.frontend import size_errors
 from naperian.frontend.cells import convert, converts
+from naperian.frontend.indexing import not_negative
 from naperian.frontend.report import Reported
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var
-from naperian.sizes import Size, rename, show, size, variables
+from naperian.sizes import Size, rename, show, size
 from naperian.source import Span
 from naperian.types import (
     INT,
     Exists,
+    Fin,
+    Range,
+    Slice,
     Type,
+    axes,
     boxed,
     cardinality,
+    numbers,
     opened,
     set_variables,
     sets_in,
+    table,
 )
 
 
@@ -120,7 +127,8 @@ def closed(w: Walk, region: Region, value: Typed, expected: Type | None) -> Type
     found = w.solver.zonk(value.type) if region.names else value.type
     mentions = region.names and not region.names.isdisjoint(of_type(found))
     if mentions:
-        value = _natural(w, value, found, region.names)
+        value = counted(w, _natural(w, value, found, region.names), found, region.names)
+        found = w.solver.zonk(value.type)
     if wanted is not None and any(boxed(wanted)):
         return close_to(w, value, wanted)
     if not mentions:
@@ -141,7 +149,9 @@ def _natural(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
     """The value, which is not made if an integer that is a size of it is negative."""
     facts = w.scope.facts().and_(*map(size, w.opened))
     sizes = dict.fromkeys(
-        cardinality(s) for s in sets_in(found) if not names.isdisjoint(set_variables(s))
+        cardinality(s)
+        for s in sets_in(found)
+        if not isinstance(s, Range | Slice) and not names.isdisjoint(set_variables(s))
     )
     doubtful = [n for n in sizes if not facts.proves(n)]
     if not doubtful:
@@ -159,6 +169,33 @@ def _natural(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
     return Typed(value.type, build, value.span, value.poly, value.lets)
 
 
+def counted(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
+    """The value with its ranges between `names` counted from 0, since nobody outside knows what
+    they start with."""
+    old, cell = axes(found)
+    new = [
+        Fin(not_negative(w, cardinality(s)))
+        if isinstance(s, Range | Slice) and not names.isdisjoint(set_variables(s)) else s
+        for s in old
+    ]
+    if new == old:
+        return value
+
+    def build() -> core.Expr:
+        x = Var("x")
+        which = [Var("i") for _ in new]
+        expr: core.Expr = core.Ref(x)
+        for v, before, after in zip(which, old, new, strict=True):
+            first, step = numbers(before)
+            moved = core.Number(first + step * size(v))
+            expr = core.At(expr, core.Ref(v) if before == after else moved, before)
+        for v, after in zip(reversed(which), reversed(new), strict=True):
+            expr = core.For(v, after, expr)
+        return core.Let(x, value.build(), expr)
+
+    return Typed(table(new, cell), build, value.span)
+
+
 def hidden(t: Type, names: set[Var]) -> tuple[Exists, tuple[Size, ...]]:
     """The type with the sizes that mention `names` hidden, and those sizes: one that stands
     everywhere as a whole, else the names themselves."""
@@ -167,7 +204,7 @@ def hidden(t: Type, names: set[Var]) -> tuple[Exists, tuple[Size, ...]]:
     )
     if len(sizes) == 1:
         (whole,) = sizes
-        k = Var(_base(next(v for v in variables(whole) if v in names)))
+        k = Var(_base(v) if isinstance(v := whole.single, Var) else "k")
         body = resize(lambda s: size(k) if s == whole else s).type(t)
         return Exists((k,), body), (whole,)
     used = [v for v in dict.fromkeys(of_type(t)) if v in names]

@@ -99,7 +99,11 @@ def use_definition(
     _towards(w, at.type(d.result), expected)
     _implicit(w, d, name, at, keywords or {}, span)
     if d.constant:
-        return Typed(at.type(d.result), lambda: core.Use(d.name, solved()), span)
+        number = d.body.value if isinstance(d.body, core.Number) else None
+        return Typed(
+            at.type(d.result), lambda: core.Use(d.name, solved()), span, number,
+            exact=number is not None,
+        )
     given = _arrange(w, d, name, args or (), keywords or {}, span)
     typed: list[Typed] = []
     dependent = _dependent(d)

@@ -416,6 +416,12 @@ def _origin(w: Walk, span: Span) -> tuple[Because, ...]:
 
 def _rigid_note(w: Walk, a: Size, b: Size) -> tuple[str, ...]:
     names = [v.name for s in (a, b) for v in (x for x in s.atoms()) if isinstance(v, Var)]
+    hidden = [n for n in names if n in w.globals.definitions]
+    if hidden:
+        return (
+            f"`{hidden[0]}` in a signature is a size that the caller chooses, not this module's "
+            f"`{hidden[0]}`; a constant with a capital letter is a size there",
+        )
     if len(dict.fromkeys(names)) == 2 and a.single is not None and b.single is not None:
         return (f"`{names[0]}` and `{names[1]}` are chosen by the caller and may differ",)
     return ()

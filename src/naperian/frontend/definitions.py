@@ -90,8 +90,12 @@ def constant(
         if not w.solver.determined(result):
             raise errors.undetermined(f"`{b.pattern.span.text}`", value.span)
         precision = core.TypeParam(w.precision.var, "Floating", True)
+        body = value.build()
+        number = value.poly.constant if value.poly is not None else None
+        if result == INT and number is not None and -(1 << 63) <= number < 1 << 63:
+            body = core.Number(size(number))  # a size wherever it is named
         return core.Definition(
-            name, (precision,), (), (), (), result, (), (), value.build(), None, True,
+            name, (precision,), (), (), (), result, (), (), body, None, True,
             b.pattern.span, tuple(w.lifts),
         ), ()
     except errors.Reported as r:
@@ -323,6 +327,10 @@ def finish(
     except Mismatch as m:
         if m.reasons:  # the check that had to wait says where it was made
             span = m.reasons[0].span
+        if isinstance(m.left, Size) and isinstance(m.right, Size):
+            a, b = solver.zonk_size(m.left), solver.zonk_size(m.right)
+            message = f"a size would have to be both {a!r} and {b!r}"
+            raise errors.size_clash(message, span, "here", m.reasons) from None
         raise clash(w, "a value", _as_type(m.left), _as_type(m.right), span, m) from None
 
 

@@ -101,7 +101,7 @@ def _ordinal(own: TupleSet, parts: list[core.Expr]) -> core.Expr:
     """The number of a tuple of elements."""
     total: core.Expr = core.Number(ZERO)
     for n, (s, part) in enumerate(zip(own.sets, parts, strict=True)):
-        here = _place(s, part)
+        here = place_in(s, part)
         if n:
             count = core.Number(cardinality(s))
             here = core.Op("add", (core.Op("mul", (total, count), INT), here), INT)
@@ -109,7 +109,7 @@ def _ordinal(own: TupleSet, parts: list[core.Expr]) -> core.Expr:
     return total
 
 
-def _place(s: Set, e: core.Expr) -> core.Expr:
+def place_in(s: Set, e: core.Expr) -> core.Expr:
     """The number of an element."""
     match s:
         case BoolSet():
@@ -131,12 +131,12 @@ def _element(own: TupleSet, k: Size) -> list[core.Expr]:
     out: list[core.Expr] = []
     for n, s in reversed(list(enumerate(own.sets))):
         count = cardinality(s)
-        out.append(_item(s, k % count if n else k))
+        out.append(item_at(s, k % count if n else k))
         k = k // count
     return out[::-1]
 
 
-def _item(s: Set, k: Size) -> core.Expr:
+def item_at(s: Set, k: Size) -> core.Expr:
     """The k-th element of a set."""
     match s:
         case BoolSet():

@@ -600,15 +600,6 @@ def local_size(what: str, size: str, span: Span) -> Reported:
     )
 
 
-def unnamed_ends(span: Span) -> Reported:
-    """N0418"""
-    return fail(
-        "N0418", f"the size of a table over `{span.text}` has no name", span,
-        "an end is a value that is computed here",
-        helps=("name the ends first: `low = …`, `high = …`, and range over `low..high`",),
-    )
-
-
 def implicit_missing(function: str, name: str, span: Span) -> Reported:
     """N0412"""
     return fail(

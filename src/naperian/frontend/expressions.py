@@ -106,7 +106,7 @@ def _infer(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
             return recast(w, e)
         case s.Rank(span, function, _):
             raise errors.not_yet("a ranked function as a value", function.span.to(span))
-        case s.RangeExpr(span, _, _, _):
+        case s.RangeExpr(span):
             raise errors.not_a_value(span.text, "a range", span)
         case s.String(span, _):
             raise errors.text_as_data(span)

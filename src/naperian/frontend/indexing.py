@@ -20,9 +20,10 @@ from naperian.frontend.annotations import (
 )
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import encode
+from naperian.frontend.ordered import Places, places
 from naperian.frontend.scope import Scope, SetName, Variable
 from naperian.frontend.solve import Because, Mismatch
-from naperian.frontend.typed import Build, Typed, wrap
+from naperian.frontend.typed import Build, Typed, let_all, wrap
 from naperian.frontend.unions import inject, side
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -352,6 +353,8 @@ def _wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Rep
     if isinstance(a, SetVar) and isinstance(b, SetVar):
         notes = (f"`{wanted}` and `{found}` are chosen by the caller and may differ",)
         helps = (f"write `{table}: {found}=>…` if they are meant to be the same",)
+    elif isinstance(b, Range) and not isinstance(element(a), Index):
+        helps = (f"say what the range is over where its start is bound: `for i in {wanted}`",)
     return errors.wrong_index_set(
         table, wanted, t.span.text, found, t.span, reasons, helps, notes
     )
@@ -628,13 +631,23 @@ def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Ste
 
         return axis, whole
     extent = cardinality(axis)
-    low = as_poly(w, w.infer(r.low)) if r.low is not None else None
-    high = as_poly(w, w.infer(r.high)) if r.high is not None else None
-    start = low.poly if low is not None and low.poly is not None else ZERO
-    stop = high.poly if high is not None and high.poly is not None else extent
-    if r.inclusive:
-        stop = stop + ONE
-    lets = (low.lets if low else ()) + (high.lets if high else ())
+    lets: tuple[tuple[Var, Build], ...] = ()
+    posts: list[Var] = []
+
+    def end(e: s.Expr) -> Size:
+        nonlocal lets
+        typed = w.infer(e)
+        if typed.poly is None and isinstance(solver.head(typed.type), Index):
+            posts.append(_post(w, typed))
+            return size(posts[-1])
+        named = as_poly(w, typed)
+        lets += named.lets
+        assert named.poly is not None
+        return named.poly
+
+    start = (end(r.low) if r.low is not None else ZERO) + int(r.after)
+    stop = (end(r.high) if r.high is not None else extent) + int(r.inclusive)
+    length = not_negative(w, stop - start) if posts else stop - start
     scope = w.scope
 
     def goal() -> None:
@@ -646,7 +659,7 @@ def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Ste
                 raise errors.slice_range(text, shown, f"{a!r} may be negative", r.span)
             if not facts.proves(n - b):
                 raise errors.slice_range(text, shown, f"{b!r} may be more than {n!r}", r.span)
-            if not facts.proves(b - a):
+            if not posts and not facts.proves(b - a):
                 raise errors.slice_range(text, shown, f"{a!r} may be more than {b!r}", r.span)
 
     solver.goals.append(goal)
@@ -656,10 +669,26 @@ def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Ste
         own = solver.zonk_set(axis)
         a = solver.zonk_size(start)
         at = core.At(table, core.Number(size(v) + a + _base(own)), own)
-        new = Fin(solver.zonk_size(stop) - a)
+        new = Fin(solver.zonk_size(length))
         return wrap(lets, lambda: core.For(v, new, rest(at)))()
 
-    return Fin(stop - start), step
+    return Fin(length), step
+
+
+def _post(w: Walk, t: Typed) -> Var:
+    """An index that is computed here, as a name of the region around."""
+    v = Var("post")
+    _assume_later(w, v, t)
+    w.region.names.add(v)
+    w.region.wraps.append(
+        lambda expr: let_all(t.lets, core.Let(v, convert(w, t.build(), t.type, INT), expr))
+    )
+    return v
+
+
+def not_negative(w: Walk, n: Size) -> Size:
+    """How many elements a range has: none if it is reversed."""
+    return n if w.scope.facts().proves(n) else clamped(n, n + 1)
 
 
 # ---------------------------------------------------------------- ranges as sets
@@ -683,18 +712,36 @@ def _assume_later(w: Walk, v: Var, t: Typed) -> None:
     solver.later(attempt)
 
 
-def range_set(w: Walk, r: s.RangeExpr) -> tuple[Set, tuple[tuple[Var, Build], ...]]:
-    """`a..b` as an index set, with the values that had to be named."""
+@node
+class Ranged:
+    """A range: the set of its elements, or of their places if they are no numbers, and the values
+    that had to be named for its ends."""
+
+    set: Set
+    lets: tuple[tuple[Var, Build], ...]
+    places: Places | None
+
+
+def range_set(w: Walk, r: s.RangeExpr) -> Ranged:
+    """`a..b` as an index set."""
     solver = w.solver
     lets: tuple[tuple[Var, Build], ...] = ()
-
     over: Set | None = None
+    placed: Places | None = None
 
     def end(e: s.Expr) -> Size:
-        nonlocal lets, over
-        typed = w.infer(e)
+        nonlocal lets, over, placed
+        typed = w.infer(e, placed.element if placed is not None else None)
         over = ranged(w, typed) or over
         kind = solver.head(typed.type)
+        if placed is not None:
+            _same_set(w, placed.element, typed)
+        else:
+            placed = places(w, kind)
+        if placed is not None:
+            v = Var("post")
+            lets += (*typed.lets, (v, placed.place(w, typed)))
+            return size(v)
         if typed.poly is None and (isinstance(kind, Index) or solver.is_unknown(kind)):
             v = Var("post")
             _assume_later(w, v, typed)
@@ -705,12 +752,22 @@ def range_set(w: Walk, r: s.RangeExpr) -> tuple[Set, tuple[tuple[Var, Build], ..
         assert named.poly is not None
         return named.poly
 
-    low = end(r.low) if r.low is not None else ZERO
+    low = (end(r.low) if r.low is not None else ZERO) + int(r.after)
     if r.high is not None:
         high = end(r.high) + (ONE if r.inclusive else ZERO)
+    elif placed is not None:
+        high = placed.count
     else:
         known = end_of(w, w.infer(r.low)) if r.low is not None else None
         high = size(solver.size("end")) if known is None else known
-    return between(over, low, high), lets
+    return Ranged(between(over, low, high), lets, placed)
+
+
+def _same_set(w: Walk, wanted: Type, end: Typed) -> None:
+    """Both ends of a range are elements of one set."""
+    try:
+        w.solver.unify(wanted, end.type)
+    except Mismatch:
+        raise set_errors.unlike_ends(show(w, wanted), show(w, end.type), end.span) from None
 
 

@@ -24,7 +24,7 @@ from naperian.frontend.typed import Condition, Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import OPERATORS, PRIMITIVES, Kind
-from naperian.sizes import Size
+from naperian.sizes import ONE, Size
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -163,6 +163,11 @@ def _poly(name: str, args: list[Typed]) -> Size | None:
             return a % b
         case "neg", [Size() as a]:
             return -a
+        case "pow", [Size() as a, Size() as b] if b.constant in range(5):
+            power = ONE
+            for _ in range(b.constant or 0):
+                power = power * a
+            return power
         case _:
             return None
 

@@ -223,7 +223,10 @@ def _reduce_generator(
         decided.append((axes, operand))
         sets = tuple(b.set for b in bounds)
         own: Set = sets[0] if len(sets) == 1 else TupleSet(sets)
-        result = element(own) if is_index else operand
+        result = operand
+        if is_index:
+            first = bounds[0].element
+            result = element(own) if first is None else first.type
         try:
             solver.unify(answer, table(axes, result))
         except Mismatch as m:
@@ -250,6 +253,8 @@ def _reduce_generator(
             inner = _arg_of_pairs(w, monoid, bounds, point, operand, span)
         else:
             inner = _nested(w, monoid, bounds, point, operand, span)
+        if is_index and (found := bounds[0].element) is not None:
+            inner = core.Let(bounds[0].var, inner, found.build())
         if name == "mean":
             inner = _mean(w, bounds, condition, inner, operand, span)
         for v, axis in zip(reversed(frame), reversed(axes), strict=True):

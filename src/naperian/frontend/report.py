@@ -78,11 +78,13 @@ def _listed(names: list[str], word: str) -> str:
 
 def _brief(text: str) -> str:
     """Quoted program text on one line, and not longer than a message bears."""
-    return re.sub(r"`[^`]*[^`]{60}`|`[^`]*\n[^`]*`", _shortened, text)
+    return re.sub(r"`[^`]+`", _shortened, text)
 
 
 def _shortened(quoted: re.Match[str]) -> str:
-    text = " ".join(quoted[0].strip("`").split())
+    text = quoted[0].strip("`")
+    if "\n" in text:
+        text = " ".join(text.split())
     return f"`{text}`" if len(text) <= _LONGEST else f"`{text[:_LONGEST]}…`"
 
 

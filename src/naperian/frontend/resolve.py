@@ -155,23 +155,11 @@ def module(
             wrong.append(r.diagnostic)
     loaded.globals.indexed = index_sets(indexed, structures, wrong)
     written = numbering(loaded.globals.indexed) | written
-    for info in declare_all(structures, prefix, loaded.globals, lib, wrong):
-        made_of = (*info.makers.values(), *info.methods.values())
-        loaded.definitions |= {d.name: d for d in made_of}
-    declared = Declared(loaded.globals, lib, prefix)
-    wrong += declared.interfaces(interfaces, places)
-    loaded.named |= declared.methods
-    loaded.definitions |= {m.name: m for m in declared.methods.values()}
-    wrong += declared.instances(instances)
     order, cycles = _order(_uses(written))
-    for cycle in cycles:
-        first = written[cycle[0]]
-        span = first.name_span if isinstance(first, s.Def) else first.pattern.span
-        wrong.append(errors.recursion(cycle, span).diagnostic)
-        loaded.globals.failed.update(cycle)
-    for n in order:
+
+    def elaborate(n: str) -> None:
         if len(wrong) >= _MOST_WRONG:
-            break
+            return
         d = written[n]
         if isinstance(d, s.Def):
             made, mistakes = define(d, prefix + n, loaded.globals, lib)
@@ -187,6 +175,26 @@ def module(
             else:
                 loaded.named[n] = made
             loaded.definitions[made.name] = made
+
+    first = _numbers(written, order)  # types may say their names
+    for n in first:
+        elaborate(n)
+    for info in declare_all(structures, prefix, loaded.globals, lib, wrong):
+        made_of = (*info.makers.values(), *info.methods.values())
+        loaded.definitions |= {d.name: d for d in made_of}
+    declared = Declared(loaded.globals, lib, prefix)
+    wrong += declared.interfaces(interfaces, places)
+    loaded.named |= declared.methods
+    loaded.definitions |= {m.name: m for m in declared.methods.values()}
+    wrong += declared.instances(instances)
+    for cycle in cycles:
+        d = written[cycle[0]]
+        span = d.name_span if isinstance(d, s.Def) else d.pattern.span
+        wrong.append(errors.recursion(cycle, span).diagnostic)
+        loaded.globals.failed.update(cycle)
+    for n in order:
+        if n not in first:
+            elaborate(n)
     for n, d in written.items():
         if isinstance(d, s.Def) and d.decorator is not None and n in loaded.named:
             ruled, mistakes = with_rule(loaded.named[n], d.decorator, loaded.globals, lib)
@@ -299,6 +307,21 @@ def _order(uses: Mapping[str, list[str]]) -> tuple[list[str], list[list[str]]]:
                 else:
                     order.append(n)
     return order, cycles
+
+
+def _numbers(written: Mapping[str, s.Def | s.Bind], order: list[str]) -> list[str]:
+    """The constants that are written with integers and with each other: `N = 3`, `M = 2 * N`."""
+    found: list[str] = []
+    for n in order:
+        d = written[n]
+        if isinstance(d, s.Bind) and all(
+            isinstance(x, s.Unary | s.Binary)
+            or (isinstance(x, s.Number) and isinstance(x.value, int))
+            or (isinstance(x, s.Name) and x.name in found)
+            for x in nodes(d.value)
+        ):
+            found.append(n)
+    return found
 
 
 def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:

@@ -25,6 +25,24 @@ def open_range(text: str, span: Span) -> Reported:
     )
 
 
+def no_closed_form(found: str, span: Span) -> Reported:
+    """N0695"""
+    return fail(
+        "N0695", f"the place of an element of `{found}` has no closed form", span,
+        "`as` would have to search for it",
+        helps=("write the table: `[[x[…] for j] for i]` says which element stands where",),
+    )
+
+
+def unlike_ends(start: str, end: str, span: Span) -> Reported:
+    """N0694"""
+    return fail(
+        "N0694", f"a range goes from an element of a set to another one of it, and this is `{end}`",
+        span, f"the range starts with a `{start}`",
+        helps=("write an end of the same index set, or none: `i..` goes on to the last element",),
+    )
+
+
 def negative_rows(length: str, index: str, own: str, span: Span) -> Reported:
     """N0645"""
     return fail(

@@ -63,3 +63,14 @@ def changing_size(size: str, span: Span) -> Reported:
         span, f"its size is `{size}`",
         helps=("carry a table of the full size and a number of elements, or a mask",),
     )
+
+
+def computed_constant(name: str, span: Span) -> Reported:
+    """N0693"""
+    return fail(
+        "N0693", f"`{name}` is computed, so no type can say how much it is", span, "not a size",
+        helps=(
+            "a size is a constant that is written with numbers: `N = 3`, `M = 2 * N`; in a body, "
+            f"`k = {name}` names its value, and `Fin(k)` is a set",
+        ),
+    )

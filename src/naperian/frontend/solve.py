@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from naperian.dtypes import FLOATS, SIGNED, UNSIGNED, DType
 from naperian.facts import Facts
+from naperian.frontend.inverse import inverse
 from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import Clamp as ClampAtom
@@ -602,6 +603,14 @@ class Solver:
                     if because is not None:
                         self.why[v] = because
                     return
+        match list(dict.fromkeys(self._open_in(gap))):
+            case [v] if v in self.unknown_sizes and (solved := inverse(gap, v)) is not None:
+                self.sizes[v] = solved
+                if because is not None:
+                    self.why[v] = because
+                return
+            case _:
+                pass
         if self.size_is_open(gap):
             facts = self.facts
             given = (because,) if because is not None else ()

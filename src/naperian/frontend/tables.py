@@ -10,11 +10,12 @@ from naperian.frontend import errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alike, alone, closed, open_box
-from naperian.frontend.cells import convert, converts, equate, show, widens
+from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.kept import kept
 from naperian.frontend.operators import (
     join_types,
 )
+from naperian.frontend.repack import is_packed, repacked, same_cells
 from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk
@@ -25,6 +26,7 @@ from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
     INT,
+    BoolSet,
     EnumSet,
     Fin,
     Index,
@@ -67,12 +69,18 @@ def _in_order(w: Walk, bounds: list[Bound]) -> None:
                 raise set_errors.binder_order(b.var.name, later.var.name, b.span)
 
 
-def named_ends(binders: tuple[s.Binder, ...], bounds: list[Bound]) -> None:
-    """The ends of a table's range must be in scope wherever its type is: `a[e] for e in r[i]..r[j]`
-    is fine in a reduction, but a table of it has a size that only this place knows."""
-    for b, bound in zip(binders, bounds, strict=True):
-        if isinstance(b.domain, s.RangeExpr) and bound.outside:
-            raise errors.unnamed_ends(b.domain.span)
+def name_ends(bounds: list[Bound]) -> None:
+    """The ends of a table's range are names of the region around, as its type mentions them: the
+    size of `a[e] for e in r[i]..r[i + 1]` is known only there."""
+    for b in bounds:
+        b.around.names.update(v for v, _ in b.outside)
+        for v, value in b.outside:
+            b.around.wraps.append(partial(_named, v, value))
+        b.outside = ()
+
+
+def _named(v: Var, value: Build, expr: core.Expr) -> core.Expr:
+    return core.Let(v, value(), expr)
 
 
 def nest(
@@ -102,7 +110,7 @@ def comprehension(w: Walk, e: s.Comprehension, expected: Type | None) -> Typed:
         return kept(w, e.binders, e.element, e.condition, expected, e.span)
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, e.binders, expected)
-        named_ends(e.binders, bounds)
+        name_ends(bounds)
         body = w.infer(e.element, left)
         return nest(w, bounds, body, e.span, expected)
 
@@ -123,7 +131,7 @@ def generator_table(w: Walk, g: s.Generator) -> Typed:
         return open_box(w, kept(w, g.binders, g.element, g.condition, None, g.span))
     with w.inside(w.scope.inner(block=True)):
         bounds, _ = open_all(w, g.binders)
-        named_ends(g.binders, bounds)
+        name_ends(bounds)
         body = w.infer(g.element)
         whole = nest(w, bounds, body, g.span)
     if len(bounds) == 1:
@@ -153,8 +161,9 @@ def bracket(w: Walk, e: s.Bracket, expected: Type | None) -> Typed:
     items = alike(w, items)
     axis: Set = Fin(size(len(items)))
     if isinstance(kind, Table):
-        own = solver.head_set(kind.set)
-        if isinstance(own, EnumSet) and len(own.members) == len(items):
+        own = solver.zonk_set(kind.set)
+        named = isinstance(own, EnumSet | BoolSet) or (isinstance(own, TupleSet) and own.made)
+        if named and cardinality(own) == size(len(items)):
             axis = own
     if not items:
         cell: Type = cell_hint if cell_hint is not None else solver.type("a")
@@ -187,6 +196,8 @@ def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
     """`[[1.0], [2.0, 3.0]]` where a dependent table is expected: its rows, each of the length that
     the type says."""
     solver = w.solver
+    with suppress(Mismatch):  # told below, in the words of rows
+        solver.unify_size(cardinality(kind.set), size(len(e.items)))
     own = solver.zonk_set(kind.set)
     items: list[tuple[Var, Typed, Type]] = []
     base = own.low if isinstance(own, Range) else ZERO
@@ -296,6 +307,8 @@ def recast(w: Walk, e: s.As) -> Typed:
     target = as_type(w, e.type)
     new, cell = solver.axes(target)
     value = w.infer(e.operand, target if isinstance(e.operand, s.Bracket) else None)
+    if is_packed(w, target) or is_packed(w, value.type):
+        return repacked(w, e, value, target)
     all_axes, found = solver.axes(value.type)
     if solver.is_open(found):
         raise errors.undetermined(f"`{e.operand.span.text}`", e.operand.span)
@@ -312,7 +325,7 @@ def recast(w: Walk, e: s.As) -> Typed:
             helps=(f"`{operand}?` is the index, checked at run time",) if is_index else (),
         )
     kept: Type = cell
-    _cells(w, e, found, cell)
+    same_cells(w, found, cell, e.operand.span)
     left, right = _product(old), _product(new)
     scope = w.scope
 
@@ -347,16 +360,6 @@ def recast(w: Walk, e: s.As) -> Typed:
         return expr
 
     return Typed(target, build, e.span)
-
-
-def _cells(w: Walk, e: s.As, found: Type, wanted: Type) -> None:
-    from_scalar = w.solver.head(found)
-    if w.solver.dtypes_of(from_scalar) is not None and w.solver.dtypes_of(wanted) is not None:
-        if w.solver.is_unknown(from_scalar) or w.solver.is_unknown(wanted):
-            equate(w, "the elements", wanted, from_scalar, e.operand.span)
-            return
-    if not widens(w, found, wanted):
-        equate(w, "the elements", wanted, found, e.operand.span)
 
 
 def _product(sets: list[Set]) -> Size:

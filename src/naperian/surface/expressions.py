@@ -314,10 +314,11 @@ def _comparison(c: Cursor, first: s.Expr, start: int) -> s.Expr:
 
 
 def _range(c: Cursor, low: s.Expr | None, start: int) -> s.Expr:
-    inclusive = c.kind == "..="
+    sign = c.kind
+    inclusive = sign.endswith("=")
     c.pos += 1
     high = expression(c, UNION) if inclusive or c.kind in TIGHT_STARTS else None
-    return s.RangeExpr(c.since(start), low, high, inclusive)
+    return s.RangeExpr(c.since(start), low, high, inclusive, sign.startswith("<"))
 
 
 def _ternary(c: Cursor, then: s.Expr, start: int) -> s.Expr:

@@ -13,7 +13,8 @@ SECTIONS = frozenset(LEFT) | COMPARISONS | {"**"}
 
 BINDS = (
     LEFT
-    | {"if": TERNARY, "as": AS, "**": POWER, "..": RANGE, "..=": RANGE}
+    | {"if": TERNARY, "as": AS, "**": POWER}
+    | dict.fromkeys(("..", "..=", "<..", "<..="), RANGE)
     | dict.fromkeys(COMPARISONS, COMPARE)
     | dict.fromkeys(("(", "[", ".", "?", "~"), POSTFIX)
     # what stands where an operator could, and is none

@@ -106,8 +106,8 @@ def bare(e: s.Expr) -> Doc:
             shown = ["all" if r is None else str(r) for r in ranks]
             joined = shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
             return (*expr(function, POSTFIX), f"~{joined}")
-        case s.RangeExpr(_, low, high, inclusive):
-            sign = "..=" if inclusive else ".."
+        case s.RangeExpr(_, low, high, inclusive, after):
+            sign = "<" * after + ("..=" if inclusive else "..")
             return (
                 *(expr(low, UNION) if low is not None else ()),
                 sign,

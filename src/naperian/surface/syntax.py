@@ -206,12 +206,13 @@ class Rank:
 
 @node
 class RangeExpr:
-    """`a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`."""
+    """`a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`; `after`: without its start, `a<..b`, `a<..`."""
 
     span: Span
     low: Expr | None
     high: Expr | None
     inclusive: bool
+    after: bool = False
 
 
 @node
