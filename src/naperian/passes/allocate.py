@@ -21,13 +21,14 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
 from naperian.passes.coalesce import coalesce, tested_first
+from naperian.passes.unread import unread
 
 _SMALL = 4096  # bytes
 
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    program = coalesce(program)
+    program = coalesce(unread(program))
     body = _hoisted(tested_first(program.body))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
