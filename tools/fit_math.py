@@ -84,6 +84,14 @@ def scaled_erfcx(t: mpf) -> mpf:
     return (1 + 2 * a) * mp.exp(a * a) * mp.erfc(a)
 
 
+def stirling(w: mpf) -> mpf:
+    """z·(ln Γ(z) - (z - ½)·ln z + z - ½·ln 2π), w = 1/z²."""
+    if w < mpf(10) ** -8:
+        return sum(mp.bernoulli(2 * k + 2) / ((2 * k + 2) * (2 * k + 1)) * w**k for k in range(7))
+    z = 1 / mp.sqrt(w)
+    return z * (mp.loggamma(z) - (z - 0.5) * mp.log(z) + z - mp.log(2 * mp.pi) / 2)
+
+
 fact = mp.factorial
 # name: (function, low, high, degree for f64, degree for f32)
 TABLE: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int, int]] = {
@@ -114,6 +122,8 @@ TABLE: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int, int]] = {
     "ERFCX": (scaled_erfcx, mpf(-1), mpf("0.7502"), 22, 10),
     # ∛m, to be improved by one step of Halley's
     "CBRT": (mp.cbrt, mpf(1), mpf(2), 7, 3),
+    # what Stirling's formula leaves of ln Γ(z), times z, over 1/z², for z >= 8
+    "STIRLING": (stirling, mpf(0), mpf(1) / 64, 5, 0),
 }  # fmt: skip
 
 # Constants as sums of numbers of one precision, most significant first.
@@ -124,6 +134,7 @@ CONSTANTS: dict[str, mpf] = {
     "LOG10_E": 1 / mp.ln(10),
     "HALF_PI": mp.pi / 2,
     "TWO_OVER_ROOT_PI": 2 / mp.sqrt(mp.pi),
+    "LOG_ROOT_2PI": mp.log(2 * mp.pi) / 2,
     "CBRT_2": mp.cbrt(2),
     "CBRT_4": mp.cbrt(4),
 }

@@ -16,7 +16,7 @@ import inspect
 import keyword
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +31,8 @@ from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
 from naperian.forms import enum_of
 from naperian.pipeline import STAGES
-from naperian.program import Compiled, Derived, Program, source_of
+from naperian.prims import Math
+from naperian.program import Compiled, Derived, Options, Program, source_of
 from naperian.ragged import Ragged
 from naperian.signature import Constant, Named, Record, Tagged
 from naperian.source import CompileError, Error, Source
@@ -147,9 +148,11 @@ class Function:
         program = self._program
         if isinstance(program, Derived):
             return _derivative, (Function(program.base, program.of[0]), *program.of[1:])
-        return _function, (program.source, str(program.folder), self.__name__)
+        where = program.source, str(program.folder), program.options
+        return _function, (*where, self.__name__)
 
 
+_NONE: Mapping[str, int] = {}
 Wrt = str | int | Sequence[str | int]
 
 
@@ -282,7 +285,8 @@ class Module(ModuleType):
         return f"<naperian module {self.__name__!r}: {', '.join(self.__all__) or 'empty'}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _module, (self._program.source, str(self._program.folder))
+        program = self._program
+        return _module, (program.source, str(program.folder), program.options)
 
 
 def of_form(form: Record | Tagged) -> Any:
@@ -296,42 +300,64 @@ Maybe = records.enum("Maybe", (("Some", ("value",)), ("None", ())))
 Either = records.enum("Either", (("Left", ("left",)), ("Right", ("right",))))
 
 
-def compile(text: str, name: str = "<text>") -> Module:
+def compile(
+    text: str, name: str = "<text>", *, math: str = "default", sizes: Mapping[str, int] = _NONE
+) -> Module:
     """The module a text defines; `name` is what messages call it. Modules it imports are files
-    beside `name`, or in the current directory."""
+    beside `name`, or in the current directory.
+
+    `math` is what may be done with the arithmetic of definitions that do not say it themselves:
+    "strict", "default" or "fast" (see docs/accuracy.md). `sizes` are values of sizes and index sets
+    by their names in signatures: code is made for these alone, and other arguments are a
+    ShapeError."""
     if not isinstance(text, str):
         raise TypeError(f"compile() takes the text of a program, not {type(text).__name__}; "
                         "load() takes the path of a file")
     if not isinstance(name, str):
         raise TypeError(f"name is what messages call the text: a string, not {type(name).__name__}")
-    return _made(Source(name, text), Path(name).parent)
+    return _made(Source(name, text), Path(name).parent, _options(math, sizes))
 
 
-def load(path: str | Path) -> Module:
-    """The module in a file."""
+def load(
+    path: str | Path, *, math: str = "default", sizes: Mapping[str, int] = _NONE
+) -> Module:
+    """The module in a file; `math` and `sizes` as for `compile`."""
     try:
         source = source_of(Path(path))
     except CompileError as e:
         raise e.with_traceback(None) from None
-    return _made(source, Path(path).parent)
+    return _made(source, Path(path).parent, _options(math, sizes))
 
 
-def _made(source: Source, folder: Path) -> Module:
+def _made(source: Source, folder: Path, options: Options) -> Module:
     """The module. A mistake in it is no story of ours: the traceback ends here."""
     try:
-        return Module(Program(source, folder))
+        made = Module(Program(source, folder, options))
     except CompileError as e:
         raise e.with_traceback(None) from None
+    known = {v for s in made._program.summary.signatures.values() for v in s.slots}
+    for name, _ in options.sizes:
+        if name not in known:
+            raise ValueError(f"sizes: no definition has a size or an index set {name!r}")
+    return made
+
+
+def _options(math: str, sizes: Mapping[str, int]) -> Options:
+    """What the caller decides, checked."""
+    if math not in (kinds := [m.value for m in Math]):
+        raise ValueError(f"math is one of {', '.join(kinds)}, not {math!r}")
+    chosen = tuple(sorted((name, border.as_size(name, n)) for name, n in sizes.items()))
+    return Options(Math(math), chosen)
 
 
 @lru_cache(maxsize=32)
-def _module(source: Source, folder: str) -> Module:
+def _module(source: Source, folder: str, options: Options) -> Module:
     """A module that was pickled."""
-    return Module(Program(source, Path(folder)))
+    return Module(Program(source, Path(folder), options))
 
 
-def _function(source: Source, folder: str, name: str) -> Function:
-    return _module(source, folder)[name]
+def _function(source: Source, folder: str, options: Options, name: str) -> Function:
+    return _module(source, folder, options)[name]
 
 
 def library_names() -> list[str]:

@@ -150,7 +150,7 @@ def gather(
                 f"{sig.name}() needs the size {name} by keyword, as in {name}=10: "
                 "no argument's shape gives it"
             )
-        sizes[slot] = _size(name, keywords[name])
+        sizes[slot] = as_size(name, keywords[name])
     return values, sizes
 
 
@@ -158,7 +158,7 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}" + ("" if n == 1 else "s")
 
 
-def _size(name: str, given: Any) -> int:
+def as_size(name: str, given: Any) -> int:
     """A size given by keyword: a number, or an enum class for its number of members."""
     if isinstance(given, type) and hasattr(given, "__members__"):
         return len(given.__members__)

@@ -29,7 +29,9 @@ from naperian.backends.target import host
 from naperian.core import syntax as core
 from naperian.core.derived import derived
 from naperian.dtypes import DType
+from naperian.names import Var
 from naperian.node import node
+from naperian.prims import Math
 from naperian.signature import (
     Instance,
     Named,
@@ -42,8 +44,10 @@ from naperian.signature import (
     signature,
     size_variables,
 )
+from naperian.sizes import size
 from naperian.source import CompileError, Source
 from naperian.surface.parse import read_source
+from naperian.types import Fin, Substitution
 
 _T = TypeVar("_T")
 
@@ -87,15 +91,49 @@ class Compiled:
     notes: tuple[str, ...]
 
 
+@node
+class Options:
+    """What the caller decides: `math` for definitions without a mark, and `sizes`, by the names
+    they have in signatures, that are known when the program is compiled."""
+
+    math: Math = Math.DEFAULT
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    def applied(self, d: core.Definition) -> core.Definition:
+        """A definition that is compiled so. Its callers must keep to the sizes."""
+        chosen = d.math if d.math is not Math.DEFAULT else self.math
+        facts = d.facts
+        for v, n in self.known(d).items():
+            text = f"{v.name} == {n}, for which it was compiled"
+            facts += ((size(v) - n, text), (n - size(v), text))
+        return replace(d, math=chosen, facts=facts)
+
+    def known(self, d: core.Definition) -> dict[Var, int]:
+        """The size variables of a definition that have a value now."""
+        given = dict(self.sizes)
+        return {v: given[v.name] for v in (*d.sets, *d.sizes) if v.name in given}
+
+    def at(self, d: core.Definition, dtypes: tuple[DType, ...]) -> Substitution:
+        """The substitution of an instance."""
+        plain = at(d, dtypes)
+        known = self.known(d)
+        sets = {v: Fin(size(n)) for v, n in known.items() if v in d.sets}
+        return replace(plain, sets=sets, sizes={v: size(known[v]) for v in d.sizes if v in known})
+
+
+PLAIN = Options()
+
+
 class Program:
     """A text, and what the compiler knows about it so far."""
 
-    def __init__(self, source: Source, folder: Path) -> None:
+    def __init__(self, source: Source, folder: Path, options: Options = PLAIN) -> None:
         self.source = source
         self.folder = folder
+        self.options = options
         self._core: core.Module | None = None
         self._read: dict[str, str] = {}
-        name = key("module", _compiler(), source.name, str(folder), source.text)
+        name = key("module", _compiler(), source.name, str(folder), source.text, repr(options))
         self.summary = self._known(name) or self._made(name)
         self.key = key(name, repr(self.summary.imports))
 
@@ -138,14 +176,15 @@ class Program:
                 module, wrong = pipeline.front(self.source, self.read)
                 if module is None:
                     raise CompileError(wrong)
-                self._core = module
+                own = {n: self.options.applied(module.definitions[n]) for n in module.public}
+                self._core = replace(module, definitions=module.definitions | own)
             return self._core
 
     def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
         """A definition at a stage of the compiler, as text."""
         with _compiling:
             module = self.core()
-            chosen = at(module.definitions[name], dtypes)
+            chosen = self.options.at(module.definitions[name], dtypes)
             return pipeline.show(self.source, module, name, chosen, stage)
 
     def explain(self, name: str) -> str:
@@ -170,7 +209,7 @@ class Program:
     def _compile(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, bytes]:
         module = self.core()
         definition = module.definitions[name]
-        program = pipeline.lower(module, name, at(definition, dtypes))
+        program = pipeline.lower(module, name, self.options.at(definition, dtypes))
         text = emit(program)
         made = instance(
             self.summary.signatures[name], dtypes, program, size_variables(definition)
@@ -190,6 +229,7 @@ class Derived(Program):
         self.of = (name, kind, wrt)
         self.source = base.source
         self.folder = base.folder
+        self.options = base.options
         module = base.core()
         made = derived(module.definitions[name], kind, wrt)
         self.name = made.name

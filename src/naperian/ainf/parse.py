@@ -31,7 +31,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import dtype_of, number, result_dtype
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.prims import MONOIDS
+from naperian.prims import MONOIDS, Math
 from naperian.sizes import Size, atom, clamp, size
 from naperian.source import NOWHERE
 
@@ -66,6 +66,7 @@ class _Reader:
         self.tokens: list[tuple[str, str]] = []
         self.here = 0
         self.title = ""
+        self.math = Math.DEFAULT
         self.vars: dict[str, Var] = {}
         self.sizes: list[Var] = []
         self.params: list[Param] = []
@@ -87,6 +88,7 @@ class _Reader:
                 for at, value, new in self.results
             ),
             tuple(self.failures),
+            self.math,
         )
 
     # tokens
@@ -138,6 +140,8 @@ class _Reader:
                 raise ValueError(f"unexpected `{text[at:]}`")
             self.tokens.append((match.lastgroup, match.group(match.lastgroup)))
             at = match.end()
+        if self.peek() in ("strict", "fast") and self.peek(1) == "def":
+            self.math = Math(self.next())
         if self.take("def"):
             self.header()
         elif self.take("error"):

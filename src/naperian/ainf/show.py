@@ -42,6 +42,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import is_reduction
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.prims import Math
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
 
 KEYWORDS = frozenset(
@@ -81,7 +82,8 @@ class _Printer:
     def lines(self) -> Iterator[str]:
         p = self.program
         params = ", ".join(self.param(x) for x in p.params)
-        yield f"def {p.name}({', '.join(self.names[v] for v in p.sizes)}; {params}):"
+        mark = "" if p.math is Math.DEFAULT else f"{p.math.value} "
+        yield f"{mark}def {p.name}({', '.join(self.names[v] for v in p.sizes)}; {params}):"
         for b in p.bindings:
             yield "  " + self.binding(b)
         for r in p.results:

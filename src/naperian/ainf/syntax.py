@@ -42,6 +42,7 @@ from typing import TypeAlias
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node
+from naperian.prims import Math
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 
@@ -219,3 +220,4 @@ class Program:
     bindings: tuple[Binding, ...]
     results: tuple[Result, ...]
     failures: tuple[Failure, ...] = ()
+    math: Math = Math.DEFAULT

@@ -21,7 +21,7 @@ def _quadrant(x: Real) -> tuple[Bits, Real, Flag]:
     return k, r, x.abs() > f.pick(2.0**40, 2.0**17)
 
 
-def _sin_cos(r: Real) -> tuple[Real, Real]:
+def sin_cos(r: Real) -> tuple[Real, Real]:
     """Both, up to π/4."""
     wide = r.f.wide
     z = r * r
@@ -40,7 +40,7 @@ def _negated(x: Real, k: Bits) -> Real:
 @elementary("sin")
 def sin(x: Real) -> Real:
     k, r, huge = _quadrant(x)
-    s, co = _sin_cos(r)
+    s, co = sin_cos(r)
     y = _negated(k.test(1).choose(co, s), k)
     return rarely("sin", huge, x.is_(0.0).choose(x, y), x)
 
@@ -48,14 +48,14 @@ def sin(x: Real) -> Real:
 @elementary("cos")
 def cos(x: Real) -> Real:
     k, r, huge = _quadrant(x)
-    s, co = _sin_cos(r)
+    s, co = sin_cos(r)
     return rarely("cos", huge, _negated(k.test(1).choose(s, co), k + 1), x)
 
 
 @elementary("tan")
 def tan(x: Real) -> Real:
     k, r, huge = _quadrant(x)
-    s, co = _sin_cos(r)
+    s, co = sin_cos(r)
     odd = k.test(1)
     y = odd.choose(-co, s) / odd.choose(s, co)
     return rarely("tan", huge, x.is_(0.0).choose(x, y), x)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from naperian.backends import rare
 from naperian.backends.arith import Flag, Real
 
-RARE = {"sin": 1, "cos": 1, "tan": 1, "fmod": 2, "tgamma": 1, "lgamma": 1}
+RARE = {"sin": 1, "cos": 1, "tan": 1, "fmod": 2, "lgamma": 1}
 """The functions of libm that are called at times, and their arities."""
 
 FUNCTIONS: dict[str, tuple[Callable[..., Real], int]] = {}

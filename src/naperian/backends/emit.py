@@ -109,8 +109,7 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
             frame.code.put(f"store {REGISTER[dtype]} {expression(frame, value)}, ptr {cell}")
         case Assign(v, value):
             cell, dtype = frame.cells[v]
-            flags = "reassoc contract" if accumulates(frame, v, value) else "contract"
-            result = expression(frame, value, flags)
+            result = expression(frame, value, accumulates(frame, v, value))
             frame.code.put(f"store {REGISTER[dtype]} {result}, ptr {cell}")
         case Store(buffer, at, value):
             store(frame, buffer, at, expression(frame, value))

@@ -13,18 +13,18 @@ from naperian.backends.elementary import elementary, through_double
 # last step: x - n·(high part of ln 2) fits the significand.
 
 
-def _reduced(x: Real) -> tuple[Real, Bits, Real]:
+def reduced(x: Real) -> tuple[Real, Bits, Real]:
     f = x.f
     ln2 = c.LN2_64 if f.wide else c.LN2_32
     n, k = (x * f.pick(c.LOG2_E_64[0], c.LOG2_E_32[0])).nearest()
     return n, k, n.fma(-ln2[1], n.fma(-ln2[0], x))
 
 
-def _expm1_reduced(r: Real) -> Real:
+def expm1_reduced(r: Real) -> Real:
     return (r * r).mad(r.poly(c.EXP_64 if r.f.wide else c.EXP_32), r)
 
 
-def _scaled(x: Real, k: Bits) -> Real:
+def scaled(x: Real, k: Bits) -> Real:
     """x·2^k in two steps, so that overflow and gradual underflow come by themselves."""
     half = ((k + 4096) >> 1) - 2048
     return x * x.f.power(half) * x.f.power(k - half)
@@ -37,10 +37,10 @@ def _exponent_range(x: Real) -> Real:
 
 def scaled_exp(x: Real, times_two_to: int = 0, low: Real | None = None) -> Real:
     """e^(x + low)·2^times_two_to; the power of two costs nothing and delays overflow."""
-    _, k, r = _reduced(_exponent_range(x))
+    _, k, r = reduced(_exponent_range(x))
     if low is not None:
         r = r + low
-    return _scaled(1.0 + _expm1_reduced(r), k + times_two_to if times_two_to else k)
+    return scaled(1.0 + expm1_reduced(r), k + times_two_to if times_two_to else k)
 
 
 @elementary("exp")
@@ -54,16 +54,16 @@ def exp2(x: Real) -> Real:
     x = x.at_most(f.pick(1026.0, 130.0)).at_least(f.pick(-1078.0, -152.0))
     n, k = x.nearest()
     r = x - n
-    return _scaled(r.mad(r.poly(c.EXP2_64 if f.wide else c.EXP2_32), 1.0), k)
+    return scaled(r.mad(r.poly(c.EXP2_64 if f.wide else c.EXP2_32), 1.0), k)
 
 
 @elementary("expm1")
 def expm1(x: Real) -> Real:
     f = x.f
-    _, k, r = _reduced(x.at_most(f.pick(709.9, 88.9)).at_least(f.pick(-45.0, -20.0)))
+    _, k, r = reduced(x.at_most(f.pick(709.9, 88.9)).at_least(f.pick(-45.0, -20.0)))
     # twice (2^(n-1)·(e^r - 1) + (2^(n-1) - 1/2)): 2^n itself may overflow
     half = f.power(k - 1)
-    y = 2.0 * half.mad(_expm1_reduced(r), half - 0.5)
+    y = 2.0 * half.mad(expm1_reduced(r), half - 0.5)
     return (x.abs() < 2.0 ** -(f.mantissa + 2)).choose(x, y)
 
 
@@ -195,7 +195,7 @@ def atanh(x: Real) -> Real:
 # --- powers ---------------------------------------------------------------------------------------
 
 
-def _log_extended(x: Real) -> tuple[Real, Real]:
+def log_extended(x: Real) -> tuple[Real, Real]:
     """ln x as an unevaluated sum, to about 2^-66, for a positive number."""
     k, m = _split(x)
     f = m - 1.0
@@ -232,7 +232,7 @@ def _log_extended(x: Real) -> tuple[Real, Real]:
 @through_double
 def pow(x: Real, y: Real) -> Real:
     a = x.abs()
-    high, low = _log_extended(a)
+    high, low = log_extended(a)
     exponent = y.at_most(2.0**66).at_least(-(2.0**66))
     h = exponent * high
     rest = exponent.fma(high, -h) + exponent * low

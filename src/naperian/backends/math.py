@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from naperian.backends import circular, exponential, special
+from naperian.backends import circular, exponential, gammas, special
 from naperian.backends.arith import Format, Real
 from naperian.backends.code import Code
 from naperian.backends.elementary import FUNCTIONS, RARE
 from naperian.dtypes import DType
 from naperian.node import node
 
-WRITTEN_IN = (exponential, circular, special)  # each registers its functions
+WRITTEN_IN = (exponential, circular, gammas, special)  # each registers its functions
 
 
 @node

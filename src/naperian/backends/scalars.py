@@ -14,12 +14,15 @@ from naperian.backends.indexing import (
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Load, Local, Number
 from naperian.names import Lit
-from naperian.prims import PRIMITIVES, Kind
+from naperian.prims import PRIMITIVES, Kind, Math
 from naperian.sizes import Clamp, Size
 
+_FLAGS = {Math.DEFAULT: "contract", Math.STRICT: "", Math.FAST: "reassoc nsz arcp contract afn"}
+"""The fast-math flags of an operation. Never `nnan` or `ninf`."""
 
-def expression(frame: Frame, e: Expr, flags: str = "contract") -> Value:
-    """The value of an expression; `flags` are the fast-math flags of its outermost operation."""
+
+def expression(frame: Frame, e: Expr, regrouped: bool = False) -> Value:
+    """The value of an expression; its outermost operation may be `regrouped` with others."""
     match e:
         case Lit(value, dtype):
             return literal(value, dtype)
@@ -33,7 +36,7 @@ def expression(frame: Frame, e: Expr, flags: str = "contract") -> Value:
             return _outside(frame, key, at)
         case Apply(name, args, dtype, operand):
             values = [expression(frame, a) for a in args]
-            return apply(frame, name, values, operand, dtype, flags)
+            return apply(frame, name, values, operand, dtype, regrouped)
 
 
 def is_clamped(s: Size, key: Load) -> bool:
@@ -64,8 +67,9 @@ def dtype_of(frame: Frame, e: Expr) -> DType:
 
 
 def apply(
-    frame: Frame, name: str, args: list[Value], operand: DType, result: DType, flags: str
-) -> Value:
+    frame: Frame, name: str, args: list[Value], operand: DType, result: DType,
+    regrouped: bool = False,
+) -> Value:  # fmt: skip
     """A scalar operation on values of one dtype."""
     code = frame.code
     t = REGISTER[operand]
@@ -81,6 +85,9 @@ def apply(
     if PRIMITIVES[name].kind in (Kind.COMPARE, Kind.EQUAL):
         return _compare(code, name, operand, args)
     if operand.is_float:
+        flags = _FLAGS[frame.module.program.math]
+        if regrouped and "reassoc" not in flags:
+            flags = f"reassoc {flags}"
         return _float(frame, name, operand, args, flags)
     if operand is DType.BOOL:
         match name:
@@ -95,7 +102,7 @@ def apply(
 
 def combine(frame: Frame, monoid: str, x: Value, y: Value, dtype: DType) -> Value:
     """x ⊕ y, in this order and grouping."""
-    return apply(frame, monoid, [x, y], dtype, dtype, "contract")
+    return apply(frame, monoid, [x, y], dtype, dtype)
 
 
 def as_word(frame: Frame, value: Value, dtype: DType) -> Value:
@@ -167,7 +174,8 @@ def _float(frame: Frame, name: str, dtype: DType, args: list[Value], flags: str)
             return x
         case "min" | "max":
             # NaN if either is; which zero is the smaller NumPy leaves open
-            return code.let(f"call nsz {t} @llvm.{name}imum.{bits}({operands})")
+            either = "nsz" if frame.module.program.math is not Math.STRICT else ""
+            return code.let(f"call {either} {t} @llvm.{name}imum.{bits}({operands})")
         case "sign":
             above = code.let(f"fcmp ogt {t} {x}, 0.0")
             below = code.let(f"fcmp olt {t} {x}, 0.0")

@@ -1,4 +1,4 @@
-"""Error and gamma functions, roots, and division with a remainder."""
+"""The error functions, roots, and division with a remainder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import inf
 
 from naperian.backends import coefficients as c
 from naperian.backends.arith import Real
-from naperian.backends.elementary import called, elementary, rarely, through_double
+from naperian.backends.elementary import elementary, rarely, through_double
 from naperian.backends.exponential import scaled_exp
 
 # --- error functions ----------------------------------------------------------------------------
@@ -42,16 +42,6 @@ def _erf_small(x: Real) -> Real:
 def erf(x: Real) -> Real:
     a = x.abs()
     return (a < 1.0).choose(_erf_small(a), 1.0 - _erfc_positive(a)).signed_as(x)
-
-
-@elementary("gamma")
-def gamma(x: Real) -> Real:
-    return called("tgamma", x)
-
-
-@elementary("lgamma")
-def lgamma(x: Real) -> Real:
-    return called("lgamma", x)
 
 
 # --- roots ------------------------------------------------------------------------------------

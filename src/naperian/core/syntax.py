@@ -33,6 +33,7 @@ from typing import TypeAlias
 
 from naperian.names import Lit, Var
 from naperian.node import node
+from naperian.prims import Math
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 from naperian.types import BOOL, Exists, Layout, Set, Substitution, Type
@@ -440,9 +441,9 @@ class Definition:
 
     `implicit` are the set and size variables no parameter's shape fixes, which the caller gives by
     keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them.
-    `rule` is the user's own derivative.
-    `effects` are those that a call has, beside those of references made inside. Those of
-    `AMBIENT` act on references that every call is given after the arguments: `hidden`."""
+    `rule` is the user's own derivative, `math` what may be done with the arithmetic. `effects` are
+    those that a call has, beside those of references made inside. Those of `AMBIENT` act on
+    references that every call is given after the arguments: `hidden`."""
 
     name: str
     types: tuple[TypeParam, ...]
@@ -461,6 +462,7 @@ class Definition:
     effects: tuple[str, ...] = ()
     hidden: tuple[Param, ...] = ()
     rule: Rule | None = None
+    math: Math = Math.DEFAULT
 
 
 @node

@@ -25,7 +25,12 @@ def written_type(d: Definition) -> str:
     text = _function(d, mentioned) if d.params else show_type(d.result)
     wanted = [text for p in d.types for text in bounds(p)]
     wanted += [show_wanted(w) for w in d.wanted]
-    wanted += [show_fact(fact) for fact, _ in d.facts if fact not in implied]
+    facts = [fact for fact, _ in d.facts if fact not in implied]
+    for k, fact in enumerate(facts):
+        if -fact in facts[k:]:
+            wanted.append(show_fact(fact).replace(">=", "=="))
+        elif -fact not in facts:
+            wanted.append(show_fact(fact))
     return f"{text} where {', '.join(wanted)}" if wanted else text
 
 

@@ -34,6 +34,7 @@ from naperian.frontend.solve import Mismatch, Solver, interface_name
 from naperian.frontend.typed import Build, Typed
 from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var
+from naperian.prims import Math
 from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Diagnostic, Span
 from naperian.surface import syntax as s
@@ -387,7 +388,7 @@ def complete(
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,
         final_facts, implicit, expr, d.doc, False, d.name_span, tuple(w.lifts), left_to_callers(w),
-        effects, hidden(w, effects),
+        effects, hidden(w, effects), math=Math(d.mark or "default"),
     )
 
 

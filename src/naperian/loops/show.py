@@ -34,6 +34,7 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.names import Lit, Var
+from naperian.prims import Math
 from naperian.sizes import Size
 from naperian.sizes import show as show_size
 
@@ -75,7 +76,8 @@ class _Printer:
         for b in p.buffers:
             out = "out " if b.role is Role.OUT else ""
             params.append(f"{out}{self.buffer(b)}")
-        lines = [f"def {p.name}({', '.join(params)}):", *self.block(p.body, 1)]
+        mark = "" if p.math is Math.DEFAULT else f"{p.math.value} "
+        lines = [f"{mark}def {p.name}({', '.join(params)}):", *self.block(p.body, 1)]
         if p.notes:
             lines += ["", "# notes", *(f"# * {n}" for n in p.notes)]
         return "\n".join(lines) + "\n"

@@ -24,6 +24,7 @@ from naperian.ainf.syntax import Failure
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node
+from naperian.prims import Math
 from naperian.sizes import ONE, Size
 
 
@@ -241,3 +242,4 @@ class Program:
     failures: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
     checked: tuple[Var, ...] = ()
+    math: Math = Math.DEFAULT

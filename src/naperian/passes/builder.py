@@ -39,6 +39,7 @@ from naperian.ainf.walk import (
 )
 from naperian.dtypes import DType
 from naperian.names import Var
+from naperian.prims import Math
 from naperian.sizes import Quotient, Remainder, Size, size
 from naperian.source import NOWHERE, Span
 
@@ -70,7 +71,9 @@ class Builder:
         self.shapes = {p.var: p.shape for p in params}
         self.dtypes |= {p.var: p.dtype for p in params}
 
-    def program(self, results: Iterable[Result], failures: tuple[Failure, ...]) -> Program:
+    def program(
+        self, results: Iterable[Result], failures: tuple[Failure, ...], math: Math
+    ) -> Program:
         return Program(
             self.name,
             self.sizes,
@@ -79,6 +82,7 @@ class Builder:
             tuple(self.bindings),
             tuple(results),
             failures,
+            math,
         )
 
     # indices

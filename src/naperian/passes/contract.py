@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from naperian.ainf.syntax import Read
 from naperian.names import Lit, Var
-from naperian.passes.graph import Graph, Kind, Task, link, rename_operand, size_vars
+from naperian.passes.graph import Graph, Kind, Task, in_order, link, rename_operand, size_vars
 from naperian.sizes import Size
 
 _SMALL = 4096  # multiplications, if the extents are constants: a plain nest is unrolled instead
@@ -21,7 +21,8 @@ def contract(graph: Graph) -> None:
     """See the module."""
     within = _times(graph)
     for t in list(graph.tasks):
-        if t.kind is Kind.ENTER and t.name == "add" and t.dtype.is_float and t.uses == 1:
+        adds = t.kind is Kind.ENTER and t.name == "add" and t.dtype.is_float and t.uses == 1
+        if adds and not in_order(graph, t):
             _try(graph, t, within)
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
 

@@ -21,6 +21,7 @@ from naperian.passes.graph import (
     Nest,
     Task,
     cost,
+    in_order,
     size_vars,
     task_reads,
 )
@@ -245,6 +246,8 @@ class Emitter:
         for t in n.members:
             if t.kind is not Kind.ENTER or t.path[n.depth] not in t.over or t.cell is None:
                 continue
+            if in_order(self.v.graph, t):
+                continue
             memory = self.v.storage.cells.get(t.cell)
             if memory is None and t.cell not in self.v.bests:
                 found.append(loops.Reduction(self.v.cells[t.cell], t.name, t.dtype))
@@ -264,6 +267,8 @@ class Emitter:
                     if not parallel:
                         return Order.SERIAL, f"sequential, it updates the array `{t.var.name}`"
                     why = f"its chunks update copies of the array `{t.var.name}`"
+                if in_order(self.v.graph, t):
+                    return Order.SERIAL, f"sequential, it adds up `{t.var.name}` in order"
                 if t.name.startswith("arg"):
                     return Order.SERIAL, f"sequential, it looks for the first best `{t.var.name}`"
         if parallel:

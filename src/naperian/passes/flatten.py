@@ -102,7 +102,8 @@ class _Flatten(Cells):
             operand = self.operand(leaf)
             results.append(Result(indices, operand, self.b.dtype(operand), new))
         failures = tuple(Failure(message, origin) for message, origin in self.failures)
-        return without_unused_indices(narrow(self.b.program(results, failures), self.copied))
+        made = self.b.program(results, failures, self.definition.math)
+        return without_unused_indices(narrow(made, self.copied))
 
     # parameters
 

@@ -37,7 +37,7 @@ from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.passes.packed import Packing
-from naperian.prims import PRIMITIVES, unit
+from naperian.prims import PRIMITIVES, Math, unit
 from naperian.sizes import Clamp, Quotient, Remainder, Size, size, substitute
 
 NEVER = Size(())  # where a read of a recurrence's last value stands for its time: no index
@@ -447,3 +447,14 @@ def neutral(monoid: str, dtype: DType) -> Lit:
     if monoid == "add" and dtype.is_float:
         return Lit(-0.0, dtype)
     return Lit(unit(monoid, dtype), dtype)
+
+
+def in_order(graph: Graph, t: Task) -> bool:
+    """Whether a task's reduction must go in the order of its indices: its result depends on it, and
+    the program is strict."""
+    return (
+        graph.program.math is Math.STRICT
+        and t.kind is Kind.ENTER
+        and t.name in ("add", "mul")
+        and t.dtype.is_float
+    )

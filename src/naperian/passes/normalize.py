@@ -39,6 +39,7 @@ from naperian.passes.denote import (
 from naperian.passes.evaluate import Evaluate
 from naperian.passes.tables import apart, closed, conformed, shaped
 from naperian.passes.tidy import tidy
+from naperian.prims import Math
 from naperian.sizes import Size, size, variables
 from naperian.types import (
     BOOL,
@@ -57,7 +58,7 @@ from naperian.types import (
 def normalize(module: Module, name: str, at: Substitution) -> Definition:
     """The definition with its type variables, set variables and sizes as `at` has them: closed
     types, concrete sets, and sizes over the size variables of the result."""
-    _no_recursion(module, name)
+    math = _math(module, _used(module, name), name)
     d = module.definitions[name]
     ev = Evaluate(module)
     w = ev.w
@@ -115,7 +116,16 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
         doc=d.doc,
         constant=d.constant,
         origin=d.origin,
+        math=math,
     )
+
+
+def _math(module: Module, used: set[str], name: str) -> Math:
+    """What may be done with the arithmetic of a definition and of all that is taken into it: what
+    its own mark says; but where it uses one that is strict, all of it is."""
+    if any(module.definitions[f].math is Math.STRICT for f in used):
+        return Math.STRICT
+    return module.definitions[name].math
 
 
 def _rows(name: str, t: Table, box: Exists) -> tuple[list[Param], Meaning]:
@@ -181,8 +191,9 @@ def _sizes(d: Definition, at: Substitution, of: tuple[Var, ...] | None = None) -
     return tuple(out)
 
 
-def _no_recursion(module: Module, name: str) -> None:
-    """Definitions use only earlier ones, so that evaluation comes to an end."""
+def _used(module: Module, name: str) -> set[str]:
+    """A definition and those it uses. They use only earlier ones, so that evaluation comes to an
+    end."""
     place = {f: k for k, f in enumerate(module.definitions)}
     found, rest = {name}, [name]
     while rest:
@@ -194,3 +205,4 @@ def _no_recursion(module: Module, name: str) -> None:
                 if e.name not in found:
                     found.add(e.name)
                     rest.append(e.name)
+    return found

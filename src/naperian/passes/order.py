@@ -14,7 +14,7 @@ from __future__ import annotations
 from naperian.ainf.syntax import Read
 from naperian.names import Var
 from naperian.passes.classes import Classes
-from naperian.passes.graph import Graph, Kind, Task, size_vars
+from naperian.passes.graph import Graph, Kind, Task, in_order, size_vars
 from naperian.sizes import Clamp, Size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
@@ -107,9 +107,15 @@ def _legal(graph: Graph, t: Task, path: tuple[Var, ...]) -> bool:
         if not graph.mentioned[i] & set(path) <= seen:
             return False
         seen.add(i)
+    if in_order(graph, t) and _within(path, t.over) != _within(t.path, t.over):
+        return False
     if t.name in ("argmin", "argmax") and t.kind is Kind.ENTER:
         return path[-len(t.over) :] == t.over
     return True
+
+
+def _within(path: tuple[Var, ...], over: tuple[Var, ...]) -> list[Var]:
+    return [i for i in path if i in over]
 
 
 def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:

@@ -31,7 +31,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import atoms, free, operands, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
-from naperian.prims import unit
+from naperian.prims import Math, unit
 from naperian.sizes import ONE, Size, size
 
 _FEW = 8  # with fewer keys, comparing with each of them in vectors is faster
@@ -48,6 +48,7 @@ def scatter(program: Program) -> Program:
 
 class _Scatter:
     def __init__(self, program: Program) -> None:
+        self.math = program.math
         self.indices = dict(program.indices)
         self.bindings = {b.var: b for b in program.bindings}
         self.bounds: dict[Var, tuple[DType, Size | None]] = {
@@ -72,7 +73,8 @@ class _Scatter:
         """The indices and the value summed, through sums that only this one reads."""
         entry = prim.entries[0]
         over, value = entry.over, entry.value
-        while isinstance(value, Read):
+        regroups = self.math is not Math.STRICT or not b.dtype.is_float
+        while isinstance(value, Read) and regroups:
             deeper = self.inner(value, prim)
             if deeper is None:
                 break

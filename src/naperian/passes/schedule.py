@@ -95,8 +95,9 @@ def schedule(program: ainf.Program) -> Program:
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys(emitter.s.notes))
     return Program(
-        program.name, program.sizes, (*buffers, *outs), body, program.failures, notes, checked
-    )
+        program.name, program.sizes, (*buffers, *outs), body, program.failures, notes, checked,
+        program.math,
+    )  # fmt: skip
 
 
 def _shape(extents: Iterable[Size]) -> tuple[Size, ...]:

@@ -95,7 +95,8 @@ class _Simplify:
                 self.b.indices[i] = new
         results = [replace(r, value=self.operand(r.value)) for r in self.program.results]
         self.b.indices = {i: self.b.indices[i] for i in self.program.indices}
-        return without_unused_indices(narrow(self.b.program(results, self.program.failures)))
+        made = self.b.program(results, self.program.failures, self.program.math)
+        return without_unused_indices(narrow(made))
 
     def open(self, i: Var) -> None:
         """Bring an index over, once what its extent reads is simple."""

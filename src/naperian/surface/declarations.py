@@ -34,31 +34,43 @@ def declaration(c: Cursor) -> s.Decl:
             return _import(c)
         case "from":
             return _from_import(c)
-        case "@" if c.text[c.ends[c.pos] :].startswith(DECORATORS):
+        case "@" if c.ahead(1) == "NAME":
             return _decorated(c)
         case _:
             return statement(c)
 
 
-DECORATORS = ("custom_jvp", "custom_vjp")
+RULES = ("custom_jvp", "custom_vjp")
 
 
 def _decorated(c: Cursor) -> s.Def:
-    """`@custom_jvp(rule)` and, on the next line, the function it is for."""
+    """`@strict` or `@custom_jvp(rule)`, a line each, and then the function it is for."""
     doc = comments_above(c)
-    start = c.skip().start
-    name, _ = c.name("a decorator")
-    c.expect("(", "`(` and the rule")
-    argument = expression(c)
-    close(c, ")")
-    span = c.since(start)
-    c.expect("NEWLINE", "the end of the line")
+    mark: str | None = None
+    rule: s.Decorator | None = None
+    nothing = Wrong(errors.foreign(c.here))
+    while c.kind == "@":
+        at, word, here = c.skip(), c.word, c.here
+        if word in s.MARKS:
+            if mark is not None:
+                raise Wrong(errors.second_mark(at.to(here)))
+            mark = word
+            c.pos += 1
+            nothing = Wrong(errors.mark_of_nothing(at.to(here), word))
+        elif word in RULES and rule is None:
+            c.pos += 1
+            c.expect("(", "`(` and the rule")
+            argument = expression(c)
+            close(c, ")")
+            rule = s.Decorator(c.since(at.start), word, argument)
+            nothing = Wrong(errors.misplaced_rule(word, rule.span))
+        else:
+            raise Wrong(errors.foreign(at))
+        c.expect("NEWLINE", "the end of the line")
     if c.kind != "def":
-        raise Wrong(errors.misplaced_rule(name, span))
+        raise nothing
     made = function(c)
-    return replace(
-        made, decorator=s.Decorator(span, name, argument), doc=doc if made.doc is None else made.doc
-    )
+    return replace(made, decorator=rule, mark=mark, doc=doc if made.doc is None else made.doc)
 
 
 def _names(c: Cursor, role: str) -> tuple[str, ...]:

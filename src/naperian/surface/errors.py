@@ -396,7 +396,8 @@ _INSTEAD = {
     "func": "write `def`",
     "function": "write `def`",
     "type": "a record is a `struct`, a choice an `enum`",
-    "@": "a function is transformed by applying: `g = grad(f)`",
+    "@": "a function is transformed by applying: `g = grad(f)`; only `@strict` and `@fast` stand"
+    " above a definition of the file",
 }
 FOREIGN = frozenset(_INSTEAD)
 
@@ -405,6 +406,19 @@ def foreign(span: Span) -> Diagnostic:
     """N0115"""
     word = span.text
     return _error("N0115", f"there is no `{word}` statement", span, helps=(_INSTEAD[word],))
+
+
+def second_mark(span: Span) -> Diagnostic:
+    """N0741"""
+    return _error("N0741", "a definition has one mark", span, "a second one",
+                  helps=("`@strict` forbids what `@fast` allows: keep one of them",))
+
+
+def mark_of_nothing(span: Span, mark: str) -> Diagnostic:
+    """N0740"""
+    return _error("N0740", f"`@{mark}` stands above nothing that it could mark", span,
+                  "a `def` has to follow",
+                  helps=("a mark is a line of its own, directly above a `def` of the file",))
 
 
 def binder_colon(span: Span, name: str, domain: str) -> Diagnostic:

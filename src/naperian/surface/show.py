@@ -216,12 +216,13 @@ def _where(facts: tuple[s.Fact, ...]) -> Doc:
 
 
 def _function(d: s.Def, indent: str) -> list[str]:
-    if d.decorator is not None:
+    if d.decorator is not None or d.mark is not None:
         told = _comments(d.doc, indent) if d.doc is not None and _can_be_comment(d.doc) else []
-        at = d.decorator
-        line = layout((indent, "@", at.name, "(", *expr(at.argument, 0), ")"), indent)
-        bare = replace(d, decorator=None, doc=None if told else d.doc)
-        return [*told, line, *_function(bare, indent)]
+        lines = [] if d.mark is None else [f"{indent}@{d.mark}"]
+        if (at := d.decorator) is not None:
+            lines.append(layout((indent, "@", at.name, "(", *expr(at.argument, 0), ")"), indent))
+        bare = replace(d, decorator=None, mark=None, doc=None if told else d.doc)
+        return [*told, *lines, *_function(bare, indent)]
     to = () if d.result is None else (" ", *result(d.effects, d.result))
     head: Doc = ("def ", d.name, group("(", [_param(p) for p in d.params], ")"), *to)
     facts = _where(d.facts)

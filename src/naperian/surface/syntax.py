@@ -499,6 +499,10 @@ class Fact:
     interface: str | None
 
 
+MARKS = ("strict", "fast")
+"""What may stand after `@` above a definition: what may be done with its arithmetic."""
+
+
 @node
 class Decorator:
     """`@name(argument)` on the line above a function."""
@@ -511,7 +515,7 @@ class Decorator:
 @node
 class Def:
     """A function; `body` None in an interface's signature. `doc` is the docstring or the comment
-    lines directly above."""
+    lines directly above, `mark` what stands above it after `@`: one of `MARKS`."""
 
     span: Span
     name: str
@@ -523,6 +527,7 @@ class Def:
     body: Block | None
     doc: str | None
     decorator: Decorator | None = None
+    mark: str | None = None
 
 
 @node
