@@ -3,10 +3,8 @@
     for i<n: y = x[i + 1]²      x̄ gets 2·ȳ[i]·x[i + 1] at i + 1, for i<n: a `Part`
     for q<m: x̄ = 2·ȳ[q - 1]·x[q] if 0 <= q - 1 < n else 0
 
-Nothing is stored where it goes; when all readers of a binding have been seen, its parts are
-*closed*: the index expressions are solved for their indices (`invert`), so a shift becomes a shift
-back, indices left over become sums, and only what cannot be solved (a gather) becomes an
-accumulation by key. A binding with one part that touches no more points than it has hands that
+Nothing is stored where it goes; when all readers of a binding have been seen, its parts are put
+together (`closing`). A binding with one part that touches no more points than it has hands that
 part on as it is: what flows back from a maximum or a single element stays one element.
 
 A loop's cotangents are a loop over the same rounds, last one first: with h[t + 1] = next[t], the
@@ -15,53 +13,33 @@ cotangent of h at T - τ is the value of a delay after τ rounds (`_loop`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
-from naperian.ainf.walk import free, number, rewrite, rewrite_size, variables
-from naperian.dtypes import DType
-from naperian.facts import Facts
+from naperian.ainf.walk import free, rewrite, rewrite_size, variables
 from naperian.names import Lit, Var
-from naperian.node import node
-from naperian.passes import ranges
 from naperian.passes.active import active, components, is_loop, outermost
 from naperian.passes.builder import Guards
+from naperian.passes.closing import At, Closing, Part, To
 from naperian.passes.counted import counted
-from naperian.passes.invert import Inverse, invert
 from naperian.passes.place import Place
 from naperian.passes.ruled import Ruled, cotangents
 from naperian.passes.rules import Flow, Rules, chosen, others, patch, renamed
-from naperian.passes.shares import Share, domain, shares, simple
+from naperian.passes.shares import Share, domain, latest, shares, simple
 from naperian.passes.values import leaves
-from naperian.sizes import ZERO, Clamp, Size, size
-
-At: TypeAlias = tuple[Size, ...]
+from naperian.sizes import Size, size
 
 
-@node
-class Part:
-    """`value` goes to `at`, for every point of `over` where the guards hold."""
-
-    over: tuple[Var, ...]
-    at: At
-    value: Operand
-    guards: Guards
-
-
-class Cotangents:
+class Cotangents(Closing):
     """The cotangents of the sources, through the bindings from `start` on. `seeds` are the parts
     of their results."""
 
     def __init__(
         self, place: Place, start: int, sources: set[Var], seeds: list[tuple[Var, Part]]
     ) -> None:
-        self.place = place
-        self.b = place.b
+        super().__init__(place)
         self.around = place.guards
-        self.scope = frozenset(place.scope)
         self.parts: dict[Var, list[Part]] = {}
-        self.open: set[Var] = set()  # the times of the loops we are in, running backwards
         self.names: dict[Var, Size] = {}  # the rounds of those loops, for their own times
         bindings = active(self.b.bindings[start:], sources)
         self.active = {*bindings, *sources}
@@ -88,166 +66,9 @@ class Cotangents:
             else:
                 self.single(component[0])
 
-    # closing
-
     def cotangent(self, var: Var, at: At) -> Flow:
         """All that was sent to `var`, at a point of its context."""
         return self.closed(var, self.parts.get(var, []), at)
-
-    def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
-        rules = Rules(self.place, self.b.dtypes[var])
-        return rules.sum([self.term(var, p, at) for part in parts for p in self.split(part, var)])
-
-    def split(self, part: Part, var: Var) -> list[Part]:
-        """Clamped indices by cases: in range, and what is kept at either end."""
-        for k, e in enumerate(part.at):
-            match e.single:
-                case Clamp(value, n) if any(v in part.over for v in variables(value)):
-                    out = []
-                    facts = self.facts(value)
-                    cases = [(value, None), (ZERO, -value - 1), (n - 1, value - n)]
-                    for to, fact in cases:
-                        if fact is not None and facts.proves(-fact - 1):
-                            continue
-                        guards = part.guards
-                        if fact is not None:
-                            guards = (*guards, self.test("ge", fact))
-                        at = (*part.at[:k], to, *part.at[k + 1 :])
-                        out += self.split(Part(part.over, at, part.value, guards), var)
-                    return out
-                case _:
-                    pass
-        return [part]
-
-    def domain(self, part: Part) -> tuple[Var, ...]:
-        return tuple(i for i in part.over if i not in self.open and i not in self.scope)
-
-    def extent(self, i: Var) -> Size | None:
-        return self.b.indices[i].extent
-
-    def facts(self, s: Size) -> Facts:
-        return ranges.facts_about(
-            s, self.b.indices, frozenset(self.b.sizes), (), self.place.facts
-        )
-
-    def test(self, name: str, s: Size) -> Guard:
-        """s >= 0 or s == 0 as a guard, written without minus signs."""
-        left = Size(tuple((m, c) for m, c in s.terms if c > 0))
-        holds = self.place.op(name, (number(left), number(left - s)), DType.BOOL)
-        return Guard(holds, True, s if name == "ge" else None)
-
-    def term(self, var: Var, part: Part, at: At) -> Flow:
-        """What one part sends to a point."""
-        part = self.apart(part, at)
-        domain = self.domain(part)
-        found = invert(domain, part.at, at, self.extent)
-        if found is None:
-            return self.scattered(var, part, at)
-        tests = self.tests(found)
-        if tests is None:
-            return None
-        rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
-        names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
-        guards = renamed(part.guards, names)
-        guards += tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
-        inner = tuple(g for g in guards if set(copies) & self.b.closed(free(g.operand)))
-        outer = tuple(g for g in guards if g not in inner)
-        value = rewrite(part.value, names)
-        dtype = self.b.dtypes[var]
-        if copies:
-            value = self.b.reduce(
-                "add", Lit(0.0, dtype), ((copies, value, inner),), dtype,
-                (*self.place.guards, *(g for g in outer if g not in self.place.guards)),
-            )  # fmt: skip
-        return Rules(self.place, dtype).where(outer, value)
-
-    def copied(
-        self, indices: Iterable[Var], names: Mapping[Var, Size]
-    ) -> tuple[dict[Var, Size], tuple[Var, ...]]:
-        """New indices that run as these do, for what `names` stand for."""
-        out: dict[Var, Size] = {}
-        for i in self.b.order(indices):
-            extent = self.extent(i)
-            assert extent is not None
-            n = rewrite_size(rewrite_size(extent, names), out)
-            out[i] = size(self.b.index(n, self.b.indices[i].name))
-        return out, tuple(v for e in out.values() for v in (e.single,) if isinstance(v, Var))
-
-    def apart(self, part: Part, at: At) -> Part:
-        """The part with indices of its own, if the point mentions some of its."""
-        domain = self.domain(part)
-        if not {v for e in at for v in variables(e)} & set(domain):
-            return part
-        names, copies = self.copied(domain, {})
-        return Part(
-            copies, tuple(rewrite_size(e, names) for e in part.at), rewrite(part.value, names),
-            renamed(part.guards, names),
-        )  # fmt: skip
-
-    def tests(self, found: Inverse) -> list[tuple[str, Size]] | None:
-        """What must be tested of solved indices; None if it never holds."""
-        out: list[tuple[str, Size]] = []
-        for e in found.equal:
-            if e == ZERO:
-                continue
-            facts = self.facts(e)
-            if facts.proves(e - 1) or facts.proves(-e - 1):
-                return None
-            if not facts.proves_equal(e, ZERO):
-                out.append(("eq", e))
-        for i, value in found.names.items():
-            n = self.extent(i)
-            assert n is not None
-            n = rewrite_size(n, found.names)
-            v = value.single
-            if isinstance(v, Var) and v in self.b.indices and self.extent(v) == n:
-                continue
-            for low in (value, n - 1 - value):
-                facts = self.facts(low)
-                if facts.proves(-low - 1):
-                    return None
-                if not facts.proves(low):
-                    out.append(("ge", low))
-        return out
-
-    def scattered(self, var: Var, part: Part, at: At) -> Read:
-        """An accumulation by key, read at a point."""
-        bd = self.b
-        context = bd.contexts[var]
-        domain = self.domain(part)
-        where: dict[Var, Size] = {}  # the accumulation's own index, and what goes there
-        formal: dict[Var, Size] = {}
-        names: dict[Var, Size] = {}
-        there: dict[Var, Size] = {}
-        for i, e, m in zip(context, part.at, at, strict=True):
-            if e == m and not set(variables(e)) & set(domain):
-                formal[i] = m
-                continue
-            extent = bd.indices[i].extent
-            assert extent is not None
-            q = bd.index(rewrite_size(extent, formal), bd.indices[i].name)
-            formal[i], there[q] = size(q), m
-            v = e.single
-            if isinstance(v, Var) and v in domain and v not in names:
-                if self.extent(v) == bd.indices[q].extent:
-                    names[v] = size(q)
-            where[q] = e
-        rest, copies = self.copied([i for i in domain if i not in names], names)
-        names |= rest
-        value, guards = rewrite(part.value, names), renamed(part.guards, names)
-        to = {q: rewrite_size(e, names) for q, e in where.items()}
-        mentioned = [*to, *free(value), *(v for e in to.values() for v in variables(e))]
-        mentioned += [v for g in guards for v in free(g.operand)]
-        mentioned += [v for c in copies for v in bd.closures[c]]
-        outer = bd.order(bd.closed(mentioned) - set(copies))
-        entry = Entry(copies, tuple(to.get(i, size(i)) for i in outer), value, guards)
-        dtype = bd.dtypes[var]
-        made = bd.add(
-            Accumulate("add", Lit(0.0, dtype), (entry,)), outer, self.place.guards, dtype
-        )
-        read = rewrite(made, there)
-        assert isinstance(read, Read)
-        return read
 
     # sending
 
@@ -374,28 +195,54 @@ class Cotangents:
         back = self.cotangent(b.var, here)
         if back is None:
             return
-        init, entries = shares(self.place, b, prim)
-        itself = {i: size(i) for i in b.context}
-        todo: list[tuple[Operand, tuple[Var, ...], dict[Var, Size], Guards, Share]] = []
-        todo.append((prim.init, b.context, itself, (), init))
+        last = prim.monoid == "last"
+        init, entries = (None, latest(self.place, b, prim)) if last else (
+            shares(self.place, b, prim)
+        )
         for e, share in zip(prim.entries, entries, strict=True):
             there = dict(zip(b.context, e.at, strict=True))
-            todo.append((e.value, domain(b, e), there, e.guards, share))
-        for o, indices, there, own, share in todo:
-            if not isinstance(o, Read) or o.var not in self.active:
-                continue
-            plain = [i for i in indices if i not in self.b.indices or i in b.context]
-            outer = {i: self.names.get(i, size(i)) for i in plain}
-            inner, copies = self.copied([i for i in indices if i not in plain], outer)
-            names = {**self.names, **outer, **inner}
-            at = {i: rewrite_size(x, names) for i, x in there.items()}
-            guards = renamed(tuple(g for g in b.guards if g not in self.around), at)
-            guards += renamed(own + share.guards, names)
-            v = rewrite(back, at)
-            if share.factor is not None:
-                rules = Rules(self.place, b.dtype, guards)
-                v = rules("mul", v, rewrite(share.factor, names))
-            self.send(o, (*self.renamed(tuple(plain)), *copies), names, v, guards)
+            self.from_target(b, e.value, domain(b, e), there, e.guards, share, back)
+        itself = {i: size(i) for i in b.context}
+        if init is None:
+            back, init = self.cleared(b, prim, back), Share(())
+        self.from_target(b, prim.init, b.context, itself, (), init, back)
+
+    def from_target(
+        self, b: Binding, o: Operand, indices: tuple[Var, ...], there: dict[Var, Size],
+        own: Guards, share: Share, back: Operand,
+    ) -> None:
+        """To an operand that is combined into the target at `there`: its share of `back`. In a
+        loop it is read before the target is changed."""
+        if not isinstance(o, Read) or o.var not in self.active:
+            return
+        plain = [i for i in indices if i not in self.b.indices or i in b.context]
+        outer = {i: self.names.get(i, size(i)) for i in plain}
+        inner, copies = self.copied([i for i in indices if i not in plain], outer)
+        names = {**self.names, **outer, **inner}
+        at = {i: rewrite_size(x, names) for i, x in there.items()}
+        guards = renamed(tuple(g for g in b.guards if g not in self.around), at)
+        guards += renamed(own + share.guards, names)
+        v = rewrite(back, at)
+        if self.open and v != back and isinstance(v, Read):
+            v = self.b.bind(Op("held", (v,)), b.dtype, self.place.guards + guards, b.origin)
+        if share.factor is not None:
+            rules = Rules(self.place, b.dtype, guards)
+            v = rules("mul", v, rewrite(share.factor, names))
+        self.send(o, (*self.renamed(tuple(plain)), *copies), names, v, guards)
+
+    def cleared(self, b: Binding, prim: Accumulate, back: Operand) -> Operand:
+        """What the table had before gets, where entries replaced it: nothing."""
+        made: list[tuple[Entry, To]] = []
+        for e in prim.entries:
+            own, copies = self.copied(e.over, self.names)
+            names = self.names | own
+            to = {
+                i: rewrite_size(x, names) for i, x in zip(b.context, e.at, strict=True)
+                if i not in self.names and x != size(i)
+            }  # fmt: skip
+            made.append((Entry(copies, (), Lit(0.0, b.dtype), renamed(e.guards, names)), to))
+        axes = [i for i in b.context if i not in self.names]
+        return self.entered("last", back, made, axes, b.dtype)
 
     # loops
 

@@ -20,7 +20,8 @@ from naperian.ainf.syntax import Op, Operand, Read
 from naperian.ainf.walk import free, rewrite
 from naperian.core import syntax as core
 from naperian.names import Lit, Var
-from naperian.passes.cotangents import Cotangents, Part
+from naperian.passes.closing import Part
+from naperian.passes.cotangents import Cotangents
 from naperian.passes.place import Place
 from naperian.passes.tangents import Tangents
 from naperian.passes.values import Items, Row, Value, leaves, row

@@ -45,7 +45,7 @@ def shares(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[Shar
         case "mul":
             return _products(place, b, prim)
         case _:
-            return _latest(place, b, prim)
+            raise AssertionError("what is replaced has no share; see `latest`")
 
 
 def simple(b: Binding, prim: Accumulate) -> bool:
@@ -188,30 +188,47 @@ def _products(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[S
     ]  # fmt: skip
 
 
-def _latest(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[Share]]:
-    """Whether nothing later went to the same place: it keeps what a last accumulation, of the
-    entries' numbers, says."""
-    numbers: list[tuple[Entry, Operand, Guards]] = [
-        (e, number(_ordinal(place, e) + ONE), ()) if e.over else (e, Lit(1, DType.I64), ())
-        for e in prim.entries
-    ]
+def latest(place: Place, b: Binding, prim: Accumulate) -> list[Share]:
+    """Of `last`: which entries no later one replaces. Single ones compare their targets; of many,
+    the number of the last one is found by a second accumulation."""
     out: list[Share] = []
     for k, e in enumerate(prim.entries):
-        there = dict(zip(b.context, e.at, strict=True))
-        guards: Guards = ()
-        later = numbers[k + 1 :]
-        if later:
-            who = accumulated(place, b, prim, later, "last", Lit(0, DType.I64), DType.I64)
-            guards += (Guard(_equal(place, b, e, rewrite(who, there), ZERO), True),)
+        guards = tuple(_elsewhere(place, b, prim, e, x) for x in prim.entries[k + 1 :])
         if e.over:
-            who = accumulated(place, b, prim, numbers[k : k + 1], "last", Lit(0, DType.I64),
-                              DType.I64)  # fmt: skip
-            mine = size_of(numbers[k][1])
-            guards += (Guard(_equal(place, b, e, rewrite(who, there), mine), True),)
+            numbers = number(_ordinal(place, e) + ONE)
+            who = accumulated(
+                place, b, prim, [(e, numbers, ())], "last", Lit(0, DType.I64), DType.I64
+            )
+            there = dict(zip(b.context, e.at, strict=True))
+            mine = _equal(place, b, e, rewrite(who, there), size_of(numbers))
+            guards += (Guard(mine, True),)
         out.append(Share(guards))
-    who = accumulated(place, b, prim, numbers, "last", Lit(0, DType.I64), DType.I64)
-    rules = place.b.op("eq", (who, Lit(0, DType.I64)), DType.BOOL, place.guards + b.guards)
-    return Share((Guard(rules, True),)), out
+    return out
+
+
+def _elsewhere(place: Place, b: Binding, prim: Accumulate, e: Entry, later: Entry) -> Guard:
+    """That a later entry goes somewhere else than this one."""
+    there = dict(zip(b.context, e.at, strict=True))
+    if later.over:
+        one = Lit(1, DType.I64)
+        zero = Lit(0, DType.I64)
+        who = accumulated(place, b, prim, [(later, one, ())], "last", zero, DType.I64)
+        return Guard(_equal(place, b, e, rewrite(who, there), ZERO), True)
+    plain = {i for i, x in zip(b.context, later.at, strict=True) if x == size(i)}
+    there = {i: x for i, x in there.items() if i in plain}
+    guards = renamed(later.guards, there)
+    around = place.guards + b.guards + e.guards
+    same: Operand = Lit(True, DType.BOOL)
+    for i, x, mine in zip(b.context, later.at, e.at, strict=True):
+        if i not in plain:
+            equal = (number(rewrite_size(x, there)), number(mine))
+            here = place.b.op("eq", equal, DType.BOOL, around + guards)
+            same = place.b.op("and", (here, same), DType.BOOL, around + guards)
+    no = Lit(False, DType.BOOL)
+    for g in reversed(guards):
+        arms = (g.operand, same, no) if g.holds else (g.operand, no, same)
+        same = place.b.op("select", arms, DType.BOOL, around)
+    return Guard(same, False)
 
 
 def _equal(place: Place, b: Binding, e: Entry, who: Operand, what: Size) -> Operand:

@@ -97,6 +97,15 @@ class Tangents:
                 inner = Rules(place, b.dtype, rules.guards + e.guards)
                 values[0] = inner("mul", values[0], others(place, b, prim, e))
             return self.total(b, prim, [(e, values[0], ())])
+        if prim.monoid in ("add", "last"):
+            zero = Lit(0.0, b.dtype)
+            if v is None and not any(values):
+                return None
+            went: list[tuple[Entry, Operand, Guards]] = [
+                (e, x or zero, ()) for e, x in zip(prim.entries, values, strict=True)
+                if x is not None or prim.monoid == "last"
+            ]  # fmt: skip
+            return accumulated(place, b, prim, went, prim.monoid, v or zero, b.dtype)
         first, entries = shares(place, b, prim)
         if v is not None:
             if first.factor is not None:
