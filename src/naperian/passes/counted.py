@@ -4,7 +4,9 @@
     for u<trips(t)+1:  h' = delay over t'<trips(t) …          h'[k] for every k
 
 The reverse of a loop reads the values of all rounds; those of the copy are in an array whose size
-is known when it starts. The first loop keeps only its last values, as before.
+is known when it starts. The first loop keeps only its last values, as before. A `while` loop inside
+it is a `while` loop in the copy, too, which counts its rounds; it is copied again when it is
+reversed, and by then these counts are in an array.
 """
 
 from __future__ import annotations
@@ -18,16 +20,17 @@ from naperian.ainf.syntax import (
     Delay,
     Entry,
     Index,
+    Number,
     Op,
     Operand,
     Prim,
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms, map_guards, map_prim, operands, rewrite, rewrite_size
-from naperian.names import Var
+from naperian.ainf.walk import atoms, map_guards, map_prim, number, operands, size_of
+from naperian.names import Lit, Var
 from naperian.passes.builder import Builder
-from naperian.sizes import Size, atom, size
+from naperian.sizes import Atom, Size, atom, size, substitute
 
 
 def counted(
@@ -55,15 +58,22 @@ def _body(b: Builder, component: list[Binding], time: Var) -> list[Binding]:
     found = {x.var for x in component}
     todo = list(component)
     while todo:
-        for v in _mentioned(todo.pop()):
+        for v in _mentioned(b, todo.pop(), time):
             if v in inside and v not in found:
                 found.add(v)
                 todo.append(inside[v])
     return [x for x in inside.values() if x.var in found]
 
 
-def _mentioned(x: Binding) -> Iterator[Var]:
+def _mentioned(b: Builder, x: Binding, time: Var) -> Iterator[Var]:
+    """What a binding is computed from, and when the loops inside it are over."""
     every: list[Operand] = [*operands(x.prim), *(g.operand for g in x.guards)]
+    times = [t for o in every for a in atoms(o) if isinstance(a, Trips) for t in (a.time,)]
+    times += [x.prim.time] if isinstance(x.prim, Delay) else []
+    for t in times:
+        condition = b.indices[t].condition
+        if condition is not None and t != time:
+            every.append(condition)
     for o in every:
         yield from (a.var for a in atoms(o) if isinstance(a, Read))
 
@@ -115,14 +125,31 @@ class _Copy:
         assert isinstance(new, Var)
         return new
 
-    def read(self, r: Read) -> Read:
-        return Read(self.moved[r.var], r.at) if r.var in self.moved else r
-
     def operand(self, o: Operand) -> Operand:
-        return rewrite(o, self.names, self.read)
+        match o:
+            case Read(var, at):
+                return Read(self.moved.get(var, var), tuple(self.size(e) for e in at))
+            case Number(value):
+                return number(self.size(value))
+            case Lit():
+                return o
 
     def size(self, s: Size) -> Size:
-        return rewrite_size(s, self.names, self.read)
+        return substitute(s, self.atom)
+
+    def atom(self, a: Atom) -> Size | None:
+        match a:
+            case Var():
+                return self.names.get(a)
+            case Read():
+                return size_of(self.operand(a))
+            case Trips(time, at) if time in self.names and time != self.time:
+                around = tuple((self.var(i), self.size(e)) for i, e in at)
+                return atom(Trips(self.var(time), around))
+            case Trips(time, at):
+                return atom(Trips(time, tuple((i, self.size(e)) for i, e in at)))
+            case _:
+                return None
 
     def binding(self, x: Binding) -> Binding:
         context = tuple(self.var(i) for i in x.context)
