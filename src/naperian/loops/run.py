@@ -54,7 +54,13 @@ class RunError(Exception):
 def run(program: Program, sizes: Sequence[int], args: Sequence[Any]) -> list[Any]:
     """The results for these sizes (in the order of `program.sizes`) and arguments (arrays and
     scalars, for the IN buffers in order). A scalar result is a NumPy scalar."""
-    m = _Machine()
+    return results(Machine(), program, sizes, args)
+
+
+def results(
+    m: Machine, program: Program, sizes: Sequence[int], args: Sequence[Any]
+) -> list[Any]:
+    """As `run`, by a machine given."""
     for v, n in zip(program.sizes, sizes, strict=True):
         m.scalars[v] = int(n)
     given = iter(args)
@@ -71,17 +77,17 @@ def run(program: Program, sizes: Sequence[int], args: Sequence[Any]) -> list[Any
         else:
             m.scalars[b.var] = scalar(next(given), b.dtype)
     m.block(program.body)
-    results = []
+    out = []
     for b in program.buffers:
         if b.role is Role.OUT:
             a, written = m.memory[b.var]
             if not written.all():
                 raise Broken(f"the result {b.var} is not written completely")
-            results.append(a if b.shape else a[()])
-    return results
+            out.append(a if b.shape else a[()])
+    return out
 
 
-class _Machine:
+class Machine:
     """The values of scalars, and of buffers with what of them has been written."""
 
     def __init__(self) -> None:
@@ -140,9 +146,11 @@ class _Machine:
             total = self.load(*s.out) if s.accumulate else scalar(0, s.dtype)
             for inner in points(s.inner):
                 self.scalars.update(inner)
-                term = PRIMITIVES["mul"].meaning(self.load(*s.left), self.load(*s.right))
-                total = PRIMITIVES["add"].meaning(total, term)
+                total = self.multiply_add(total, self.load(*s.left), self.load(*s.right))
             self.store(*s.out, total)
+
+    def multiply_add(self, total: Any, left: Any, right: Any) -> Any:
+        return PRIMITIVES["add"].meaning(total, PRIMITIVES["mul"].meaning(left, right))
 
     def at(self, buffer: Var, at: tuple[Size, ...]) -> tuple[int, ...]:
         place = tuple(self.size(i) for i in at)

@@ -67,7 +67,7 @@ class Closing:
                 continue
             own, tests = found
             if self.is_sparse(own, at):
-                guards = own.guards + tuple(self.test(n, s) for n, s in tests)
+                guards = tuple(self.test(n, s) for n, s in tests) + own.guards
                 sparse.append(Part(own.over, own.at, own.value, guards))
             else:
                 dense.append(p)
@@ -129,8 +129,8 @@ class Closing:
             return None
         rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
         names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
-        guards = renamed(part.guards, names)
-        guards += tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
+        guards = tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
+        guards += renamed(part.guards, names)  # may be tested only where the others hold
         dtype = self.b.dtypes[var]
         value, outer = self.summed(rewrite(part.value, names), guards, copies, dtype)
         return Rules(self.place, dtype).where(outer, value)
@@ -338,8 +338,8 @@ class Closing:
             return self.direct(part, own, domain, dtype)
         rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
         names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
-        guards = renamed(part.guards, names)
-        guards += tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
+        guards = tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
+        guards += renamed(part.guards, names)  # may be tested only where the others hold
         value, outer = self.summed(rewrite(part.value, names), guards, copies, dtype)
         return Entry(tuple(over), (), value, outer), to
 

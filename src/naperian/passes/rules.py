@@ -47,7 +47,8 @@ class Rules:
         return a
 
     def where(self, guards: Guards, value: Operand) -> Operand:
-        """The value where the guards hold, 0 elsewhere. It is read only where they do."""
+        """The value where the guards hold, 0 elsewhere. It is read only where they do, and a guard
+        only where those before it do."""
         b = self.place.b
         around = self.place.guards + self.guards
         guards = tuple(g for g in guards if g not in around)
@@ -56,8 +57,11 @@ class Rules:
         if not isinstance(value, Lit) and not b.safe_operand(value, around):
             value = b.op("copy", (value,), self.dtype, around + guards)
         zero = Lit(0.0, self.dtype)
-        for g in reversed(guards):
-            value = self("select", g.operand, *((value, zero) if g.holds else (zero, value)))
+        partial = not all(b.safe_operand(g.operand, around) for g in guards)
+        for k, g in reversed(list(enumerate(guards))):
+            arms = (value, zero) if g.holds else (zero, value)
+            inner = Rules(self.place, self.dtype, self.guards + guards[:k]) if partial else self
+            value = inner("select", g.operand, *arms)
         return value
 
     def sum(self, parts: list[Flow]) -> Flow:

@@ -1,0 +1,282 @@
+"""What a gradient costs: at most five times the operations of its function, construct by construct,
+however large the input. Operations are counted by the interpreter of loops, on all passes' result:
+no one-hot vector, no table of zeros for each reader, no copy of a table for each round."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian import pipeline
+from naperian.loops.count import Cost, count
+from naperian.signature import at
+
+LIMIT = 5.0
+GROWTH = 1.4  # of small inputs a part is constant; n² operations for n would give FACTOR
+SMALL, FACTOR = 6, 4
+
+
+def x(*shape: int) -> np.ndarray:
+    """Numbers around 1 that are all different."""
+    return 0.6 + np.random.default_rng(len(shape)).permutation(np.prod(shape)).reshape(shape) / 99.0
+
+
+def keys(n: int, m: int) -> np.ndarray:
+    return np.random.default_rng(n).integers(0, m, n)
+
+
+# name: the program, whose `f` is differentiated with respect to its floats, and its arguments
+PROGRAMS = {
+    "map": ("def f(x: n=>Float) -> Float = sum(exp(sin(v) * v) for v in x)", lambda n: [x(n)]),
+    "sum": ("def f(x: n=>Float) -> Float = sum(x) ** 2", lambda n: [x(n)]),
+    "product": ("def f(x: n=>Float) -> Float = prod(sin(v) for v in x)", lambda n: [x(n)]),
+    "maximum": ("def f(x: n=>Float) -> Float = max(sin(v) for v in x)", lambda n: [x(n)]),
+    "rows": (
+        "def f(x: n=>m=>Float) -> Float = sum(max(row) * exp(sum(row)) for row in x)",
+        lambda n: [x(n, 5)],
+    ),
+    "sums so far": (
+        "def f(x: n=>Float) -> Float = sum(y ** 2 for y in scan((+), 0.0, x))",
+        lambda n: [x(n)],
+    ),
+    "products so far": (
+        "def f(x: n=>Float) -> Float = sum(y ** 2 for y in scan((*), 1.0, x))",
+        lambda n: [x(n)],
+    ),
+    "histogram": (
+        """
+def f(x: n=>Float, k: n=>Fin(8)) -> Float = sum(v ** 2 for v in count(x, k))
+
+def count(x: n=>Float, k: n=>Fin(8)) -> Fin(8)=>Float:
+    with accum() as h:
+        for i: h[k[i]] += x[i] ** 2
+""",
+        lambda n: [x(n), keys(n, 8)],
+    ),
+    "largest by key": (
+        """
+def f(x: n=>Float, k: n=>Fin(8)) -> Float = sum(v ** 2 for v in count(x, k))
+
+def count(x: n=>Float, k: n=>Fin(8)) -> Fin(8)=>Float:
+    with accum(max) as h:
+        for i: h[k[i]] += x[i] ** 2
+""",
+        lambda n: [x(n), keys(n, 8)],
+    ),
+    "product by key": (
+        """
+def f(x: n=>Float, k: n=>Fin(8)) -> Float = sum(v ** 2 for v in count(x, k))
+
+def count(x: n=>Float, k: n=>Fin(8)) -> Fin(8)=>Float:
+    with accum((*)) as h:
+        for i: h[k[i]] += x[i]
+""",
+        lambda n: [x(n), keys(n, 8)],
+    ),
+    "gather": (
+        "def f(x: m=>Float, k: n=>m) -> Float = sum(x[i] ** 2 for i in k)",
+        lambda n: [x(n), keys(n, n)],
+    ),
+    "constant indices": (
+        "def f(x: Fin(n + 4)=>Float) -> Float = "
+        "x[0] * x[1] * exp(x[2]) + x[3] * x[0] * x[2] + sum(x) * x[1]",
+        lambda n: [x(n)],
+    ),
+    "slices": (
+        "def f(x: Fin(n + 3)=>Float) -> Float = dot(x[1..], x[..n + 2]) + sum(x[2..])",
+        lambda n: [x(n)],
+    ),
+    "stencil": (
+        """
+def f(x: n=>m=>Float, k: Int) -> Float = sum(sum(steps(x, k)))
+
+def steps(u: n=>m=>Float, k: Int) -> n=>m=>Float:
+    loop v = u for t in Fin(k):
+        for i, j:
+            across = v[clamp(i - 1, n), j] + v[clamp(i + 1, n), j] + v[i, clamp(j + 1, m)]
+            0.2 * across + 0.1 * v[i, j] ** 2
+""",
+        lambda n: [x(n, n), 3],
+    ),
+    "recurrence": (
+        """
+def f(a: n=>Float, b: n=>Float) -> Float:
+    loop h = 1.0 for t in n:
+        sin(a[t] * h) + b[t]
+""",
+        lambda n: [x(n), x(n)],
+    ),
+    "constants in a loop": (
+        """
+def f(a: Fin(n + 3)=>Float, b: Fin(n + 3)=>Float) -> Float:
+    loop h = 1.0 for t in Fin(n + 3):
+        sin(a[t] * h) * b[0] + b[1] * h + b[2]
+""",
+        lambda n: [x(n), x(n)],
+    ),
+    "the element before": (
+        """
+def f(a: Fin(n)=>Float) -> Float:
+    loop h = 1.0 for t in 1..n:
+        sin(a[t] * h) * a[t - 1]
+""",
+        lambda n: [x(n)],
+    ),
+    "assignment": (
+        """
+def f(x: Fin(n)=>Float) -> Float = sum(changed(x))
+
+def changed(x: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i in 1..n: s[i] := s[i - 1] * x[i]
+""",
+        lambda n: [x(n)],
+    ),
+    "assignment by key": (
+        """
+def f(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Float = sum(changed(x, k))
+
+def changed(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i: s[k[i]] := s[k[i]] * x[i] + s[i]
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
+    "two assignments": (
+        """
+def f(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Float = sum(changed(x, k))
+
+def changed(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i in 1..n:
+            old = s[i]
+            s[i] := sin(s[k[i]])
+            s[k[i]] := old * x[i]
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
+    "assignment under a condition": (
+        """
+def f(x: Fin(n)=>Float) -> Float = sum(changed(x))
+
+def changed(x: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i in 1..n:
+            if x[i] > 1.0: s[i] := s[i - 1] * x[i]
+""",
+        lambda n: [x(n)],
+    ),
+    "accumulation in a loop": (
+        """
+def f(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Float = sum(changed(x, k))
+
+def changed(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i: s[k[i]] += sin(s[i]) * x[i]
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
+    "assignment in nested loops": (
+        """
+def f(x: Fin(n)=>Float) -> Float = sum(changed(x))
+
+def changed(x: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i in 1..n:
+            for j in 1..n:
+                s[j] := s[j - 1] * x[i] + sin(s[j])
+""",
+        lambda n: [x(n)],
+    ),
+    "while": (
+        """
+def f(x: Float, limit: Float) -> Float:
+    loop y = 1.0 while y < limit:
+        y + 0.5 + 0.1 * sin(y) * x
+""",
+        lambda n: [1.0, float(n)],
+    ),
+    "nested loops": (
+        """
+def f(a: n=>m=>Float) -> Float:
+    loop h = 1.0 for t in n:
+        loop g = h for s in m:
+            sin(a[t, s] * g)
+""",
+        lambda n: [x(n, n)],
+    ),
+    "while in a loop": (
+        """
+def f(a: n=>Float) -> Float:
+    loop h = 1.0 for t in n:
+        0.1 * grown(h, a[t])
+
+def grown(h: Float, a: Float) -> Float:
+    loop g = h while g < 10.0:
+        1.3 * g + a
+""",
+        lambda n: [x(n)],
+    ),
+    "match": (
+        """
+enum Shape = Circle(r: Float) | Rect(w: Float, h: Float)
+
+def f(x: n=>Float) -> Float =
+    sum(area(Circle(v) if v > 1.0 else Rect(v, 2.0)) for v in x)
+
+def area(s: Shape) -> Float:
+    match s:
+        case Circle(r): r * r * sin(r)
+        case Rect(w, h): w * h
+""",
+        lambda n: [x(n)],
+    ),
+    "triangle": (
+        "def f(x: n=>n=>Float) -> Float = sum(sum(sin(x[i, j] * x[j, i]) for j in ..=i) for i)",
+        lambda n: [x(n, n)],
+    ),
+    "product of matrices": (
+        "def f(a: n=>m=>Float, b: m=>p=>Float) -> Float = sum((a @ b)[i, k] ** 2 for i, k)",
+        lambda n: [x(n, n), x(n, n)],
+    ),
+    "convolution": (
+        """
+def f(k: Fin(m)=>Float, x: Fin(n + m - 1)=>Float) -> Float =
+    sum(sum(x[i + j] * k[j] for j) ** 2 for i in Fin(n))
+""",
+        lambda n: [x(5), x(n + 4)],
+    ),
+}
+
+
+def cost(f: nap.Function, args: list[object]) -> Cost:
+    module = f._program.core()
+    chosen = at(module.definitions[f.__name__], f._usual())
+    program = pipeline.lower(module, f.__name__, chosen)
+    sizes: dict[str, int] = {}
+    for b, a in zip(program.buffers, args, strict=False):
+        for extent, n in zip(b.shape, np.shape(a), strict=True):
+            rest = n - extent.offset  # the axis is v + rest, or the sum of two sizes
+            for v in program.sizes:
+                if extent.coefficient(v):
+                    rest -= sizes.setdefault(v.name, rest)
+    return count(program, [sizes[v.name] for v in program.sizes], args)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_gradient_costs_five_functions(name: str) -> None:
+    text, given = PROGRAMS[name]
+    m = nap.compile(text)
+    params = [p.name for p in m.f._text.params]
+    floats = [p for p, a in zip(params, given(SMALL), strict=True)
+              if np.asarray(a).dtype.kind == "f"]  # fmt: skip
+    slope = nap.grad(m.f, floats)
+    ratios = []
+    for n in (SMALL, FACTOR * SMALL):
+        args = given(n)
+        one, other = cost(m.f, args), cost(slope, args)
+        ratios.append(other.total / one.total)
+    print(f"{name:32s}", *(f"{r:.2f}" for r in ratios))
+    assert max(ratios) <= LIMIT
+    assert ratios[1] <= GROWTH * ratios[0]
