@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from naperian.frontend.builtins import BUILTINS
+from naperian.frontend.general import BUILT_IN
 from naperian.repl import MORE, PROMPT, Repl
 
 
@@ -146,3 +148,22 @@ def test_it_reads_a_pipe() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "45\n", "")
+
+
+def test_what_comes_with_the_language_has_its_general_type(talk: Talk) -> None:
+    out, err = talk(":t transpose", ":t sum", "take", ":t exp", ":t Some", "def sum(x: Int) = x",
+                    ":t sum")  # fmt: skip
+    assert err == ""
+    assert out.splitlines() == [
+        "n=>m=>a -> m=>n=>a",
+        "n=>a -> a where a: Num",
+        "take : (Fin(n)=>a, k: Int) -> Fin(k)=>a where n >= k",
+        "Float -> Float",
+        "a -> Maybe(a)",
+        "sum : Int -> Int",
+        "Int -> Int",
+    ]
+
+
+def test_every_built_in_function_has_a_general_type() -> None:
+    assert BUILT_IN.keys() == BUILTINS.keys()

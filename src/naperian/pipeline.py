@@ -24,6 +24,7 @@ from naperian.core import check as core_check
 from naperian.core import show as core_show
 from naperian.core import syntax as core
 from naperian.frontend.explain import explain as write_lifts
+from naperian.frontend.general import general_type
 from naperian.frontend.resolve import Library, Read, module
 from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
@@ -67,6 +68,12 @@ def library() -> Library:
     tree, wrong = parse(Source("<builtin>", text))
     assert not wrong, wrong
     return Library(tree)
+
+
+def known_type(name: str) -> str | None:
+    """The general type of a function that comes with the language."""
+    with deep():
+        return general_type(name, library().globals)
 
 
 def _beside_or_ours(read: Read) -> Read:

@@ -18,6 +18,7 @@ from typing import Any
 
 import naperian as nap
 from naperian import __version__, cli
+from naperian.pipeline import known_type
 from naperian.program import source_of
 from naperian.session import RESULT, Draft, Session
 from naperian.source import CompileError, Source
@@ -109,13 +110,19 @@ class Repl:
         module = nap.compile(whole.text, whole.name)
         return module[expression] if expression in module.names else None
 
+    def built_in(self, expression: str) -> str | None:
+        """The type of a function of the language's own that no entry hides."""
+        hidden = any(expression in p.names for p in self.session.pieces)
+        return known_type(expression) if expression.isidentifier() and not hidden else None
+
     def evaluate(self, entry: str) -> None:
         word = entry.strip().removesuffix("()")
         known = self.definition(word)
         if known is None and word in _PYTHON:
             raise Told(_PYTHON[word])
-        if known is not None and "->" in known.type and word == entry.strip():
-            print(f"{word} : {known.type}")
+        said = known.type if known is not None else self.built_in(word)
+        if said is not None and "->" in said and word == entry.strip():
+            print(f"{word} : {said}")
             return
         module, draft = self.compiled(entry)
         if draft.names:
@@ -136,6 +143,9 @@ class Repl:
     def type(self, expression: str) -> None:
         if (known := self.definition(_given(expression))) is not None:
             print(known.type)
+            return
+        if (said := self.built_in(expression)) is not None:
+            print(said)
             return
         module, draft = self.compiled(_given(expression))
         for name in draft.names or {RESULT}:

@@ -101,6 +101,8 @@ def _filled(name: str) -> Builtin:
     def builtin(
         w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
     ) -> Typed:
+        if args is not None:
+            raise errors.not_a_value(name, "a function of index sets", e.span)
         plain = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
         count = len(plain) - (1 if name == "full" else 0)
         if count < 1:
@@ -136,6 +138,8 @@ def _filled(name: str) -> Builtin:
 
 def _bitcast(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None) -> Typed:
     """`bitcast(F32, u)`: the same bits as another type of the same width."""
+    if args is not None:
+        raise errors.not_a_value("bitcast", "a function of a type", e.span)
     plain = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
     if len(plain) != 2 or not isinstance(plain[0], s.Name) or (
         plain[0].name not in SCALARS and plain[0].name != "Float"

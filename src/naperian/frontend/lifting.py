@@ -343,6 +343,14 @@ def _no_frame(
         return size_errors.two_sizes(
             one.name, other.name, w.opened[one], w.opened[other], span
         )
+    if len(set(found)) == 1 and missing:
+        (v,) = set(found)
+        loose = next(j for j, f in enumerate(frames) if _mentions(w, f, v))
+        fixed = k if loose != k else next(j for j, f in enumerate(frames) if f is common)
+        size_of = [show_set(w.solver.zonk_set(a)) for a in frames[fixed]]
+        return size_errors.unknown_size(
+            args[loose].span, args[fixed].span, v.name, ", ".join(size_of), w.opened[v], span
+        )
     if missing:
         which = missing[0]
         why = f"the axis `{which}` of `{name}` meets no axis of {show_frame(w, common)}"
@@ -355,6 +363,10 @@ def _no_frame(
     if len(args) == 2 and callee.text is not None and all(len(a.span.text) < 30 for a in args):
         helps = (_outer(callee, args, frames),)
     return errors.frames(callee.title, _frame_labels(w, args, frames), span, why, helps)
+
+
+def _mentions(w: Walk, frame: list[Set], v: Var) -> bool:
+    return any(v in set(set_variables(w.solver.zonk_set(a))) for a in frame)
 
 
 _LETTERS = "ijklpqrstuvwxyz"

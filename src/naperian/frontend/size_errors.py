@@ -56,6 +56,26 @@ def two_sizes(one: str, other: str, first: Span, second: Span, span: Span) -> Re
     )
 
 
+def unknown_size(
+    loose: Span, fixed: Span, size: str, other: str, made: Span, span: Span
+) -> Reported:
+    """N0696"""
+    a, b = loose.text, fixed.text
+    return fail(
+        "N0696",
+        f"`{a}` and `{b}` need the same size, but the size of `{a}` is known only when the "
+        "program runs",
+        span, "both operands need one size",
+        others=(
+            Label(made, f"`{size}` is found here"),
+            Label(loose, f"some size `{size}`"),
+            Label(fixed, f"size `{other}`"),
+        ),
+        helps=("keep the places and take both there: `at = [i for i if …]`, then "
+               f"`{b}[at[j]]` stands beside the j-th element",),
+    )
+
+
 def changing_size(size: str, span: Span) -> Reported:
     """N0663"""
     return fail(
