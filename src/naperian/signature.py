@@ -24,7 +24,7 @@ from naperian.ainf.syntax import OUTSIDE
 from naperian.core import syntax as core
 from naperian.core.instances import instance_of, show_wanted
 from naperian.core.written import written_type
-from naperian.dtypes import DType
+from naperian.dtypes import FLOATS, DType
 from naperian.loops import syntax as loops
 from naperian.names import Var
 from naperian.node import node
@@ -544,6 +544,8 @@ def _slot(
         if w.types == (TypeVar(p.var),):
             texts.append(show_wanted(w))
             here = {d for d in DType if instance_of(instances, w.interface, (Scalar(d),))}
+            if w.interface == "VSpace":
+                here = set(FLOATS)
             chosen = here if chosen is None else chosen & here
     if chosen is None:
         return TypeSlot(p.var.name, p.interface, p.precision)

@@ -242,6 +242,19 @@ class WriteOut:
             return ConstOf(math.inf if name == "highest" else -math.inf, own)
         return Call(Method("Bounded", name, (own,), Function((), own), _NOTHING), ())
 
+    def scaled(self, s: Expr, x: Expr, t: Type) -> Expr:
+        """Every number in `x`, times `s`."""
+        match t:
+            case Tuple(items):
+                parts = (self.scaled(s, Part(x, k), item) for k, item in enumerate(items))
+                return Pack(tuple(parts))
+            case Table(own, cell):
+                n, i = Var("n"), Var("i")
+                self.sets[n] = own
+                return For(i, SetVar(n), self.scaled(s, At(x, Ref(i), SetVar(n)), cell))
+            case _:
+                return Op("mul", (x, Op("cast", (s,), t)), t)
+
     def function(self, e: Method, t: Type) -> Expr:
         """A built-in method at a type without an instance: the operation itself, as a function."""
         own = self.named(t)
@@ -249,6 +262,9 @@ class WriteOut:
             case "Num", "number":
                 v = Var("x")
                 return Lambda(((v, F64),), self.number(Ref(v), t))
+            case "VSpace", "scaled":
+                s, x = Var("s"), Var("x")
+                return Lambda(((s, F64), (x, own)), self.scaled(Ref(s), Ref(x), t))
             case "Bounded", bound:
                 return Lambda((), self.bound(bound, t))
             case _:

@@ -60,7 +60,7 @@ def instantiate(
     for wanted in d.wanted:
         asked = at_types(wanted, at)
         for v in [t.var for t in asked.types if isinstance(t, TypeVar)]:
-            if v in solver.unknown:
+            if v in solver.unknown and wanted.interface != "VSpace":  # which tables are, too
                 solver.unknown[v].cell = True
         demand(w, Demand(asked, Because(span, f"`{short_name(d.name)}` needs it")))
 

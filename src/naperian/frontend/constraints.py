@@ -32,6 +32,7 @@ from naperian.types import (
     Scalar,
     SetVar,
     Substitution,
+    Table,
     Tuple,
     Type,
     TypeVar,
@@ -118,6 +119,28 @@ def overloads(w: Walk, t: Type, interfaces: Iterable[str]) -> bool:
         )
         for interface in interfaces
     )
+
+
+def is_vector(w: Walk, t: Type) -> bool:
+    """Whether a type is made of floating-point numbers only: those are vector spaces."""
+    t = w.solver.head(t)
+    match t:
+        case Tuple(items):
+            if isinstance(t, Data) and t.layout.tagged:
+                return False
+            return bool(items) and all(is_vector(w, x) for x in items)
+        case Table(_, cell):
+            return is_vector(w, cell)
+        case TypeVar() if is_space(w, t):
+            return True
+        case _:
+            allowed = w.solver.dtypes_of(t)
+            return allowed is not None and allowed <= FLOATS
+
+
+def is_space(w: Walk, t: Type) -> bool:
+    """Whether the signature says that a type variable is a vector space."""
+    return isinstance(t, TypeVar) and _held(w, core.Wanted("VSpace", (t,))) is not None
 
 
 def demand(w: Walk, d: Demand) -> None:
@@ -229,6 +252,8 @@ def _settle(w: Walk, d: Demand) -> bool:
             return True
         if isinstance(t, Index) and wanted.interface in ("Eq", "Ord"):
             return True
+    if wanted.interface == "VSpace" and is_vector(w, wanted.types[0]):
+        return True
     held = _held(w, wanted)
     if held is not None:
         _associate(w, wanted, held.associated)
@@ -355,6 +380,8 @@ def missing(w: Walk, wanted: core.Wanted, d: Demand) -> Reported:
     def shown(x: core.Wanted) -> str:
         return show_wanted(x, lambda t: show(w, t))
 
+    if wanted.interface == "VSpace":
+        return interface_errors.no_space(show(w, wanted.types[0]), d.because)
     known = [show_instance(i) for i in instances(w, wanted.interface)]
     return interface_errors.no_instance(
         short_name(wanted.interface), ", ".join(show(w, t) for t in wanted.types), shown(wanted),

@@ -16,6 +16,7 @@ from naperian.dtypes import FLOATS
 from naperian.frontend import derivative_errors, errors
 from naperian.frontend.calls import instantiate
 from naperian.frontend.cells import show
+from naperian.frontend.constraints import is_space
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.reductions import Builtin
 from naperian.frontend.solve import Mismatch
@@ -40,6 +41,8 @@ def tangents(w: Walk, t: Type, what: str, span: Span) -> None:
                 return all([known(x, last) for x in items])
             case TypeVar() if solver.is_open(t) and not last:
                 return False
+            case TypeVar() if is_space(w, t):
+                return True
             case Scalar() | TypeVar():
                 try:
                     solver.restrict(t, FLOATS)

@@ -169,7 +169,26 @@ def endless(name: str, span: Span, path: list[str]) -> Reported:
 
 def no_interface(name: str, span: Span, known: list[str]) -> Reported:
     """N0634"""
+    notes = (f"there are {both(known)}",)
+    if name == "Show":
+        notes = ("every value of data has a text, part by part, without an instance",)
     return fail(
-        "N0634", f"there is no interface `{name}`", span, "not defined",
-        notes=(f"there are {both(known)}",),
+        "N0634", f"there is no interface `{name}`", span, "not defined", notes=notes,
+    )
+
+
+def no_space(found: str, because: Because) -> Reported:
+    """N0697"""
+    return fail(
+        "N0697", f"`{found}` is no vector space: it is not made of floats alone", because.span,
+        because.text,
+        helps=("split it: keep what is varied in a struct of its own",),
+    )
+
+
+def own_space(span: Span) -> Reported:
+    """N0698"""
+    return fail(
+        "N0698", "what is a vector space is not declared: whatever is made of floats is one", span,
+        "leave this out", helps=("for other operations use `Num` or an interface of your own",),
     )

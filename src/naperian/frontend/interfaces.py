@@ -106,6 +106,8 @@ class Declared:
             try:
                 if d.name in self.globals.failed:
                     continue
+                if d.name == "VSpace" and d.name not in self.globals.interfaces:
+                    raise interface_errors.own_space(d.span)
                 made, interface = head_of(d, self.prefix, self.globals, self.library)
                 check_coherent(
                     made, [*self.library.instances, *self.globals.instances],

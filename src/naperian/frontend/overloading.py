@@ -11,18 +11,25 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.core.methods import METHOD_OF
-from naperian.dtypes import FLOATS
+from naperian.dtypes import FLOATS, DType
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert
-from naperian.frontend.constraints import known_interface, need, overloads
+from naperian.frontend.constraints import (
+    is_space,
+    is_vector,
+    known_interface,
+    need,
+    overloads,
+)
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES, Kind
 from naperian.source import Span
 from naperian.types import (
     BOOL,
+    F64,
     Data,
     EnumSet,
     Function,
@@ -73,7 +80,7 @@ def is_data(w: Walk, t: Type) -> bool:
         case Index(EnumSet()):
             return overloads(w, t, ("Num",))
         case _:
-            return False
+            return is_space(w, t)
 
 
 def overloaded(
@@ -191,21 +198,6 @@ def own_monoid(w: Walk, name: str, t: Type, plain: bool) -> tuple[core.Expr, cor
 # ---------------------------------------------------------------- vector spaces
 
 
-def is_vector(w: Walk, t: Type) -> bool:
-    """Whether a type is made of floating-point numbers only."""
-    t = w.solver.head(t)
-    match t:
-        case Tuple(items):
-            if isinstance(t, Data) and t.layout.tagged:
-                return False
-            return bool(items) and all(is_vector(w, x) for x in items)
-        case Table(_, cell):
-            return is_vector(w, cell)
-        case _:
-            allowed = w.solver.dtypes_of(t)
-            return allowed is not None and allowed <= FLOATS
-
-
 def _scaled(
     w: Walk, name: str, title: str, t: Type, factor: Typed, value: Typed, span: Span
 ) -> Typed:
@@ -237,6 +229,13 @@ def _by_parts(
             return core.For(
                 i, own, _by_parts(w, name, s, scalar, core.At(x, core.Ref(i), own), cell)
             )
+        case TypeVar() if is_space(w, t):
+            factor: core.Expr = core.Op("cast", (s,), F64)
+            if name == "div":
+                factor = core.Op("div", (core.Const(Lit(1.0, DType.F64)), factor), F64)
+            kind = Function((F64, t), t)
+            scaled = core.Method("VSpace", "scaled", (t,), kind, Substitution({}, {}, {}))
+            return core.Call(scaled, (factor, x))
         case _:
             return core.Op(name, (x, convert(w, s, scalar, t)), t)
 
