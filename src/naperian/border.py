@@ -230,6 +230,15 @@ def _packed(given: Any, where: str) -> tuple[Any, Array | None]:
         return given, None
     try:
         parts = [np.asarray(x) for x in given]
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"{where} is no list of rows: {error}") from None
+    for k, x in enumerate(parts):
+        if x.ndim and x.shape[1:] != parts[0].shape[1:]:
+            raise ShapeError(
+                f"{where}: row {k} has shape {x.shape} and row 0 {parts[0].shape}; rows may differ "
+                "in their first axis only"
+            )
+    try:
         whole = np.concatenate(parts)
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{where} is no list of rows: {error}") from None

@@ -9,6 +9,8 @@
 array([1., 2.])
 >>> np.asarray(t)
 array([0., 1., 2., 3., 4., 5.])
+>>> t == Ragged(np.arange(6), [0, 1, 3, 6]), t == Ragged(np.arange(6), [0, 2, 3, 6])
+(True, False)
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_MANY, _ENDS = 200, 3  # rows that are all shown; of more, so many at both ends
 
 
 class Ragged:
@@ -27,9 +31,9 @@ class Ragged:
 
     __slots__ = ("offsets", "values")
 
-    def __init__(self, values: Array, offsets: Array) -> None:
-        self.values = values
-        self.offsets = offsets
+    def __init__(self, values: ArrayLike, offsets: ArrayLike) -> None:
+        self.values: Array = np.asarray(values)
+        self.offsets: Array = np.asarray(offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -51,12 +55,28 @@ class Ragged:
         """The values, packed."""
         return np.array(self.values, dtype, copy=bool(copy)) if copy or dtype else self.values
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all rows are equal."""
+        if not isinstance(other, Ragged):
+            return NotImplemented
+        return np.array_equal(self.offsets, other.offsets) and np.array_equal(
+            self.values, other.values
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # the arrays may change
+
     def __str__(self) -> str:
-        rows = [
-            np.array2string(r, precision=6, suppress_small=True, max_line_width=96, prefix=" ")
-            for r in self
-        ]
-        return "[" + "\n ".join(rows) + "]"
+        return "[" + "\n ".join(self._texts(precision=6, suppress_small=True, prefix=" ")) + "]"
 
     def __repr__(self) -> str:
-        return f"Ragged({str(self)!s})"
+        """The rows, as they would be written: `Ragged([[0.], [1., 2.]])` is what a call takes."""
+        lead = "Ragged(["
+        rows = self._texts(separator=", ", prefix=lead)
+        return lead + (",\n" + " " * len(lead)).join(rows) + "])"
+
+    def _texts(self, **how: Any) -> list[str]:
+        """The rows as texts; of very many, the first and the last."""
+        n = len(self)
+        shown = range(n) if n <= _MANY else (*range(_ENDS), *range(n - _ENDS, n))
+        texts = [np.array2string(self[i], max_line_width=96, **how) for i in shown]
+        return texts if n <= _MANY else [*texts[:_ENDS], "...", *texts[_ENDS:]]

@@ -73,6 +73,7 @@ from naperian.types import (
     count,
     element,
     grouped,
+    mentioned,
     numbers,
     set_variables,
     sets_in,
@@ -424,9 +425,9 @@ class _Reader:
                 return self.index(s, sets)
 
     def ragged(self, s: Set, box: Exists) -> Rows:
-        """A table of rows of scalars."""
+        """A table of rows of scalars, or of arrays of one shape."""
         match box.vars, box.body:
-            case (k,), Table(Fin(n), Scalar() | TypeVar() | Index() as cell) if n == size(k):
+            case (k,), Table(Fin(n), cell, None) if n == size(k) and k not in mentioned(cell):
                 given = cardinality(s) + (1 if self.given else 0)
                 rows = self.leaf(DType.I64, (Axis(Fin(given), None),))
                 values = self.form(cell, (Axis(Fin(n), None),))

@@ -417,6 +417,8 @@ def _axes_variables(t: Type) -> Iterator[Var]:
         case Function(params, result):
             for x in (*params, result):
                 yield from _axes_variables(x)
+        case Exists(vars, body):
+            yield from (v for v in _axes_variables(body) if v not in vars)
         case _:
             pass
 
