@@ -240,6 +240,11 @@ class Derived(Program):
         self.key = key(base.key, made.name, repr(wrt))
 
 
+def known_type(name: str) -> str | None:
+    """The general type of a function that comes with the language."""
+    return pipeline.known_type(name)
+
+
 def source_of(path: str | Path) -> Source:
     """The text of a file; raises CompileError if it cannot be read."""
     source, wrong = read_source(path)

@@ -18,8 +18,7 @@ from typing import Any
 
 import naperian as nap
 from naperian import __version__, cli
-from naperian.pipeline import known_type
-from naperian.program import source_of
+from naperian.program import known_type, source_of
 from naperian.session import RESULT, Draft, Session
 from naperian.source import CompileError, Source
 from naperian.surface.lex import KEYWORDS

@@ -89,4 +89,4 @@ def _shortened(quoted: re.Match[str]) -> str:
 
 
 _LONGEST = 120  # letters of program text in a sentence
-_MANY = 10  # names in a list
+_MANY = 12  # names in a list
