@@ -53,6 +53,7 @@ ALL_INTS = ("I64", "I32", "I8", "U8")
 FLOATS = ("F64", "F32")
 
 LAWS: dict[str, list[str]] = {
+    "stopped": one("stop_gradient(x)", *FLOATS),
     "fold": [
         *one("mul(2.0, 3.0)", "F64"),
         *one("exp(0.0)", "F64"),
