@@ -51,6 +51,9 @@ MAY: dict[str, set[str]] = (
         "trial": _BELOW_PIPELINE
         | {"api", "border", "draws", "forms", "pipeline", "signature", "values"},
         "cli": {"", "node", "source"},
+        "precompiled": set(),
+        "build": _BELOW_PIPELINE
+        | {"", "border", "cli", "pipeline", "precompiled", "program", "signature"},
         "__main__": {"cli"},
     }
     | {

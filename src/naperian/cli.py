@@ -148,6 +148,24 @@ nap test docs/tour.md --accept             rewrite what the pages claim to what 
         ),
     ),
     Command(
+        "build",
+        "compile a file to a shared library with a C header, or to a Python wheel",
+        """\
+nap build stats.nap                        libstats.so, stats.h, manifest.json and an example
+nap build stats.nap --out lib --precision f32 --target baseline
+nap build stats.nap --wheel                a package that needs NumPy alone""",
+        "naperian.build:run",
+        (
+            Argument("file", "the .nap file"),
+            Argument("--out", "the directory for what is made", default="."),
+            Argument("--name", "what the library is called (the file's name)"),
+            Argument("--precision", "what `Float` stands for: f64 or f32", default="f64"),
+            Argument("--target", "native, avx2 or baseline (native; of a wheel avx2)"),
+            Argument("--wheel", "also make a Python wheel", flag=True),
+            _JSON,
+        ),
+    ),
+    Command(
         "doctor",
         "say what was found on this machine, and whether it works",
         "nap doctor\nnap doctor --json",

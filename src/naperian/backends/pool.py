@@ -39,9 +39,10 @@ def has_threads() -> bool:
     return sys.platform.startswith("linux") and platform.machine() in _FUTEX
 
 
-def pool_ir() -> str:
-    """The module that defines the services above."""
-    return _SERVICES + (_threads() if has_threads() else _SEQUENTIAL)
+def pool_ir(python: bool = True) -> str:
+    """The module that defines the services above. Without Python nothing interrupts a run."""
+    asks = _PYTHON if python else _NOBODY
+    return _SERVICES + asks + (_threads() if has_threads() else _SEQUENTIAL)
 
 
 _SERVICES = f"""
@@ -139,6 +140,15 @@ done:
   ret i64 0
 }}
 
+"""
+
+_NOBODY = """
+define internal i64 @ask() {
+  ret i64 0
+}
+"""
+
+_PYTHON = """
 ; Signals. Python runs their handlers in the main thread, holding the GIL; a kernel may have
 ; released it. A kernel that holds it lets other Python threads run. @ask does it, every time.
 declare i32 @PyGILState_Check()
@@ -148,7 +158,7 @@ declare i32 @PyErr_CheckSignals()
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 
-define internal i64 @ask() {{
+define internal i64 @ask() {
   %held = call i32 @PyGILState_Check()
   %mine = icmp ne i32 %held, 0
   br i1 %mine, label %holding, label %without
@@ -168,7 +178,7 @@ without:
   ret i64 %code
 stop:
   ret i64 -1
-}}
+}
 """
 
 _SEQUENTIAL = """

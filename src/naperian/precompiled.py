@@ -1,0 +1,123 @@
+"""Functions of a library that `nap build` made, from Python: NumPy and nothing else.
+
+A wheel of precompiled kernels holds this file, the library and its manifest; `functions` reads the
+manifest. Arrays are taken as they are if they are contiguous and of the right dtype, converted if
+nothing is lost, and refused otherwise; sizes are bound from shapes.
+"""
+
+import ctypes
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_C: dict[str, Any] = {
+    "float64": ctypes.c_double, "float32": ctypes.c_float, "bool": ctypes.c_bool,
+    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64, "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16,
+    "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
+}  # fmt: skip
+
+
+def functions(folder: Path) -> dict[str, Callable[..., Any]]:
+    """Every function of the library in a folder, and `set_threads`. Raises ImportError where the
+    processor lacks what the library was compiled for."""
+    manifest = json.loads(folder.joinpath("manifest.json").read_text())
+    _check_processor(manifest["target"])
+    library = ctypes.CDLL(str(folder / manifest["library"]))
+    message = library[f"{manifest['name']}_message"]
+    message.restype, message.argtypes = ctypes.c_char_p, [ctypes.c_int64]
+    free = library[f"{manifest['name']}_free"]
+    free.argtypes = [ctypes.c_void_p]
+    made = {f["name"]: _function(library, f, message, free) for f in manifest["functions"]}
+    return made | {"set_threads": library[f"{manifest['name']}_set_threads"]}
+
+
+def _check_processor(target: dict[str, Any]) -> None:
+    cpuinfo = Path("/proc/cpuinfo")
+    if platform.machine() not in target["machines"]:
+        raise ImportError(f"this library is for {target['machines'][0]}, "
+                          f"and this machine is {platform.machine()}")  # fmt: skip
+    if target["needs"] and cpuinfo.exists():
+        flags = set(cpuinfo.read_text().partition("flags")[2].partition("\n")[0].split())
+        if missing := [x for x in target["needs"] if x not in flags]:
+            raise ImportError(f"this library needs a processor with {', '.join(missing)}; build it "
+                              "with --target baseline")  # fmt: skip
+
+
+def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Callable[..., Any]:
+    native = library[f["symbol"]]
+    native.restype = ctypes.c_int64
+
+    def call(*args: Any) -> Any:
+        if len(args) != len(f["inputs"]):
+            raise TypeError(f"{f['name']}() takes {len(f['inputs'])} arguments: "
+                            f"{', '.join(p['name'] for p in f['inputs'])}")  # fmt: skip
+        arrays = [_array(p, a) for p, a in zip(f["inputs"], args, strict=True)]
+        sizes = _sizes(f, arrays)
+        for p, a in zip(f["inputs"], arrays, strict=True):
+            wanted = tuple(max(0, _value(s, sizes)) for s in p["shape"])
+            if a.shape != wanted:
+                raise ValueError(f"{p['name']} has shape {a.shape}, but it must be {wanted}")
+        outs = [_result(p, sizes) for p in f["outputs"]]
+        error = (ctypes.c_int64 * 4)()
+        words: list[Any] = [ctypes.c_int64(sizes[s]) for s in f["sizes"]]
+        for p, a in zip(f["inputs"], arrays, strict=True):
+            pointer = ctypes.c_void_p(a.ctypes.data)
+            words.append(pointer if p["shape"] else _C[p["dtype"]](a.item()))
+        words += [ctypes.c_void_p(o.ctypes.data) for o in outs]
+        answer = native(*words, error)
+        if answer:
+            text = message(answer).decode().replace("{value}", str(error[0]))
+            kind = MemoryError if answer == -2 else ValueError if answer < 0 else RuntimeError
+            raise kind(f"{f['name']}(): {text.replace('{size}', str(error[1]))}")
+        values = [o if p["shape"] else o.item() for p, o in zip(f["outputs"], outs, strict=True)]
+        return tuple(values) if f["tuple"] else values[0]
+
+    call.__name__ = call.__qualname__ = f["name"]
+    call.__doc__ = f"{f['name']} : {f['type']}" + (f"\n\n{f['doc']}" if f["doc"] else "")
+    return call
+
+
+def _array(p: dict[str, Any], given: Any) -> Any:
+    array = np.asarray(given)
+    if array.ndim != len(p["shape"]):
+        raise ValueError(f"{p['name']} must have {len(p['shape'])} axes, not {array.ndim}")
+    wanted = np.dtype(p["dtype"])
+    weak = not isinstance(given, np.ndarray | np.generic)
+    if not np.can_cast(array.dtype, wanted, "same_kind" if weak else "safe"):
+        raise TypeError(f"{p['name']} is {array.dtype}, which would lose information as {wanted}")
+    return np.require(array, wanted, ("C", "A"))
+
+
+def _sizes(f: dict[str, Any], arrays: list[Any]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for step in f["plan"]:
+        array = arrays[step["input"]]
+        if "axis" not in step:
+            sizes[step["slot"]] = int(array[()])
+            continue
+        factor = _value(step["factor"], sizes)
+        above = array.shape[step["axis"]] - _value(step["rest"], sizes)
+        if not factor or above % factor or above // factor < 0:
+            name = f["inputs"][step["input"]]["name"]
+            raise ValueError(f"{name}: axis {step['axis']} is {array.shape[step['axis']]}, which "
+                             f"gives no {step['slot']}")  # fmt: skip
+        sizes[step["slot"]] = above // factor
+    return sizes
+
+
+def _value(polynomial: list[Any], sizes: dict[str, int]) -> int:
+    total = 0
+    for coefficient, names in polynomial:
+        for name in names:
+            coefficient *= sizes[name]
+        total += coefficient
+    return total
+
+
+def _result(p: dict[str, Any], sizes: dict[str, int]) -> Any:
+    return np.empty(tuple(max(0, _value(s, sizes)) for s in p["shape"]), p["dtype"])
