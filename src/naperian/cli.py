@@ -105,6 +105,7 @@ nap check --grad model.nap:loss            only this one""",
         """\
 nap show stats.nap:mean                    as elaborated: every type and lift written out
 nap show stats.nap:mean --stage ainf
+nap show 'model.nap:grad(loss)' --stage surface    a derivative, as it could be written
 nap show stats.nap:mean --stage all""",
         "naperian.commands:show",
         (

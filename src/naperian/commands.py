@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
+import re
 import sys
 import time
 from pathlib import Path
@@ -13,6 +15,8 @@ import numpy as np
 
 import naperian as nap
 from naperian import cli, pages, trial, values
+from naperian.ainf.written import NotWrittenError
+from naperian.core.derived import KINDS
 from naperian.program import source_of
 from naperian.session import RESULT, Session
 from naperian.source import CompileError
@@ -168,7 +172,29 @@ def _definition(place: str) -> nap.Function:
     file, _, name = (place if ":" in place else f"{place}:").rpartition(":")
     if not file.endswith(".nap"):
         raise cli.UsageError(f"`{place}` should be file.nap:name")
-    return _chosen(nap.load(file), name or None, file)
+    return _derived(nap.load(file), name or None, file)
+
+
+_DERIVED = re.compile(r"(\w+)\((.*?)(?:, *wrt=(.*))?\)")
+
+
+def _derived(module: nap.Module, name: str | None, file: str) -> nap.Function:
+    """A definition, or a derivative of one: `grad(loss)`, `grad(loss, wrt="w")`."""
+    found = _DERIVED.fullmatch(name) if name is not None else None
+    if found is None:
+        return _chosen(module, name, file)
+    kind, inner, wrt = found.groups()
+    if kind not in KINDS:
+        raise cli.UsageError(f"`{name}`: the derivatives are {', '.join(KINDS)}")
+    f = _derived(module, inner, file)
+    try:
+        chosen = 0 if wrt is None else ast.literal_eval(wrt)
+        made: nap.Function = getattr(nap, kind)(f, chosen)
+    except SyntaxError:
+        raise cli.UsageError(f'`{name}`: write wrt="w", or wrt=("w", "b")') from None
+    except (TypeError, ValueError) as e:
+        raise cli.UsageError(str(e)) from None
+    return made
 
 
 def show(options: argparse.Namespace) -> int:
@@ -179,7 +205,10 @@ def show(options: argparse.Namespace) -> int:
             f"no stage `{options.stage}`; there are {', '.join(nap.STAGES)} and all"
         )
     stages = nap.STAGES if options.stage == "all" else [options.stage]
-    texts = {stage: function.show(stage) for stage in stages}
+    try:
+        texts = {stage: function.show(stage) for stage in stages}
+    except NotWrittenError as e:
+        raise cli.UsageError(f"`{options.place}` cannot be written in the language: {e}") from None
     if options.json:
         cli.emit({"definition": options.place, "stages": texts})
     elif len(texts) == 1:

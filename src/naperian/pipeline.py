@@ -19,6 +19,7 @@ from typing import Any
 from naperian.ainf import check as ainf_check
 from naperian.ainf import show as ainf_show
 from naperian.ainf import syntax as ainf
+from naperian.ainf import written as ainf_written
 from naperian.backends.emit import emit
 from naperian.core import check as core_check
 from naperian.core import show as core_show
@@ -185,6 +186,19 @@ def explain(source: Source, program: core.Module, name: str) -> str:
         tree, _ = parse(source)
         d = program.definitions[name]
         return write_lifts(tree, d, name) or core_show.show(d)
+
+
+def written(program: core.Module, name: str, at: Substitution, own: str) -> str:
+    """One definition at one instance as a text in the language, called `own`: after all passes on
+    AiNF, one binding a line. Indices are checked at run time only if not all can be proved."""
+    made = flat(specialise(program, name, at))
+    wrong: tuple[Diagnostic, ...] = ()
+    for checked in (False, True):
+        text = ainf_written.write(made, own, checked)
+        module, wrong = front(Source("<written>", text))
+        if module is not None:
+            return text
+    raise ainf_written.NotWrittenError(wrong[0].message)
 
 
 def show(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import sys
 import threading
 from dataclasses import replace
@@ -238,6 +239,15 @@ class Derived(Program):
         signatures = {**base.summary.signatures, made.name: signature(made)}
         self.summary = replace(base.summary, public=(made.name,), signatures=signatures)
         self.key = key(base.key, made.name, repr(wrt))
+
+    def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
+        """A derivative at a stage; at `surface`, where it was never written, as it could be."""
+        if stage != "surface":
+            return super().show(name, dtypes, stage)
+        with _compiling:
+            module = self.core()
+            own = re.sub(r"\W+", "_", name).strip("_")
+            return pipeline.written(module, name, at(module.definitions[name], dtypes), own)
 
 
 def known_type(name: str) -> str | None:

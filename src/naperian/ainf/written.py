@@ -1,0 +1,674 @@
+"""AiNF as a text in the language: one binding a line, under its name. It parses, type checks and
+computes the same values, and so can be read, kept, changed and differentiated again.
+
+    for j<m, i<n: v0 = mul(w[i], x[j, i])      v0 = [w[i] * x[j, i] for j in Fin(m), i in Fin(n)]
+    for j<m: v1 = add over i<n of v0[j, i]     v1 = [sum(v0[j, i] for i in Fin(n)) for j in Fin(m)]
+    for u<k + 1: h = delay over t<k            with state(…) as h:
+                 from 1.0 next v2[t]               h[0] := 1.0
+                                                   for t in Fin(k): …
+
+A loop's bindings become cells, with all that was ever in them; of a `while` loop only the carried
+variables are kept. Where an index is not a plain one, `checked` writes `x[e?]`, for what no type
+checker would prove.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Check,
+    Delay,
+    Entry,
+    Guard,
+    Number,
+    Op,
+    Operand,
+    Param,
+    Program,
+    Read,
+    Trips,
+)
+from naperian.ainf.walk import atoms, atoms_of, is_reduction, operands, size_of
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.prims import unit
+from naperian.sizes import ONE, Atom, Clamp, Quotient, Remainder, Size, size
+
+STEP = "    "
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and", "or": "or",
+    "xor": "!=", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
+}  # fmt: skip
+_SAME = ("copy", "held", "stop_gradient")
+_REDUCE = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "and": "all", "or": "any",
+           "argmin": "argmin", "argmax": "argmax"}  # fmt: skip
+_RESERVED = frozenset(
+    {"def", "where", "struct", "enum", "interface", "instance", "import", "from", "as", "for"}
+    | {"in", "if", "elif", "else", "match", "case", "with", "loop", "while", "lambda", "and"}
+    | {"or", "not", "exists", "assert", "except", "return", "all", "by", "True", "False", "None"}
+    | {"Fin", "clamp", "wrap", "sum", "prod", "min", "max", "any", "argmin", "argmax", "state"}
+    | {"inf", "nan", "size", "get", "checked", "abs", "sign", "accum"}
+)
+
+
+class NotWrittenError(NotImplementedError):
+    """What the language has no words for."""
+
+
+def write(program: Program, name: str, checked: bool = False) -> str:
+    """A definition of this name."""
+    return "\n".join(_Writer(program, checked).definition(name)) + "\n"
+
+
+class _Writer:
+    def __init__(self, program: Program, checked: bool) -> None:
+        self.program = program
+        self.checked = checked
+        self.taken: set[str] = set(_RESERVED)
+        self.names: dict[Var, str] = {}
+        self.bindings = {b.var: b for b in program.bindings}
+        self.bound = {p.var: p.bound for p in program.params}
+        self.sizes: dict[Size, str] = {}  # the names of sizes that are never negative
+        self.fresh_sizes: list[tuple[str, str]] = []
+        self.rounds: dict[Var, str] = {}  # of the `while` loops: the variable that counts them
+        self.cells: set[Var] = set()  # bindings that are cells where we are
+        self.dropped: set[Var] = set()  # times of `while` loops: only their last values are kept
+        self.local: dict[Var, frozenset[Var]] = {}  # of what each round has its own: their times
+        self.inlined: set[Var] = set()  # bindings to be written where they are read
+        self.delays: dict[Var, set[Var]] = {}
+        for b in program.bindings:
+            if isinstance(b.prim, Delay):
+                self.delays.setdefault(b.prim.time, set()).add(b.var)
+        for v in program.sizes:
+            self.name(v)
+        for p in program.params:
+            self.name(p.var)
+        k = 0
+        for b in program.bindings:
+            if b.var.name in ("v", "x", "t") or not b.var.name.isidentifier():
+                self.names[b.var] = f"v{k}"
+                k += 1
+        for k in range(len(program.bindings)):
+            self.taken.add(f"v{k}")
+        for b in program.bindings:
+            self.name(b.var)
+
+    def name(self, v: Var) -> str:
+        if v not in self.names:
+            plain = re.sub(r"\W", "_", v.name).strip("_") or "x"
+            plain = plain[0].lower() + plain[1:] if plain[0].isalpha() else f"x{plain}"
+            name, k = plain, 1
+            while name in self.taken:
+                name, k = f"{plain}_{k}", k + 1
+            self.taken.add(name)
+            self.names[v] = name
+        return self.names[v]
+
+    # the definition
+
+    def definition(self, name: str) -> Iterator[str]:
+        p = self.program
+        if any(isinstance(b.prim, Op) and b.prim.name == "checked" for b in p.bindings):
+            yield "def checked(k: Int, n: Int) -> Int:"
+            yield f'{STEP}assert k >= 0 and k < n, "index out of range"'
+            yield f"{STEP}k"
+            yield ""
+        params = ", ".join(f"{self.name(x.var)}: {self.param(x)}" for x in p.params)
+        yield f"def {name}({params}):"
+        for line in self.block(list(p.bindings), ()):
+            yield STEP + line
+        results = [self.result(r.indices, r.value) for r in p.results]
+        for line in self.counted():
+            yield STEP + line
+        yield STEP + (results[0] if len(results) == 1 else f"({', '.join(results)})")
+
+    def counted(self) -> Iterator[str]:
+        """The sizes that were mentioned since, which are 0 where they would be negative."""
+        for name, text in self.fresh_sizes:
+            yield f"{name} = max({text}, 0)"
+            yield f"assert {name} >= 0"
+        self.fresh_sizes = []
+
+    def param(self, p: Param) -> str:
+        cell = p.dtype.surface_name
+        if p.bound is not None:
+            cell = f"Fin({self.size(p.bound)})"
+        return "".join(f"Fin({self.size(n)})=>" for n in p.shape) + cell
+
+    def result(self, indices: tuple[Var, ...], value: Operand) -> str:
+        plain = tuple(size(i) for i in indices)
+        if isinstance(value, Read) and value.at == plain:
+            return self.name(value.var)
+        return self.table(self.operand(value), indices)
+
+    def table(self, cell: str, indices: tuple[Var, ...]) -> str:
+        return f"[{cell} for {self.binders(indices)}]" if indices else cell
+
+    def binders(self, indices: Iterable[Var]) -> str:
+        return ", ".join(f"{self.name(i)} in Fin({self.extent(i)})" for i in indices)
+
+    def extent(self, i: Var) -> str:
+        extent = self.program.indices[i].extent
+        if extent is None:
+            raise NotWrittenError("the history of a while loop")
+        return self.size(extent)
+
+    # blocks
+
+    def block(self, members: list[Binding], fixed: tuple[Var, ...]) -> Iterator[str]:
+        """Bindings in an order in which they can be computed. `fixed` are the times of the `while`
+        loops around, whose rounds each have their own."""
+        for group in self.groups(members):
+            times = self.times(group, fixed)
+            if not times:
+                (b,) = group
+                lines = self.line(b)
+            elif self.program.indices[times[0]].condition is not None:
+                lines = self.loop_while(group, times[0], fixed)
+            else:
+                lines = self.loop(group, fixed)
+            if fixed:
+                yield from lines
+            else:
+                made = [*lines]
+                yield from self.counted()
+                yield from made
+
+    def times(self, group: list[Binding], fixed: tuple[Var, ...]) -> list[Var]:
+        """The times of a group's loops, outermost first."""
+        delays = [b for b in group if isinstance(b.prim, Delay)]
+        own = dict.fromkeys(b.prim.time for b in delays if isinstance(b.prim, Delay))
+
+        def depth(t: Var) -> int:
+            inside = {
+                i for b in delays if isinstance(b.prim, Delay) and b.prim.time == t
+                for i in b.context
+            }  # fmt: skip
+            return len(inside & own.keys())
+
+        return sorted((t for t in own if t not in fixed), key=depth)
+
+    def reads(self, b: Binding) -> set[Var]:
+        """The bindings that must be there before a binding (and those of a delay's next round)."""
+        found = {r.var for r in self.every_read(b)}
+        for o in self.operands(b):
+            for a in atoms(o):
+                if isinstance(a, Trips):
+                    found |= self.delays.get(a.time, set())
+        return found & self.bindings.keys()
+
+    def every_read(self, b: Binding) -> Iterator[Read]:
+        for o in self.operands(b):
+            yield from (a for a in atoms(o) if isinstance(a, Read))
+
+    def operands(self, b: Binding) -> Iterator[Operand]:
+        """All that a binding mentions, also in its indices."""
+        yield from operands(b.prim)
+        yield from (g.operand for g in b.guards)
+        indices = [*b.context]
+        if isinstance(b.prim, Accumulate):
+            for e in b.prim.entries:
+                yield from (g.operand for g in e.guards)
+                yield from map(Number, e.at)
+                indices += e.over
+        if isinstance(b.prim, Delay):
+            indices.append(b.prim.time)
+        for i in indices:
+            index = self.program.indices[i]
+            if index.extent is not None:
+                yield Number(index.extent)
+            if index.condition is not None:
+                yield index.condition
+
+    def groups(self, members: list[Binding]) -> list[list[Binding]]:
+        """What reads each other, around delays; everything else is alone. All delays of one time
+        stay together, and so does what stands between them."""
+        inside = {b.var: b for b in members}
+        edges = {b.var: {v for v in self.reads(b) if v in inside} for b in members}
+        for delays in self.delays.values():
+            own = [v for v in delays if v in inside]
+            for v, w in pairwise(own):
+                edges[v].add(w)
+                edges[w].add(v)
+        return [[inside[v] for v in inside if v in part] for part in _components(edges)]
+
+    # lines
+
+    def line(self, b: Binding) -> Iterator[str]:
+        context = tuple(i for i in self.own(b.context) if i not in self.local.get(b.var, ()))
+        match b.prim:
+            case Check(condition, code):
+                message = self.program.failures[code - 1].message
+                text = message.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+                holds = self.guarded(self.operand(condition), b.guards, "True")
+                if context:
+                    holds = f"all({holds} for {self.binders(context)})"
+                yield f'assert {holds}, "{text}"'
+            case Accumulate() as prim if not is_reduction(b.context, prim):
+                yield from self.scattered(b, prim, context)
+            case _:
+                yield f"{self.name(b.var)} = {self.table(self.value(b), context)}"
+
+    def value(self, b: Binding) -> str:
+        return self.guarded(self.bare(b), b.guards, _zero(b.dtype))
+
+    def guarded(self, value: str, guards: tuple[Guard, ...], otherwise: str) -> str:
+        if not guards:
+            return value
+        return f"({value} if {self.guards(guards)} else {otherwise})"
+
+    def guards(self, guards: tuple[Guard, ...]) -> str:
+        texts: dict[str, None] = {}
+        for g in guards:
+            plain = self.operand(g.operand)
+            texts[plain if g.holds else f"not {plain}"] = None
+            if g.fact is not None and not self.checked:
+                left = Size(tuple((m, c) for m, c in g.fact.terms if c > 0))
+                texts[f"{self.size(left)} >= {self.size(left - g.fact)}"] = None
+        return " and ".join(texts)
+
+    def bare(self, b: Binding) -> str:
+        match b.prim:
+            case Op(name, args):
+                return self.op(name, args, b.dtype)
+            case Accumulate(monoid, init, entries):
+                start = self.operand(init)
+                total = start if not _is_unit(monoid, init, b.dtype) else ""
+                for e in entries:
+                    part = self.reduced(monoid, e, b.dtype)
+                    total = _joined(monoid, total, part) if total else part
+                return total
+            case _:
+                raise AssertionError("delays and checks are no values")
+
+    def reduced(self, monoid: str, e: Entry, dtype: DType) -> str:
+        none = _literal(unit(monoid, dtype), dtype)
+        value = self.guarded(self.operand(e.value), e.guards, none)
+        if not e.over:
+            return value
+        text = f"{_REDUCE[monoid]}({value} for {self.binders(e.over)})"
+        return f"Int({text})" if monoid.startswith("arg") else text
+
+    def scattered(
+        self, b: Binding, prim: Accumulate, context: tuple[Var, ...]
+    ) -> Iterator[str]:
+        name = self.name(b.var)
+        start = self.table(self.operand(prim.init), context)
+        yield f"{name} ="
+        yield f"{STEP}with state({start}) as cell:"
+        for e in prim.entries:
+            for line in self.added("cell", prim.monoid, e, b, self.local.get(b.var, frozenset())):
+                yield STEP + STEP + line
+
+    def added(
+        self, name: str, monoid: str, e: Entry, b: Binding, local: frozenset[Var],
+        times: tuple[Var, ...] = (),
+    ) -> Iterator[str]:
+        """An entry as a loop that changes a cell, which has no axes for the times in `local`."""
+        found = {
+            v for o in (e.value, *map(Number, e.at), *(g.operand for g in e.guards))
+            for a in (o,) for v in self.free(a)
+        }  # fmt: skip
+        around = {*times, *local, *self.dropped}
+        over = [i for i in self.program.indices if i in found and i not in around] + [
+            i for i in e.over if i not in found
+        ]
+        at = self.indices(e.at, b.context, local)
+        target = f"{name}[{at}]" if at else name
+        value = self.operand(e.value)
+        change = f"{target} := {_joined(monoid, target, value)}"
+        if e.guards:
+            change = f"{target} := {self.guarded(_joined(monoid, target, value), e.guards, target)}"
+        yield f"for {self.binders(over)}: {change}" if over else change
+
+    def free(self, o: Operand) -> Iterator[Var]:
+        for m, _ in size_of(o).terms if not isinstance(o, Lit) else ():
+            for a in m:
+                match a:
+                    case Var():
+                        yield a
+                    case Read(_, at):
+                        for e in at:
+                            yield from self.free(Number(e))
+                    case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                        yield from self.free(Number(x))
+                        yield from self.free(Number(y))
+                    case _:
+                        pass
+
+    # loops
+
+    def loop(self, group: list[Binding], fixed: tuple[Var, ...]) -> Iterator[str]:
+        """A loop for a number of rounds: what somebody reads in another round, or after the loop,
+        is a cell."""
+        times = frozenset(self.times(group, fixed))
+        read = self.read_elsewhere(group, times)
+        shown = [b for b in group if b.var in read or isinstance(b.prim, Delay)]
+        self.local |= {b.var: times & {*b.context} for b in group if b not in shown}
+        names = [self.name(b.var) for b in shown]
+        cells = [
+            f"state({self.table(_zero(b.dtype), self.own(b.context))}) as {self.name(b.var)}_"
+            for b in shown
+        ]
+        yield f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} ="
+        yield f"{STEP}with {', '.join(cells)}:"
+        outer = self.cells
+        self.cells = outer | {b.var for b in shown}
+        for line in self.rounds_of(group, fixed):
+            yield STEP + STEP + line
+        self.cells = outer
+
+    def read_elsewhere(self, group: list[Binding], times: frozenset[Var]) -> set[Var]:
+        """What is read outside of a loop, or in another round of it than where it is made."""
+        inside = {b.var: times & {*b.context} for b in group}
+        found: set[Var] = set()
+        for b in self.program.bindings:
+            for r in self.every_read(b):
+                own = inside.get(r.var)
+                if own is None:
+                    continue
+                at = zip(self.bindings[r.var].context, r.at, strict=True)
+                here = {*b.context, *((b.prim.time,) if isinstance(b.prim, Delay) else ())}
+                if b.var not in inside or not own <= here or any(
+                    i in own and e != size(i) for i, e in at
+                ):
+                    found.add(r.var)
+        for result in self.program.results:
+            found |= {a.var for a in atoms(result.value) if isinstance(a, Read)}
+        return found
+
+    def rounds_of(self, group: list[Binding], fixed: tuple[Var, ...]) -> Iterator[str]:
+        time, *_ = self.times(group, fixed)
+        delays = [b for b in group if isinstance(b.prim, Delay) and b.prim.time == time]
+        inner = [b for b in group if b not in delays]
+        for h in delays:
+            assert isinstance(h.prim, Delay)
+            yield self.put(h, fixed, size(0), h.prim.init)
+        yield f"for {self.binders((time,))}:"
+        here = (*fixed, time)
+        for some in self.groups(inner):
+            if self.times(some, here):
+                lines: Iterable[str] = self.rounds_of(some, here)
+            elif some[0].var in self.local:
+                lines = self.line(some[0])
+            else:
+                lines = self.cell(some[0], here)
+            for line in lines:
+                yield STEP + line
+        for h in delays:
+            assert isinstance(h.prim, Delay)
+            yield STEP + self.put(h, here, size(time) + 1, h.prim.next)
+
+    def cell(self, b: Binding, fixed: tuple[Var, ...]) -> Iterator[str]:
+        name = f"{self.name(b.var)}_"
+        over = tuple(i for i in self.own(b.context) if i not in fixed)
+        where = self.indices(tuple(size(i) for i in b.context), b.context)
+        target = f"{name}[{where}]" if where else name
+        match b.prim:
+            case Accumulate() as prim if not is_reduction(b.context, prim):
+                start = f"{target} := {self.operand(prim.init)}"
+                yield f"for {self.binders(over)}: {start}" if over else start
+                for e in prim.entries:
+                    yield from self.added(name, prim.monoid, e, b, frozenset(), fixed)
+            case Check():
+                yield from self.line(b)
+            case _:
+                change = f"{target} := {self.value(b)}"
+                yield f"for {self.binders(over)}: {change}" if over else change
+
+    def put(self, h: Binding, fixed: tuple[Var, ...], at: Size, value: Operand) -> str:
+        assert isinstance(h.prim, Delay)
+        over = tuple(i for i in self.own(h.context) if i not in fixed and i != h.prim.index)
+        place = tuple(at if i == h.prim.index else size(i) for i in h.context)
+        where = self.indices(place, h.context)
+        new = self.guarded(self.operand(value), h.guards, _zero(h.dtype))
+        change = f"{self.name(h.var)}_[{where}] := {new}"
+        return f"for {self.binders(over)}: {change}" if over else change
+
+    def loop_while(
+        self, group: list[Binding], time: Var, fixed: tuple[Var, ...]
+    ) -> Iterator[str]:
+        """A loop with a condition: what it carries, and its rounds, counted."""
+        index = self.program.indices[time]
+        assert index.condition is not None
+        delays = [b for b in group if isinstance(b.prim, Delay) and b.prim.time == time]
+        inner = [b for b in group if b not in delays]
+        last = {b.prim.index for b in delays if isinstance(b.prim, Delay)}
+        around = {i for b in inner if time in b.context for i in self.own(b.context)} - {time}
+        if around & set(self.free(index.condition)) or any(
+            isinstance(b.prim, Delay) and self.program.indices[b.prim.index].condition is not None
+            for b in group
+        ):
+            raise NotWrittenError("a while loop for every element")
+        self.dropped |= {time, *last}
+        rounds = self.rounds[time] = self.fresh("rounds")
+        starts = []
+        for h in delays:
+            assert isinstance(h.prim, Delay)
+            start = self.table(self.operand(h.prim.init), self.own(h.context))
+            starts.append(f"{self.name(h.var)} = {start}")
+        starts.append(f"{rounds} = 0")
+        self.inlined |= {b.var for b in inner}
+        again = self.operand(index.condition)
+        guards = [g for g in delays[0].guards if all(g in h.guards for h in delays)]
+        if guards:
+            again = f"{self.guards(tuple(guards))} and {again}"
+        self.inlined -= {b.var for b in inner}
+        counted = f" for {self.binders((time,))}" if index.extent is not None else ""
+        yield f"loop {', '.join(starts)}{counted} while {again}:"
+        for line in self.block(inner, (*fixed, time)):
+            yield STEP + line
+        nexts = [
+            self.table(self.operand(h.prim.next), self.own(h.context))
+            for h in delays if isinstance(h.prim, Delay)
+        ]  # fmt: skip
+        yield f"{STEP}({', '.join([*nexts, f'{rounds} + 1'])})"
+        yield f"assert {rounds} >= 0"
+
+    def own(self, context: tuple[Var, ...]) -> tuple[Var, ...]:
+        """The axes of a binding, as a table."""
+        return tuple(i for i in context if i not in self.dropped)
+
+    def fresh(self, wish: str) -> str:
+        return self.name(Var(wish))
+
+    # operands
+
+    def op(self, name: str, args: tuple[Operand, ...], dtype: DType) -> str:
+        texts = [self.operand(a) for a in args]
+        if name in _SAME:
+            return texts[0]
+        if name in _INFIX and len(texts) == 2:
+            return f"{texts[0]} {_INFIX[name]} {texts[1]}"
+        match name, texts:
+            case "neg", (x,):
+                return f"-{x}"
+            case "not", (x,):
+                return f"not {x}"
+            case "bitnot", (x,):
+                return f"~{x}"
+            case "select", (c, a, b):
+                return f"({a} if {c} else {b})"
+            case "cast", (x,):
+                if dtype is DType.BOOL:
+                    return f"{x} != 0"
+                return f"{dtype.surface_name}({x})"
+            case "bitcast", (x,):
+                return f"bitcast({dtype.surface_name}, {x})"
+            case _:
+                return f"{name}({', '.join(texts)})"
+
+    def operand(self, o: Operand) -> str:
+        match o:
+            case Read(var, at):
+                return self.read(var, at)
+            case Number(value):
+                whole = value.single is not None or value.constant is not None
+                return self.size(value) if whole else f"({self.size(value)})"
+            case Lit(value, dtype):
+                return _literal(value, dtype)
+
+    def read(self, var: Var, at: tuple[Size, ...]) -> str:
+        name = self.name(var) + ("_" if var in self.cells else "")
+        if not at:
+            return name
+        b = self.bindings.get(var)
+        if b is None:
+            shape = next(p.shape for p in self.program.params if p.var == var)
+            return f"{name}[{', '.join(self.index(e, n) for e, n in zip(at, shape, strict=True))}]"
+        where = self.indices(at, b.context, self.local.get(var, frozenset()))
+        if var in self.inlined:
+            name = f"({self.table(self.value(b), self.own(b.context))})"
+        return f"{name}[{where}]" if where else name
+
+    def indices(
+        self, at: tuple[Size, ...], context: tuple[Var, ...], local: frozenset[Var] = frozenset()
+    ) -> str:
+        gone = self.dropped | local
+        kept = [(e, i) for e, i in zip(at, context, strict=True) if i not in gone]
+        return ", ".join(self.index(e, self.program.indices[i].extent) for e, i in kept)
+
+    def index(self, e: Size, n: Size | None) -> str:
+        text = self.size(e)
+        single = e.single
+        if isinstance(single, Var):
+            own = self.program.indices.get(single)
+            if own is not None and own.extent is not None and n is not None:
+                more = (n - own.extent).constant
+                if more is not None and more >= 0:
+                    return text
+        if isinstance(single, Clamp) and single.extent == n and not _is_natural(single):
+            return text
+        if isinstance(single, Remainder) and single.below == n:
+            return f"wrap({self.size(single.above)}, Fin({self.size(single.below)}))"
+        if isinstance(single, Read) and self.bound.get(single.var) == n:
+            return text
+        loose = any(
+            isinstance(a, Read) and (a.at or a.var in self.bindings)
+            for a in atoms_of(e)
+        )
+        return f"({text})?" if loose or self.checked else text
+
+    def size(self, s: Size) -> str:
+        out = ""
+        terms = sorted(s.terms, key=lambda t: t[1] < 0)
+        for m, c in terms:
+            factors = [self.atom(a) for a in m]
+            if abs(c) != 1 or not m:
+                factors.insert(0, str(abs(c)))
+            body = " * ".join(factors)
+            if out:
+                out += f" - {body}" if c < 0 else f" + {body}"
+            else:
+                out = f"-{body}" if c < 0 else body
+        return out or "0"
+
+    def atom(self, a: Atom) -> str:
+        match a:
+            case Var():
+                return self.name(a)
+            case Read(var, at):
+                return self.read(var, at)
+            case Trips(time, _):
+                if time not in self.rounds:
+                    raise NotWrittenError("the rounds of a while loop")
+                return self.rounds[time]
+            case Quotient(x, y):
+                return f"(({self.size(x)}) // ({self.size(y)}))"
+            case Remainder(x, y):
+                return f"(({self.size(x)}) % ({self.size(y)}))"
+            case Clamp(x, y) if _is_natural(a):
+                text = self.size(x)
+                if not set(self.free(Number(x))) & self.program.indices.keys():
+                    if x not in self.sizes:
+                        self.sizes[x] = self.fresh("rounds")
+                        self.fresh_sizes.append((self.sizes[x], text))
+                    return self.sizes[x]
+                return text if x.single is not None else f"({text})"
+            case Clamp(x, y):
+                return f"clamp({self.size(x)}, Fin({self.size(y)}))"
+            case _:
+                raise NotWrittenError(repr(a))
+
+
+def _is_natural(a: Clamp) -> bool:
+    """`clamp(k, k + 1)`: k, which is no less than 0 where it is the size of an axis."""
+    return a.extent == a.value + ONE
+
+
+def _zero(dtype: DType) -> str:
+    return _literal(False if dtype is DType.BOOL else 0, dtype)
+
+
+def _literal(value: bool | int | float, dtype: DType) -> str:
+    if dtype is DType.BOOL:
+        return str(bool(value))
+    if not dtype.is_float:
+        text = str(int(value))
+    else:
+        text = repr(float(value))
+    text = f"({text})" if text.startswith("-") else text
+    return text if dtype in (DType.I64, DType.F64) else f"{dtype.surface_name}({text})"
+
+
+def _is_unit(monoid: str, init: Operand, dtype: DType) -> bool:
+    if monoid.startswith("arg"):
+        return True
+    return isinstance(init, Lit) and repr(init.value) == repr(unit(monoid, dtype))
+
+
+def _joined(monoid: str, a: str, b: str) -> str:
+    match monoid:
+        case "add" | "mul" | "and" | "or":
+            return f"{a} {_INFIX[monoid]} {b}"
+        case "min" | "max":
+            return f"{monoid}({a}, {b})"
+        case "last":
+            return b
+        case _:
+            raise NotWrittenError(monoid)
+
+
+def _components(edges: dict[Var, set[Var]]) -> list[list[Var]]:
+    """The strongly connected components, what is read before what reads it (Tarjan)."""
+    number: dict[Var, int] = {}
+    low: dict[Var, int] = {}
+    stack: list[Var] = []
+    held: set[Var] = set()
+    out: list[list[Var]] = []
+    for root in edges:
+        if root in number:
+            continue
+        work = [(root, iter(sorted(edges[root], key=lambda v: v.id)))]
+        number[root] = low[root] = len(number)
+        stack.append(root)
+        held.add(root)
+        while work:
+            v, rest = work[-1]
+            for w in rest:
+                if w not in number:
+                    number[w] = low[w] = len(number)
+                    stack.append(w)
+                    held.add(w)
+                    work.append((w, iter(sorted(edges[w], key=lambda x: x.id))))
+                    break
+                if w in held:
+                    low[v] = min(low[v], number[w])
+            else:
+                work.pop()
+                if work:
+                    u = work[-1][0]
+                    low[u] = min(low[u], low[v])
+                if low[v] == number[v]:
+                    part: list[Var] = []
+                    while not part or part[-1] != v:
+                        part.append(stack.pop())
+                        held.discard(part[-1])
+                    out.append(part)
+    return out

@@ -1,0 +1,93 @@
+"""A derivative printed in the language parses, type checks and computes the same values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian import draws, pipeline
+from naperian.ainf import run as ainf_run
+from naperian.border import usual
+from naperian.signature import at, size_variables
+from naperian.source import Source
+
+PAGES = Path(__file__).parent / "pages"
+KINDS = ("grad", "jacobian")
+
+
+def derivatives(names: tuple[str, ...] | None) -> Iterator[nap.Function]:
+    """One derivative of every definition on the page (or of those named) that has any."""
+    text = (PAGES / "derivatives.md").read_text()
+    for block in re.findall(r"```nap\n(.*?)```", text, re.DOTALL):
+        module = nap.compile(block)
+        for name in module.names if names is None else {*names} & {*module.names}:
+            for kind in KINDS:
+                try:
+                    yield getattr(nap, kind)(module[name])
+                except TypeError:
+                    continue
+                break
+
+
+def run(module, name: str, dtypes, sizes: dict[str, int], leaves) -> list[np.ndarray]:
+    """The leaves of a definition's value, by the interpreter of AiNF."""
+    flat = pipeline.flat(
+        pipeline.specialise(module, name, at(module.definitions[name], dtypes))
+    )
+    given = [x if x.ndim else x.item() for x in leaves]
+    return ainf_run.run(flat, [sizes[v.name] for v in flat.sizes], given)
+
+
+SOME = ("mean_square", "by_loop", "until", "gathered", "products", "mixed", "smoothed", "conv")
+
+
+def test_written_derivatives() -> None:
+    assert same(SOME) >= len(SOME)
+
+
+@pytest.mark.long
+def test_all_written_derivatives() -> None:
+    assert same() > 40
+
+
+def same(names: tuple[str, ...] | None = None) -> int:
+    """Print, parse and run derivatives; how many draws of arguments were compared."""
+    done = 0
+    for f in derivatives(names):
+        text = f.show("surface")
+        written, wrong = pipeline.front(Source("written.nap", text))
+        assert written is not None, f"{wrong}\n{text}"
+        module, sig = f._program.core(), f._text
+        names = [v.name for v in size_variables(module.definitions[f.__name__])]
+        rng = np.random.default_rng(0)
+        for slots in draws.sizes(sig, rng, 2):
+            given = draws.draw(sig, slots, rng, "normal")
+            if given is None:
+                continue
+            sizes = dict(zip(names, slots, strict=True))
+            own = written.public[-1]
+            types = (usual(sig)[0],) * len(written.definitions[own].types)
+            want = run(module, f.__name__, usual(sig), sizes, given.leaves)
+            got = run(written, own, types, sizes, given.leaves)
+            for x, y in zip(want, got, strict=True):
+                np.testing.assert_allclose(x, y, 1e-9, 1e-9, err_msg=text)
+            done += 1
+    return done
+
+
+def test_not_written() -> None:
+    m = nap.compile("""
+def until(x: Float) -> Float:
+    loop y = x while y < 10.0:
+        y * y
+
+def all_of(x: n=>Float) -> Float = sum(until(x[i]) for i)
+""")
+    assert "loop y = x" in nap.grad(m.until).show("surface")
+    with pytest.raises(NotImplementedError, match="while loop for every element"):
+        nap.grad(m.all_of).show("surface")
