@@ -179,15 +179,17 @@ def hessian(f: Function, wrt: Wrt = 0) -> Function:
     return _with_respect_to(f, "hessian", wrt)
 
 
-def jvp(f: Function, wrt: Wrt = 0) -> Function:
-    """The derivative along a direction: `jvp(f)(x, …, dx)` is the value and its tangent."""
-    return _with_respect_to(f, "jvp", wrt)
+def jvp(f: Function, wrt: Wrt = 0, many: bool = False) -> Function:
+    """The derivative along a direction: `jvp(f)(x, …, dx)` is the value and its tangent. With
+    `many`, `dx` is an array of directions, and the tangents have an axis more, the first."""
+    return _with_respect_to(f, "jvps" if many else "jvp", wrt)
 
 
-def vjp(f: Function, wrt: Wrt = 0) -> Function:
+def vjp(f: Function, wrt: Wrt = 0, many: bool = False) -> Function:
     """The derivative pulled back: `vjp(f)(x, …, seed)` is the value and, for the cotangent `seed`
-    of the value, the cotangent of the parameter."""
-    return _with_respect_to(f, "vjp", wrt)
+    of the value, the cotangent of the parameter. With `many`, `seed` is an array of cotangents,
+    and the results have an axis more, the first."""
+    return _with_respect_to(f, "vjps" if many else "vjp", wrt)
 
 
 def _with_respect_to(f: Function, kind: str, wrt: Wrt) -> Function:

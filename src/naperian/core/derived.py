@@ -3,6 +3,7 @@
     derived(f, "grad", (0,))     def grad(f)(x, y) = gradient(f)(x, y)
     derived(f, "jvp", (0,))      def jvp(f)(x, y, dx) = jvp(lambda x. f(x, y), x; dx)
     derived(f, "vjp", (0,))      def vjp(f)(x, y, seed) = vjp(lambda x. f(x, y), x; seed)
+    derived(f, "vjps", (0,))     the same for a table of seeds: the value, and a table of results
 
 Parameters, sizes and what they must satisfy are those of `f`.
 """
@@ -13,14 +14,17 @@ from dataclasses import replace
 
 from naperian.core.derivatives import bare, gradient, jacobian, rows_of
 from naperian.core.syntax import (
+    At,
     Call,
     Carried,
     Definition,
     Derivative,
     Expr,
+    For,
     Lambda,
     Pack,
     Param,
+    Part,
     Ref,
     TypeParam,
     Use,
@@ -44,7 +48,7 @@ from naperian.types import (
     show_type,
 )
 
-KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp")
+KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp", "jvps", "vjps")
 
 
 class NoDerivativeError(Exception):
@@ -82,6 +86,8 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
             body: Expr = Derivative(kind == "jvp", carried, Call(used, tuple(inner)), seed)
             params = (*params, *seeds)
             result: Type = Tuple((d.result, d.result if kind == "jvp" else back))
+        case "jvps" | "vjps":
+            return _many(d, derived(d, kind[:-1], wrt), kind)
         case "jacobian":
             body = Call(jacobian(used, t, wrt), args)
             result = rows_of(d.result, back)
@@ -97,6 +103,24 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
         d, name=f"{kind}({d.name})", types=_floating(d, [*chosen]), params=params, result=result,
         body=body, constant=False, doc=None, lifts=(),
     )  # fmt: skip
+
+
+def _many(d: Definition, one: Definition, kind: str) -> Definition:
+    """A derivative for a table of seeds. The function itself is computed once."""
+    s, i = SetVar(Var("seeds")), Var("i")
+    count = len(d.params)
+    seeds = [replace(p, var=Var(p.name), type=Table(s, p.type)) for p in one.params[count:]]
+    at = {p.var: At(Ref(q.var), Ref(i), s) for p, q in zip(one.params[count:], seeds, strict=True)}
+    given: list[Expr] = [at.get(p.var, Ref(p.var)) for p in one.params]
+    f = Lambda(tuple((p.var, p.type) for p in one.params), one.body)
+    rows = For(i, s, Part(Call(f, tuple(given)), 1))
+    value = Call(Use(d.name, _itself(d)), tuple(Ref(p.var) for p in d.params))
+    assert isinstance(one.result, Tuple)
+    return replace(
+        one, name=f"{kind}({d.name})", params=(*d.params, *seeds), sets=(*d.sets, s.var),
+        body=Pack((value, rows)),
+        result=Tuple((one.result.items[0], Table(s, one.result.items[1]))),
+    )
 
 
 def _differentiable(d: Definition, t: Type, what: str) -> None:
