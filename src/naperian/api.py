@@ -80,9 +80,18 @@ class Function:
     @property
     def notes(self) -> tuple[str, ...]:
         """Why each array is stored and each loop is parallel or not, in the newest instance."""
+        return self._newest().notes
+
+    @property
+    def account(self) -> tuple[str, ...]:
+        """What each loop nest of the newest instance costs (operations, bytes, threads, vectors),
+        and how much memory a call takes."""
+        return self._newest().account
+
+    def _newest(self) -> Compiled:
         if not self._kernels:
             self.instance(self._usual())
-        return next(reversed(self._kernels.values()))[0].notes
+        return next(reversed(self._kernels.values()))[0]
 
     def show(self, stage: str) -> str:
         """This definition at a stage of the compiler: one of `STAGES`."""

@@ -223,14 +223,16 @@ def explain(options: argparse.Namespace) -> int:
     function = _definition(options.place)
     text = function.explain()
     notes = list(function.notes) if options.loops or options.parallel else []
+    costs = list(function.account) if options.loops else []
     if options.parallel:
         text, notes = "", [n for n in notes if n.startswith("loop over")]
     if options.json:
-        cli.emit({"definition": options.place, "text": text, "notes": notes})
+        cli.emit({"definition": options.place, "text": text, "notes": notes,
+                  "account": costs})
     else:
         if text:
             print(text)
-        for note in notes:
+        for note in [*notes, *costs]:
             print(f"# {note}")
     return cli.OK
 

@@ -32,6 +32,7 @@ from naperian.core.derived import derived
 from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.node import node
+from naperian.passes.account import account
 from naperian.prims import Math
 from naperian.signature import (
     Instance,
@@ -84,12 +85,13 @@ class Summary:
 @node
 class Compiled:
     """An instance as it is kept on disk: its border, the name of its object code in the cache,
-    the dtypes of the contraction kernels it calls, and the notes of its loops."""
+    the dtypes of the contraction kernels it calls, the notes of its loops, and what they cost."""
 
     instance: Instance
     image: str
     contractions: tuple[DType, ...]
     notes: tuple[str, ...]
+    account: tuple[str, ...]
 
 
 @node
@@ -219,7 +221,8 @@ class Program:
         contractions = tuple(
             d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
         )
-        return Compiled(made, object_name(text), contractions, program.notes), image
+        costs = account(program, host().vector_bytes)
+        return Compiled(made, object_name(text), contractions, program.notes, costs), image
 
 
 class Derived(Program):

@@ -1,0 +1,276 @@
+"""What a program costs, as polynomials of its sizes: for `nap explain --loops`.
+
+    parallel for i in 0..n:                nest over `i`: parallel; 2 * n operations; reads
+        store out[i] = x[i] * y[i] + 1  ⇒  bytes: 8 * n of `x`, 8 * n of `y`; writes …
+                                           memory: 8 * n bytes in results, 0 in between
+
+Bytes are those of different elements that a nest touches, once each: what a cache that is large
+enough moves. A loop that goes as far as data says counts as `rounds of …`; one that depends on an
+outer loop, half. Memory is what is alive at once, at most, beside the arguments
+and the copies of panels that large matrix products make, some megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Buffer,
+    Contract,
+    Expr,
+    Load,
+    Loop,
+    Order,
+    Program,
+    Role,
+    Stmt,
+    Store,
+    Update,
+    While,
+)
+from naperian.loops.walk import atoms, blocks, expressions, indices, parts, statements, used_in
+from naperian.names import Var
+from naperian.node import node
+from naperian.prims import PRIMITIVES
+from naperian.sizes import ONE, ZERO, Size, show, size, substitute
+
+_FUNCTION = 15  # additions; what costs more is a function, not an operation
+
+
+@node
+class Nest:
+    """What one outermost loop does: `vector` is what its innermost loops allow, `reads`
+    and `writes` are bytes by the buffer's name."""
+
+    over: tuple[str, ...]
+    order: str
+    operations: Size
+    functions: Size
+    reads: dict[str, Size]
+    writes: dict[str, Size]
+    vector: str
+
+
+def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
+    """A line for each nest, and one for memory; vectors are of so many bytes."""
+    buffers = {b.var: b for b in program.buffers}
+    buffers |= {s.buffer.var: s.buffer for s in statements(program.body) if isinstance(s, Allocate)}
+    lines = [
+        _told(_nest(s, buffers, vector_bytes))
+        for s in _outermost(program.body)
+    ]
+    return (*lines, _memory(program))
+
+
+def peak(program: Program) -> tuple[Size, Size]:
+    """Bytes of the results, and of what is alive at once between arguments and results, at most:
+    what one block holds, and the most of what the blocks inside it hold (all of it, where that
+    depends on sizes). Every thread of a parallel loop has its own of the latter."""
+    results = ZERO
+    for b in program.buffers:
+        if b.role is Role.OUT:
+            results = results + _bytes(b, {})
+    return results, _alive(program.body, {})
+
+
+def _alive(body: tuple[Stmt, ...], rounds: dict[object, Size]) -> Size:
+    total, inner = ZERO, ZERO
+    for s in body:
+        if isinstance(s, Allocate) and s.buffer.role is Role.TEMP:
+            total = total + _bytes(s.buffer, rounds)
+        below = rounds | ({s.var: _rounds(s, rounds)} if isinstance(s, Loop) else {})
+        for block in blocks(s):
+            inside = _alive(block, below)
+            known = inside.constant is not None and inner.constant is not None
+            larger = max(inside.constant or 0, inner.constant or 0)
+            inner = size(larger) if known else inner + inside
+    return total + inner
+
+
+def _bytes(b: Buffer, rounds: dict[object, Size]) -> Size:
+    total = size(b.dtype.bytes)
+    for n in b.shape:
+        total = total * _known(n, rounds)
+    return total
+
+
+def _known(s: Size, rounds: dict[object, Size]) -> Size:
+    """A size in terms of what is known before the run: atoms of data become names of their own."""
+
+    def atom(a: object) -> Size | None:
+        if a in rounds:
+            return rounds[a]
+        if isinstance(a, Load):
+            return size(Var(f"elements of {a.buffer.name}"))
+        return None
+
+    return substitute(s, atom)
+
+
+def _rounds(s: Loop, rounds: dict[object, Size]) -> Size:
+    """How often a loop goes round; half of what an outer one may, where it depends on that."""
+    extent = s.high - s.low
+    if any(isinstance(a, Load) for a in atoms(extent)):
+        return size(Var(f"rounds of {s.var.name}"))
+    halves: dict[object, Size] = {v: (n + 1) // 2 for v, n in rounds.items()}
+    return substitute(extent, halves.get)
+
+
+def _outermost(body: Iterable[Stmt]) -> list[Loop | While | Contract]:
+    found: list[Loop | While | Contract] = []
+    for s in body:
+        if isinstance(s, Loop | While | Contract):
+            found.append(s)
+        else:
+            for block in blocks(s):
+                found += _outermost(block)
+    return found
+
+
+class _Count:
+    """Adds up a nest."""
+
+    def __init__(self, buffers: dict[Var, Buffer]) -> None:
+        self.buffers = buffers
+        self.operations = ZERO
+        self.functions = ZERO
+        self.touched: dict[tuple[Var, bool, frozenset[Var]], Size] = {}
+        self.widest = 1
+
+    def block(self, body: tuple[Stmt, ...], rounds: dict[object, Size]) -> None:
+        times = ONE
+        for n in rounds.values():
+            times = times * n
+        for s in body:
+            if isinstance(s, Contract):
+                self.contract(s, rounds)
+                continue
+            for e in expressions(s):
+                for x in parts(e):
+                    self.expression(x, times, rounds)
+            for i in indices(s):
+                self.gathers(i, rounds)
+            if isinstance(s, Store | Update):
+                self.touch(s.buffer, s.at, True, rounds)
+            if isinstance(s, Update):
+                self.operations = self.operations + times
+                self.touch(s.buffer, s.at, False, rounds)
+            below = dict(rounds)
+            if isinstance(s, Loop):
+                below[s.var] = _rounds(s, rounds)
+            elif isinstance(s, While):
+                below[s] = size(Var("rounds"))
+            for inner in blocks(s):
+                self.block(inner, below)
+
+    def expression(self, x: Expr, times: Size, rounds: dict[object, Size]) -> None:
+        match x:
+            case Apply(name, _, dtype):
+                self.widest = max(self.widest, dtype.bytes if dtype is not DType.BOOL else 1)
+                dear = name in PRIMITIVES and PRIMITIVES[name].cost >= _FUNCTION
+                if dear and dtype.is_float:
+                    self.functions = self.functions + times
+                else:
+                    self.operations = self.operations + times
+            case Load(buffer, at):
+                self.touch(buffer, at, False, rounds)
+                for i in at:
+                    self.gathers(i, rounds)
+            case _:
+                pass
+
+    def gathers(self, s: Size, rounds: dict[object, Size]) -> None:
+        for a in atoms(s):
+            if isinstance(a, Load):
+                self.touch(a.buffer, a.at, False, rounds)
+
+    def touch(
+        self, v: Var, at: tuple[Size, ...], writes: bool, rounds: dict[object, Size]
+    ) -> None:
+        b = self.buffers[v]
+        if not b.shape and b.role is Role.IN:
+            return
+        along = frozenset(w for i in at for w in used_in(i) if w in rounds)
+        bytes = size(b.dtype.bytes)
+        for w in along:
+            bytes = bytes * rounds[w]
+        if any(isinstance(a, Load) for i in at for a in atoms(i)):
+            bytes = _bytes(b, rounds)
+        self.widest = max(self.widest, b.dtype.bytes)
+        self.touched[v, writes, along] = bytes
+
+    def contract(self, s: Contract, rounds: dict[object, Size]) -> None:
+        inside = dict(rounds)
+        for v, n in (*s.batch, *s.rows, *s.columns, *s.inner):
+            inside[v] = _known(n, rounds)
+        times = size(2)
+        for n in inside.values():
+            times = times * n
+        self.operations = self.operations + times
+        for (v, at), writes in ((s.out, True), (s.left, False), (s.right, False)):
+            self.touch(v, at, writes, inside)
+
+    def bytes(self, writes: bool) -> dict[str, Size]:
+        out: dict[str, Size] = {}
+        for (v, w, _), n in self.touched.items():
+            if w == writes:
+                out[v.name] = out.get(v.name, ZERO) + n
+        return out
+
+
+def _nest(s: Loop | While | Contract, buffers: dict[Var, Buffer], vector_bytes: int) -> Nest:
+    count = _Count(buffers)
+    count.block((s,), {})
+    lanes = vector_bytes // count.widest
+    match s:
+        case Loop():
+            loops = [s, *(x for x in statements(s.body) if isinstance(x, Loop))]
+            inner = [x for x in loops if not any(isinstance(y, Loop) for y in statements(x.body))]
+            free = [x for x in inner if x.order is not Order.SERIAL]
+            vector = f"vectors of up to {lanes}" if len(free) == len(inner) else "one at a time"
+            if 0 < len(free) < len(inner):
+                vector = f"vectors of up to {lanes} in part"
+            over = tuple(x.var.name for x in loops)
+            order = "parallel" if s.order is Order.PARALLEL else "one thread"
+        case While():
+            over, order, vector = ("while",), "one thread", "one at a time"
+        case Contract():
+            over = tuple(v.name for v, _ in (*s.batch, *s.rows, *s.columns, *s.inner))
+            order, vector = "parallel", f"a contraction, vectors of up to {lanes}"
+    return Nest(over, order, count.operations, count.functions, count.bytes(False),
+                count.bytes(True), vector)  # fmt: skip
+
+
+def _told(n: Nest) -> str:
+    over = ", ".join(f"`{v}`" for v in dict.fromkeys(n.over))
+    texts = [n.order, n.vector, f"{_show(n.operations)} operations"]
+    if n.functions != ZERO:
+        texts.append(f"{_show(n.functions)} functions")
+    for verb, bytes in (("reads", n.reads), ("writes", n.writes)):
+        if bytes:
+            each = ", ".join(f"{_show(b)} of `{v}`" for v, b in bytes.items())
+            texts.append(f"{verb} bytes: {each}")
+    return f"nest over {over}: {'; '.join(texts)}"
+
+
+def _memory(program: Program) -> str:
+    results, between = peak(program)
+    parallel = [s for s in _outermost(program.body) if isinstance(s, Loop)]
+    copied = {
+        r.var.name
+        for s in parallel
+        if s.order is Order.PARALLEL
+        for r in s.reductions
+        if any(isinstance(x, Update) and x.buffer == r.var for x in statements(s.body))
+    }
+    text = f"memory: {_show(results)} bytes in results, {_show(between)} in between"
+    for name in sorted(copied):
+        text += f", and up to 31 copies of `{name}` while threads add to it"
+    return text
+
+
+def _show(s: Size) -> str:
+    return show(s, lambda a: a.name if isinstance(a, Var) else repr(a))

@@ -1,0 +1,153 @@
+"""What `nap explain --loops` says a program costs is what it does."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian import cli, pipeline
+from naperian.backends.emit import emit
+from naperian.backends.kernel import load, object_code
+from naperian.backends.runtime import contraction, run, runtime
+from naperian.dtypes import DType
+from naperian.loops.syntax import Program, Role
+from naperian.names import Var
+from naperian.passes.account import account, peak
+from naperian.signature import at
+from naperian.sizes import evaluate
+from naperian.source import Source
+
+TEXT = """
+def affine(x: n=>Float, y: n=>Float) = [exp(x[i]) * y[i] + 1.0 for i]
+
+def matmul(a: n=>m=>Float, b: m=>p=>Float) = a @ b
+
+def histogram(xs: n=>bins) -> bins=>Int:
+    with accum() as h:
+        for i: h[xs[i]] += 1
+
+def chain(a: n=>n=>Float, b: n=>n=>Float, c: n=>n=>Float) = a @ b @ c
+
+def standard(x: n=>Float) -> n=>Float:
+    e = exp(x)
+    e / (sum(e) + 1.0)
+
+def waves(x: n=>Float, k: Int) -> n=>Float:
+    loop u = x for t in Fin(k):
+        [0.5 * u[clamp(i + 1, n)] + 0.5 * u[i] for i]
+
+def in_order(x: n=>Float) = scan((+), 0.0, x)
+"""
+
+
+def lowered(name: str) -> Program:
+    module, wrong = pipeline.front(Source("account", TEXT))
+    assert module is not None, wrong
+    d = module.definitions[name]
+    return pipeline.lower(module, name, at(d, (DType.F64,) * len(d.types)))
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("affine", [
+            "nest over `i`: parallel; vectors of up to 4; 2 * n operations; n functions; "
+            "reads bytes: 8 * n of `x`, 8 * n of `y`; writes bytes: 8 * n of `out`",
+            "memory: 8 * n bytes in results, 0 in between",
+        ]),
+        ("matmul", [
+            "nest over `i`, `j`, `k`: parallel; a contraction, vectors of up to 4; "
+            "2 * n * m * p operations; reads bytes: 8 * n * m of `a`, 8 * m * p of `b`; "
+            "writes bytes: 8 * n * p of `out`",
+            "memory: 8 * n * p bytes in results, 0 in between",
+        ]),
+    ],
+)  # fmt: skip
+def test_account(name: str, lines: list[str]) -> None:
+    assert list(account(lowered(name), 32)) == lines
+
+
+def test_copies_for_threads_are_told() -> None:
+    last = account(lowered("histogram"), 32)[-1]
+    assert last.endswith("and up to 31 copies of `out` while threads add to it")
+
+
+def measured(program: Program, args: list[Any], sizes: dict[Var, int]) -> int:
+    """The most bytes that are alive at once in a run, from what it asks for and gives back."""
+    services = runtime().services
+    alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(services["nap_alloc"])
+    free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(services["nap_free"])
+    live: dict[int, int] = {}
+    most = 0
+
+    def take(bytes: int) -> int:
+        nonlocal most
+        place = alloc(bytes) or 0
+        live[place] = bytes
+        most = max(most, sum(live.values()))
+        return place
+
+    def give(place: int) -> None:
+        live.pop(place or 0, None)
+        free(place)
+
+    taking = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(take)
+    giving = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(give)
+    counted = {
+        "nap_alloc": ctypes.cast(taking, ctypes.c_void_p).value or 0,
+        "nap_free": ctypes.cast(giving, ctypes.c_void_p).value or 0,
+    }
+    text = emit(program)
+    needs = (contraction(DType.F64),) if "@nap_contract_f64(" in text else ()
+    kernel = load(object_code(text), services | counted, needs)
+    given = iter(args)
+    arrays, scalars = [], []
+    for b in program.buffers:
+        if b.role is Role.IN:
+            a = np.asarray(next(given), b.dtype.value)
+        else:
+            shape = [evaluate(e, lambda v: sizes[v]) for e in b.shape]  # type: ignore[index]
+            a = np.empty(shape, b.dtype.value)
+        arrays.append(a)
+        scalars.append(int.from_bytes(a.tobytes()[:8].ljust(8, b"\0"), "little"))
+    before = nap.threads()
+    nap.threads(1)  # the counting is Python's
+    answer = run(
+        kernel, (ctypes.c_int64 * 8)(*(sizes[v] for v in program.sizes)),
+        (ctypes.c_void_p * 8)(*(a.ctypes.data for a in arrays)), (ctypes.c_uint64 * 8)(*scalars),
+        (ctypes.c_int64 * 4)(), False,
+    )  # fmt: skip
+    nap.threads(before)
+    assert answer == 0
+    assert not live
+    return most
+
+
+@pytest.mark.parametrize("name", ["affine", "chain", "standard", "waves", "in_order"])
+def test_memory_is_what_is_said(name: str) -> None:
+    program = lowered(name)
+    n = 300
+    sizes = {v: {"n": n, "k": 5}[v.name] for v in program.sizes}
+    rng = np.random.default_rng(0)
+    shapes = [b.shape for b in program.buffers if b.role is Role.IN]
+    args = [rng.random([n] * len(shape)) if shape else 5 for shape in shapes]
+    _, between = peak(program)
+    said = evaluate(between, lambda v: sizes[v])  # type: ignore[index]
+    assert measured(program, args, sizes) <= said
+    if name in ("affine", "in_order"):
+        assert said == 0
+
+
+def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path.joinpath("f.nap").write_text(TEXT)
+    place = f"{tmp_path / 'f.nap'}:matmul"
+    assert cli.main(["explain", place, "--loops"]) == 0
+    assert "# memory: 8 * n * p bytes in results, 0 in between" in capsys.readouterr().out
+    assert cli.main(["explain", place, "--loops", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["account"][-1].startswith("memory: ")
