@@ -1,0 +1,55 @@
+"""Old processors give right results: whole programs, compiled for AVX2 and for SSE2 alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = '''
+import re
+import numpy as np
+import naperian as nap
+
+m = nap.compile("""
+def affine(x: n=>Float) = [exp(x[i]) * 2.0 + 1.0 for i]
+def total(x: n=>Float) = sum(x)
+def product(a: n=>m=>Float, b: m=>p=>Float) = a @ b
+def counts(k: n=>bins) -> bins=>Int:
+    with accum() as h:
+        for i: h[k[i]] += 1
+def sines(x: n=>Float) = sin(x)
+""")
+rng = np.random.default_rng(0)
+for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
+    x = rng.normal(size=1001).astype(dtype)
+    a, b = rng.normal(size=(201, 157)).astype(dtype), rng.normal(size=(157, 99)).astype(dtype)
+    assert np.allclose(m.affine(x), np.exp(x) * 2 + 1, rtol=close)
+    assert np.allclose(m.total(x), x.sum(), rtol=close, atol=close)
+    assert np.allclose(m.product(a, b), a @ b, rtol=close, atol=close)
+    assert np.allclose(m.sines(x * 1e6), np.sin(x * dtype(1e6)), atol=close)
+k = rng.integers(0, 7, 10_000)
+assert np.array_equal(m.counts(k, bins=7), np.bincount(k))
+print(re.search(r"prefer-vector-width.=.(\\d+)", m.affine.show("llvm"))[1])
+'''
+
+
+@pytest.mark.parametrize(("level", "bits"), [("avx2", "256"), ("baseline", "128")])
+def test_old_processors(level: str, bits: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=os.environ | {"NAPERIAN_TARGET": level},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.stdout.strip(), done.stderr) == (bits, "")
+
+
+def test_an_unknown_target_says_what_there_is() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=os.environ | {"NAPERIAN_TARGET": "sse9"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "ValueError: NAPERIAN_TARGET is native, avx2 or baseline, not 'sse9'"
