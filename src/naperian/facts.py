@@ -14,7 +14,17 @@ from math import gcd
 
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, Clamp, Monomial, Quotient, Remainder, Size, size
+from naperian.sizes import (
+    ONE,
+    ZERO,
+    Clamp,
+    Monomial,
+    Quotient,
+    Remainder,
+    Size,
+    size,
+    substitute,
+)
 from naperian.sums import exact
 
 _LIMIT = 400  # inequalities held at once before the search gives up (an honest "cannot prove")
@@ -53,6 +63,12 @@ class Facts:
         number = goal.constant
         if number is not None and number >= 0:
             return True
+        for a in goal.atoms():
+            if isinstance(a, Clamp) and a.extent == a.value + 1:  # the value, or 0 if that is more
+                return all(
+                    self.and_(case).proves(_with(goal, a, s))
+                    for case, s in ((a.value, a.value), (-a.value - 1, ZERO))
+                )
         return _contradiction([-goal - 1, *_relevant(goal, self.known)])
 
     def proves_equal(self, a: Size, b: Size) -> bool:
@@ -63,6 +79,10 @@ class Facts:
     def absurd(self) -> bool:
         """Whether the facts contradict each other, so that this place is never reached."""
         return _contradiction(list(self.known))
+
+
+def _with(goal: Size, a: Clamp, value: Size) -> Size:
+    return substitute(goal, lambda b: value if b == a else None)
 
 
 def _relevant(goal: Size, known: tuple[Size, ...]) -> list[Size]:
@@ -111,6 +131,9 @@ def _bounds(a: object, known: tuple[Size, ...]) -> list[Size]:
         case Remainder(_, below):
             r = Size((((a,), 1),))
             return [r, below - 1 - r]
+        case Clamp(value, extent) if extent == value + 1:
+            c = Size((((a,), 1),))
+            return [c, c - value]
         case Clamp(_, extent):
             c = Size((((a,), 1),))
             return [c, extent - 1 - c]

@@ -243,6 +243,11 @@ def clamp(value: Size, extent: Size) -> Size:
     return atom(Clamp(value, extent))
 
 
+def natural(value: Size) -> Size:
+    """max(value, 0), which is clamp(value, value + 1)."""
+    return clamp(value, value + 1)
+
+
 def rename(s: Size, names: Mapping[Var, Size]) -> Size:
     """Variables replaced by sizes."""
     if not names:
@@ -296,6 +301,8 @@ def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
                 return f"{_grouped(show(x, name))} // {_grouped(show(y, name))}"
             case Remainder(x, y):
                 return f"wrap({show(x, name)}, {show(y, name)})"
+            case Clamp(x, y) if name is None and y == x + 1:
+                return f"max({show(x)}, 0)"
             case Clamp(x, y):
                 return f"clamp({show(x, name)}, {show(y, name)})"
             case Var() if name is None:

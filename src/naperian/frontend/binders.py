@@ -18,7 +18,7 @@ from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
-from naperian.sizes import Size, size
+from naperian.sizes import Clamp, Size, size
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -275,7 +275,7 @@ def _part(w: Walk, whole: Var, axes: list[Set], k: int, part: Type) -> Build:
 
 def _stable(poly: Size) -> bool:
     """Short enough to write in place of its name."""
-    return len(poly.terms) <= 4
+    return len(poly.terms) <= 4 and not any(isinstance(a, Clamp) for a in poly.atoms())
 
 
 def pattern_type(w: Walk, p: s.Pattern) -> Type:

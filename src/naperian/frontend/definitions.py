@@ -12,7 +12,7 @@ from naperian.frontend.ambient import hidden, may_have
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
 from naperian.frontend.binders import bind_pattern
 from naperian.frontend.blocks import block, expect
-from naperian.frontend.boxes import around, check_scopes, closed
+from naperian.frontend.boxes import alone, around, check_scopes, closed
 from naperian.frontend.cells import clash
 from naperian.frontend.coded import decoded
 from naperian.frontend.constraints import (
@@ -83,7 +83,7 @@ def constant(
     try:
         with w.inside(w.scope.inner()):
             wanted = as_type(w, b.type) if b.type is not None else None
-            value = w.infer(b.value, wanted)
+            value = alone(w, lambda: w.infer(b.value, wanted), wanted)
             if wanted is not None:
                 value = expect(w, value, wanted, f"`{b.pattern.span.text}`", b.type)
         finish(w, value.span, [])

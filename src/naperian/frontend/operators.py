@@ -24,7 +24,7 @@ from naperian.frontend.typed import Condition, Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import OPERATORS, PRIMITIVES, Kind
-from naperian.sizes import ONE, Size
+from naperian.sizes import ONE, Size, natural
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -132,7 +132,8 @@ def apply_primitive(
     result = apply(w, callee, args, span)
     result.poly = _poly(name, args)
     result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()
-    if result.poly is not None and poly_is_exact(args, result.poly):
+    arithmetic = name not in ("max", "min", "abs")
+    if result.poly is not None and arithmetic and poly_is_exact(args, result.poly):
         poly = result.poly
         result.exact = True
         result.build = lambda: core.Number(w.solver.zonk_size(poly))
@@ -151,6 +152,12 @@ def _poly(name: str, args: list[Typed]) -> Size | None:
     if any(p is None for p in polys):
         return None
     match name, polys:
+        case "max", [Size() as a, Size() as b]:
+            return b + natural(a - b)
+        case "min", [Size() as a, Size() as b]:
+            return a - natural(a - b)
+        case "abs", [Size() as a]:
+            return natural(a) * 2 - a
         case "add", [Size() as a, Size() as b]:
             return a + b
         case "sub", [Size() as a, Size() as b]:

@@ -73,10 +73,11 @@ def name_ends(bounds: list[Bound]) -> None:
     """The ends of a table's range are names of the region around, as its type mentions them: the
     size of `a[e] for e in r[i]..r[i + 1]` is known only there."""
     for b in bounds:
-        b.around.names.update(v for v, _ in b.outside)
-        for v, value in b.outside:
-            b.around.wraps.append(partial(_named, v, value))
-        b.outside = ()
+        ends = {v for v in set_variables(b.set) if any(v == x for x, _ in b.outside)}
+        if ends:
+            b.around.names.update(ends)
+            b.around.wraps += [partial(_named, v, value) for v, value in b.outside]
+            b.outside = ()
 
 
 def _named(v: Var, value: Build, expr: core.Expr) -> core.Expr:
