@@ -432,6 +432,18 @@ def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
     assert cache.get(key("9"), "o") is not None
 
 
+def test_a_process_looks_through_the_cache_once_an_hour_at_most(tmp_path: Path) -> None:
+    Cache(tmp_path).put("a" * 40, "o", b"x")
+    stamp = tmp_path / "trimmed"
+    os.utime(stamp, (1e9, 1e9))
+    Cache(tmp_path).put("b" * 40, "o", b"x")
+    first = stamp.stat().st_mtime
+    assert first > 1e9
+    os.utime(stamp, (first - 100, first - 100))
+    Cache(tmp_path).put("c" * 40, "o", b"x")
+    assert stamp.stat().st_mtime == pytest.approx(first - 100)
+
+
 def test_a_directory_that_cannot_be_written_costs_one_warning(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")

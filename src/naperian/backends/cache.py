@@ -91,7 +91,7 @@ class Cache:
         with self._lock:
             first = self._written == 0
             self._written += len(body)
-            due = first or self._written > self.limit // 16
+            due = (first and self._long_ago()) or self._written > self.limit // 16
             if due:
                 self._written = 1
         if due:
@@ -111,8 +111,19 @@ class Cache:
             with contextlib.suppress(OSError):
                 self._path(name, kind).unlink()
 
+    def _long_ago(self) -> bool:
+        """Whether nobody has trimmed the directory for an hour. Looking through it takes a third of
+        a second where there are many entries: not every process should wait for that."""
+        assert self.directory is not None
+        with contextlib.suppress(OSError):
+            return time.time() - (self.directory / "trimmed").stat().st_mtime > 3600
+        return True
+
     def trim(self) -> None:
         """Remove the entries used least recently until three quarters of the bound are left."""
+        if self.directory is not None:
+            with contextlib.suppress(OSError):
+                (self.directory / "trimmed").touch()
         found = self.entries()
         total = sum(size for _, size, _ in found)
         if total <= self.limit:
