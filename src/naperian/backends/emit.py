@@ -35,11 +35,12 @@ from naperian.backends.scalars import as_word, combine, dtype_of, expression
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
-    constant_trips,
     heavy,
     is_ragged_sum,
     is_short,
     mergeable,
+    most_trips,
+    only_updates,
     trips,
 )
 from naperian.loops.syntax import (
@@ -61,6 +62,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
+from naperian.loops.walk import gathers
 from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
@@ -153,7 +155,7 @@ def _loop(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
     frame.reductions |= new
     if not leaf:
         _counted(frame, s, low, high, free, polls=True)
-    elif trips(low, high) <= STRIP or constant_trips(s) <= STRIP:
+    elif trips(low, high) <= STRIP or most_trips(s) <= STRIP:
         polled, frame.polled = frame.polled, 0  # what is inside is part of this loop's work
         _counted(frame, s, low, high, free)
         frame.polled = polled
@@ -248,6 +250,9 @@ def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
             hints.append('!"llvm.loop.interleave.count", i32 1')
             hints.append('!"llvm.loop.vectorize.enable", i1 true')
             hints.append('!"llvm.loop.vectorize.predicate.enable", i1 true')
+        elif gathers(s) or only_updates(s.body):
+            # it waits for memory: for the reads of one vector together, and others follow
+            hints.append('!"llvm.loop.interleave.count", i32 1')
     return frame.module.loop(*hints)
 
 

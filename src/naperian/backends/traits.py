@@ -18,6 +18,7 @@ from naperian.loops.syntax import (
     Loop,
     Stmt,
     Store,
+    Update,
     Variable,
     When,
     While,
@@ -25,7 +26,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import atoms, parts, used_in
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
-from naperian.sizes import size
+from naperian.sizes import Clamp, size
 
 HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
@@ -83,12 +84,19 @@ def is_ragged_sum(s: Loop) -> bool:
     return True
 
 
+def only_updates(stmts: Sequence[Stmt]) -> bool:
+    """Whether statements only add rows to arrays, or the like."""
+    return all(
+        isinstance(s, Update) or (isinstance(s, Loop) and only_updates(s.body)) for s in stmts
+    )
+
+
 def is_short(stmts: Sequence[Stmt]) -> bool:
     """Whether the statements take a short time that does not depend on sizes."""
     for s in stmts:
         match s:
             case Loop():
-                if constant_trips(s) > UNROLLED or not is_short(s.body):
+                if most_trips(s) > UNROLLED or not is_short(s.body):
                     return False
             case While() | Contract():
                 return False
@@ -102,10 +110,14 @@ def is_short(stmts: Sequence[Stmt]) -> bool:
     return True
 
 
-def constant_trips(s: Loop) -> float:
-    """How many iterations, if that is a constant."""
-    trips = (s.high - s.low).constant
-    return float("inf") if trips is None else trips
+def most_trips(s: Loop) -> float:
+    """How many iterations at most, if that is a constant."""
+    trips = s.high - s.low
+    if trips.constant is not None:
+        return trips.constant
+    a = trips.single
+    most = a.extent.constant if isinstance(a, Clamp) else None
+    return float("inf") if most is None else most - 1
 
 
 def trips(low: Value, high: Value) -> float:

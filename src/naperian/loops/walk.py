@@ -165,6 +165,22 @@ def mentions(s: Stmt) -> set[Var]:
     return out
 
 
+def gathers(s: Loop) -> bool:
+    """Whether a loop reads where memory says: at an index that is itself read in every round."""
+    inner = {s.var, *(x.var for x in statements(s.body) if isinstance(x, Let))}
+
+    def read_here(i: Size) -> bool:
+        return any(
+            isinstance(a, Load) and any(v in inner for k in a.at for v in used_in(k))
+            for a in atoms(i)
+        ) or any(v in inner and v != s.var for v in used_in(i))
+
+    return any(
+        isinstance(e, Load) and any(read_here(i) for i in e.at)
+        for x in statements(s.body) for top in expressions(x) for e in parts(top)
+    )  # fmt: skip
+
+
 def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """The statement with its blocks mapped."""
     match s:

@@ -12,7 +12,7 @@
 Once the flag is set nobody wants the results, so nothing needs to go on; and behind the test a key
 is in its set, so that it need not be clamped. A test and a branch that is never taken cost nothing
 beside the access they guard, but a loop with a way out is not done in vectors. One that gains by
-vectors keeps the flag to itself:
+vectors, because it calculates, or waits for memory, keeps a flag of its own:
 
     before   for i in 0..n reducing or outside:
                  for e in 0..k reducing add v, or outside:
@@ -24,6 +24,19 @@ vectors keeps the flag to itself:
                  for e in 0..k reducing add v, or outside_2:
                      v := v + x[clamp(key[i, e], m)]
                      outside_2 := outside_2 or key[i, e] != clamp(key[i, e], m)
+                 fail OUTSIDE if outside_2
+
+and goes in strips if it is not in a loop already:
+
+    before   parallel for i in 0..n reducing or outside:
+                 store y[i] = x[clamp(key[i], m)]
+                 outside := outside or key[i] != clamp(key[i], m)
+
+    after    parallel for strip in 0..⌈n / 2048⌉:
+                 var outside_2 = False
+                 free for i in the strip reducing or outside_2:
+                     store y[i] = x[clamp(key[i], m)]
+                     outside_2 := outside_2 or key[i] != clamp(key[i], m)
                  fail OUTSIDE if outside_2
 
 A loop that does nothing but test a whole array comes first; then no reader of it has to clamp.
@@ -52,11 +65,13 @@ from naperian.loops.syntax import (
     Number,
     Order,
     Stmt,
+    Update,
     Variable,
     While,
 )
 from naperian.loops.walk import (
     expressions,
+    gathers,
     mentions,
     parts,
     rebuild,
@@ -66,7 +81,7 @@ from naperian.loops.walk import (
     writes,
 )
 from naperian.names import Lit, Var, fresh
-from naperian.passes.strips import scatters
+from naperian.passes.strips import STRIP, in_strips
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Atom, Clamp, Size, size
 
@@ -221,15 +236,23 @@ def _loop(s: Loop, flags: frozenset[Var], inside: bool) -> tuple[Stmt, ...]:
     if not _gains(s, flags):
         reductions = tuple(r for r in s.reductions if r.var not in flags)
         return (replace(s, body=_block(s.body, flags, True), reductions=reductions),)
-    if not inside:
-        return (s,)
     own = {v: fresh(v) for v in flags if v in mine}
-    reductions = tuple(replace(r, var=own.get(r.var, r.var)) for r in s.reductions)
-    return (
-        *(Variable(v, DType.BOOL, Lit(False, DType.BOOL)) for v in own.values()),
-        replace(s, body=_renamed(s.body, own), reductions=reductions),
-        *(Fail(Local(v), OUTSIDE) for v in own.values()),
-    )
+
+    def alone(s: Loop) -> tuple[Stmt, ...]:
+        reductions = tuple(replace(r, var=own.get(r.var, r.var)) for r in s.reductions)
+        return (
+            *(Variable(v, DType.BOOL, Lit(False, DType.BOOL)) for v in own.values()),
+            replace(s, body=_renamed(s.body, own), reductions=reductions),
+            *(Fail(Local(v), OUTSIDE) for v in own.values()),
+        )
+
+    if inside:
+        return alone(s)
+    strip = Var("strip")
+    count, low, high = in_strips(s, strip)
+    sums = tuple(r for r in s.reductions if r.var not in flags)
+    body = alone(replace(s, low=low, high=high, order=Order.FREE))
+    return (Loop(strip, ZERO, count, body, s.order, sums, s.work * STRIP),)
 
 
 def _gains(s: Loop, flags: frozenset[Var]) -> bool:
@@ -238,15 +261,13 @@ def _gains(s: Loop, flags: frozenset[Var]) -> bool:
         return False
     work = 0
     for x in statements(s.body):
-        if isinstance(x, Loop | While | Contract):
-            return False
-        if scatters(x):
+        if isinstance(x, Loop | While | Contract | Update):
             return False
         if _found(x, flags) is None:
             for e in (e for top in expressions(x) for e in parts(top)):
                 if isinstance(e, Apply) and e.name in PRIMITIVES:
                     work += PRIMITIVES[e.name].cost
-    return work >= _WORK or any(r.var not in flags for r in s.reductions)
+    return work >= _WORK or any(r.var not in flags for r in s.reductions) or gathers(s)
 
 
 def _renamed(body: tuple[Stmt, ...], names: Mapping[Var, Var]) -> tuple[Stmt, ...]:

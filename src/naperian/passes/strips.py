@@ -54,15 +54,14 @@ def strips(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def _strips(s: Loop) -> Loop:
     flags = {r.var for r in s.reductions if r.monoid == "or"}
-    scattered = [x for x in s.body if scatters(x)]
+    scattered = [x for x in s.body if _scatters(x)]
     second = [x for x in s.body if _is_flag(x, flags) or x in scattered]
     rest: list[Stmt] = [x for x in s.body if not isinstance(x, Let) and x not in second]
     simple = all(isinstance(x, Assign | Store) for x in rest)
     if s.order is not Order.PARALLEL or not scattered or not simple:
         return s
     strip = Var("strip")
-    low = s.low + size(strip) * STRIP
-    high = low + clamp(s.high - low, size(STRIP + 1))
+    count, low, high = in_strips(s, strip)
     buffers, stores, made = _second(s, second, size(s.var) - low)
     if not rest and not stores:
         return s
@@ -71,22 +70,28 @@ def _strips(s: Loop) -> Loop:
     sums = tuple(r for r in s.reductions if r.var not in apart)
     vectors = Loop(s.var, low, high, (*first, *stores), Order.FREE, sums, s.work)
     scatter = Loop(s.var, low, high, tuple(made), Order.SERIAL, (), s.work)
-    count = (s.high - s.low + STRIP - 1) // STRIP
     body: tuple[Stmt, ...] = (*buffers, vectors, scatter)
     return Loop(strip, ZERO, count, body, Order.PARALLEL, s.reductions, s.work * STRIP)
+
+
+def in_strips(s: Loop, strip: Var) -> tuple[Size, Size, Size]:
+    """How many strips a loop has, and where one of them begins and ends."""
+    low = s.low + size(strip) * STRIP
+    high = low + clamp(s.high - low, size(STRIP + 1))
+    return (s.high - s.low + STRIP - 1) // STRIP, low, high
 
 
 def _is_flag(s: Stmt, flags: set[Var]) -> bool:
     return isinstance(s, Assign) and s.var in flags
 
 
-def scatters(s: Stmt) -> bool:
+def _scatters(s: Stmt) -> bool:
     """Whether a statement only updates places that are read from memory."""
     match s:
         case Update(_, at):
             return any(isinstance(a, Load | Clamp) for e in at for a in e.atoms())
         case When(_, then, otherwise):
-            return all(scatters(x) for x in (*then, *otherwise))
+            return all(_scatters(x) for x in (*then, *otherwise))
         case _:
             return False
 
