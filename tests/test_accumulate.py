@@ -214,7 +214,7 @@ def test_the_first_best(which: str, dtype: str) -> None:
     ("text", "name", "wanted"),
     [
         (GATHERS, "gather", r"call <8 x double> @llvm\.masked\.gather"),
-        (GATHERS, "by_rows", r"call <8 x double> @llvm\.masked\.gather"),
+        (GATHERS, "by_rows", r"call <4 x double> @llvm\.masked\.gather"),
         (PROGRAM, "columns", r"fadd .*<8 x double>"),
         ("def best(x: n=>Float) -> n = argmax(x)", "best", r"@llvm\.smin\.v8i64"),
         (

@@ -38,6 +38,7 @@ from naperian.backends.traits import (
     heavy,
     is_ragged_sum,
     is_short,
+    is_side_by_side,
     mergeable,
     most_trips,
     only_updates,
@@ -245,11 +246,15 @@ def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
             hints.append('!"llvm.loop.interleave.count", i32 1')
-        elif is_ragged_sum(s):
+        elif is_ragged_sum(s) and is_side_by_side(s):
             # its rows are short: a masked vector at a time, and no element by itself
             hints.append('!"llvm.loop.interleave.count", i32 1')
             hints.append('!"llvm.loop.vectorize.enable", i1 true')
             hints.append('!"llvm.loop.vectorize.predicate.enable", i1 true')
+        elif is_ragged_sum(s):
+            # its rows are short, and what it reads is not worth masking: shorter vectors
+            hints.append('!"llvm.loop.interleave.count", i32 1')
+            hints.append('!"llvm.loop.vectorize.width", i32 4')
         elif gathers(s) or only_updates(s.body):
             # it waits for memory: for the reads of one vector together, and others follow
             hints.append('!"llvm.loop.interleave.count", i32 1')

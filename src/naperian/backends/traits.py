@@ -23,7 +23,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, parts, used_in
+from naperian.loops.walk import atoms, expressions, parts, used_in
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Clamp, size
@@ -70,18 +70,19 @@ def heavy(stmts: Sequence[Stmt]) -> bool:
 
 
 def is_ragged_sum(s: Loop) -> bool:
-    """Whether a loop reduces what is side by side in memory, as often as memory says."""
+    """Whether a loop does nothing but reduce, as often as memory says."""
     if not s.reductions or not any(isinstance(a, Load) for a in atoms(s.high - s.low)):
         return False
-    for x in s.body:
-        if not isinstance(x, Let | Assign):
-            return False
-        for e in parts(x.value):
-            if isinstance(e, Load) and not all(
-                s.var not in used_in(i - size(s.var) * i.coefficient(s.var)) for i in e.at
-            ):
-                return False
-    return True
+    return all(isinstance(x, Let | Assign) for x in s.body)
+
+
+def is_side_by_side(s: Loop) -> bool:
+    """Whether what a reduction reads lies side by side in memory."""
+    return all(
+        s.var not in used_in(i - size(s.var) * i.coefficient(s.var))
+        for x in s.body for top in expressions(x) for e in parts(top) if isinstance(e, Load)
+        for i in e.at
+    )  # fmt: skip
 
 
 def only_updates(stmts: Sequence[Stmt]) -> bool:
