@@ -32,6 +32,9 @@ def weighted(key: n=>bins, w: n=>Float) -> bins=>Float =
 
 def columns(a: n=>m=>Float) -> m=>Float = [sum(a[i, j] for i) for j]
 
+def heavy(key: n=>bins, w: n=>Float) -> bins=>Float =
+    [sum(exp(w[i]) if key[i] == b else 0.0 for i) for b]
+
 def total(x: n=>Float) -> Float = sum(x)
 """
 
@@ -172,6 +175,32 @@ def test_indices_outside_their_set_are_refused(gathers: Any, wrong: int) -> None
     for f in (gathers.back, lambda q: gathers.walk(q, 0, 2)):
         with pytest.raises(IndexError):
             f(np.array([0, 0, wrong if wrong != 3 else 1 << 50]))
+
+
+@pytest.mark.parametrize("where", [0, 5_000, 99_999])
+@pytest.mark.parametrize("wrong", [-1, 7, -(1 << 63)])
+def test_keys_outside_are_refused(program: Any, where: int, wrong: int) -> None:
+    key, w = np.arange(100_000) % 7, np.linspace(0.0, 1.0, 100_000)
+    heavy = alike(lambda: program.heavy(key, w, bins=7))
+    np.testing.assert_allclose(heavy, np.bincount(key, np.exp(w)), rtol=1e-12)
+    key[where] = wrong
+    for run in (
+        lambda: program.histogram(key, bins=7),
+        lambda: program.weighted(key, w, bins=7),
+        lambda: program.heavy(key, w, bins=7),
+    ):
+        with pytest.raises(IndexError, match=f"element {where} is {wrong}"):
+            alike(run)
+
+
+@pytest.mark.parametrize("rows", range(12))
+def test_rows_are_added_in_order(program: Any, rows: int) -> None:
+    """Four at a time and the rest: the same bits as one after the other."""
+    a = np.random.default_rng(rows).standard_normal((rows, 37)) * 10.0 ** np.arange(37)
+    want = np.zeros(37)
+    for row in a:
+        want += row
+    np.testing.assert_array_equal(alike(lambda: program.columns(a)), want)
 
 
 def test_an_index_into_nothing_is_refused(gathers: Any) -> None:
