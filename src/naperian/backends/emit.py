@@ -16,6 +16,7 @@ for it, so that nothing is paid inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from naperian.backends.code import MEMORY, REGISTER, Value
 from naperian.backends.contraction import Product, declaration, lower
@@ -89,7 +90,9 @@ def emit(program: Program, target: Target | None = None) -> str:
         "define i64 @kernel(ptr noalias readonly %sizes, ptr noalias readonly %buffers, "
         "ptr noalias readonly %scalars, ptr noalias %error)"
     )
-    return f"{_HEADER}\n{module.text()}\nattributes #0 = {{ {target.attributes} }}\n"
+    narrow = replace(target, vector_bytes=min(32, target.vector_bytes))
+    groups = f"attributes #0 = {{ {target.attributes} }}\nattributes #1 = {{ {narrow.attributes} }}"
+    return f"{_HEADER}\n{module.text()}\n{groups}\n"
 
 
 def _block(frame: Frame, stmts: Sequence[Stmt]) -> None:
@@ -249,12 +252,11 @@ def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
         elif is_ragged_sum(s) and is_side_by_side(s):
             # its rows are short: a masked vector at a time, and no element by itself
             hints.append('!"llvm.loop.interleave.count", i32 1')
-            hints.append('!"llvm.loop.vectorize.enable", i1 true')
             hints.append('!"llvm.loop.vectorize.predicate.enable", i1 true')
         elif is_ragged_sum(s):
             # its rows are short, and what it reads is not worth masking: shorter vectors
             hints.append('!"llvm.loop.interleave.count", i32 1')
-            hints.append('!"llvm.loop.vectorize.width", i32 4')
+            frame.narrow = True
         elif gathers(s) or only_updates(s.body):
             # it waits for memory: for the reads of one vector together, and others follow
             hints.append('!"llvm.loop.interleave.count", i32 1')

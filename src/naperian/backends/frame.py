@@ -140,6 +140,7 @@ class Frame:
     nest: Nest | None = None
     exits: list[str] = field(default_factory=lambda: ["leave"])
     cleanups: list[str] = field(default_factory=list)
+    narrow: bool = False  # whether its vectors are shorter than the processor's
     slots: dict[str, Value] = field(default_factory=dict)
 
     # --- names ----------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ class Frame:
             "  ret i64 %status",
         ]
         text = self.code.text() + "\n" + "\n".join(lines)
-        self.module.functions.append(f"{header} #0 {{\n{text}\n}}")
+        self.module.functions.append(f"{header} #{int(self.narrow)} {{\n{text}\n}}")
 
     # --- memory ---------------------------------------------------------------------------------
 
