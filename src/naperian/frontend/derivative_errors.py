@@ -94,3 +94,14 @@ def mixed_parameter(name: str, param: str, kind: str, span: Span) -> Reported:
         "a rule needs a tangent of all of it, or of nothing",
         helps=("make two parameters of it: the floats, and the rest",),
     )
+
+
+def circular_rule(name: str, span: Span) -> Reported:
+    """N0725"""
+    return fail(
+        "N0725",
+        f"the rule of `{name}` differentiates `{name}`, whose derivative it is to give",
+        span,
+        "this would ask itself",
+        helps=(f"move the body of `{name}` to a definition without a rule, and differentiate it",),
+    )

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from naperian.core import syntax as core
-from naperian.frontend import data_errors, errors
+from naperian.frontend import data_errors, derivative_errors, errors
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.index_sets import index_sets, numbering
 from naperian.frontend.interfaces import Declared
-from naperian.frontend.rules import with_rule
+from naperian.frontend.rules import differentiates_itself, with_rule
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
@@ -200,6 +200,12 @@ def module(
             ruled, mistakes = with_rule(loaded.named[n], d.decorator, loaded.globals, lib)
             wrong.extend(mistakes)
             loaded.named[n] = loaded.definitions[ruled.name] = ruled
+    everything = {**library.used, **loaded.definitions}
+    for n, d in written.items():
+        if isinstance(d, s.Def) and d.decorator is not None and n in loaded.named:
+            if differentiates_itself(loaded.named[n], everything):
+                span = d.decorator.argument.span
+                wrong.append(derivative_errors.circular_rule(n, span).diagnostic)
     wrong += declared.bodies()
     loaded.definitions |= declared.definitions
     if not wrong:

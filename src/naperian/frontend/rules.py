@@ -11,11 +11,13 @@ Rule and function are elaborated by then, each by itself, so that either may use
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from naperian.core import custom
 from naperian.core import syntax as core
 from naperian.core.derivatives import bare
+from naperian.core.walk import everything
 from naperian.dtypes import FLOATS
 from naperian.facts import Facts
 from naperian.frontend import derivative_errors, errors
@@ -139,3 +141,33 @@ def _used(
     if open_types or not all(known.proves(done.size(f)) for f, _ in rule.facts):
         raise clash
     return use
+
+
+def differentiates_itself(d: core.Definition, definitions: Mapping[str, core.Definition]) -> bool:
+    """Whether a definition's rule asks for the derivative of the definition, which the rule is."""
+    if d.rule is None:
+        return False
+    reached = _reached([d.rule.use.name], definitions)
+    parts = [e for n in reached for e in everything(definitions[n].body)]
+    asked = [e.body for e in parts if isinstance(e, core.Derivative)]
+    if asked:  # perhaps of a function that was passed
+        calls = [e for e in parts if isinstance(e, core.Call)]
+        asked += [a for e in calls for a in e.args if isinstance(a, core.Use | core.Lambda)]
+    inside = {x.name for e in asked for x in everything(e) if isinstance(x, core.Use)}
+    return d.name in _reached(inside, definitions)
+
+
+def _reached(names: Iterable[str], definitions: Mapping[str, core.Definition]) -> set[str]:
+    """These definitions, all that they use, and the rules of those."""
+    found: set[str] = set()
+    rest = list(names)
+    while rest:
+        n = rest.pop()
+        if n in found or n not in definitions:
+            continue
+        found.add(n)
+        d = definitions[n]
+        rest += [e.name for e in everything(d.body) if isinstance(e, core.Use)]
+        if d.rule is not None:
+            rest.append(d.rule.use.name)
+    return found

@@ -127,6 +127,7 @@ from naperian.types import (
     element,
 )
 
+_RULES = 50  # inside each other: no program nests derivatives so deep
 _UNROLLED = 8  # a reduction that reads a literal table of at most so many items is written out
 
 
@@ -138,6 +139,7 @@ class Evaluate:
         self.w = Work()
         self.constants: dict[str, Meaning] = {}
         self.depth = 0  # of derivatives around what is evaluated
+        self.rules = 0  # of derivatives, around it
         self.operators: dict[Var, Meaning] = {}  # of cells whose `+=` is the user's
 
     # ------------------------------------------------------------ sizes, sets and types
@@ -636,6 +638,8 @@ class Evaluate:
         what that makes of it those around it: so it is evaluated one less deep, which comes to an
         end even if the rule uses what it is for."""
         depth = self.depth
+        if self.rules > _RULES:
+            raise Broken("a rule differentiates the function it is for")
         if depth == 0:
             own = {p.var: self.expr(p.start, env) for p in e.params}
             env.own.update(own)
@@ -649,6 +653,7 @@ class Evaluate:
         t = type_of(value)
         body = closed(self.w, scope, data(value))
         self.depth = depth - 1
+        self.rules += 1
         given: list[tuple[Var, Type]] = []
         for v, own_type in e.given:
             own_type = r.type(own_type)
@@ -662,6 +667,7 @@ class Evaluate:
             back = self.expr(e.rule, env)
         rule = closed(self.w, around, data(back))
         self.depth = depth
+        self.rules -= 1
         flat = leaves(t)
         whole = Custom(e.forward, params, body, tuple(given), rule, e.origin)
         bound = flat[0] if len(flat) == 1 else Tuple(flat)
