@@ -24,7 +24,7 @@ from naperian.passes.closing import Part
 from naperian.passes.cotangents import Cotangents
 from naperian.passes.place import Place
 from naperian.passes.tangents import Tangents
-from naperian.passes.values import Items, Row, Value, leaves, row
+from naperian.passes.values import Items, Row, Value, leaves, mapped, row
 from naperian.sizes import size
 
 Expr = Callable[[core.Expr], Value]
@@ -54,7 +54,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
             o = place.operand(leaf)
             return tangents.of(o) or Lit(0.0, place.b.dtype(o))
 
-        return Items((value, _mapped(value, tangent)))
+        return Items((value, mapped(value, tangent)))
     seeds: list[tuple[Var, Part]] = []
     for (indices, leaf), (own, v) in zip(leaves(value), leaves(seed), strict=True):
         o = place.operand(leaf)
@@ -69,7 +69,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
         _, r = next(rows)
         return made.cotangent(r.var, r.at) or Lit(0.0, place.b.dtype(r))
 
-    back = tuple(_mapped(x, cotangent) for x in starts)
+    back = tuple(mapped(x, cotangent) for x in starts)
     return Items((value, back[0] if len(back) == 1 else Items(back)))
 
 
@@ -93,14 +93,3 @@ def copied(
             )
             sources.append((indices, made))
             return made
-
-
-def _mapped(value: Value, f: Callable[[Value], Operand]) -> Value:
-    """The value with other leaves."""
-    match value:
-        case Items(items):
-            return Items(tuple(_mapped(x, f) for x in items))
-        case Row(s, own, cell):
-            return row(s, own, _mapped(cell, f))
-        case _:
-            return f(value)

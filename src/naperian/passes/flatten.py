@@ -37,7 +37,7 @@ from naperian.names import Lit, Var
 from naperian.passes.builder import Guards
 from naperian.passes.cells import Cells, Entering, Held, dtype_of, free_guards
 from naperian.passes.derive import copied, derivative
-from naperian.passes.narrow import narrow, without_unused_indices
+from naperian.passes.narrow import narrow, narrow_last, without_unused_indices
 from naperian.passes.packed import Layout, Packing
 from naperian.passes.ruled import called, cleared
 from naperian.passes.values import (
@@ -50,6 +50,7 @@ from naperian.passes.values import (
     element,
     extents,
     leaves,
+    mapped,
     number_of,
     ordinal,
     reshaped,
@@ -466,6 +467,7 @@ class _Flatten(Cells):
         """The delays of a loop: the carried values as they are at its time index, and that. Cells
         of handlers that the loop changes are carried, too."""
         starts = [self.tabulated(self.expr(c.start)) for c in e.carried]
+        first, calls = len(self.b.bindings), len(self.b.ruled)
         name = e.time.name if e.time is not None else "t"
         around = self.b.closed((*self.scope, *free_guards(self.guards)))
         time = self.b.index(total, name, around if condition is not None else ())
@@ -489,7 +491,12 @@ class _Flatten(Cells):
         nexts = [body] if len(made) == 1 else body.items if isinstance(body, Items) else ()
         for (value, slots), start, following in zip(made, starts, nexts, strict=True):
             self.close(value, slots, start, following)
-        return [v for v, _ in made], time
+        values = [v for v, _ in made]
+        if around and condition is None and not changed and len(self.b.ruled) == calls:
+            least = narrow_last(self.b, first)
+            if least is not None:
+                values = [mapped(v, lambda x: least(self.operand(x))) for v in values]
+        return values, time
 
     def last(self, time: Var, total: Size | None, condition: core.Expr | None) -> Size:
         """The time after the last round."""

@@ -6,12 +6,13 @@
 Contexts are computed from operands as bindings are made, but a delay's must be known before its
 loop's body exists: it starts out with every index in scope. The indices really needed are the
 least solution of "what an operand depends on, I depend on"; the rest go. This is how a whole
-loop leaves the loop around it.
+loop leaves the loop around it: where it ends, before anything reads it (a derivative would send
+back to it from every round), or, if states or a condition go through it, at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from naperian.ainf.syntax import (
@@ -34,6 +35,7 @@ from naperian.ainf.walk import (
     variables,
 )
 from naperian.names import Var
+from naperian.passes.builder import Builder
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, substitute
 
 
@@ -43,6 +45,22 @@ def narrow(program: Program, always: bool = False) -> Program:
     if not always and not any(isinstance(b.prim, Delay) for b in program.bindings):
         return program
     return _Narrow(program).result()
+
+
+def narrow_last(b: Builder, start: int) -> Callable[[Operand], Operand] | None:
+    """The same for the bindings from `start` on, a loop that is complete; what became of reads of
+    them, if anything did."""
+    made = _Narrow(replace(b.program((), ()), bindings=tuple(b.bindings[start:])))
+    if all(len(made.needs[x.var]) == len(x.context) for x in made.program.bindings):
+        return None
+    after = made.result()
+    b.bindings[start:] = after.bindings
+    for x in after.bindings:
+        b.contexts[x.var], b.guards[x.var] = x.context, x.guards
+    for i, index in after.indices.items():
+        if index != b.indices[i]:
+            b.add_index(i, index)
+    return made.new_operand
 
 
 def without_unused_indices(program: Program) -> Program:

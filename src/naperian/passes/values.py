@@ -9,7 +9,7 @@ nothing, and a transposed or shifted table is the same bindings read at other pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -122,6 +122,17 @@ def leaves(value: Value) -> Iterator[tuple[tuple[Var, ...], Value]]:
                 yield indices + inner, leaf
         case _:
             yield (), value
+
+
+def mapped(value: Value, f: Callable[[Value], Value]) -> Value:
+    """A value without literal tables, with other leaves."""
+    match value:
+        case Items(items):
+            return Items(tuple(mapped(x, f) for x in items))
+        case Row(s, own, cell):
+            return row(s, own, mapped(cell, f))
+        case _:
+            return f(value)
 
 
 # index sets, their own variables already replaced
