@@ -155,7 +155,26 @@ def normals(m: Any) -> None:
     plt.axis("off")
 
 
-DRAWN = (digits, fractals, greeks, hmc, kmeans, normals, ode_fit, pagerank, particle_filter, pi)
+def fluid(m: Any) -> None:
+    y, x = np.mgrid[:32, :32] - 15.5
+    smoke = (np.hypot(y, x) < 8).astype(float)
+    goal = np.roll((np.abs(np.hypot(y, x) - 7) < 2.5).astype(float), 3, axis=1)
+    v, u = np.zeros((2, 32, 32))
+    for _ in range(300):
+        _, v, u = m.steer(v, u, smoke, goal, 10, 0.01)
+    figure, axes = plt.subplots(1, 4, figsize=(10, 2.6))
+    shown = (smoke, goal, m.flow(v, u, smoke, 10))
+    for a, f in zip(axes, shown, strict=False):
+        a.imshow(f, cmap="gray_r", vmin=0, vmax=1)
+    axes[3].quiver(x[::2, ::2], -y[::2, ::2], u[::2, ::2], -v[::2, ::2])
+    for a, name in zip(axes, ("start", "goal", "reached", "how it is stirred"), strict=True):
+        a.set(title=name, xticks=[], yticks=[], aspect="equal")
+    figure.tight_layout()
+
+
+DRAWN = (
+    digits, fluid, fractals, greeks, hmc, kmeans, normals, ode_fit, pagerank, particle_filter, pi
+)  # fmt: skip
 PICTURES: dict[str, Callable[[Any], None]] = {f.__name__: f for f in DRAWN}
 
 
