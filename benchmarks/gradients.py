@@ -1,0 +1,233 @@
+"""`python benchmarks/gradients.py`: derivatives beside their functions, and both beside JAX.
+
+For each program of ADBench, and a few others, the time of the function, of its value with its
+derivative, the ratio of the two with what it should be at most, the time to compile the derivative,
+and the same of JAX, interleaved in one process on the same data. The programs are those of
+`examples/` and `programs/`; results are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from worker import agree, medians
+
+import naperian as nap
+from naperian import pages
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parent / "examples"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function and its derivative, ours and JAX's, and the data of both."""
+
+    name: str
+    program: str  # the text
+    function: str
+    derivative: str
+    data: Callable[[], tuple[Any, ...]]  # our arguments
+    jax: str  # a function of `gradient_peers`: of our arguments, the two thunks
+    most: float  # the ratio it should have at most
+
+
+def page(name: str) -> str:
+    """The program of an example."""
+    text = (EXAMPLES / f"{name}.md").read_text(encoding="utf-8")
+    return next(c.program for c in pages.claims(text) if c.program)
+
+
+def program(name: str, more: str) -> str:
+    return (HERE / "programs" / f"{name}.nap").read_text(encoding="utf-8") + more
+
+
+def adbench(part: str, *names: str) -> tuple[Any, ...]:
+    data = np.load(EXAMPLES / "data" / "adbench.npz")
+    return tuple(data[f"{part}_{n}"] for n in names)
+
+
+def gmm(n: int, d: int, k: int) -> tuple[Any, ...]:
+    r = np.random.default_rng(7)
+    low = r.standard_normal((k, d * (d - 1) // 2))
+    return (r.standard_normal(k), r.uniform(size=(k, d)), r.standard_normal((k, d)), low,
+            r.standard_normal((n, d)), 1.0, 0)  # fmt: skip
+
+
+def lstm() -> tuple[Any, ...]:
+    w, bias, extra, hidden, cell, text = adbench(
+        "lstm", "w", "bias", "extra", "hidden", "cell", "text"
+    )
+    return w, bias, extra, {"hidden": hidden, "cell": cell}, text.astype(float)
+
+
+def hotspot(n: int, steps: int) -> tuple[Any, ...]:
+    heat, power = np.random.default_rng(7).uniform(0.0, 1.0, (2, n, n))
+    return heat + 320.0, power * 1e-3, steps, 0.5, 0.1, 0.1, 0.0125, 80.0
+
+
+def options(n: int) -> tuple[Any, ...]:
+    r = np.random.default_rng(7)
+    return r.uniform(20, 120, n), r.uniform(20, 120, n), r.uniform(0.1, 2.0, n), 0.03, 0.3
+
+
+def bundle() -> tuple[Any, ...]:
+    (n, m, p), c, x, w, seen = adbench("ba", "sizes", "camera", "point", "weight", "feature")
+    parts = {"turn": c[:3], "centre": c[3:6], "focus": c[6], "origin": c[7:9], "bend": c[9:]}
+    cameras = {name: np.repeat(v[None], n, axis=0) for name, v in parts.items()}
+    each = np.arange(p)
+    return cameras, np.tile(x, (m, 1)), np.repeat(w, p), np.tile(seen, (p, 1)), each % n, each % m
+
+
+def hand(kind: str) -> tuple[Any, ...]:
+    def maps(a: Any) -> dict[str, Any]:
+        return {"turn": a[..., :3], "shift": a[..., 3]}
+
+    parent, base, inverse, weight, rest = adbench(
+        "hand", "parent", "base", "inverse", "weight", "rest"
+    )
+    model = {"parent": parent, "base": maps(base), "inverse": maps(inverse), "weight": weight,
+             "rest": rest}  # fmt: skip
+    theta, index, seen = adbench(f"hand_{kind}", "theta", "index", "seen")
+    if kind == "simple":
+        return theta, model, index, seen
+    return (theta, *adbench("hand_complicated", "at"), model, *adbench("hand", "corners"),
+            index, seen)  # fmt: skip
+
+
+HEAT = """
+def end(temp: Fin(h)=>Fin(w)=>Float, power: Fin(h)=>Fin(w)=>Float, steps: Int, cap: Float,
+        rx: Float, ry: Float, rz: Float, ambient: Float) -> Float:
+    t = hotspot(temp, power, steps, cap, rx, ry, rz, ambient)
+    sum(t[i, j] for i, j)
+
+def slopes(temp: Fin(h)=>Fin(w)=>Float, power: Fin(h)=>Fin(w)=>Float, steps: Int, cap: Float,
+           rx: Float, ry: Float, rz: Float, ambient: Float):
+    value_and_grad(end, wrt=("temp", "power"))(temp, power, steps, cap, rx, ry, rz, ambient)
+"""
+
+GREEKS = """
+def total(s: n=>Float, k: n=>Float, t: n=>Float, r: Float, v: Float) -> Float:
+    (call, put) = black_scholes(s, k, t, r, v)
+    sum(call) + sum(put)
+
+def greeks(s: n=>Float, k: n=>Float, t: n=>Float, r: Float, v: Float):
+    value_and_grad(total, wrt=("s", "k", "t", "r", "v"))(s, k, t, r, v)
+"""
+
+CASES = (
+    Case("GMM 1 000, d 10, K 25", page("gmm"), "gmm", "gradient", lambda: gmm(1000, 10, 25),
+         "gmm", 2.5),
+    Case("GMM 10 000, d 10, K 25", page("gmm"), "gmm", "gradient", lambda: gmm(10000, 10, 25),
+         "gmm", 2.5),
+    Case("LSTM 2 layers, 1 024", page("lstm"), "loss", "gradient", lstm, "lstm", 1.5),
+    Case("BA 31 843", page("bundle_adjustment"), "errors", "slopes", bundle, "bundle", 6.0),
+    Case("HAND simple", page("hand"), "simple", "by_angles", lambda: hand("simple"), "", 5.0),
+    Case("HAND complicated", page("hand"), "complicated", "by_weights_and_angles",
+         lambda: hand("complicated"), "", 5.0),
+    Case("hotspot 256², 64 steps", program("hotspot", HEAT), "end", "slopes",
+         lambda: hotspot(256, 64), "hotspot", 2.0),
+    Case("Black-Scholes 10⁶", program("black_scholes", GREEKS), "total", "greeks",
+         lambda: options(10**6), "black_scholes", 2.0),
+)  # fmt: skip
+
+
+def measure(case: Case, seconds: float) -> str:
+    """A line of the table."""
+    args = case.data()
+    module = nap.compile(case.program)
+    function, derivative = module[case.function], module[case.derivative]
+    function(*args)
+    start = time.perf_counter()
+    found = derivative(*args)
+    first = time.perf_counter() - start
+    thunks = {"naperian": lambda: function(*args), "slope": lambda: derivative(*args)}
+    peers = _peers(case, args)
+    if peers is not None:
+        thunks |= {"jax": peers[0], "jax slope": peers[1]}
+        if not agree(_numbers(found), _numbers(peers[1]()), 1e-8):
+            sys.exit(f"{case.name}: JAX has another derivative")
+    took = medians(thunks, seconds)
+    ours = took["slope"] / took["naperian"]
+    cells = [
+        case.name, _ms(took["naperian"]), _ms(took["slope"]), f"{ours:.2f}", f"≤ {case.most}",
+        _ms(max(0.0, first - took["slope"])),
+    ]  # fmt: skip
+    if peers is None:
+        cells += ["–"] * 4
+    else:
+        theirs = took["jax slope"] / took["jax"]
+        cells += [_ms(took["jax"]), _ms(took["jax slope"]), f"{theirs:.2f}",
+                  f"{took['slope'] / took['jax slope']:.2f}×"]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def _peers(case: Case, args: tuple[Any, ...]) -> tuple[Callable[[], Any], Callable[[], Any]] | None:
+    if not case.jax:
+        return None
+    try:
+        import gradient_peers
+    except ImportError:
+        return None
+    made: tuple[Callable[[], Any], Callable[[], Any]] = getattr(gradient_peers, case.jax)(*args)
+    return made
+
+
+def _numbers(x: Any) -> list[Any]:
+    """The arrays of a result, one after the other."""
+    if isinstance(x, tuple | list):
+        return [a for y in x for a in _numbers(y)]
+    if hasattr(x, "__dataclass_fields__"):
+        return [a for name in x.__dataclass_fields__ for a in _numbers(getattr(x, name))]
+    return [np.asarray(getattr(x, "values", x))]
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
+
+
+HEAD = (
+    "| program | value | with derivative | ratio | budget | compiled in | JAX | with derivative "
+    "| ratio | ours / JAX's |\n|---|" + "--:|" * 9
+)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=1.5, help="for each case")
+    options.add_argument("--only", default="", help="cases whose name contains this")
+    options.add_argument("--threads", default="1,2", help="numbers of threads, with commas")
+    options.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.worker:
+        for case in CASES:
+            if chosen.only in case.name:
+                print(measure(case, chosen.seconds), flush=True)
+        return
+    for threads in map(int, chosen.threads.split(",")):
+        cpus = sorted(os.sched_getaffinity(0))[:threads]
+        environment = os.environ | {
+            "NAPERIAN_THREADS": str(threads),
+            "NAPERIAN_CACHE": "off",
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
+            f" intra_op_parallelism_threads={threads}",
+        }
+        print(f"\n{threads} thread{'s' * (threads > 1)}\n\n{HEAD}", flush=True)
+        subprocess.run(
+            [sys.executable, __file__, "--worker", *sys.argv[1:]], env=environment, check=True,
+            preexec_fn=lambda cpus=cpus: os.sched_setaffinity(0, cpus),
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
