@@ -138,7 +138,8 @@ class Emitter:
             order, why = alone, f"{_WHY[alone]}, too few for threads"
         self.s.notes.append(f"loop over `{n.var.name}`: {why}")
         self.inside += not n.times
-        parts = segments(extent, self.conditions(n, extent), n.var, self.inner_bounds(n, above))
+        inside = self.inner_bounds(n, above)
+        parts = segments(extent, self.conditions(n, extent), n.var, inside, above)
         if len(parts) > 1:
             why = "is cut where its guards and clamps change"
             self.s.notes.append(f"loop over `{n.var.name}` {why}")

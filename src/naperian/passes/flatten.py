@@ -493,7 +493,7 @@ class _Flatten(Cells):
             self.close(value, slots, start, following)
         values = [v for v, _ in made]
         if around and condition is None and not changed and len(self.b.ruled) == calls:
-            least = narrow_last(self.b, first)
+            least = narrow_last(self.b, first, self.definition.math)
             if least is not None:
                 values = [mapped(v, lambda x: least(self.operand(x))) for v in values]
         return values, time

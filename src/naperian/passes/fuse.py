@@ -159,9 +159,20 @@ class _Block:
             )
 
     def fill(self, tasks: list[Task]) -> None:
-        for t in tasks:
+        """Place the tasks. First what accumulators start with, and small tables, if nothing here
+        goes into them: they are to keep nobody from the loops before."""
+        ready = [t for t in tasks if t.kind is Kind.START or self.small(t)]
+        early = [t for t in ready if not any(self.local(s.task) for s in t.sites)]
+        for t in (*early, *tasks):
             if t.level < 0 and (t.root or not t.lazy):
                 self.place(t)
+
+    def small(self, t: Task) -> bool:
+        """Whether a task makes a table of a few elements, as many in every run."""
+        if t.kind is not Kind.COMPUTE or t.home is not None or len(t.path) == self.depth:
+            return False
+        extents = [self.extent(t, i) for i in t.path[self.depth :]]
+        return all(n is not None and n.constant is not None for n in extents)
 
     def place(self, root: Task) -> None:
         group = self.group(root)

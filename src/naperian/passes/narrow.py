@@ -36,6 +36,7 @@ from naperian.ainf.walk import (
 )
 from naperian.names import Var
 from naperian.passes.builder import Builder
+from naperian.prims import Math
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, substitute
 
 
@@ -47,10 +48,10 @@ def narrow(program: Program, always: bool = False) -> Program:
     return _Narrow(program).result()
 
 
-def narrow_last(b: Builder, start: int) -> Callable[[Operand], Operand] | None:
+def narrow_last(b: Builder, start: int, math: Math) -> Callable[[Operand], Operand] | None:
     """The same for the bindings from `start` on, a loop that is complete; what became of reads of
     them, if anything did."""
-    made = _Narrow(replace(b.program((), ()), bindings=tuple(b.bindings[start:])))
+    made = _Narrow(replace(b.program((), (), math), bindings=tuple(b.bindings[start:])))
     if all(len(made.needs[x.var]) == len(x.context) for x in made.program.bindings):
         return None
     after = made.result()

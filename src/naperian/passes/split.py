@@ -29,7 +29,8 @@ class Bounds:
         number = f.constant
         if number is not None:
             return number >= 0
-        loop = next((a for a in f.atoms() if isinstance(a, Var) and a in self.low), None)
+        atoms = set(f.atoms())
+        loop = next((v for v in reversed(self.low) if v in atoms), None)  # outer ones bound it
         if loop is None:  # what is left are sizes, which are not negative
             return all(
                 c >= 0 and all(isinstance(a, Var) and a in self.sizes for a in m)
@@ -91,10 +92,11 @@ class Segment:
 
 
 def segments(
-    extent: Size, conditions: list[Size], loop: Var, bounds: Bounds
+    extent: Size, conditions: list[Size], loop: Var, bounds: Bounds, around: Bounds
 ) -> list[Segment]:
     """Cut 0 … extent-1 where the conditions (polynomials >= 0) on the loop's variable change. In
-    the middle part all decided ones hold; constants cut near the start, others near the end."""
+    the middle part all decided ones hold; constants cut near the start, others near the end. The
+    loops in `around` are outside, those that only `bounds` knows inside this one."""
     whole = Segment(None, (ZERO,), (extent - 1,), True)
     if extent.constant is not None and extent.constant <= 16:
         return [whole]
@@ -107,8 +109,8 @@ def segments(
             continue
         if inside.decide(f) is not None:
             continue
-        inner = [a for a in f.atoms() if isinstance(a, Var) and a != loop and a in bounds.low]
-        for i in inner:  # the point from which on it holds whatever the loops inside do
+        inner = {a for a in f.atoms() if isinstance(a, Var) and a != loop and a in bounds.low}
+        for i in inner - around.low.keys():  # from where on it holds whatever the loops inside do
             f = rename(f, {i: (bounds.low if f.coefficient(i) > 0 else bounds.high)[i][0]})
         rest = f - (size(loop) if c > 0 else -size(loop))
         point = -rest if c > 0 else rest + 1  # from here on it holds, or no longer
