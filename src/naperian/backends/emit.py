@@ -10,7 +10,8 @@ no address and no property of the machine is in the text but the width of its ve
 Parallel loops become functions of their own, called by chunk. What they mention is passed in an
 environment; reductions have a partial result per chunk, merged in the order of chunks. Loops that
 may take long ask `nap_poll` about every million additions; the innermost ones are cut into strips
-for it, so that nothing is paid inside.
+for it, so that nothing is paid inside, unless the loop around asks and going along an array once
+cannot take long.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from naperian.backends.traits import (
     mergeable,
     most_trips,
     only_updates,
+    streams,
     trips,
 )
 from naperian.loops.syntax import (
@@ -159,7 +161,7 @@ def _loop(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
     frame.reductions |= new
     if not leaf:
         _counted(frame, s, low, high, free, polls=True)
-    elif trips(low, high) <= STRIP or most_trips(s) <= STRIP:
+    elif min(trips(low, high), most_trips(s)) <= STRIP or (frame.polled and streams(s)):
         polled, frame.polled = frame.polled, 0  # what is inside is part of this loop's work
         _counted(frame, s, low, high, free)
         frame.polled = polled
@@ -260,6 +262,9 @@ def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
         elif gathers(s) or only_updates(s.body):
             # it waits for memory: for the reads of one vector together, and others follow
             hints.append('!"llvm.loop.interleave.count", i32 1')
+        elif frame.depth and s.reductions:
+            # rows may be short, and few are so long that two sums at a time would not be enough
+            hints.append('!"llvm.loop.interleave.count", i32 2')
     return frame.module.loop(*hints)
 
 

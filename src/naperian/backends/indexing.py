@@ -13,7 +13,7 @@ from naperian.backends.frame import Frame, Place
 from naperian.dtypes import DType
 from naperian.loops.syntax import Load, Role
 from naperian.names import Var
-from naperian.sizes import ZERO, Atom, Clamp, Monomial, Quotient, Remainder, Size
+from naperian.sizes import ZERO, Atom, Clamp, Monomial, Quotient, Remainder, Size, atom
 
 _Term = tuple[Monomial, int]
 
@@ -102,8 +102,23 @@ def offset(frame: Frame, place: Place, at: tuple[Size, ...]) -> Size:
         known = ZERO
         for e, stride in zip(at, place.strides, strict=True):
             known = known + e * stride
-        frame.module.offsets[key] = known
+        known = frame.module.offsets[key] = _rejoined(known)
     return known
+
+
+def _rejoined(s: Size) -> Size:
+    """k·y·⌊x / y⌋ + k·(x mod y) = k·x"""
+    for monomial, k in s.terms:
+        for a in monomial:
+            if isinstance(a, Remainder):
+                rest = list(monomial)
+                rest.remove(a)
+                factor = Size(((tuple(rest), k),))
+                whole = factor * a.below * (a.above // a.below)
+                left = s - factor * atom(a) - whole
+                if len(left.terms) == len(s.terms) - 1 - len(whole.terms):
+                    return _rejoined(left + factor * a.above)
+    return s
 
 
 def _sum(frame: Frame, total: Value, terms: tuple[_Term, ...]) -> Value:

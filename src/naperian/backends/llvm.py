@@ -17,7 +17,7 @@ VERSION = f"llvmlite {llvm.llvm_version_info}"
 
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
-    """The object file of a module: parsed, verified, optimised at O3, and written out."""
+    """The object file of a module: parsed, verified, optimised, and written out."""
     machine = _machine(target or host())
     module = _optimised(text, machine)
     with _quick():
@@ -48,7 +48,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     whole = not text.startswith(AS_WRITTEN)
-    options = llvm.PipelineTuningOptions(speed_level=3 if whole else 1)
+    options = llvm.PipelineTuningOptions(speed_level=2 if whole else 1)
     options.loop_vectorization = whole
     options.slp_vectorization = False  # a tenth of the time, for nothing in loops
     options.loop_interleaving = whole

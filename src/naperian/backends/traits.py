@@ -23,7 +23,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, parts, used_in
+from naperian.loops.walk import atoms, expressions, parts, statements, used_in
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Clamp, size
@@ -90,6 +90,15 @@ def only_updates(stmts: Sequence[Stmt]) -> bool:
     return all(
         isinstance(s, Update) or (isinstance(s, Loop) and only_updates(s.body)) for s in stmts
     )
+
+
+def streams(s: Loop) -> bool:
+    """Whether a loop goes along an array: it ends when the array does."""
+    places = [x.at for x in statements(s.body) if isinstance(x, Store | Update)]
+    for x in statements(s.body):
+        for e in expressions(x):
+            places += [p.at for p in parts(e) if isinstance(p, Load)]
+    return any(i.coefficient(s.var) for at in places for i in at)
 
 
 def is_short(stmts: Sequence[Stmt]) -> bool:

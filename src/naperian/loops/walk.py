@@ -209,7 +209,8 @@ def remade(
         return replaced(a)
 
     def of(s: Size) -> Size:
-        return s if all(type(a) is Var for a in s.atoms()) else substitute(s, atom)
+        plain = all(type(a) is Var and replaced(a) is None for a in s.atoms())
+        return s if plain else substitute(s, atom)
 
     def place(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
         return names.get(x[0], x[0]), tuple(of(i) for i in x[1])

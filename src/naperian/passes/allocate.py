@@ -20,16 +20,18 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
-from naperian.passes.coalesce import coalesce, tested_first
+from naperian.passes.coalesce import coalesce
+from naperian.passes.collapse import collapse
 from naperian.passes.unread import unread
+from naperian.passes.unswitch import unswitched
 
 _SMALL = 4096  # bytes
 
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    program = coalesce(unread(program))
-    body = _hoisted(tested_first(program.body))
+    program = collapse(coalesce(unread(program)))
+    body = _hoisted(unswitched(program.body))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:

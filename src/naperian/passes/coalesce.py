@@ -92,26 +92,6 @@ def coalesce(program: Program) -> Program:
     return program
 
 
-def tested_first(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """A condition that a loop does not change is tested before it, if the loop does nothing else:
-
-    for i: { t = e; if c: … }   ⇒   if c: for i: { t = e; … }
-    """
-    out: list[Stmt] = []
-    for s in body:
-        s = rebuild(s, tested_first)
-        if isinstance(s, Loop) and s.body and not s.reductions:
-            *lets, last = s.body
-            pure = all(isinstance(x, Let) for x in lets)
-            if pure and isinstance(last, When) and not last.otherwise:
-                c = last.condition
-                bound = {s.var, *(x.var for x in lets if isinstance(x, Let))}
-                if isinstance(c, Local) and c.var not in bound:
-                    s = When(c, (replace(s, body=(*lets, *last.then)),))
-        out.append(s)
-    return tuple(out)
-
-
 def _homes(
     body: tuple[Stmt, ...], path: tuple[Stmt, ...]
 ) -> Iterator[tuple[Var, tuple[Stmt, ...]]]:

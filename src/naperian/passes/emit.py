@@ -11,6 +11,7 @@ from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Order
+from naperian.loops.walk import remade
 from naperian.names import Lit, Var
 from naperian.passes.block import Block, Guards
 from naperian.passes.graph import (
@@ -161,7 +162,8 @@ class Emitter:
                 shared = reductions
                 if here is not Order.PARALLEL:
                     shared = tuple(r for r in reductions if r.var not in self.arrays)
-                out.put(loops.Loop(n.var, low, high, statements, here, shared, work))
+                whole = loops.Loop(n.var, low, high, statements, here, shared, work)
+                out.put(_at_most_once(whole) if part.single else whole)
             low = high
         self.v.bounds = above
         self.inside -= not n.times
@@ -310,6 +312,13 @@ class Emitter:
                     if e.coefficient(t.path[n.depth]) and all(a in sizes for a in m.atoms()):
                         return m // among
         return size(_UNKNOWN)
+
+
+def _at_most_once(s: loops.Loop) -> loops.Stmt:
+    """A loop that goes round once or never, as a condition: it is no vector, and code for one
+    takes time to make."""
+    some = loops.Apply("lt", (loops.Number(s.low), loops.Number(s.high)), DType.BOOL, DType.I64)
+    return loops.When(some, remade(s.body, lambda a: s.low if a == s.var else None))
 
 
 def _constant(n: Nest) -> bool:

@@ -70,10 +70,7 @@ def _order(graph: Graph, group: _Group) -> None:
     tasks, classes = group
     if any(t.units for t in tasks):
         return
-    rank: dict[tuple[Task, Var], int] = {}
-    for t in sorted(tasks, key=lambda t: -len(t.path)):
-        for i in t.path:
-            rank.setdefault(classes.find((t, i)), len(rank))
+    rank = _ranks(tasks, classes)
     deepest = max(len(t.path) for t in tasks)
     deep = [t for t in tasks if len(t.path) == deepest]
 
@@ -97,6 +94,21 @@ def _order(graph: Graph, group: _Group) -> None:
             best, least = new, price
     for t, path in (best or {}).items():
         t.path = path
+
+
+def _ranks(tasks: list[Task], classes: Classes) -> dict[tuple[Task, Var], int]:
+    """One order of all indices that keeps that of the deepest tasks, and of the others as far as
+    that leaves it open: an index that is new stands before the one it stood before."""
+    line: list[tuple[Task, Var]] = []
+    for t in sorted(tasks, key=lambda t: -len(t.path)):
+        at = len(line)
+        for i in reversed(t.path):
+            c = classes.find((t, i))
+            if c in line:
+                at = line.index(c)
+            else:
+                line.insert(at, c)
+    return {c: k for k, c in enumerate(line)}
 
 
 def _legal(graph: Graph, t: Task, path: tuple[Var, ...]) -> bool:

@@ -155,7 +155,13 @@ class _Scatter:
     ) -> Iterator[Binding]:
         guards: list[Guard] = []
         at = size_of(key)
-        if not self.in_range(key, extent):
+        if self.first_best(key, extent):  # which is 0 if there is none
+            some = fresh("some")
+            yield Binding(
+                some, (), (), DType.BOOL, Op("lt", (Lit(0, DType.I64), Number(extent))), b.origin
+            )
+            guards.append(Guard(Read(some, ()), True, extent - ONE))
+        elif not self.in_range(key, extent):
             context = tuple(dict.fromkeys(v for v in free(key) if v in self.indices))
             for name, fact in (("ge", at), ("lt", extent - at - ONE)):
                 limit = Number(extent) if name == "lt" else Lit(0, DType.I64)
@@ -165,6 +171,15 @@ class _Scatter:
         where = tuple(at if i == target else size(i) for i in b.context)
         entry = Entry(over, where, picked, tuple(guards))
         yield replace(b, prim=replace(prim, entries=(entry,)))
+
+    def first_best(self, key: Operand, extent: Size) -> bool:
+        """Whether a key is the place of the first best of as many as there are targets."""
+        b = self.bindings.get(key.var) if isinstance(key, Read) else None
+        if b is None or b.guards or not isinstance(b.prim, Accumulate):
+            return False
+        if b.prim.monoid not in ("argmin", "argmax"):
+            return False
+        return self.indices[b.prim.entries[0].over[0]].extent == extent
 
     def in_range(self, key: Operand, extent: Size) -> bool:
         """Whether every key is an index of the target, by its dtype or its parameter's bound."""

@@ -3,6 +3,7 @@
     distrust   indices of the caller are checked where they are read
     best       the first best in two reductions
     contract   sums of products become contractions
+    unroll     vectors of a few components become scalars
     inline     producers read out of step are computed where they are read
     find_units recurrences
     order_loops  which loop is innermost
@@ -57,6 +58,7 @@ from naperian.passes.statements import zero
 from naperian.passes.storage import place
 from naperian.passes.strips import strips
 from naperian.passes.tasks import build
+from naperian.passes.unroll import unroll
 from naperian.sizes import Size, size
 
 
@@ -77,6 +79,7 @@ def schedule(program: ainf.Program) -> Program:
             outs.append(out)
         graph = build(program, [b.var for b in outs], stored)
         contract(graph)
+        unroll(graph)
         inline(graph)
         find_units(graph)
         order_loops(graph)

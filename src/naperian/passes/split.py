@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ZERO, Clamp, Remainder, Size, clamp, rename, size
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, clamp, rename, size
 
 
 @dataclass(slots=True)
@@ -83,12 +83,14 @@ class Bounds:
 @node
 class Segment:
     """A part of a loop, from where the one before ends to `cut` (None: to the end), with what is
-    known of the variable in it. `main` is the part where most iterations are."""
+    known of the variable in it. `main` is the part where most iterations are, a `single` one has at
+    most one."""
 
     cut: Size | None
     at_least: tuple[Size, ...]
     at_most: tuple[Size, ...]
     main: bool
+    single: bool = False
 
 
 def segments(
@@ -129,10 +131,14 @@ def segments(
     cuts += [e for e in ends if e not in near][: 2 - len(cuts)]
     out: list[Segment] = []
     passed: tuple[Size, ...] = (ZERO,)
+    last = ZERO
     for k, cut in enumerate(cuts):
-        out.append(Segment(cut, passed, (extent - 1, cut - 1), bool(start) == (k > 0)))
+        main, single = bool(start) == (k > 0), cut - last == ONE
+        out.append(Segment(cut, passed, (extent - 1, cut - 1), main, single))
         passed += (cut,)
-    out.append(Segment(None, passed, (extent - 1,), bool(start) and len(cuts) == 1))
+        last = cut
+    main = bool(start) and len(cuts) == 1
+    out.append(Segment(None, passed, (extent - 1,), main, extent - last == ONE))
     return out
 
 

@@ -14,6 +14,8 @@ from naperian.names import Lit, Var, fresh
 from naperian.passes.block import Block, Guards
 from naperian.passes.graph import Kind, Task, neutral
 from naperian.passes.operands import Values
+from naperian.passes.unswitch import chosen
+from naperian.prims import unit
 from naperian.sizes import ZERO, Size, size
 
 _DEEP = 5  # nested expressions, for readers
@@ -121,21 +123,13 @@ class Statements:
             case "cast", (x,):
                 operand = self.v.dtype(t.args[0])
                 return x if operand is t.dtype else loops.Apply("cast", args, t.dtype, operand)
-            case "and", (Lit(c), x) | (x, Lit(c)):
-                return x if c else FALSE
-            case "or", (Lit(c), x) | (x, Lit(c)):
-                return TRUE if c else x
-            case "not", (Lit(c),):
-                return Lit(not c, DType.BOOL)
-            case "select", (Lit(c), x, y):
-                return x if c else y
             case "select", (c, x, y):
                 known = self.v.asserted.get(c)
                 if known is not None:
                     return x if known else y
-                return loops.Apply("select", args, t.dtype, t.dtype)
+                return chosen(loops.Apply("select", args, t.dtype, t.dtype))
             case name, _:
-                return loops.Apply(name, args, t.dtype, self.v.dtype(t.args[0]))
+                return chosen(loops.Apply(name, args, t.dtype, self.v.dtype(t.args[0])))
 
     def start(self, t: Task, guards: Guards, out: Block) -> None:
         cell = t.cell
@@ -155,8 +149,11 @@ class Statements:
         if cell.best is not None:
             best = Var("best")
             self.v.bests[cell] = best
-            out.put(loops.Variable(best, cell.best, zero(cell.best)))
-            first = Lit(-1, DType.I64)
+            (search,) = cell.writers
+            worst = Lit(unit(_extreme(search.name, cell.best), cell.best), cell.best)
+            out.put(loops.Variable(best, cell.best, worst))
+            # unless some are left out, the first is the first best even if none is better than this
+            first = Lit(-1 if search.guards else 0, DType.I64)
             out.put(loops.Variable(v, DType.I64, first))
         elif guards:
             out.put(loops.Variable(v, t.dtype, zero(t.dtype)))
@@ -198,8 +195,8 @@ class Statements:
     def best(
         self, t: Task, value: Expr, place: Var, best: Var, dtype: DType, guards: Guards, out: Block
     ) -> None:
-        """The first best so far is replaced by a better one: by the first of all (place -1), by a
-        smaller or larger one, by a NaN unless it is one."""
+        """The first best so far is replaced by a smaller or larger one, or by a NaN, unless it is
+        one; and by the first of all (place -1)."""
         x = value
         if not isinstance(x, Lit | loops.Local):
             new = Var("value")
@@ -210,19 +207,21 @@ class Statements:
         def op(name: str, *args: Expr, operand: DType = DType.BOOL) -> Expr:
             return loops.Apply(name, args, DType.BOOL, operand)
 
-        better = op("lt" if t.name == "argmin" else "gt", x, b, operand=dtype)
         if dtype.is_float:
-            nan, had = op("isnan", x, operand=dtype), op("isnan", b, operand=dtype)
-            better = op("or", better, op("and", nan, op("not", had)))
-        better = op("or", op("lt", p, Lit(0, DType.I64), operand=DType.I64), better)
+            worse = op("ge" if t.name == "argmin" else "le", x, b, operand=dtype)
+            better = op("and", op("not", worse), op("eq", b, b, operand=dtype))
+        else:
+            better = op("lt" if t.name == "argmin" else "gt", x, b, operand=dtype)
+        if t.guards:
+            better = op("or", op("lt", p, Lit(0, DType.I64), operand=DType.I64), better)
         take = Var("better")
         out.put(loops.Let(take, DType.BOOL, better), guards)
-        now = loops.Local(take)
         here = loops.Number(self.v.size(t, size(t.over[0])))
-        out.put(loops.Assign(best, loops.Apply("select", (now, x, b), dtype, dtype)), guards)
-        out.put(
-            loops.Assign(place, loops.Apply("select", (now, here, p), DType.I64, DType.I64)), guards
-        )
+        there = loops.Apply("select", (loops.Local(take), here, p), DType.I64, DType.I64)
+        out.put(loops.Assign(place, there), guards)
+        # not a choice, which would have to wait for the comparison
+        monoid = _extreme(t.name, dtype)
+        out.put(loops.Assign(best, loops.Apply(monoid, (b, x), dtype, dtype)), guards)
 
     def final(self, t: Task) -> Expr:
         cell = t.cell
@@ -236,8 +235,9 @@ class Statements:
             return loops.Load(memory.buffer, self.v.moment(t, cell, memory, where, made))
         v: Expr = loops.Local(self.v.cells[cell])
         if cell.best is not None:
-            none = loops.Apply("lt", (v, Lit(0, DType.I64)), DType.BOOL, DType.I64)
-            v = loops.Apply("select", (none, Lit(0, DType.I64), v), DType.I64, DType.I64)
+            if cell.writers[0].guards:
+                none = loops.Apply("lt", (v, Lit(0, DType.I64)), DType.BOOL, DType.I64)
+                v = loops.Apply("select", (none, Lit(0, DType.I64), v), DType.I64, DType.I64)
             if t.dtype is not DType.I64:
                 v = loops.Apply("cast", (v,), t.dtype, DType.I64)
         return v
@@ -286,6 +286,13 @@ class Statements:
             guards,
         )  # fmt: skip
         self.notes.append(f"`{t.var.name}` is a contraction")
+
+
+def _extreme(name: str, dtype: DType) -> str:
+    """The monoid of the best values themselves."""
+    if dtype is DType.BOOL:
+        return "and" if name == "argmin" else "or"
+    return name.removeprefix("arg")
 
 
 def _as_size(e: Expr) -> Size:

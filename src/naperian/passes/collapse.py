@@ -1,0 +1,153 @@
+"""Loops that only go through whole arrays in their order become one. loops → loops
+
+    before   parallel for i in 0..a: free for j in 0..b: store y[i, j] = 2.0 * x[i, j]
+    after    parallel for p in 0..a * b: store y[p // b, p % b] = 2.0 * x[p // b, p % b]
+
+Such an element's place in memory is `p`, since `b * (p // b) + p % b = p`: so short rows cost
+nothing, and there is one loop to compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from naperian.loops.syntax import (
+    Allocate,
+    Load,
+    Loop,
+    Number,
+    Order,
+    Program,
+    Stmt,
+    Store,
+    Update,
+)
+from naperian.loops.walk import expressions, indices, parts, rebuild, remade, statements
+from naperian.names import Var, fresh
+from naperian.sizes import ONE, ZERO, Atom, Clamp, Quotient, Remainder, Size, size
+
+_Place = tuple[Var, tuple[Size, ...]]
+_Shapes = dict[Var, tuple[Size, ...]]
+
+
+def collapse(program: Program) -> Program:
+    """See the module."""
+    shapes = {b.var: b.shape for b in program.buffers}
+    made = (s.buffer for s in statements(program.body) if isinstance(s, Allocate))
+    shapes |= {b.var: b.shape for b in made}
+    return replace(program, body=_block(program.body, shapes, frozenset(program.sizes)))
+
+
+def _block(
+    body: tuple[Stmt, ...], shapes: _Shapes, naturals: frozenset[Var]
+) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Loop):
+            s = _collapsed(s, shapes, naturals)
+        out.append(rebuild(s, lambda b: _block(b, shapes, naturals)))
+    return tuple(out)
+
+
+def _collapsed(s: Loop, shapes: _Shapes, naturals: frozenset[Var]) -> Loop:
+    """One loop for as many nested ones as possible."""
+    nest = _nest(s, naturals)
+    while len(nest) > 1 and not _in_order(nest, shapes):
+        nest.pop()
+    if len(nest) < 2:
+        return s
+    p = fresh(nest[-1].var)
+    values: dict[Atom, Size] = {}
+    rest, extent = size(p), ONE
+    for inner in reversed(nest[1:]):
+        values[inner.var] = rest % inner.high
+        rest = rest // inner.high
+        extent = extent * inner.high
+    values[s.var] = rest
+    body = remade(nest[-1].body, values.get)
+    return replace(s, var=p, high=s.high * extent, body=body, work=nest[-1].work)
+
+
+def _nest(s: Loop, naturals: frozenset[Var]) -> list[Loop]:
+    """Loops that hold nothing but each other, of independent iterations from 0 to extents that are
+    never negative: two that are would have a positive product."""
+    nest: list[Loop] = []
+    while s.order is not Order.SERIAL and s.low == ZERO:
+        if nest and s.reductions != nest[0].reductions:
+            break
+        if any(c < 0 or not naturals.issuperset(m) for m, c in s.high.terms):
+            break
+        nest.append(s)
+        if len(s.body) != 1 or not isinstance(s.body[0], Loop):
+            break
+        s = s.body[0]
+    return nest
+
+
+def _in_order(nest: list[Loop], shapes: _Shapes) -> bool:
+    """Whether the innermost body mentions the loops' variables only as the indices, in their order,
+    of arrays that have their extents there."""
+    order = tuple(size(x.var) for x in nest)
+    extents = tuple(x.high for x in nest)
+    names = {x.var for x in nest}
+    places, others = _mentioned(nest[-1].body)
+    for buffer, at in places:
+        if order[0] in at:
+            k = at.index(order[0])
+            end = k + len(order)
+            if at[k:end] != order or shapes[buffer][k + 1 : end] != extents[1:]:
+                return False
+            at = at[:k] + at[end:]
+        others += at
+    return all(names.isdisjoint(_plain(e)) for e in (*others, nest[-1].work))
+
+
+def _mentioned(body: tuple[Stmt, ...]) -> tuple[list[_Place], list[Size]]:
+    """The elements of arrays that statements mention, and the other index expressions."""
+    places: list[_Place] = []
+    others: list[Size] = []
+    for s in statements(body):
+        if isinstance(s, Store | Update):
+            places.append((s.buffer, s.at))
+        else:
+            others += indices(s)
+        for e in expressions(s):
+            for x in parts(e):
+                if isinstance(x, Load):
+                    places.append((x.buffer, x.at))
+                elif isinstance(x, Number):
+                    others.append(x.value)
+    work = [e for _, at in places for e in at] + others
+    while work:
+        for a in _loads(work.pop()):
+            places.append((a.buffer, a.at))
+            work += a.at
+    return places, others
+
+
+def _plain(s: Size) -> set[Var]:
+    """The variables of an index expression, but for those that say which element is read in it."""
+    out: set[Var] = set()
+    for a in s.atoms():
+        match a:
+            case Var():
+                out.add(a)
+            case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                out |= _plain(x) | _plain(y)
+            case _:
+                pass
+    return out
+
+
+def _loads(s: Size) -> Iterator[Load]:
+    """The elements that an index expression reads; not those that their own places read."""
+    for a in s.atoms():
+        match a:
+            case Load():
+                yield a
+            case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                yield from _loads(x)
+                yield from _loads(y)
+            case _:
+                pass

@@ -1,0 +1,232 @@
+"""A condition that an inner loop does not change is tested before it. loops → loops
+
+    before   inside = i >= 1 and i < n - 1
+             for j: store y[i, j] = x[i - 1, j] + x[i + 1, j] if inside else x[i, j]
+
+    after    if inside: for j: store y[i, j] = x[i - 1, j] + x[i + 1, j]
+             else:      for j: store y[i, j] = x[i, j]
+
+What the condition says of others is used in both: the operands of a conjunction that holds do.
+The loops that are left have no tests in them, and become vectors. A sequential one becomes none, so
+it goes under a condition only if it does nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Apply,
+    Assign,
+    Expr,
+    Fail,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Stmt,
+    Store,
+    Update,
+    Variable,
+    When,
+    While,
+)
+from naperian.loops.walk import atoms, expressions, parts, reads, rebuild, statements
+from naperian.names import Lit, Var
+
+_VERSIONS = 2  # conditions tested before one loop: so many versions, and one more
+
+Known = Mapping[Expr, bool]
+Definitions = Mapping[Var, Expr]
+
+
+def unswitched(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """See the module. The bodies of parallel loops are; they themselves are functions, and stay."""
+    return _block(body, {})
+
+
+def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
+    definitions = dict(outer)
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let(var, DType.BOOL, value):
+                if _steady(value, definitions):
+                    definitions[var] = value
+                out.append(s)
+            case Loop() if _innermost(s) and s.order is not Order.PARALLEL:
+                out += _versions(s, definitions, _VERSIONS)
+            case While(head, condition, inner):
+                out.append(While(_block(head, definitions), condition, _block(inner, definitions)))
+            case _:
+                out.append(rebuild(s, lambda b: _block(b, definitions)))
+    return tuple(out)
+
+
+def _innermost(s: Loop) -> bool:
+    return not any(isinstance(x, Loop | While) for x in statements(s.body))
+
+
+def _steady(e: Expr, definitions: Definitions) -> bool:
+    """Whether a Boolean hangs on nothing that may change while it is in scope."""
+    for x in parts(e):
+        match x:
+            case Lit():
+                pass
+            case Local(v) if v in definitions:
+                pass
+            case Number(value) if not any(isinstance(a, Load) for a in atoms(value)):
+                pass
+            case Apply() if x is e or x.dtype is DType.BOOL:
+                pass
+            case _:
+                return False
+    return True
+
+
+def _versions(s: Loop, definitions: Definitions, left: int) -> tuple[Stmt, ...]:
+    """The loop, under the condition that decides most of its own."""
+    found = list(dict.fromkeys(_conditions(s, definitions)))
+    if not found or not left:
+        return (s,)
+
+    def decides(c: Expr) -> int:
+        known = _closed({c: True}, definitions)
+        return sum(isinstance(_simple(x, known, definitions), Lit) for x in found)
+
+    best = max(found, key=decides)
+    sides = []
+    for holds in (True, False):
+        known = _closed({best: holds}, definitions)
+        version = replace(s, body=_wanted(_assumed(s.body, known, definitions)))
+        sides.append(_versions(version, definitions, left - 1) if version.body else ())
+    if s.order is Order.SERIAL and all(sides):
+        return (s,)
+    return (When(best, *sides),)
+
+
+def _conditions(s: Loop, definitions: Definitions) -> Iterator[Expr]:
+    """What the loop's body tests that was known before it."""
+    for x in statements(s.body):
+        if isinstance(x, When) and isinstance(x.condition, Local):
+            if x.condition.var in definitions:
+                yield x.condition
+        for e in expressions(x):
+            for p in parts(e):
+                if isinstance(p, Apply) and p.name in ("select", "and", "or", "not"):
+                    for a in p.args:
+                        if isinstance(a, Local) and a.var in definitions:
+                            yield a
+
+
+def _closed(first: Known, definitions: Definitions) -> Known:
+    """With everything that follows."""
+    known: dict[Expr, bool] = {}
+    work = list(first.items())
+    while work:
+        e, holds = work.pop()
+        if e in known:
+            continue
+        known[e] = holds
+        match e:
+            case Local(v) if v in definitions:
+                work.append((definitions[v], holds))
+            case Apply("not", (x,)):
+                work.append((x, not holds))
+            case Apply("and", args) if holds:
+                work += [(x, True) for x in args]
+            case Apply("or", args) if not holds:
+                work += [(x, False) for x in args]
+            case Apply("select", (c, x, Lit(value))) if bool(value) is not holds:
+                work += [(c, True), (x, holds)]
+            case Apply("select", (c, Lit(value), x)) if bool(value) is not holds:
+                work += [(c, False), (x, holds)]
+            case _:
+                pass
+    return known
+
+
+def _simple(e: Expr, known: Known, definitions: Definitions) -> Expr:
+    """An expression where something is known of Booleans."""
+    if e in known:
+        return Lit(known[e], DType.BOOL)
+    match e:
+        case Local(v) if v in definitions:
+            value = _simple(definitions[v], known, definitions)
+            return value if isinstance(value, Lit) else e
+        case Apply(name, args):
+            new = tuple(_simple(x, known, definitions) for x in args)
+            return chosen(replace(e, args=new)) if new != args or name == "select" else e
+        case _:
+            return e
+
+
+def chosen(e: Apply) -> Expr:
+    """A choice or Boolean operation some of whose operands are known, done."""
+    match e.name, e.args:
+        case "select", (Lit(c), x, y):
+            return x if c else y
+        case "select", (_, x, y) if x == y:
+            return x
+        case "select", (c, Lit(True, DType.BOOL), Lit(False, DType.BOOL)):
+            return c
+        case "and", (Lit(c), x) | (x, Lit(c)):
+            return x if c else Lit(False, DType.BOOL)
+        case "or", (Lit(c), x) | (x, Lit(c)):
+            return Lit(True, DType.BOOL) if c else x
+        case "not", (Lit(c),):
+            return Lit(not c, DType.BOOL)
+        case _:
+            return e
+
+
+def _assumed(
+    body: tuple[Stmt, ...], known: Known, definitions: Definitions
+) -> tuple[Stmt, ...]:
+    """Statements where something is known."""
+
+    def expr(e: Expr) -> Expr:
+        return _simple(e, known, definitions)
+
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let(value=e) | Variable(value=e) | Assign(value=e) | Store(value=e):
+                out.append(replace(s, value=expr(e)))
+            case Update(value=e):
+                out.append(replace(s, value=expr(e)))
+            case Fail(condition, _, values):
+                out.append(
+                    replace(s, condition=expr(condition), values=tuple(expr(v) for v in values))
+                )
+            case When(condition, then, otherwise):
+                c = expr(condition)
+                if isinstance(c, Lit):
+                    out += _assumed(then if c.value else otherwise, known, definitions)
+                    continue
+                then = _assumed(then, known, definitions)
+                out.append(When(c, then, _assumed(otherwise, known, definitions)))
+            case _:
+                out.append(s)
+    return tuple(out)
+
+
+def _wanted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Without the names that are bound here and that nobody reads."""
+    while True:
+        read = {v for s in statements(body) for v in reads(s)}
+        bound = {s.var for s in statements(body) if isinstance(s, Let | Variable)}
+        less = _without(body, bound - read)
+        if less == body:
+            return body
+        body = less
+
+
+def _without(body: tuple[Stmt, ...], names: set[Var]) -> tuple[Stmt, ...]:
+    kept = (s for s in body if not (isinstance(s, Let | Variable | Assign) and s.var in names))
+    new = (rebuild(s, lambda b: _without(b, names)) for s in kept)
+    return tuple(s for s in new if not (isinstance(s, When) and not s.then and not s.otherwise))

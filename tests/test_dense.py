@@ -1,0 +1,138 @@
+"""Dense loop nests: what the inner loops look like, and that they are vectors.
+
+Vectors are counted in the emitted code, never hoped for: instructions on full registers, in the
+functions of the program's own loops.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.backends.llvm import assembly
+from naperian.backends.target import host
+
+STENCIL = """
+def smooth(x: Fin(a)=>Fin(b)=>Float) -> Fin(a)=>Fin(b)=>Float:
+    [x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
+     if i >= 1 and i < a - 1 and j >= 1 and j < b - 1 else x[i, j] for i, j]
+"""
+
+
+def vectors(function: nap.Function, operation: str) -> int:
+    """How many instructions `operation` of the compiled function work on this machine's widest
+    vectors."""
+    target = host()
+    register = {64: "zmm", 32: "ymm", 16: "xmm"}[target.vector_bytes]
+    listing = assembly(function.show("llvm"), target)
+    return len(re.findall(rf"\bv?{operation}\b.*%{register}", listing))
+
+
+def loops(function: nap.Function) -> str:
+    return function.show("allocate")
+
+
+def test_a_condition_of_outer_loops_is_tested_before_the_inner_one() -> None:
+    smooth = nap.compile(STENCIL).smooth
+    text = loops(smooth)
+    inner = text[text.index("free for") :]
+    assert inner.count("if") == inner.count("if v") + inner.count("if 0 <") + inner.count("if cut")
+    assert " else x" not in inner
+    assert vectors(smooth, "addpd") >= 3
+    for shape in ((0, 3), (1, 1), (2, 5), (3, 3), (5, 2), (40, 50)):
+        x = np.random.default_rng(1).standard_normal(shape)
+        want = x.copy()
+        want[1:-1, 1:-1] = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+        np.testing.assert_allclose(smooth(x), want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("cells", [0, 1, 2, 3, 50])
+def test_an_edge_of_one_cell_is_no_loop(cells: int) -> None:
+    text = "def around(x: n=>Float) -> n=>Float = [x[clamp(i - 1)] + x[clamp(i + 1)] for i]"
+    f = nap.compile(text).around
+    assert loops(f).count("for ") == 1
+    x = np.random.default_rng(1).standard_normal(cells)
+    padded = np.concatenate([x[:1], x, x[-1:]])
+    np.testing.assert_array_equal(f(x), padded[:-2] + padded[2:] if cells else x)
+
+
+def test_whole_arrays_are_one_loop() -> None:
+    f = nap.compile("def twice(x: n=>m=>k=>Float) -> n=>m=>k=>Float = 2.0 * x").twice
+    assert loops(f).count("for ") == 1
+    assert not re.search("[su]div", f.show("llvm").split("@kernel")[-1].split("udiv i64 65536")[0])
+    for shape in ((0, 3, 2), (3, 0, 2), (2, 3, 5)):
+        x = np.random.default_rng(1).standard_normal(shape)
+        np.testing.assert_array_equal(f(x), 2.0 * x)
+
+
+BODIES = """
+def accelerations(at: n=>Fin(3)=>Float, mass: n=>Float) -> n=>Fin(3)=>Float:
+    near = [sum((at[j, c] - at[i, c]) ** 2 for c) + 1e-9 for i, j]
+    pull = [mass[j] / (near[i, j] * sqrt(near[i, j])) for i, j]
+    [sum(pull[i, j] * (at[j, c] - at[i, c]) for j) for i, c]
+"""
+
+
+def test_vectors_of_three_are_scalars() -> None:
+    f = nap.compile(BODIES).accelerations
+    text = loops(f)
+    assert text.count("for ") == 2
+    assert "allocate" not in text
+    assert vectors(f, "divpd") >= 1
+    assert vectors(f, "sqrtpd") >= 1
+    rng = np.random.default_rng(1)
+    at, mass = rng.standard_normal((50, 3)), rng.uniform(1, 2, 50)
+    d = at - at[:, None]
+    near = (d * d).sum(axis=2) + 1e-9
+    want = (d * (mass / near**1.5)[:, :, None]).sum(axis=1)
+    np.testing.assert_allclose(f(at, mass), want, rtol=1e-9)
+
+
+def test_components_asked_for_at_run_time_stay_a_table() -> None:
+    f = nap.compile("""
+def pick(x: n=>Fin(3)=>Float, k: n=>Fin(3)) -> n=>Float:
+    y = [exp(x[i, c]) for i, c]
+    [y[i, k[i]] for i]
+""").pick
+    x = np.random.default_rng(1).standard_normal((7, 3))
+    k = np.arange(7) % 3
+    np.testing.assert_allclose(f(x, k), np.exp(x)[np.arange(7), k], rtol=1e-14)
+
+
+NEAREST = """
+def nearest(x: n=>d=>Float, centre: k=>d=>Float) -> n=>Int:
+    [argmin(sum((x[i, c] - centre[j, c]) ** 2 for c) for j) for i]
+"""
+
+
+def test_an_inner_loop_along_an_array_is_not_cut_for_polls() -> None:
+    f = nap.compile(NEAREST).nearest
+    assert f.show("llvm").count("strip") == 0
+    assert vectors(f, r"fmadd\d+pd") >= 2 or vectors(f, "mulpd") >= 2
+    x = np.random.default_rng(1).standard_normal((30, 19))
+    centre = x[::4] + 0.01
+    want = ((x[:, None] - centre) ** 2).sum(axis=2).argmin(axis=1)
+    np.testing.assert_array_equal(f(x, centre), want)
+
+
+@pytest.mark.parametrize("text", ["argmin(x)", "argmax(x)", "argmin(y)", "argmax(y)"])
+def test_the_first_best_of_hazards(text: str) -> None:
+    """Infinities that nothing is better than, NaNs, ties, equal zeros; also inside another loop."""
+    f = nap.compile(f"""
+def one(x: k=>Float) -> Int:
+    y = [-x[i] for i]
+    {text}
+def all(xs: n=>k=>Float) -> n=>Int = one(xs)
+""")
+    inf, nan = np.inf, np.nan
+    rows = np.array([
+        [inf, inf, inf], [-inf, -inf, -inf], [inf, 1.0, 1.0], [nan, 1.0, nan], [1.0, nan, 0.0],
+        [0.0, -0.0, 0.0], [inf, nan, -inf], [3.0, 2.0, 2.0], [-inf, inf, -inf],
+    ])  # fmt: skip
+    y = -rows if "y" in text else rows
+    want = y.argmin(axis=1) if "min" in text else y.argmax(axis=1)
+    np.testing.assert_array_equal(f.all(rows), want)
+    assert [f.one(r) for r in rows] == want.tolist()
