@@ -21,7 +21,7 @@ FILES = sorted(SRC.rglob("*.py"))
 
 _NOUNS = {
     "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
-    "partials", "ragged", "broken",
+    "partials", "ragged", "broken", "lines",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}
@@ -44,7 +44,7 @@ MAY: dict[str, set[str]] = (
         "api": _BELOW_PIPELINE | {"pipeline", "signature", "border", "forms", "program", "records"},
         "records": set(),
         "": {"api", "trial"},
-        "values": {"records"},
+        "values": {"lines", "records"},
         "session": {"node", "border", "source", "surface"},
         "oracle": _BELOW_PIPELINE | {"", "forms", "pipeline", "session", "signature", "values"},
         "draws": _NOUNS | {"border", "forms", "signature"},

@@ -30,6 +30,7 @@ from naperian.border import AssertionError, IndexError, RunError, ShapeError, Th
 from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
 from naperian.forms import enum_of
+from naperian.lines import Line, Told, from_word
 from naperian.pipeline import STAGES
 from naperian.prims import Math
 from naperian.program import Compiled, Derived, Options, Program, source_of
@@ -115,10 +116,10 @@ class Function:
             out = keywords.pop("out")
         values, sizes = border.gather(self._text, args, keywords, self._constant)
         compiled, kernel = self.instance(border.choose(self._text, values))
-        return border.call(
-            compiled.instance, values, sizes, partial(runtime.run, kernel), out,
-            runtime.free,
-        )
+        run = partial(runtime.run, kernel)
+        if lines := compiled.instance.lines:
+            run = partial(runtime.run_aloud, kernel, _listener(lines))
+        return border.call(compiled.instance, values, sizes, run, out, runtime.free)
 
     def instance(self, dtypes: tuple[DType, ...]) -> tuple[Compiled, Kernel]:
         """The code for these dtypes of the type variables; its entry becomes what is called."""
@@ -221,6 +222,12 @@ def _derivative(f: Function, kind: str, wrt: tuple[int, ...]) -> Function:
                 raise TypeError(str(error)) from None
             made = f._derivatives[kind, wrt] = Function(program, program.name)
         return made
+
+
+def _listener(lines: tuple[Line, ...]) -> Callable[[int, list[int]], None]:
+    """Prints what a kernel tells, a line at a time, where Python prints."""
+    told = Told(print, from_word)
+    return lambda code, words: told.tell(words, lines[code - 1] if code else ())
 
 
 def _python_name(name: str) -> str:

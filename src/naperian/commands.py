@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import difflib
 import re
 import sys
@@ -35,8 +36,9 @@ def run(options: argparse.Namespace) -> int:
     args = [value for key, value in given if key is None]
     named = {key: value for key, value in given if key is not None}
     ready = time.perf_counter()
-    try:
-        result = function(*args, **named)
+    try:  # a document on stdout is the only thing there
+        with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
+            result = function(*args, **named)
     except Exception as e:
         if not nap.at_border(e):
             raise
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         _save(options.save, result)
     if options.json:
         cli.emit({"ok": True, "value": values.as_data(result), "seconds": done - ready})
-    elif not options.save:
+    elif not options.save and not (isinstance(result, tuple) and not result):
         print(values.show(result))
     if options.time:
         cli.say(f"loaded in {ready - started:.3f} s, compiled and run in {done - ready:.3f} s")

@@ -7,6 +7,8 @@ stage of the compiler.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +22,7 @@ from naperian.core import run as core_run
 from naperian.core.values import to_numpy
 from naperian.forms import dressed
 from naperian.leaves import leaves, rebuild
+from naperian.lines import Write
 from naperian.loops import run as loops_run
 from naperian.passes.values import extents
 from naperian.session import RESULT
@@ -35,9 +38,9 @@ class Disagreement(Exception):
     """Two stages give different values: a mistake of ours."""
 
 
-def agreed(source: Source) -> str:
+def agreed(source: Source, said: list[str] | None = None) -> str:
     """The value of `it` as text. Raises CompileError, the RunError of a run that stops in every
-    stage, or Disagreement."""
+    stage, or Disagreement. The lines that the run printed come to `said`."""
     program, wrong = pipeline.front(source)
     if program is None:
         raise CompileError(wrong)
@@ -49,25 +52,42 @@ def agreed(source: Source) -> str:
     result = at.type(definition.result)
     flat = pipeline.flat(pipeline.specialise(program, RESULT, at))
     nests = pipeline.lower(program, RESULT, at)
-    ways: dict[str, Callable[[], Any]] = {
-        "core": lambda: to_numpy(core_run.run(program, RESULT, [], at), result),
-        "ainf": lambda: _rebuilt(result, ainf_run.run(flat, [], [])),
-        "loops": lambda: _rebuilt(result, loops_run.run(nests, [], [])),
+    ways: dict[str, Callable[[Write], Any]] = {
+        "core": lambda write: to_numpy(core_run.run(program, RESULT, [], at, write), result),
+        "ainf": lambda write: _rebuilt(result, ainf_run.run(flat, [], [], write=write)),
+        "loops": lambda write: _rebuilt(result, loops_run.run(nests, [], [], write)),
     }
     function = nap.compile(source.text, source.name)[RESULT]
+    lines: list[str] = []
+    text = io.StringIO()
     try:
-        value = function()
+        with contextlib.redirect_stdout(text):
+            value = function()
     except nap.RunError:
         for name, way in ways.items():
-            if not _stops(way):
+            if not _stops(way, lines):
                 raise Disagreement(f"compiled code stops, but {name} gives a value") from None
+            _same_lines(text, lines, name, said)
         raise
     form = signature(definition, program.instances).result
     for name, way in ways.items():
-        other = dressed(form, way())
+        other = dressed(form, way(lines.append))
         if not same(value, other):
             raise Disagreement(f"compiled code gives\n{show(value)}\nbut {name}\n{show(other)}")
+        _same_lines(text, lines, name, said)
     return show(value)
+
+
+def _same_lines(
+    text: io.StringIO, lines: list[str], stage: str, said: list[str] | None
+) -> None:
+    """What a stage printed is what the compiled code did; takes its lines."""
+    printed, other = text.getvalue(), "".join(f"{line}\n" for line in lines)
+    lines.clear()
+    if printed != other:
+        raise Disagreement(f"compiled code prints\n{printed}but {stage}\n{other}")
+    if said is not None:
+        said[:] = printed.splitlines()
 
 
 def _rebuilt(t: Type, values: Sequence[Any]) -> Any:
@@ -85,9 +105,9 @@ def _joined(leaf: Type, value: Any) -> Any:
     return np.reshape(value, (*joined, *shape))
 
 
-def _stops(way: Callable[[], Any]) -> bool:
+def _stops(way: Callable[[Write], Any], lines: list[str]) -> bool:
     try:
-        way()
+        way(lines.append)
     except _STOPPED:
         return True
     return False

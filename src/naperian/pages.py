@@ -179,16 +179,18 @@ class Answers:
 
     def __call__(self, entry: str) -> str:
         draft = self.session.draft(entry)
+        said: list[str] = []
         try:
             if not draft.names:
-                return oracle.agreed(draft.source)
+                value = oracle.agreed(draft.source, said)
+                return "\n".join([*said, value] if value != "()" else said or [value])
             nap.compile(draft.source.text)
             self.session = self.session.after(draft)
             return ""
         except CompileError as e:
             return str(draft.explained(e))
         except nap.RunError as e:
-            return draft.stopped(e)
+            return "\n".join([*said, draft.stopped(e)])
         except Exception as e:
             return _our_bug(e)
 

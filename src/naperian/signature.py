@@ -25,6 +25,7 @@ from naperian.core import syntax as core
 from naperian.core.instances import instance_of, show_wanted
 from naperian.core.written import written_type
 from naperian.dtypes import FLOATS, DType
+from naperian.lines import Line
 from naperian.loops import syntax as loops
 from naperian.names import Var
 from naperian.node import node
@@ -255,13 +256,14 @@ class Fault:
 class Instance:
     """A signature at dtypes for its type slots, compiled: `order` are the slots the kernel takes,
     `faults` what its failure codes, from 1, mean; `checked` are the inputs whose elements the
-    kernel checks itself (failure OUTSIDE) if their set has any."""
+    kernel checks itself (failure OUTSIDE) if their set has any; `lines` are what it prints."""
 
     signature: Signature
     dtypes: tuple[DType, ...]
     order: tuple[int, ...]
     faults: tuple[Fault, ...]
     checked: tuple[int, ...] = ()
+    lines: tuple[Line, ...] = ()
 
     def dtype(self, leaf: Leaf) -> DType:
         return self.dtypes[leaf.dtype] if isinstance(leaf.dtype, int) else leaf.dtype
@@ -361,6 +363,7 @@ def instance(
             for k, (leaf, b) in enumerate(zip(sig.inputs, program.buffers, strict=False))
             if b.var in program.checked and leaf.low == ZERO
         ),
+        program.lines,
     )
     # an axis over tuples is one at the border, and one for each component in the program
     expected = [(made.dtype(leaf), len(leaf.shape) > 0) for leaf in (*sig.inputs, *sig.outputs)]

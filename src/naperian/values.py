@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from naperian import records
-
-PRECISION = 6
+from naperian.lines import array, number
 
 
 def show(value: Any) -> str:
@@ -30,14 +29,12 @@ def show(value: Any) -> str:
             bare = isinstance(value, records.Variant) and not inner
             return name if bare else f"{name}({inner})"
         case np.ndarray() if value.ndim:
-            text = np.array2string(
-                value, precision=PRECISION, suppress_small=True, max_line_width=96
-            )
+            text = array(value)
             return text if value.size else f"{text}  # {shape_of(value)}"
         case np.ndarray() | np.generic():
             return show(value.item())
         case float():
-            return _number(value)
+            return number(value)
         case _:
             return str(value)
 
@@ -50,14 +47,6 @@ def fields_of(value: records.Struct) -> dict[str, Any]:
 def shape_of(array: np.ndarray[Any, Any]) -> str:
     """`3x0 float64`: what an empty array does not show by itself."""
     return "x".join(str(n) for n in array.shape) + f" {array.dtype}"
-
-
-def _number(x: float) -> str:
-    if x == 0 or 1e-4 <= abs(x) < 1e16:
-        return repr(round(x, PRECISION))
-    if x != x or x in (np.inf, -np.inf):
-        return str(x)
-    return np.format_float_scientific(x, precision=PRECISION, trim="0")
 
 
 def duration(seconds: float) -> str:

@@ -253,7 +253,12 @@ class _Checker:
 
     def op(self, b: Binding, name: str, args: tuple[Operand, ...]) -> None:
         given = [dtype_of(a, self.dtypes) for a in args]
-        arity = {"cast": 1, "bitcast": 1, "copy": 1, "held": 1, "checked": 2}
+        arity = {"cast": 1, "bitcast": 1, "copy": 1, "held": 1, "after": 2, "checked": 2}
+        if name == "print":
+            self.line(b.prim.code if isinstance(b.prim, Op) else 0)
+            arity["print"] = max(1, len(args))
+            if given[:1] != [DType.I64]:
+                self.fail("a line is printed after what is no token")
         if name not in arity and name not in PRIMITIVES:
             self.fail(f"`{name}` is no primitive")
         if len(args) != (arity[name] if name in arity else PRIMITIVES[name].arity):
@@ -276,6 +281,10 @@ class _Checker:
         result = result_dtype(name, args, self.dtypes)
         if result is not None and result is not b.dtype:
             self.fail(f"`{name}` gives {result.name}, not {b.dtype.name}")
+
+    def line(self, code: int) -> None:
+        if not 0 <= code <= len(self.program.lines):
+            self.fail(f"there is no line {code}")
 
     def code(self, code: int) -> None:
         if not 1 <= code <= len(self.program.failures):

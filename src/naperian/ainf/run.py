@@ -30,6 +30,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import atoms_of, free, runs, stops, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
+from naperian.lines import Told, Write
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES, combine, convert, scalar
 from naperian.sizes import Atom, Size, evaluate, size
@@ -50,19 +51,25 @@ class RunError(Exception):
 
 
 def run(
-    program: Program, sizes: Sequence[int], args: Sequence[Any], everything: bool = False
+    program: Program, sizes: Sequence[int], args: Sequence[Any], everything: bool = False,
+    write: Write = print,
 ) -> list[Any]:
     """The results (NumPy scalars and arrays) for these sizes and arguments, which are NumPy
-    scalars and arrays of the parameters' dtypes. Every check is made first, in order.
+    scalars and arrays of the parameters' dtypes. Every check is made first, in order. Lines that
+    are printed are given to `write`.
 
     With `everything`, all bindings are computed wherever their guards hold, as compiled code may
     do: that every one can be is a promise to the code generator."""
-    return _Machine(program, sizes, args).results(everything)
+    return _Machine(program, sizes, args, write).results(everything)
 
 
 class _Machine:
-    def __init__(self, program: Program, sizes: Sequence[int], args: Sequence[Any]) -> None:
+    def __init__(
+        self, program: Program, sizes: Sequence[int], args: Sequence[Any],
+        write: Write,
+    ) -> None:
         self.program = program
+        self.told = Told(write)
         self.sizes = dict(zip(program.sizes, (int(n) for n in sizes), strict=True))
         self.args = {p.var: a for p, a in zip(program.params, args, strict=True)}
         self.bindings = {b.var: b for b in program.bindings}
@@ -235,15 +242,20 @@ class _Machine:
             chosen = yield from self.value(args[0], env)
             return (yield from self.value(args[1] if chosen else args[2], env))
         values = []
-        for a in args:
+        for a in reversed(args) if name == "after" else args:
             values.append((yield from self.value(a, env)))
         match name:
             case "copy" | "held":
                 return values[0]
+            case "after":
+                return values[1]
             case "cast":
                 return convert(values[0], b.dtype)
             case "bitcast":
                 return values[0].view(b.dtype.value)
+            case "print":
+                self.told.tell(values[1:], self.program.lines[code - 1] if code else ())
+                return values[0]
             case "checked":
                 k, n = (int(v) for v in values)
                 if not 0 <= k < n:

@@ -92,6 +92,8 @@ class _Printer:
         for code, failure in enumerate(p.failures, 1):
             text = failure.message.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             yield f'  error {code} "{text}"'
+        for code, line in enumerate(p.lines, 1):
+            yield f"  line {code} {line!r}"
 
     def param(self, p: Param) -> str:
         text = f"{self.names[p.var]}: {p.dtype.name}"

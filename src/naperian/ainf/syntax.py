@@ -40,6 +40,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from naperian.dtypes import DType
+from naperian.lines import Line
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import Math
@@ -94,6 +95,9 @@ class Op:
     copy     the operand itself (only where a result, a delay or a guard needs a binding)
     held     the operand, an element of a carried table, read before what comes after it in the
              text: so the table may be changed in place although the element is used later
+    after    (x, y): x, once y is there, so that y is computed first
+    print    (t, x, …): the numbers x are shown after all that t depends on; with a code, they
+             complete that line of the program. The result is t
     checked  (k, n): k if 0 <= k < n, else the run stops with the index error `code`
     """
 
@@ -211,7 +215,7 @@ class Failure:
 class Program:
     """A function in AiNF. `sizes` are the size parameters (64-bit integers given at the call);
     `indices` is every index used, extents mentioning only earlier ones; `failures` is indexed by
-    the `code` of checks, from 1."""
+    the `code` of checks, from 1, `lines` by that of prints."""
 
     name: str
     sizes: tuple[Var, ...]
@@ -221,3 +225,4 @@ class Program:
     results: tuple[Result, ...]
     failures: tuple[Failure, ...] = ()
     math: Math = Math.DEFAULT
+    lines: tuple[Line, ...] = ()

@@ -163,9 +163,9 @@ def free_in(prim: Prim) -> Iterator[Var]:
 
 
 def stops(prim: Prim) -> bool:
-    """Whether the primitive may stop the run. It is made wherever its guards hold, wanted or
-    not."""
-    return isinstance(prim, Check) or (isinstance(prim, Op) and prim.name == "checked")
+    """Whether the primitive may stop the run, or is seen from outside. It is made wherever its
+    guards hold, wanted or not."""
+    return isinstance(prim, Check) or (isinstance(prim, Op) and prim.name in ("checked", "print"))
 
 
 def is_reduction(context: tuple[Var, ...], prim: Accumulate) -> bool:
@@ -287,7 +287,7 @@ def result_dtype(name: str, args: tuple[Operand, ...], dtypes: Mapping[Var, DTyp
     match name:
         case "cast" | "bitcast":
             return None
-        case "copy" | "held":
+        case "copy" | "held" | "after" | "print":
             return dtype_of(args[0], dtypes)
         case "checked":
             return DType.I64

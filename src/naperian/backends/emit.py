@@ -57,6 +57,7 @@ from naperian.loops.syntax import (
     Let,
     Loop,
     Order,
+    Print,
     Program,
     Role,
     Stmt,
@@ -76,6 +77,7 @@ _HEADER = """\
 declare i64 @nap_parallel(ptr, ptr, i64, i64, i64) nounwind
 declare i64 @nap_chunks(i64, i64, i64) nounwind willreturn memory(none)
 declare i64 @nap_poll() nounwind
+declare i64 @nap_print(i64, i64, ptr) nounwind
 declare noalias ptr @nap_alloc(i64) nounwind
 declare void @nap_free(ptr) nounwind
 """
@@ -130,6 +132,8 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
             _when(frame, condition, then, otherwise)
         case Fail(condition, code, values):
             _fail(frame, condition, code, values)
+        case Print(code, values):
+            _print(frame, code, values)
         case Allocate(buffer, fill, small):
             _allocate(frame, buffer, fill, small, held)
         case Contract():
@@ -342,6 +346,18 @@ def _fail(frame: Frame, condition: Expr, number: int, values: tuple[Expr, ...]) 
             code.put(f"store i64 {word}, ptr {at}")
     frame.fail(str(number))
     code.begin(fine)
+
+
+def _print(frame: Frame, number: int, values: tuple[Expr, ...]) -> None:
+    """The bits of the values, each in a word, go to whoever listens."""
+    code = frame.code
+    words = code.first(f"alloca [{max(1, len(values))} x i64]")
+    for k, e in enumerate(values):
+        word = as_word(frame, expression(frame, e), dtype_of(frame, e))
+        at = code.let(f"getelementptr i64, ptr {words}, i64 {k}")
+        code.put(f"store i64 {word}, ptr {at}")
+    call = f"call i64 @nap_print(i64 {number}, i64 {len(values)}, ptr {words})"
+    leave_unless_zero(frame, code.let(call))
 
 
 def _allocate(

@@ -78,6 +78,8 @@ def table(instance: Instance, kernel: Kernel) -> bytes | None:
     plain = [p.form for p in sig.params] == list(range(len(sig.inputs)))
     if not plain or list(flat) != list(range(len(sig.outputs))) or sig.implicit or sig.refusal:
         return None
+    if instance.lines:
+        return None
     if max(len(sig.inputs), len(sig.outputs), len(sig.slots)) > MOST:
         return None
     try:

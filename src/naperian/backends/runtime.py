@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,6 +33,29 @@ _POINTER = ctypes.c_void_p
 _CALL = ctypes.PYFUNCTYPE(
     ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, ctypes.c_int64
 )
+
+
+Listener = Callable[[int, list[int]], None]
+"""Takes what a kernel prints: the number of the line that is complete now, or 0, and words."""
+
+STOPPED = -4  # a kernel's answer when its listener raised something
+
+_hearing = threading.local()  # who listens to this thread, and what that raised
+
+
+def _heard(code: int, count: int, words: Any) -> int:
+    """`nap_print`: what is printed is printed in order, by the thread that called the kernel."""
+    try:
+        _hearing.listener(code, words[:count])
+    except BaseException as error:  # told when the kernel has left
+        _hearing.error = error
+        return STOPPED
+    return 0
+
+
+_PRINT = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
+)(_heard)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +108,9 @@ def _runtime() -> Runtime:
     if os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds():
         image = object_code(entry_ir())
         entries = link(image, ("nap_entry", "nap_call"), entry.imports())
-    made = Runtime({name: pool.symbols[name] for name in _SERVICES}, pool, entries)
+    services = {name: pool.symbols[name] for name in _SERVICES}
+    services["nap_print"] = ctypes.cast(_PRINT, ctypes.c_void_p).value or 0
+    made = Runtime(services, pool, entries)
     # never unloaded, not even while the interpreter ends
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     made.set_threads(_threads or default_threads())
@@ -151,4 +177,21 @@ def run(
         return code
     direct = ctypes.PYFUNCTYPE(ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POINTER)
     code = direct(kernel.address)(sizes, buffers, scalars, error)
+    return code
+
+
+def run_aloud(
+    kernel: Kernel, listener: Listener, sizes: Any, buffers: Any, scalars: Any, error: Any,
+    release: bool,
+) -> int:
+    """`run`, with somebody who takes what is printed; raises what that raises."""
+    outer = getattr(_hearing, "listener", None)
+    _hearing.listener, _hearing.error = listener, None
+    try:
+        code = run(kernel, sizes, buffers, scalars, error, release)
+        raised: BaseException | None = _hearing.error
+    finally:
+        _hearing.listener, _hearing.error = outer, None
+    if raised is not None:
+        raise raised
     return code

@@ -44,10 +44,12 @@ from naperian.core.syntax import (
     Op,
     Pack,
     Part,
+    Print,
     Recast,
     Reduce,
     Ref,
     Scan,
+    Tell,
     Throw,
     Unbox,
     Use,
@@ -116,7 +118,9 @@ def check_normal(d: Definition) -> None:
             raise Broken(f"parameter `{p.name}` of `{d.name}` is no leaf")
     bound: set[Var] = {p.var for p in d.params}
     for e in everything(d.body):
-        if isinstance(e, Blank | Lambda | Call | Use | Method | ConstOf | Recast | Throw | Unbox):
+        if isinstance(
+            e, Blank | Lambda | Call | Use | Method | ConstOf | Recast | Throw | Print | Unbox
+        ):
             raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
         for v in _binders(e):
             if v in bound:
@@ -474,6 +478,18 @@ class _Check:
                 return UNIT
             case Throw(reference):
                 self.expect(reference, Reference(BOOL))
+                return UNIT
+            case Print(world, parts, values):
+                self.expect(world, Reference(INT))
+                kinds = [p for p in parts if not isinstance(p, str)]
+                for value, kind in zip(values, kinds, strict=True):
+                    self.expect(value, kind)
+                return UNIT
+            case Tell(world, values):
+                self.expect(world, Reference(INT))
+                for value in values:
+                    if not isinstance(kind := self.type(value), Scalar | Index):
+                        raise self.broken(f"{show_type(kind)} is told", e)
                 return UNIT
             case Box(t, sizes, value):
                 self.expect(value, opened(t, sizes))

@@ -61,16 +61,19 @@ from naperian.core.syntax import (
     Op,
     Pack,
     Part,
+    Print,
     Recast,
     Reduce,
     Ref,
     Scan,
+    Tell,
     Throw,
     Unbox,
     Use,
 )
 from naperian.core.values import Value, blank, count, element_at, ordinal
 from naperian.dtypes import DType
+from naperian.lines import Told, Write, form_of
 from naperian.names import Var
 from naperian.node import node
 from naperian.prims import scalar
@@ -99,11 +102,15 @@ class RunError(Exception):
         self.origin = origin
 
 
-def run(module: Module, name: str, args: Sequence[Value], at: Substitution) -> Value:
+def run(
+    module: Module, name: str, args: Sequence[Value], at: Substitution,
+    write: Write = print,
+) -> Value:
     """The value of a definition on these arguments; `at` gives its type, set and size variables
-    closed types, closed sets and numbers."""
+    closed types, closed sets and numbers. Each line that it prints is given to `write`."""
     definition = module.definitions[name]
-    result = _apply(module, definition, at, (*args, *(Outside() for _ in definition.hidden)))
+    outside = [Outside(write) for _ in definition.hidden]
+    result = _apply(module, definition, at, (*args, *outside))
     scope = _scope(module, definition, at)
     scope.values.update(zip((p.var for p in definition.params), args, strict=True))
     return _exact(result, scope.type(definition.result))
@@ -316,6 +323,16 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Throw(reference, origin):
             _value(reference, scope).throw(origin)
             return ()
+        case Print(world, parts, values):
+            kinds = [scope.type(p) for p in parts if not isinstance(p, str)]
+            given = [_value(v, scope) for v in values]
+            told = [x for v, t in zip(given, kinds, strict=True) for x in _told(v, t)]
+            line = tuple(p if isinstance(p, str) else form_of(scope.type(p)) for p in parts)
+            _value(world, scope).told.tell(told, line)
+            return ()
+        case Tell(world, values, line):
+            _value(world, scope).told.tell([primal(_value(v, scope)) for v in values], line)
+            return ()
         case Box(_, sizes, value):
             return tuple(map(scope.number, sizes)), _value(value, scope)
         case Let() | If() | Check() | Unbox():
@@ -365,11 +382,30 @@ class Place:
 class Outside:
     """What handles the effects of a definition that is called from outside."""
 
+    def __init__(self, write: Write) -> None:
+        self.told = Told(write)
+
     def get(self) -> Value:
         return scalar(True, DType.BOOL)
 
     def throw(self, origin: Span) -> None:
         raise RunError(THROWN, origin)
+
+
+def _told(value: Value, t: Type) -> Iterator[Value]:
+    """The numbers that are handed over to show a value."""
+    match t:
+        case Table(_, cell):
+            yield len(value)
+            for x in value:
+                yield from _told(x, cell)
+        case Tuple(items):
+            for x, item in zip(value, items, strict=True):
+                yield from _told(x, item)
+        case Exists(_, body):
+            yield from _told(value[1], body)
+        case _:
+            yield primal(_exact(value, t))
 
 
 def _replaced(whole: Value, path: tuple[int, ...], new: Value) -> Value:

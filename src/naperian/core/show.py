@@ -46,10 +46,12 @@ from naperian.core.syntax import (
     Op,
     Pack,
     Part,
+    Print,
     Recast,
     Reduce,
     Ref,
     Scan,
+    Tell,
     Throw,
     Unbox,
     Use,
@@ -339,6 +341,15 @@ class _Show:
                 return f"{self.inline(reference, _CALL)} += {self.inline(value, _LOOSE)}", _LOOSE
             case Throw(reference):
                 return f"throw({self.inline(reference, 1)})", _CALL
+            case Print(world, parts, values):
+                shown = iter(values)
+                inner = [self.inline(world, 1)]
+                inner += [repr(p) if isinstance(p, str) else self.inline(next(shown), 1)
+                          for p in parts]  # fmt: skip
+                return f"print({', '.join(inner)})", _CALL
+            case Tell(world, values, line):
+                end = f"; {line!r}" if line else ""
+                return f"tell({self.all((world, *values))}{end})", _CALL
             case Derivative():
                 return self.derivative(e), _CALL
             case Custom():

@@ -6,7 +6,7 @@
     expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
            | Op | Reduce | Loop | Scan | Derivative | Custom | Check | Checked | Box | Unbox
-           | Handle | Get | Assign | Add | Throw
+           | Handle | Get | Assign | Add | Throw | Print | Tell
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
 its ordinal, a 64-bit integer; an index of a `Range` is the number itself; an index of a `TupleSet`
@@ -31,12 +31,13 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
+from naperian.lines import Line
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import Math
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
-from naperian.types import BOOL, Exists, Layout, Set, Substitution, Type
+from naperian.types import BOOL, INT, Exists, Layout, Set, Substitution, Type
 
 
 @node
@@ -294,7 +295,8 @@ class Cell:
     """A place that lives as long as the body of its `Handle`: its reference, the type of what it
     holds, its first value. `monoid` says what `Add` does with every scalar of it: one of
     `prims.MONOIDS`, unless `operator` says what it does with a cell under all axes. Of a `state`,
-    whose body may do everything, it is "add"; of an `accum` the body may only `Add`."""
+    whose body may do everything, it is "add", of the flag of an `except` "and", of the world
+    "last"; of an `accum` the body may only `Add`."""
 
     var: Var
     type: Type
@@ -350,6 +352,25 @@ class Throw:
 
 
 @node
+class Print:
+    """A line is shown: texts, and values of the types among `parts`, in turn. What is shown when is
+    the order in which the `world`, a reference to an Int, is used. Of type ()."""
+
+    world: Expr
+    parts: tuple[str | Type, ...]
+    values: tuple[Expr, ...]
+
+
+@node
+class Tell:
+    """The numbers of a `Print`, in normal form: these are next, and with `line` it is complete."""
+
+    world: Expr
+    values: tuple[Expr, ...]
+    line: Line = ()
+
+
+@node
 class Box:
     """`value` with its sizes hidden: of `type`, whose variables are `sizes` here."""
 
@@ -372,13 +393,13 @@ class Unbox:
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
     " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Custom"
-    " | Check | Checked | Handle | Get | Assign | Add | Throw | Box | Unbox"
+    " | Check | Checked | Handle | Get | Assign | Add | Throw | Print | Tell | Box | Unbox"
 )
 
 
-AMBIENT: dict[str, Type] = {"Except": BOOL}
+AMBIENT: dict[str, Type] = {"Except": BOOL, "IO": INT}
 """Effects that act on what the caller has, and what its reference holds: the flag that is true
-until something is thrown."""
+until something is thrown; the world, where what is printed goes."""
 
 
 @node

@@ -31,10 +31,12 @@ from naperian.core.syntax import (
     Op,
     Pack,
     Part,
+    Print,
     Recast,
     Reduce,
     Ref,
     Scan,
+    Tell,
     Throw,
     Unbox,
     Use,
@@ -110,6 +112,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (reference,)
         case Assign(reference, value) | Add(reference, value):
             return (reference, value)
+        case Print(world, _, values) | Tell(world, values):
+            return (world, *values)
         case Box(_, _, value):
             return (value,)
         case Unbox(_, _, value, body):
@@ -164,6 +168,10 @@ def size_variables(e: Expr) -> Iterator[Var]:
         case Handle(cells, _):
             for place in cells:
                 yield from of_type(place.type)
+        case Print(_, parts):
+            for x in parts:
+                if not isinstance(x, str):
+                    yield from of_type(x)
         case Use(_, at):
             for t in at.types.values():
                 yield from of_type(t)

@@ -1,9 +1,10 @@
-"""Effects that act on what the caller has: `Except`.
+"""Effects that act on what the caller has: `Except` and `IO`.
 
     def root(x) = throw() if x < 0 else sqrt(x)        root : Float -> {Except} Float
+    def log(x) = print(x)                              log : a -> {IO} ()
 
-The flag of a handler is a reference like any other. A definition that throws is given its caller's:
-`core.Definition.hidden`.
+The flag of a handler, and the world that is printed to, are references like any other. A definition
+is given its caller's: `core.Definition.hidden`.
 """
 
 from __future__ import annotations
@@ -42,9 +43,17 @@ def throws_to(w: Walk, span: Span) -> Var:
     return w.thrower
 
 
+def world(w: Walk, span: Span) -> Var:
+    """Where what is printed goes."""
+    if "IO" not in w.ambient:
+        raise effect_errors.no_world(span)
+    w.performed.add("IO")
+    return w.ambient["IO"]
+
+
 def given(w: Walk, d: core.Definition, span: Span) -> tuple[Var, ...]:
     """What a call gives to a definition for its effects."""
-    return tuple(throws_to(w, span) for _ in d.hidden)
+    return tuple(throws_to(w, span) if p.name == "Except" else world(w, span) for p in d.hidden)
 
 
 def unless_thrown(w: Walk, expr: core.Expr, kind: Type, flag: Var) -> core.Expr:

@@ -78,7 +78,10 @@ def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
             return set_(w, st)
         case s.Add(_, target, _) if is_reference(w, target):
             return add(w, st)
-        case s.Assert() | s.Bind() | s.Add() | s.Def():
+        case s.Assert(span):
+            wrap = assertion(w, st)
+            return Typed(UNIT, lambda: wrap(core.Pack(())), span)
+        case s.Bind() | s.Add() | s.Def():
             raise errors.no_value(st.span)
 
 

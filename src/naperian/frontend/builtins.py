@@ -19,6 +19,7 @@ from naperian.frontend.fields import replace
 from naperian.frontend.indexing import at_side, into_set
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.operators import apply_primitive
+from naperian.frontend.printing import printed
 from naperian.frontend.reductions import REDUCTIONS, Builtin, reduce_over
 from naperian.frontend.solve import NUMBERS, Mismatch
 from naperian.frontend.typed import Typed
@@ -252,6 +253,7 @@ BUILTINS: dict[str, Builtin] = {
     "zeros": _filled("zeros"),
     "ones": _filled("ones"),
     "full": _filled("full"),
+    "print": printed,
     "bitcast": _bitcast,
     "replace": replace,
 }

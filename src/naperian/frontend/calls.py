@@ -129,6 +129,7 @@ def use_definition(
     if any(isinstance(p.type, Function) for p in d.params):
         w.throws += w.throwing
     flag, effects = w.thrower, given_effects(w, d, span)
+    guarded = bool(effects) and w.throws > 0
     params = [at.type(p.type) for p in d.params]
     result = at.type(d.result)
     _facts(w, d, name, at, span)
@@ -138,7 +139,7 @@ def use_definition(
         fixed = {v: w.solver.zonk_size(p) for v, p in sizes.items()}
         chosen = Substitution(chosen.types, chosen.sets, {**chosen.sizes, **fixed})
         made = core.Call(core.Use(d.name, chosen), (*cells, *map(core.Ref, effects)))
-        return unless_thrown(w, made, result, flag) if effects and flag is not None else made
+        return unless_thrown(w, made, result, flag) if guarded and flag is not None else made
 
     def text(texts: list[str]) -> str:
         return f"{name}({', '.join(texts)})"

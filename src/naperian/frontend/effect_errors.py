@@ -98,7 +98,7 @@ def unknown_effect(name: str, span: Span) -> Reported:
     """N0689"""
     return fail(
         "N0689", f"there is no effect `{name}`", span, "in its row",
-        helps=("the effects are `State`, `Accum` and `Except`",),
+        helps=("the effects are `State`, `Accum`, `Except` and `IO`",),
     )
 
 
@@ -130,4 +130,25 @@ def method_effect(name: str, span: Span) -> Reported:
     return fail(
         "N0670", f"a method has no effect `{name}`: whoever calls it knows no instance", span,
         "in its row",
+    )
+
+
+def print_keyword(span: Span) -> Reported:
+    """N0671"""
+    return fail(
+        "N0671", "`print` takes texts and values, and shows them on a line of their own", span,
+        "neither", helps=("an f-string says how the parts of a line are put together",),
+    )
+
+
+def no_text(found: str, span: Span) -> Reported:
+    """N0672"""
+    return fail("N0672", "what is no data cannot be printed", span, f"this is `{found}`")
+
+
+def no_world(span: Span) -> Reported:
+    """N0673"""
+    return fail(
+        "N0673", "this prints, and nothing says when: it is part of a constant or of a method",
+        span, "has the effect `IO`",
     )

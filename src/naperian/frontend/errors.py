@@ -134,7 +134,6 @@ _HABITS = {
     "zip": "read both at one index: `[f(x[i], y[i]) for i]`",
     "range": "an index set is `Fin(n)`, a range `a..b`: `for i in a..b`",
     "len": "`size(x)` is the size of the first axis",
-    "print": "the value of a program is what it returns; look at it from Python or the REPL",
 }
 
 

@@ -385,7 +385,7 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 return _call_definition(w, w.library.definitions[fname], fname, e, expected)
             if fname == "Fin":
                 raise errors.not_a_value(e.span.text, "an index set", e.span)
-            if fname in ("enumerate", "zip", "range", "len", "print"):
+            if fname in ("enumerate", "zip", "range", "len"):
                 raise errors.python_habit(fname, span)
         case s.Field(_, _, variant, _) if (maker := data.member(w, e.function)) is not None:
             return known_parameters(w, _call_definition(w, maker, variant, e, expected), e.span)

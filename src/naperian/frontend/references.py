@@ -18,7 +18,7 @@ from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import Reference, Type
 
-ROW = ("State", "Accum", "Except")
+ROW = ("State", "Accum", "Except", "IO")
 """The effects, in the order of a row."""
 
 

@@ -21,6 +21,7 @@ from naperian.loops.syntax import (
     Loop,
     Number,
     Order,
+    Print,
     Program,
     Reduction,
     Role,
@@ -55,7 +56,7 @@ def check(program: Program) -> Program:
     for v in made:
         if buffers.pop(v, None) is None:
             raise Broken(f"{v} is allocated, but no result")
-    _Scope(scalars, buffers, len(program.failures), False).block(program.body)
+    _Scope(scalars, buffers, len(program.failures), len(program.lines), False).block(program.body)
     return program
 
 
@@ -63,16 +64,18 @@ class _Scope:
     """What is visible in a block; inner blocks see copies."""
 
     def __init__(
-        self, scalars: dict[Var, _Scalar], buffers: dict[Var, Buffer], failures: int, nested: bool
+        self, scalars: dict[Var, _Scalar], buffers: dict[Var, Buffer], failures: int, lines: int,
+        nested: bool,
     ) -> None:
         self.scalars = scalars
         self.buffers = buffers
         self.failures = failures
+        self.lines = lines
         self.nested = nested  # inside a PARALLEL or FREE loop: no more PARALLEL
 
     def inner(self, nested: bool | None = None) -> _Scope:
         now = self.nested if nested is None else nested
-        return _Scope(dict(self.scalars), dict(self.buffers), self.failures, now)
+        return _Scope(dict(self.scalars), dict(self.buffers), self.failures, self.lines, now)
 
     def block(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
@@ -139,6 +142,11 @@ class _Scope:
                     raise Broken(f"failure {code} of {self.failures}")
                 for v in values:
                     self.expr(v)
+            case Print(code, values, dtypes):
+                if not 0 <= code <= self.lines:
+                    raise Broken(f"line {code} of {self.lines}")
+                for v, dtype in zip(values, dtypes, strict=True):
+                    self.expect(v, dtype)
             case Contract():
                 self.contract(s)
 

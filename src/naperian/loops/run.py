@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naperian.broken import Broken
+from naperian.lines import Line, Told, Write
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -27,6 +28,7 @@ from naperian.loops.syntax import (
     Local,
     Loop,
     Number,
+    Print,
     Program,
     Role,
     Stmt,
@@ -51,16 +53,21 @@ class RunError(Exception):
         self.values = values
 
 
-def run(program: Program, sizes: Sequence[int], args: Sequence[Any]) -> list[Any]:
+def run(
+    program: Program, sizes: Sequence[int], args: Sequence[Any],
+    write: Write = print,
+) -> list[Any]:
     """The results for these sizes (in the order of `program.sizes`) and arguments (arrays and
-    scalars, for the IN buffers in order). A scalar result is a NumPy scalar."""
-    return results(Machine(), program, sizes, args)
+    scalars, for the IN buffers in order). A scalar result is a NumPy scalar. Lines that are printed
+    are given to `write`."""
+    return results(Machine(write), program, sizes, args)
 
 
 def results(
     m: Machine, program: Program, sizes: Sequence[int], args: Sequence[Any]
 ) -> list[Any]:
     """As `run`, by a machine given."""
+    m.lines = program.lines
     for v, n in zip(program.sizes, sizes, strict=True):
         m.scalars[v] = int(n)
     given = iter(args)
@@ -90,7 +97,9 @@ def results(
 class Machine:
     """The values of scalars, and of buffers with what of them has been written."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Write = print) -> None:
+        self.lines: tuple[Line, ...] = ()
+        self.told = Told(write)
         self.scalars: dict[Var, Any] = {}
         self.memory: dict[Var, tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]] = {}
 
@@ -132,6 +141,10 @@ class Machine:
             case Fail(condition, code, values):
                 if self.expr(condition):
                     raise RunError(code, tuple(self.expr(v) for v in values))
+            case Print(code, values, dtypes):
+                told = zip(values, dtypes, strict=True)
+                numbers = [scalar(self.expr(v), dtype) for v, dtype in told]
+                self.told.tell(numbers, self.lines[code - 1] if code else ())
             case Contract():
                 self.contract(s)
 

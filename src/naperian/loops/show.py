@@ -24,6 +24,7 @@ from naperian.loops.syntax import (
     Loop,
     Number,
     Order,
+    Print,
     Program,
     Role,
     Stmt,
@@ -129,6 +130,9 @@ class _Printer:
                 with_ = ", ".join(self.expr(v) for v in values)
                 tail = f" with {with_}" if with_ else ""
                 return [f"{pad}fail {code} if {self.expr(condition)}{tail}"]
+            case Print(code, values):
+                line = f" line {code}" if code else ""
+                return [f"{pad}print {', '.join(self.expr(v) for v in values)}{line}"]
             case Contract():
                 return [pad + line for line in self.contract(s)]
 

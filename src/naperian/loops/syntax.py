@@ -3,7 +3,7 @@
     program ::= (size…, buffer…) -> buffer… : stmt…
     buffer  ::= b : dtype[size, …]  in | out | temp        stored by rows, contiguous
     stmt    ::= Loop | While | When | Let | Variable | Assign | Store | Allocate
-              | Fail | Contract
+              | Fail | Print | Contract
     expr    ::= Lit | Local | Number | Load | Apply
 
 `Number` is a polynomial over size parameters, loop variables and integer locals. In index
@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 from naperian.ainf.syntax import Failure
 from naperian.dtypes import DType
+from naperian.lines import Line
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import Math
@@ -198,6 +199,15 @@ class Fail:
 
 
 @node
+class Print:
+    """Hands numbers of these dtypes over to be shown; with a code, they complete that line."""
+
+    code: int
+    values: tuple[Expr, ...]
+    dtypes: tuple[DType, ...]
+
+
+@node
 class Contract:
     """out[m…, n…] (+)= Σ_k left[m…, k] · right[k, n…], for every point of the `batch` loops.
 
@@ -218,7 +228,8 @@ class Contract:
 
 
 Stmt: TypeAlias = (
-    "Loop | While | When | Let | Variable | Assign | Store | Update | Allocate | Fail | Contract"
+    "Loop | While | When | Let | Variable | Assign | Store | Update | Allocate | Fail | Print"
+    " | Contract"
 )
 
 
@@ -243,3 +254,4 @@ class Program:
     notes: tuple[str, ...] = ()
     checked: tuple[Var, ...] = ()
     math: Math = Math.DEFAULT
+    lines: tuple[Line, ...] = ()

@@ -18,6 +18,7 @@ from naperian.loops.syntax import (
     Local,
     Loop,
     Number,
+    Print,
     Stmt,
     Store,
     Update,
@@ -40,6 +41,8 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return (condition,)
         case Fail(condition, _, values):
             return (condition, *values)
+        case Print(_, values):
+            return values
         case Loop() | Allocate() | Contract():
             return ()
 
@@ -56,7 +59,7 @@ def indices(s: Stmt) -> tuple[Size, ...]:
         case Contract():
             bounds = (*s.batch, *s.rows, *s.columns, *s.inner)
             return (*s.out[1], *s.left[1], *s.right[1], *(n for _, n in bounds))
-        case Let() | Variable() | Assign() | When() | While() | Fail():
+        case Let() | Variable() | Assign() | When() | While() | Fail() | Print():
             return ()
 
 
@@ -69,7 +72,10 @@ def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return (head, body)
         case When(_, then, otherwise):
             return (then, otherwise)
-        case Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Contract():
+        case (
+            Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Print()
+            | Contract()
+        ):
             return ()
 
 
@@ -190,7 +196,10 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
             return While(block(head), condition, block(body))
         case When(condition, then, otherwise):
             return When(condition, block(then), block(otherwise))
-        case Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Contract():
+        case (
+            Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Print()
+            | Contract()
+        ):
             return s
 
 
@@ -247,6 +256,8 @@ def remade(
                 return replace(s, buffer=replace(buffer, shape=shape))
             case Fail(condition, code, values):
                 return Fail(expr(condition), code, tuple(expr(v) for v in values))
+            case Print(code, values, dtypes):
+                return Print(code, tuple(expr(v) for v in values), dtypes)
             case Contract():
                 return replace(s, out=place(s.out), left=place(s.left), right=place(s.right))
             case Loop():

@@ -38,6 +38,7 @@ from naperian.ainf.walk import (
     variables,
 )
 from naperian.dtypes import DType
+from naperian.lines import Line
 from naperian.names import Var
 from naperian.prims import Math
 from naperian.sizes import Quotient, Remainder, Size, size
@@ -72,7 +73,8 @@ class Builder:
         self.dtypes |= {p.var: p.dtype for p in params}
 
     def program(
-        self, results: Iterable[Result], failures: tuple[Failure, ...], math: Math
+        self, results: Iterable[Result], failures: tuple[Failure, ...], math: Math,
+        lines: tuple[Line, ...],
     ) -> Program:
         return Program(
             self.name,
@@ -83,6 +85,7 @@ class Builder:
             tuple(results),
             failures,
             math,
+            lines,
         )
 
     # indices
@@ -199,7 +202,7 @@ class Builder:
         """Whether a primitive may be computed wherever `guards` hold: it is total, and reads
         whole axes of what exists there."""
         match prim:
-            case Op("checked") | Delay() | Check():
+            case Op("checked" | "print") | Delay() | Check():
                 return False
             case Op(_, args):
                 loops = needs

@@ -17,12 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from naperian import types
-from naperian.ainf.syntax import Accumulate, Delay, Entry, Operand, Read
+from naperian.ainf.syntax import Accumulate, Delay, Entry, Op, Operand, Read
 from naperian.ainf.walk import free, rewrite, rewrite_guards, rewrite_size, variables
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.core.walk import everything
 from naperian.dtypes import DType
+from naperian.lines import Line
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.passes.builder import Guards, plain
@@ -93,6 +94,7 @@ class Cells(Place):
     """What is held at the place that is being flattened."""
 
     cells: dict[Var, Held]
+    lines: dict[Line, int]  # what is printed, numbered from 1
     spare: set[Var]  # indices of loops without a value: a reduction may have them
 
     def expr(self, e: core.Expr) -> Value:
@@ -156,6 +158,45 @@ class Cells(Place):
             return
         before = self.operand(self.contents(held))
         held.current = self.op(held.monoid, (before, self.operand(new)), held.dtype, held.origin)
+
+    def tell(self, e: core.Tell) -> None:
+        """The world after something was told: all that is told later depends on it."""
+        told = tuple(self.operand(self.expr(x)) for x in e.values)
+        held, _ = self.target(e.world)
+        code = self.lines.setdefault(e.line, len(self.lines) + 1) if e.line else 0
+        before = self.operand(self.contents(held))
+        context = self.b.order(self.b.closed(self.scope))
+        op = Op("print", (before, *told), code)
+        held.current = self.b.add(op, context, self.guards, held.dtype, held.origin, Var("told"))
+        held.line += 1
+
+    @property
+    def world(self) -> Held | None:
+        """Where what is printed goes, if anything is."""
+        return next((h for h in self.cells.values() if h.monoid == "last"), None)
+
+    def after(self, value: Operand, before: Operand) -> Operand:
+        """A value, once another is there."""
+        if isinstance(before, Lit):
+            return value
+        return self.op("after", (value, before), self.b.dtype(value))
+
+    def demand(self, holds: Operand, message: str, origin: Span) -> None:
+        """A check. Whoever prints hears of it in its turn: after what was told before, and before
+        what is told later, unless it stands in a loop that tells nothing."""
+        world = self.world
+        if world is None:
+            self.check(holds, message, origin)
+            return
+        told = self.operand(self.contents(world))
+        if world.depth < len(self.scope):
+            self.check(self.after(holds, told), message, origin)
+            return
+        fine = self.op("cast", (holds,), DType.I64)
+        op = Op("checked", (told, fine), self.failure(message, origin))  # the world is 0
+        context = self.b.order(self.b.closed(self.scope))
+        world.current = self.b.add(op, context, self.guards, DType.I64, origin)
+        world.line += 1
 
     def target(self, reference: core.Expr) -> tuple[Held, tuple[Size, ...]]:
         """The cell, and the components of the indices."""
@@ -266,7 +307,10 @@ class Cells(Place):
         for body in bodies if self.cells else ():
             for e in everything(body) if body is not None else ():
                 match e:
-                    case core.Add(reference) | core.Assign(reference) | core.Get(reference):
+                    case (
+                        core.Add(reference) | core.Assign(reference) | core.Get(reference)
+                        | core.Tell(reference)
+                    ):
                         v = root(reference)
                         if v not in self.cells:
                             continue
@@ -274,7 +318,7 @@ class Cells(Place):
                             got.add(v)
                         else:
                             changed[v] = self.cells[v]
-                            in_order = in_order or isinstance(e, core.Assign)
+                            in_order = in_order or not isinstance(e, core.Add)
                     case _:
                         pass
         return list(changed.values()), in_order or not got.isdisjoint(changed)

@@ -178,7 +178,7 @@ class _Copy:
                     )
                 )
                 return Op("gate", args, len(self.b.ruled) - 1)
-            case Op("checked", (k, _)):  # it was, in the first loop
+            case Op("checked" | "print", (k, *_)):  # it was, in the first loop
                 return Op("copy", (k,))
             case _:
                 return new

@@ -117,8 +117,8 @@ Entry: TypeAlias = "Meaning | Set | Type"
 
 @node
 class Bound:
-    """`var = value`. `work` tells computing from naming; `fails` that it may stop the run;
-    `cells` are those made outside that it reads or changes."""
+    """`var = value`. `work` tells computing from naming; `fails` that it may stop the run
+    or is seen from outside; `cells` are those made outside that it reads or changes."""
 
     var: Var
     value: Expr

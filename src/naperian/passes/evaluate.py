@@ -50,10 +50,12 @@ from naperian.core.syntax import (
     Op,
     Pack,
     Part,
+    Print,
     Recast,
     Reduce,
     Ref,
     Scan,
+    Tell,
     Throw,
     Unbox,
     Use,
@@ -61,6 +63,7 @@ from naperian.core.syntax import (
 from naperian.core.walk import everything
 from naperian.dtypes import DType
 from naperian.leaves import leaves
+from naperian.lines import Line, form_of
 from naperian.names import Var
 from naperian.passes.denote import (
     FALSE,
@@ -124,7 +127,9 @@ from naperian.types import (
     Type,
     UnitSet,
     cardinality,
+    cell_at,
     element,
+    opened,
 )
 
 _RULES = 50  # inside each other: no program nests derivatives so deep
@@ -309,6 +314,12 @@ class Evaluate:
                 return Parts(())
             case Throw(reference, origin):
                 self.throw(self.expr(reference, env), origin)
+                return Parts(())
+            case Print():
+                self.print(e, env)
+                return Parts(())
+            case Tell(world, values, line):
+                self.tell(self.expr(world, env), [self.expr(v, env) for v in values], line)
                 return Parts(())
             case Box(t, sizes, value):
                 boxed = self.resolve(env).type(t)
@@ -499,6 +510,49 @@ class Evaluate:
         else:
             self.w.guard(FALSE, THROWN, origin)
 
+    def print(self, e: Print, env: Env) -> None:
+        """The numbers of a line are told one after the other, those of tables in loops."""
+        r = self.resolve(env)
+        types = [r.type(p) for p in e.parts if not isinstance(p, str)]
+        given = [self.expr(v, env) for v in e.values]
+        world = self.expr(e.world, env)
+        rest: list[Meaning] = []
+        for m, t in zip(given, types, strict=True):
+            self.spell(world, m, t, rest)
+        self.tell(world, rest, tuple(p if isinstance(p, str) else form_of(r.type(p))
+                                     for p in e.parts))  # fmt: skip
+
+    def spell(self, world: Meaning, m: Meaning, t: Type, rest: list[Meaning]) -> None:
+        """Tell the numbers of a value, but for those that come last, which are left in `rest`."""
+        match t:
+            case Exists(vars):
+                sizes = m.sizes if isinstance(m, Boxed) else (ZERO,) * len(vars)
+                self.spell(world, m.value if isinstance(m, Boxed) else m, opened(t, sizes), rest)
+            case Tuple(items):
+                for k, x in enumerate(items):
+                    self.spell(world, m.items[k] if isinstance(m, Parts) else m, x, rest)
+            case Table(s):
+                self.tell(world, [*rest, Leaf(number(cardinality(s)), INT)], ())
+                rest.clear()
+
+                def cell(i: Meaning) -> Meaning:
+                    inner: list[Meaning] = []
+                    place = ZERO if t.index is None else self.as_size(i)
+                    self.spell(world, at(self.w, m, i, s), cell_at(t, place), inner)
+                    if inner:
+                        self.tell(world, inner, ())
+                    return Parts(())
+
+                tabulate(self.w, s, cell, "i", "told")
+            case _:
+                rest.append(m)
+
+    def tell(self, world: Meaning, values: list[Meaning], line: Line) -> None:
+        if not isinstance(world, Place):
+            raise Broken("something is told to nobody")
+        e = Tell(world.expr, tuple(index_expr(v) for v in values), line)
+        self.w.bind(e, UNIT, "told", True, frozenset((_cell(world.expr),)))
+
     def put(self, how: type[Assign] | type[Add], reference: Meaning, new: Meaning) -> None:
         """An effect on every leaf of a reference."""
         places = data(reference)
@@ -629,7 +683,7 @@ class Evaluate:
         flat = [x[0] if len(x) == 1 else Tuple(x) for x in (leaves(t), leaves(d))]
         whole = seed[0] if len(seed) == 1 else Pack(tuple(seed))
         made = replace(e, params=params, body=body, seed=whole)
-        both = self.w.bind(made, Tuple(tuple(flat)), name, scope.fails)
+        both = self.w.bind(made, Tuple(tuple(flat)), name, scope.fails, scope.cells)
         assert isinstance(both, Parts)
         return Parts(tuple(shaped(x, data(m)) for x, m in zip((t, d), both.items, strict=True)))
 

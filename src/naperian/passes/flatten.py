@@ -82,6 +82,7 @@ class _Flatten(Cells):
         self.definition = definition
         self.cells = {}
         self.spare = set()
+        self.lines = {}
         self.copied = False  # whether there are copies with contexts that are too wide
         # the shapes of parameters may mention scalar parameters: reads of those
         for p in definition.params:
@@ -103,7 +104,8 @@ class _Flatten(Cells):
             operand = self.operand(leaf)
             results.append(Result(indices, operand, self.b.dtype(operand), new))
         failures = tuple(Failure(message, origin) for message, origin in self.failures)
-        made = self.b.program(results, failures, self.definition.math)
+        math = self.definition.math
+        made = self.b.program(results, failures, math, tuple(self.lines))
         return without_unused_indices(narrow(made, self.copied))
 
     # parameters
@@ -167,7 +169,7 @@ class _Flatten(Cells):
                     self.env[var] = self.expr(value)
                     e = body
                 case core.Check(condition, message, then, origin):
-                    self.check(self.scalar(condition), message, origin)
+                    self.demand(self.scalar(condition), message, origin)
                     e = then
                 case _:
                     return self.other(e)
@@ -220,6 +222,9 @@ class _Flatten(Cells):
                 return Items(())
             case core.Add():
                 self.add(e)
+                return Items(())
+            case core.Tell():
+                self.tell(e)
                 return Items(())
             case core.Derivative():
                 self.copied = True
@@ -369,10 +374,16 @@ class _Flatten(Cells):
 
     def checked(self, value: Operand, s: Set, origin: Span) -> Value:
         n = self.count(s)
+        world = self.world
+        if world is not None:
+            value = self.after(value, self.operand(self.contents(world)))
         message = "index {value} is out of range for an axis of size {size}"
         op = Op("checked", (value, number(n)), self.failure(message, origin))
         context = self.b.order(self.b.closed(self.scope))
         made = self.b.add(op, context, self.guards, DType.I64, origin)
+        if world is not None and world.depth == len(self.scope):
+            world.current = self.after(self.operand(world.current), made)
+            world.line += 1
         return element(s, digits(extents(s), atom(made)))
 
     # choice

@@ -339,7 +339,7 @@ class _Block:
                 _replace(self.graph, t, replace)
 
     def effort(self, t: Task, nest: Nest) -> int:
-        if t.kind is not Kind.COMPUTE or t.name in ("checked", "held"):
+        if t.kind is not Kind.COMPUTE or t.name in ("checked", "held", "print"):
             return _CHEAP + 1
         total = cost(t)
         for s in t.sites:
@@ -372,9 +372,9 @@ def _along(r: Read, i: Var) -> bool:
 
 
 def _stops(t: Task) -> bool:
-    """Whether what follows must come after: a check, but not that of the caller's indices, every
-    use of which is safe."""
-    return t.kind is Kind.DEMAND and t.code != OUTSIDE
+    """Whether what follows must come after: what is printed, or a check, but not that of the
+    caller's indices, every use of which is safe."""
+    return (t.kind is Kind.DEMAND and t.code != OUTSIDE) or t.name == "print"
 
 
 def _replace(graph: Graph, t: Task, names: dict[Var, Var]) -> None:

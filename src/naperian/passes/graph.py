@@ -138,7 +138,9 @@ class Task:
         """Whether it is computed only where its reader is."""
         match self.kind:
             case Kind.COMPUTE:
-                return self.name != "held" and (self.name != "checked" or self.uses > 0)
+                return self.name not in ("held", "print") and (
+                    self.name != "checked" or self.uses > 0
+                )
             case Kind.START:
                 return True
             case Kind.FINAL:

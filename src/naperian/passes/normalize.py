@@ -19,7 +19,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from naperian.broken import Broken
-from naperian.core.syntax import At, Box, Check, Definition, Expr, Let, Module, Param, Ref, Use
+from naperian.core.syntax import (
+    At,
+    Box,
+    Cell,
+    Check,
+    Definition,
+    Expr,
+    Handle,
+    Let,
+    Module,
+    Param,
+    Part,
+    Ref,
+    Use,
+)
 from naperian.core.walk import everything
 from naperian.leaves import leaves
 from naperian.names import Var
@@ -40,7 +54,7 @@ from naperian.passes.evaluate import Evaluate
 from naperian.passes.tables import apart, closed, conformed, shaped
 from naperian.passes.tidy import tidy
 from naperian.prims import Math
-from naperian.sizes import Size, size, variables
+from naperian.sizes import ZERO, Size, size, variables
 from naperian.types import (
     BOOL,
     INT,
@@ -70,7 +84,7 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
     params = []
     sizes = _sizes(d, at)
     for p in d.params:
-        whole = kind = r.type(p.type)
+        given = kind = r.type(p.type)
         if isinstance(kind, Table) and isinstance(kind.cell, Exists):
             sizes = (*sizes, *kind.cell.vars)
             made, own[p.var] = _rows(p.name, kind, kind.cell)
@@ -88,12 +102,18 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
             params.append(Param(label, var, leaf))
             parts.append(Leaf(Ref(var), leaf))
         value = shaped(kind, parts)
-        if isinstance(whole, Exists):
-            value = Boxed(whole, tuple(map(size, whole.vars)), value)
+        if isinstance(given, Exists):
+            value = Boxed(given, tuple(map(size, given.vars)), value)
         own[p.var] = value
-    own |= {p.var: Leaf(TRUE, BOOL) for p in d.hidden}  # nothing was thrown, and nothing handles it
+    whole = d.body
+    for p in d.hidden:
+        if p.name == "IO":
+            world = Cell(p.var, INT, number(ZERO), "last", None, True)
+            whole = Part(Handle((world,), whole, d.origin), 0)
+        else:  # nothing was thrown, and nothing handles it
+            own[p.var] = Leaf(TRUE, BOOL)
     result = r.type(d.result)
-    value = ev.expr(d.body, env, name)
+    value = ev.expr(whole, env, name)
     flat = leaves(result)
     parts = apart(value)
     if len(parts) != len(flat):

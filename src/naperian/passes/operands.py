@@ -244,7 +244,9 @@ class Values:
 
     def safe(self, t: Task) -> bool:
         """Whether a value can be computed where it is not needed."""
-        if t.kind is Kind.COMPUTE and (t.name == "checked" or cost(t) > _TOTAL):
+        if t.kind is Kind.COMPUTE and (
+            t.name in ("checked", "print") or cost(t) > _TOTAL
+        ):
             return False
         reads = [x for x in t.args if isinstance(x, Read)]
         reads += [r for e in t.at for r in size_reads(e) if isinstance(r, Read)]

@@ -99,7 +99,7 @@ def schedule(program: ainf.Program) -> Program:
     notes = tuple(dict.fromkeys(emitter.s.notes))
     return Program(
         program.name, program.sizes, (*buffers, *outs), body, program.failures, notes, checked,
-        program.math,
+        program.math, program.lines,
     )  # fmt: skip
 
 

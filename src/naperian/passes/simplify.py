@@ -95,7 +95,8 @@ class _Simplify:
                 self.b.indices[i] = new
         results = [replace(r, value=self.operand(r.value)) for r in self.program.results]
         self.b.indices = {i: self.b.indices[i] for i in self.program.indices}
-        made = self.b.program(results, self.program.failures, self.program.math)
+        p = self.program
+        made = self.b.program(results, p.failures, p.math, p.lines)
         return without_unused_indices(narrow(made))
 
     def open(self, i: Var) -> None:
@@ -170,6 +171,8 @@ class _Simplify:
         match b.prim:
             case Op("checked"):
                 self.checked(b, b.prim)
+            case Op("print", args, code):
+                self.add(b, Op("print", tuple(map(self.operand, args)), code), b.context)
             case Op(name, args, code):
                 op = Op(name, tuple(self.operand(a) for a in args), code)
                 self.keep(b, self.op(op, b.dtype))

@@ -106,6 +106,11 @@ class Statements:
             self.value(t, Lit(sure, DType.BOOL), (), out)
             return
         args = tuple(self.v.operand(t, x) for x in t.args)
+        if t.name == "print":
+            kinds = tuple(self.v.dtype(x) for x in t.args[1:])
+            out.put(loops.Print(t.code, args[1:], kinds), guards)
+            self.value(t, zero(t.dtype), (), out)
+            return
         if t.name == "checked":
             k, n = args
             low = loops.Apply("lt", (k, Lit(0, DType.I64)), DType.BOOL, DType.I64)
@@ -118,7 +123,7 @@ class Statements:
 
     def apply(self, t: Task, args: tuple[Expr, ...]) -> Expr:
         match t.name, args:
-            case ("copy" | "held"), (x,):
+            case ("copy" | "held" | "after"), (x, *_):
                 return x
             case "cast", (x,):
                 operand = self.v.dtype(t.args[0])

@@ -42,10 +42,12 @@ from naperian.core.syntax import (
     Op,
     Pack,
     Part,
+    Print,
     Recast,
     Reduce,
     Ref,
     Scan,
+    Tell,
     Throw,
     Unbox,
     Use,
@@ -308,6 +310,9 @@ class _Rebuild:
                 return Assign(self.expr(reference, names), self.expr(value, names))
             case Add(reference, value):
                 return Add(self.expr(reference, names), self.expr(value, names))
+            case Tell(world, values, line):
+                told = tuple(self.expr(x, names) for x in values)
+                return Tell(self.expr(world, names), told, line)
             case Let() | Check():
                 return self.expr(e, names)
             case Box(t, sizes, value):
@@ -317,6 +322,6 @@ class _Rebuild:
                 return Box(boxed, new_sizes, self.expr(value, names))
             case (
                 Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast() | Unbox()
-                | Throw()
+                | Throw() | Print()
             ):
                 raise Broken(f"{type(e).__name__} is left after normalisation")
