@@ -82,7 +82,7 @@ def with_block(w: Walk, st: s.With, expected: Type | None) -> Typed:
             what = "state" if o.state else "accum"
             w.scope.names[h.name] = Variable(o.var, Reference(o.type), h.span, None, what)
         if len(named) < len(st.handlers):
-            w.thrower = flag = Var("ok")
+            w.thrower = flag = Var("thrown")
         throws = w.throws
         body = w.block(st.body, None)
         if flag is not None:

@@ -25,7 +25,7 @@ from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import OPERATORS, PRIMITIVES, Kind
 from naperian.sizes import ONE, Size, natural
-from naperian.source import Span
+from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
@@ -54,7 +54,9 @@ _ALLOWED: dict[Kind, Dtypes] = {
 _SCALAR = TypeVar(Var("scalar"))
 
 
-def primitive(name: str, title: str, symbol: str | None = None) -> Callee:
+def primitive(
+    name: str, title: str, symbol: str | None = None, origin: Span = NOWHERE
+) -> Callee:
     """A primitive as something to apply; `symbol` is its infix or prefix operator."""
     prim = PRIMITIVES[name]
 
@@ -83,7 +85,7 @@ def primitive(name: str, title: str, symbol: str | None = None) -> Callee:
 
     def call(args: list[core.Expr]) -> core.Expr:
         solver, operand = plan[-1]
-        return core.Op(name, tuple(args), solver.zonk(operand))
+        return core.Op(name, tuple(args), solver.zonk(operand), origin)
 
     def text(args: list[str]) -> str:
         if symbol is not None and len(args) == 2:
@@ -128,7 +130,7 @@ def apply_primitive(
     special = overloaded(w, name, args, span, symbol)
     if special is not None:
         return special
-    callee = primitive(name, f"`{symbol or name}`", symbol)
+    callee = primitive(name, f"`{symbol or name}`", symbol, span)
     result = apply(w, callee, args, span)
     result.poly = _poly(name, args)
     result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()

@@ -11,6 +11,7 @@ often it is mentioned, and a chain of squarings stays a chain.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -86,6 +87,7 @@ from naperian.passes.denote import (
     type_of,
 )
 from naperian.passes.fold import constant, fold
+from naperian.passes.pieces import Combined, in_pieces, worth
 from naperian.passes.tables import (
     at,
     blank,
@@ -98,6 +100,7 @@ from naperian.passes.tables import (
     quote,
     recast,
     shaped,
+    table_of,
     tabulate,
 )
 from naperian.passes.work import Work
@@ -146,6 +149,9 @@ class Evaluate:
         self.depth = 0  # of derivatives around what is evaluated
         self.rules = 0  # of derivatives, around it
         self.operators: dict[Var, Meaning] = {}  # of cells whose `+=` is the user's
+        self.combined: list[Combined] = []  # the accumulators that have such cells
+        self.instead: dict[Var, Var] = {}  # cells that stand for others
+        self.loops = 0  # how many loops go side by side around this, or might
 
     # ------------------------------------------------------------ sizes, sets and types
 
@@ -268,8 +274,7 @@ class Evaluate:
                     name,
                 )
             case For(var, s, body):
-                return tabulate(
-                    self.w,
+                return self.table(
                     self.resolve(env).set(s),
                     lambda i: self.with_index(var, i, body, env),
                     var.name,
@@ -453,10 +458,13 @@ class Evaluate:
         r = self.resolve(env)
         types = [r.type(c.type) for c in e.cells]
         cells: list[Cell] = []
+        outside = len(self.combined)
         for c, t in zip(e.cells, types, strict=True):
             start = data(conformed(self.expr(c.start, env), t))
             operator = None if c.operator is None else self.expr(c.operator, env)
             vars = [Var(c.var.name) for _ in start]
+            if operator is not None:
+                self.combined.append(Combined(t, tuple(vars), tuple(start), e.origin))
             for var, leaf, m in zip(vars, leaves(t), start, strict=True):
                 if operator is not None:
                     self.operators[var] = operator
@@ -468,6 +476,7 @@ class Evaluate:
             env.own[c.var] = shaped(t, places)
         with self.w.inside() as scope:
             value = self.expr(e.body, env)
+        self.combined = self.combined[:outside]
         parts = data(value)
         inner = tuple(type_of(x) for x in parts)
         body = closed(self.w, scope, parts)
@@ -563,8 +572,57 @@ class Evaluate:
             e = how(place.expr, quote(self.w, value))
             self.w.bind(e, UNIT, "done", False, frozenset((_cell(place.expr),)))
 
+    def table(
+        self, s: Set, turn: Callable[[Meaning], Meaning], var: str, name: str
+    ) -> Meaning:
+        """A table; if it is only there for what it adds to accumulators with operators, in pieces
+        that go side by side."""
+        outermost = not self.loops and not self.depth  # and there is nothing to differentiate
+        self.loops += 1
+        with self.w.inside() as scope:
+            i, index = self.w.index(s, var)
+            cell = turn(index)
+        self.loops -= 1
+        if outermost and scope.cells and cell == Parts(()):
+            shared = [c for c in self.combined if not scope.cells.isdisjoint(c.cells)]
+            if scope.cells <= {v for c in shared for v in c.cells}:
+                found = worth(self.w, s, shared)
+                if found is not None:
+                    pieces, condition = found
+                    return choose(
+                        self.w,
+                        condition,
+                        lambda: self.cut(s, shared, pieces, turn, var, name),
+                        lambda: tabulate(self.w, s, turn, var, name),
+                        name,
+                    )
+        return table_of(self.w, s, i, scope, cell, name)
+
+    def cut(
+        self, s: Set, shared: list[Combined], pieces: int, turn: Callable[[Meaning], Meaning],
+        var: str, name: str,
+    ) -> Meaning:
+        def turns(own: dict[Var, Var], first: Size, count: Size) -> None:
+            before, self.instead = self.instead, {**self.instead, **own}
+            self.operators |= {new: self.operators[v] for v, new in own.items()}
+            self.loops += 1
+            tabulate(
+                self.w,
+                Fin(count),
+                lambda k: turn(element_at(self.w, s, first + self.as_size(k))),
+                var,
+                name,
+            )
+            self.loops -= 1
+            self.instead = before
+
+        return in_pieces(
+            self.w, s, shared, pieces, turns, lambda r, x: self.add(r, x, name)
+        )
+
     def add(self, reference: Meaning, new: Meaning, name: str) -> None:
         """`r += e`; with an operator of the user's, `r := op(r, e)` for every element."""
+        reference = standing(reference, self.instead)
         first = next(iter(data(reference)), None)
         operator = self.operators.get(_cell(first.expr)) if isinstance(first, Place) else None
         if operator is None:
@@ -747,6 +805,23 @@ class Evaluate:
     def tick(self, old: Var | None, new: Var | None, s: Set | None, env: Env) -> None:
         if old is not None and new is not None and s is not None:
             env.own[old] = self.w.opened(new, s)
+
+
+def standing(reference: Meaning, instead: dict[Var, Var]) -> Meaning:
+    """A reference to what stands for its cells."""
+
+    def other(e: Expr) -> Expr:
+        if isinstance(e, At):
+            return replace(e, table=other(e.table))
+        return Ref(instead.get(e.var, e.var)) if isinstance(e, Ref) else e
+
+    match reference:
+        case Place(e, t) if instead:
+            return Place(other(e), t)
+        case Parts(items) if instead:
+            return Parts(tuple(standing(x, instead) for x in items))
+        case _:
+            return reference
 
 
 def _cell(reference: Expr) -> Var:

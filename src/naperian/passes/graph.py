@@ -39,6 +39,7 @@ from naperian.names import Lit, Var, fresh
 from naperian.passes.packed import Packing
 from naperian.prims import PRIMITIVES, Math, unit
 from naperian.sizes import Clamp, Quotient, Remainder, Size, size, substitute
+from naperian.source import NOWHERE, Span
 
 NEVER = Size(())  # where a read of a recurrence's last value stands for its time: no index
 
@@ -117,6 +118,7 @@ class Task:
     over: tuple[Var, ...] = ()
     guards: tuple[Guard, ...] = ()
     code: int = 0
+    origin: Span = NOWHERE
     cell: Cell | None = None
     home: tuple[Var, tuple[int, ...]] | None = None  # an OUT buffer, and our axis for each of its
     order: int = 0
@@ -430,7 +432,7 @@ def copy(graph: Graph, t: Task, names: Mapping[Var, Size], path: tuple[Var, ...]
         t.kind, fresh(t.var), t.dtype, path, path, t.name,
         tuple(rename_operand(x, names) for x in t.args),
         tuple(rename_indices(e, names) for e in t.at),
-        guards=t.guards, code=t.code, cell=t.cell, order=t.order,
+        guards=t.guards, code=t.code, origin=t.origin, cell=t.cell, order=t.order,
     )  # fmt: skip
     graph.source[new.var] = new
     return new

@@ -19,7 +19,7 @@ from naperian.passes.builder import Builder, Guards
 from naperian.passes.values import Truth, Value, extents, number_of
 from naperian.sizes import ONE, Atom, Clamp, Remainder, Size, clamp, size
 from naperian.sizes import substitute as substitute_size
-from naperian.source import Span
+from naperian.source import NOWHERE, Span
 from naperian.types import Fin, Range, Reverse, Set
 
 _LOGIC = ("and", "or", "not")
@@ -100,9 +100,9 @@ class Place:
     # making bindings
 
     def op(
-        self, name: str, args: tuple[Operand, ...], dtype: DType, origin: Span | None = None
+        self, name: str, args: tuple[Operand, ...], dtype: DType, origin: Span = NOWHERE
     ) -> Read:
-        made = self.b.op(name, args, dtype, self.guards, origin or self.origin)
+        made = self.b.op(name, args, dtype, self.guards, origin)
         if name in _LOGIC or name in _ORDER or (name == "select" and dtype is DType.BOOL):
             self.tests[made.var] = (name, args)
         return made

@@ -283,6 +283,11 @@ def tabulate(
     with w.inside() as scope:
         i, index = w.index(s, var)
         cell = cell_at(index)
+    return table_of(w, s, i, scope, cell, name)
+
+
+def table_of(w: Work, s: Set, i: Var, scope: Scope, cell: Meaning, name: str) -> Meaning:
+    """The table whose cell at `i` was made in a scope of its own."""
     if scope.cells:
         return _in_order(w, s, i, scope, cell, name)
     if not scope.works or isinstance(cell, Parts) or has_function(cell) or has_box(cell):

@@ -144,7 +144,7 @@ class _Builder:
         return list(made.values())
 
     def task(self, kind: Kind, b: Binding, path: tuple[Var, ...], **more: object) -> Task:
-        t = Task(kind, b.var, b.dtype, b.context, path, guards=b.guards, **more)  # type: ignore[arg-type]
+        t = Task(kind, b.var, b.dtype, b.context, path, guards=b.guards, origin=b.origin, **more)  # type: ignore[arg-type]
         self.tasks.append(t)
         return t
 
@@ -182,7 +182,8 @@ class _Builder:
                 cell.start.context = rest
                 here = tuple(time if i == index else i for i in b.context)
                 step = Task(
-                    Kind.STEP, b.var, b.dtype, here, here, args=(next_,), guards=b.guards, cell=cell
+                    Kind.STEP, b.var, b.dtype, here, here, args=(next_,), guards=b.guards,
+                    origin=b.origin, cell=cell,
                 )
                 cell.writers.append(step)
                 self.late.append(step)
@@ -293,7 +294,9 @@ class _Builder:
         when = at[k]
         index = self.program.indices[cell.time]
         a = when.single
-        if when == index.extent and index.condition is None:
+        point = {i: e for i, e in zip(b.context, at, strict=True) if i != cell.index}
+        last = None if index.extent is None else rename_indices(index.extent, point)
+        if when == last and index.condition is None:
             return self.final_read(cell, at, ())
         if index.condition is not None and isinstance(a, Read):
             if any(t.var == a.var for t in self.rounds.values()):

@@ -4,7 +4,7 @@
     for i: store t[i] = i >= 1     ⇒     that decided the cuts may have no reader left.
     for i in 1..n: …
 
-A name is needed if a result is made from it, or whether the run stops, or which statements that
+A name is needed if a result is made from it, or what it prints or whether it stops, or which statements that
 define a needed name are run. The rest goes, and so do the loops and branches it leaves empty.
 """
 
@@ -19,6 +19,7 @@ from naperian.loops.syntax import (
     Fail,
     Let,
     Loop,
+    Print,
     Program,
     Stmt,
     Store,
@@ -50,7 +51,7 @@ def _defined(s: Stmt) -> Var | None:
             return buffer.var
         case Contract():
             return s.out[0]
-        case Loop() | While() | When() | Fail():
+        case Loop() | While() | When() | Fail() | Print():
             return None
 
 
@@ -71,7 +72,7 @@ class _Graph:
             if to is None:
                 to = object()
             self.sources.setdefault(to, set()).update(names)
-            if isinstance(s, Fail):
+            if isinstance(s, Fail | Print):
                 self.stops.add(to)
             for inner in blocks(s):
                 self.block(inner, to)
