@@ -64,6 +64,7 @@ from naperian.loops.syntax import (
     Loop,
     Number,
     Order,
+    Print,
     Stmt,
     Update,
     Variable,
@@ -213,7 +214,7 @@ def _earliest(before: list[Stmt], condition: Expr) -> int:
     wanted = set(used(condition))
     for k in range(len(before), 0, -1):
         for s in statements((before[k - 1],)):
-            if isinstance(s, Fail) or _made(s) in wanted:
+            if isinstance(s, Fail | Print) or _made(s) in wanted:
                 return k
     return 0
 

@@ -4,8 +4,9 @@
     for i: store t[i] = i >= 1     ⇒     that decided the cuts may have no reader left.
     for i in 1..n: …
 
-A name is needed if a result is made from it, or what it prints or whether it stops, or which statements that
-define a needed name are run. The rest goes, and so do the loops and branches it leaves empty.
+A name is needed if a result is made from it, or what the run prints or whether it stops, or which
+statements that define a needed name are run. The rest goes, and so do the loops and branches it
+leaves empty.
 """
 
 from __future__ import annotations
@@ -99,6 +100,6 @@ def _without(body: tuple[Stmt, ...], needed: set[object]) -> tuple[Stmt, ...]:
         s = rebuild(s, lambda b: _without(b, needed))
         if isinstance(s, Loop):
             s = replace(s, reductions=tuple(r for r in s.reductions if r.var in needed))
-        if isinstance(s, Fail) or any(blocks(s)):
+        if isinstance(s, Fail | Print) or any(blocks(s)):
             out.append(s)
     return tuple(out)
