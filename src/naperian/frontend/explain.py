@@ -66,7 +66,8 @@ def _short(span: Span) -> str:
 
 
 def _header(tree: s.Def, d: core.Definition) -> s.Def:
-    """With every type that was left out."""
+    """With every type that was left out, and the row."""
+    tree = dataclasses.replace(tree, effects=d.effects or None)
     if tree.result is not None and all(p.type is not None for p in tree.params):
         return tree
     types, result, wheres = signature_texts(d)
