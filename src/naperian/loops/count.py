@@ -38,7 +38,7 @@ def count(program: Program, sizes: Sequence[int], args: Sequence[Any]) -> Cost:
 
 class _Counting(Machine):
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(lambda _: None)
         self.operations = 0
         self.accesses = 0
         self.held = 0
