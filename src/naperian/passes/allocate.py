@@ -65,7 +65,8 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
                 free = [x for x in up if x.fill is None and x not in out]  # a cut loop: once
                 out += free
-                out.append(replace(s, body=tuple(x for x in inner if x not in out)))
+                stays = tuple(x for x in inner if not (isinstance(x, Allocate) and x in out))
+                out.append(replace(s, body=stays))
             case _:
                 out.append(rebuild(s, _hoisted))
     return tuple(out)

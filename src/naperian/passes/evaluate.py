@@ -117,6 +117,7 @@ from naperian.types import (
     Fin,
     Index,
     Range,
+    Reference,
     Reverse,
     Scalar,
     Set,
@@ -295,6 +296,8 @@ class Evaluate:
                 return self.operate(e, operands, self.dtype(e.type, env), name)
             case Reduce():
                 return self.reduce(e, env, name)
+            case Loop(_, None, _, condition) if condition is not None and self.acts(condition):
+                return self.expr(asked_before(e, condition), env, name)
             case Loop():
                 return self.loop(e, env, name)
             case Scan():
@@ -679,6 +682,20 @@ class Evaluate:
                     pass
         return False
 
+    def acts(self, e: Expr) -> bool:
+        """Whether an expression certainly has an effect."""
+        for x in everything(e):
+            match x:
+                case Assign() | Add() | Throw() | Print():
+                    return True
+                case Use(name):
+                    d = self.module.definitions[name]
+                    if d.hidden or any(isinstance(p.type, Reference) for p in d.params):
+                        return True
+                case _:
+                    pass
+        return False
+
     def loop(self, e: Loop, env: Env, name: str) -> Meaning:
         r = self.resolve(env)
         s = None if e.set is None else r.set(e.set)
@@ -805,6 +822,36 @@ class Evaluate:
     def tick(self, old: Var | None, new: Var | None, s: Set | None, env: Env) -> None:
         if old is not None and new is not None and s is not None:
             env.own[old] = self.w.opened(new, s)
+
+
+def asked_before(e: Loop, condition: Expr) -> Expr:
+    """A loop whose condition has effects asks before each round, so that the last time is one, too:
+
+    loop x = x0 while c(x): f(x)   ⇒   loop x = x0, go = c(x0) while go: (y = f(x); (y, c(y)))
+    """
+    starts, new, go, whole = [Var(c.var.name) for c in e.carried], Var("new"), Var("go"), Var("all")
+
+    def parts(tuple_: Var, several: bool) -> list[Expr]:
+        if not several:
+            return [Ref(tuple_)]
+        return [Part(Ref(tuple_), k) for k in range(len(e.carried))]
+
+    def asked(values: list[Expr]) -> Expr:
+        out = condition
+        for c, value in zip(reversed(e.carried), reversed(values), strict=True):
+            out = Let(c.var, value, out)
+        return out
+
+    nexts, again = parts(new, len(e.carried) > 1), Var("again")
+    body = Let(new, e.body, Let(again, asked(nexts), Pack((*nexts, Ref(again)))))
+    carried = [replace(c, start=Ref(v)) for c, v in zip(e.carried, starts, strict=True)]
+    first = Carried(go, BOOL, asked([Ref(v) for v in starts]))
+    made = Loop((*carried, first), None, None, Ref(go), body, e.origin)
+    last = parts(whole, True)
+    out: Expr = Let(whole, made, last[0] if len(last) == 1 else Pack(tuple(last)))
+    for c, v in zip(reversed(e.carried), reversed(starts), strict=True):
+        out = Let(v, c.start, out)
+    return out
 
 
 def standing(reference: Meaning, instead: dict[Var, Var]) -> Meaning:
