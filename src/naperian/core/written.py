@@ -22,7 +22,8 @@ def written_type(d: Definition) -> str:
     sets = [own for t in types for own in sets_in(t)]
     mentioned: set[Var] = {v for own in sets for v in set_variables(own)}
     implied: set[Size] = {own.size for own in sets if isinstance(own, Fin)}
-    text = _function(d, mentioned) if d.params else show_type(d.result)
+    row = "{" + ", ".join(d.effects) + "} " if d.effects else ""
+    text = _function(d, mentioned) if d.params else row + show_type(d.result)
     wanted = [text for p in d.types for text in bounds(p)]
     wanted += [show_wanted(w) for w in d.wanted]
     facts = [fact for fact, _ in d.facts if fact not in implied]
