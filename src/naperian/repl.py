@@ -148,7 +148,7 @@ class Repl:
             return
         module, draft = self.compiled(_given(expression))
         for name in draft.names or {RESULT}:
-            print(module[name].type if draft.names else module[name].type)
+            print(module[name].type)
 
     def show(self, words: str) -> None:
         stage, _, expression = words.partition(" ")
