@@ -51,7 +51,7 @@ def narrow(program: Program, always: bool = False) -> Program:
 def narrow_last(b: Builder, start: int, math: Math) -> Callable[[Operand], Operand] | None:
     """The same for the bindings from `start` on, a loop that is complete; what became of reads of
     them, if anything did."""
-    made = _Narrow(replace(b.program((), (), math), bindings=tuple(b.bindings[start:])))
+    made = _Narrow(replace(b.program((), (), math, ()), bindings=tuple(b.bindings[start:])))
     if all(len(made.needs[x.var]) == len(x.context) for x in made.program.bindings):
         return None
     after = made.result()
