@@ -37,6 +37,7 @@ BUILT_IN: Mapping[str, str] = {
     "transpose_linear": "(a -> b) -> b -> a",
     "hvp": "(a -> Float, a, a) -> a",
     "stop_gradient": "a -> a",
+    "print": "a -> {IO} ()",
     "left": "n -> n | m",
     "right": "m -> n | m",
     "size": "n=>a -> Int",
