@@ -224,8 +224,8 @@ def _as_declared(w: Walk, value: Typed, wanted: Type) -> Typed:
 
     def build() -> core.Expr:
         expr = convert(w, value.build(), value.type, wanted)
-        old, cell = w.solver.axes(value.type)
-        new, _ = w.solver.axes(wanted)
+        old, _ = w.solver.axes(value.type)
+        new, cell = w.solver.axes(wanted)  # the cells are converted already
         before, after = (tuple(map(w.solver.zonk_set, sets)) for sets in (old, new))
         return expr if before == after else core.Recast(expr, before, after, w.solver.zonk(cell))
 

@@ -216,7 +216,7 @@ def contract(w: Walk, left: Typed, right: Typed, span: Span, op_span: Span) -> T
         product = core.Op(
             "mul", (convert(w, x, a_cell, kind), convert(w, y, b_cell, kind)), kind
         )
-        body = reduce_over(w, "add", k, inner, product, cell, span)
+        body = reduce_over(w, "add", k, inner, product, cell, span, w.scope)
         for v, own in zip(reversed(i + j), reversed(rows + columns), strict=True):
             body = core.For(v, solver.zonk_set(own), body)
         return core.Let(a, left.build(), core.Let(b, right.build(), body))

@@ -21,6 +21,7 @@ from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.constraints import known_interface, need
 from naperian.frontend.lifting import Callee, apply, lifted
 from naperian.frontend.operators import apply_primitive
+from naperian.frontend.scope import Scope
 from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
 from naperian.frontend.tables import ragged
 from naperian.frontend.typed import Build, Typed, wrap
@@ -141,6 +142,7 @@ def _reduce_table(
         raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
     own, t = solver.set("n"), solver.type("a", dtypes)
     solver.unknown[t.var].needs.update(_needs(name))
+    scope = w.scope
     is_index = monoid in ("argmin", "argmax")
     result: Type = Index(own) if is_index else t
 
@@ -148,7 +150,7 @@ def _reduce_table(
         i, x = Var("i"), Var("x")
         axis = solver.zonk_set(own)
         value = core.At(core.Ref(x), core.Ref(i), axis)
-        body: core.Expr = reduce_over(w, monoid, i, axis, value, t, span)
+        body: core.Expr = reduce_over(w, monoid, i, axis, value, t, span, scope)
         if name == "mean":
             body = _divide(w, body, core.Number(cardinality(axis)), t)
         return core.Let(x, cells[0], body)
@@ -161,9 +163,17 @@ def _reduce_table(
 
 
 def reduce_over(
-    w: Walk, monoid: str, var: Var, axis: Set, value: core.Expr, t: Type, span: Span
+    w: Walk, monoid: str, var: Var, axis: Set, value: core.Expr, t: Type, span: Span,
+    scope: Scope,
 ) -> core.Expr:
-    return core.Reduce(monoid, var, axis, unit_of(w, monoid, t), value, w.solver.zonk(t), span)
+    """The reduction. `argmax` of nothing is no index, so the run stops there, unless what is known
+    in the scope says that there is something."""
+    expr = core.Reduce(monoid, var, axis, unit_of(w, monoid, t), value, w.solver.zonk(t), span)
+    some = w.solver.zonk_size(cardinality(axis)) - 1
+    if monoid not in ("argmin", "argmax") or scope.facts().proves(some):
+        return expr
+    test = core.Op("ge", (core.Number(some), core.Const(Lit(0, DType.I64))), INT)
+    return core.Check(test, f"`{monoid}` of nothing", expr, span)
 
 
 def _divide(w: Walk, total: core.Expr, count: core.Expr, t: Type) -> core.Expr:
@@ -183,6 +193,7 @@ def _reduce_generator(
 ) -> Typed:
     """`sum(e for i, j if p)`: the binders are the axis consumed; axes of `e` are frame."""
     solver = w.solver
+    scope = w.scope
     with w.inside(w.scope.inner(block=True)):
         bounds: list[Bound] = [open_binder(w, b) for b in g.binders]
         condition = (
@@ -250,13 +261,13 @@ def _reduce_generator(
             return value
 
         if is_index and len(bounds) > 1:
-            inner = _arg_of_pairs(w, monoid, bounds, point, operand, span)
+            inner = _arg_of_pairs(w, monoid, bounds, point, operand, span, scope)
         else:
-            inner = _nested(w, monoid, bounds, point, operand, span)
+            inner = _nested(w, monoid, bounds, point, operand, span, scope)
         if is_index and (found := bounds[0].element) is not None:
             inner = core.Let(bounds[0].var, inner, found.build())
         if name == "mean":
-            inner = _mean(w, bounds, condition, inner, operand, span)
+            inner = _mean(w, bounds, condition, inner, operand, span, scope)
         for v, axis in zip(reversed(frame), reversed(axes), strict=True):
             inner = core.For(v, axis, inner)
         return inner
@@ -265,24 +276,25 @@ def _reduce_generator(
 
 
 def _nested(
-    w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span
+    w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span, scope: Scope
 ) -> core.Expr:
     build = point
     for b in reversed(bounds):
-        build = _reduce_bound(w, monoid, b, b.body(build), t, span)
+        build = _reduce_bound(w, monoid, b, b.body(build), t, span, scope)
     return build()
 
 
 def _reduce_bound(
-    w: Walk, monoid: str, b: Bound, inner: Build, t: Type, span: Span
+    w: Walk, monoid: str, b: Bound, inner: Build, t: Type, span: Span, scope: Scope
 ) -> Build:
     return wrap(
-        b.outside, lambda: reduce_over(w, monoid, b.var, w.solver.zonk_set(b.set), inner(), t, span)
+        b.outside,
+        lambda: reduce_over(w, monoid, b.var, w.solver.zonk_set(b.set), inner(), t, span, scope),
     )
 
 
 def _arg_of_pairs(
-    w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span
+    w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span, scope: Scope
 ) -> core.Expr:
     """argmin over several binders: one axis of tuples."""
     pair = Var("p")
@@ -290,7 +302,7 @@ def _arg_of_pairs(
     for k, b in reversed(list(enumerate(bounds))):
         body = _let_part(b, pair, k, b.body(body))
     own = TupleSet(tuple(w.solver.zonk_set(b.set) for b in bounds))
-    expr = reduce_over(w, monoid, pair, own, body(), t, span)
+    expr = reduce_over(w, monoid, pair, own, body(), t, span, scope)
     lets = tuple(x for b in bounds for x in b.outside)
     return wrap(lets, lambda: expr)()
 
@@ -300,7 +312,8 @@ def _let_part(b: Bound, pair: Var, k: int, inner: Build) -> Build:
 
 
 def _mean(
-    w: Walk, bounds: list[Bound], condition: Typed | None, total: core.Expr, t: Type, span: Span
+    w: Walk, bounds: list[Bound], condition: Typed | None, total: core.Expr, t: Type, span: Span,
+    scope: Scope,
 ) -> core.Expr:
     one = core.Const(Lit(1, DType.I64))
     zero = core.Const(Lit(0, DType.I64))
@@ -313,7 +326,7 @@ def _mean(
     if condition is None and plain and all(not b.outside and not b.region.wraps for b in bounds):
         count: core.Expr = core.Number(_count(w, bounds))
     else:
-        count = _nested(w, "add", bounds, point, INT, span)
+        count = _nested(w, "add", bounds, point, INT, span, scope)
     return _divide(w, total, count, t)
 
 

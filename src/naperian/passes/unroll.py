@@ -236,7 +236,8 @@ class _Unrolled:
             if i not in self.chosen.get(q, ()):
                 rest.append(e)
             elif e.constant is not None:
-                which.append(e.constant)
+                # a place outside is never read: the run has been stopped before
+                which.append(min(max(e.constant, 0), _extent(self.graph, i) - 1))
             else:
                 raise Broken(f"{r.var} is read at {e}, but its components are apart")
         return Read(self.parts[r.var, tuple(which)], tuple(rest))
