@@ -88,10 +88,19 @@ def undetermined_accum(name: str, span: Span) -> Reported:
 
 def accum_cells(span: Span, found: str) -> Reported:
     """N0688"""
+    return fail("N0688", _not_combined(found), span, f"holds `{found}`")
+
+
+def accum_operator(span: Span, found: str, taken: str) -> Reported:
+    """N0688"""
+    help = f"give one that combines `{found}`, or accumulate `{taken}` and convert the result"
     return fail(
-        "N0688", f"the accumulator's monoid does not combine values of type `{found}`", span,
-        f"holds `{found}`",
+        "N0688", _not_combined(found), span, f"combines values of type `{taken}`", helps=(help,)
     )
+
+
+def _not_combined(found: str) -> str:
+    return f"the accumulator's monoid does not combine values of type `{found}`"
 
 
 def unknown_effect(name: str, span: Span) -> Reported:

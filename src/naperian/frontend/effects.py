@@ -229,7 +229,7 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
                 "the operator", show(w, wanted), show(w, operator.type), given[0].span, ()
             ) from None
     if unit is not None:
-        _cell_is(w, t, unit, given[1].span)
+        _cell_is(w, t, unit, given[1].span, operator)
     name = monoid or "add"
     if operator is None:
         _scalars(w, t, name, not given, h)
@@ -275,14 +275,22 @@ def _never_monoid(e: s.Expr) -> bool:
     return isinstance(e, s.Section) and e.right is None
 
 
-def _cell_is(w: Walk, t: Type, unit: Typed, span: Span) -> None:
-    """Under its axes, the accumulator holds what the unit is."""
+def _cell_is(w: Walk, t: Type, unit: Typed, span: Span, operator: Typed | None) -> None:
+    """Under its axes, the accumulator holds what the unit is; an operator of its own combines
+    just that type, so that the unit does not widen."""
 
     def attempt(force: bool) -> bool:
         axes, cell = w.solver.axes(t)
         if w.solver.is_open(cell) and not force:
             return False
         converts(w, "the unit", table(axes, cell), table(axes, unit.type), unit, span)
+        if operator is not None:
+            try:
+                w.solver.unify(cell, unit.type)
+            except Mismatch:
+                raise effect_errors.accum_operator(
+                    operator.span, show(w, cell), show(w, unit.type)
+                ) from None
         return True
 
     w.solver.later(attempt)

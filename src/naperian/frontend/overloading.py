@@ -13,7 +13,7 @@ from naperian.core import syntax as core
 from naperian.core.methods import METHOD_OF
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend.calls import use_definition
-from naperian.frontend.cells import convert
+from naperian.frontend.cells import convert, join_cells
 from naperian.frontend.constraints import (
     is_space,
     is_vector,
@@ -22,6 +22,7 @@ from naperian.frontend.constraints import (
     overloads,
 )
 from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.solve import NUMBERS
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
@@ -202,7 +203,11 @@ def _scaled(
     w: Walk, name: str, title: str, t: Type, factor: Typed, value: Typed, span: Span
 ) -> Typed:
     """`s * v` and `v / s`: every number in `v` times, or by, `s`."""
-    scalar: Type = w.float if w.solver.is_unknown(factor.type) else w.solver.axes(factor.type)[1]
+    scalar: Type = w.float
+    if not w.solver.is_unknown(factor.type):
+        cell = w.solver.axes(factor.type)[1]
+        number = Typed(cell, factor.build, factor.span)
+        scalar = join_cells(w, f"`{title}`", [number], NUMBERS, span)
 
     def call(cells: list[core.Expr]) -> core.Expr:
         s, x = Var("s"), Var("x")
