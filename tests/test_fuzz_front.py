@@ -264,6 +264,25 @@ def _place(e: BaseException) -> str:
     return f"{type(e).__name__} at {where}:{at.tb_lineno}: {str(e)[:160]!r}"
 
 
+FOUND = (
+    "def f(x: n=>Float) -> n=>Float = [[](i) for i]\n",
+    "struct P:\n    x: Float\n    y: Float = -inf\n\ndef f(d: Float) -> P = P(d)\n",
+    "def f() -> Maybe(Float):\n    with except:\n        sum(sqrt(v) for v in throw())\n",
+    """def f(x: Fin(n)=>Fin(10)) -> Fin(n)=>Float:
+    y = [v for v in x if v > 0]
+    k = size(y)
+    assert k == n
+    y
+""",
+)
+"""Texts that longer runs found."""
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_a_text_that_was_found_is_answered(text: str) -> None:
+    answer(text)
+
+
 def test_any_text_is_answered() -> None:
     wrong = crashes(seed=1, count=4000)
     assert not wrong, "\n\n".join(wrong)

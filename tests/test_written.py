@@ -12,6 +12,7 @@ import pytest
 import naperian as nap
 from naperian import draws, pipeline
 from naperian.ainf import run as ainf_run
+from naperian.ainf.written import NotWrittenError
 from naperian.border import usual
 from naperian.signature import at, size_variables
 from naperian.source import Source
@@ -59,17 +60,21 @@ def same(names: tuple[str, ...] | None = None) -> int:
     """Print, parse and run derivatives; how many draws of arguments were compared."""
     done = 0
     for f in derivatives(names):
-        text = f.show("surface")
+        try:
+            text = f.show("surface")
+        except NotWrittenError:  # a `while` for every element; `test_not_written` says so
+            assert names is None
+            continue
         written, wrong = pipeline.front(Source("written.nap", text))
         assert written is not None, f"{wrong}\n{text}"
         module, sig = f._program.core(), f._text
-        names = [v.name for v in size_variables(module.definitions[f.__name__])]
+        slotted = [v.name for v in size_variables(module.definitions[f.__name__])]
         rng = np.random.default_rng(0)
         for slots in draws.sizes(sig, rng, 2):
             given = draws.draw(sig, slots, rng, "normal")
             if given is None:
                 continue
-            sizes = dict(zip(names, slots, strict=True))
+            sizes = dict(zip(slotted, slots, strict=True))
             own = written.public[-1]
             types = (usual(sig)[0],) * len(written.definitions[own].types)
             want = run(module, f.__name__, usual(sig), sizes, given.leaves)

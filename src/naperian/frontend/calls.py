@@ -113,7 +113,7 @@ def use_definition(
         if a is None:
             default = d.params[k].default
             assert default is not None
-            typed.append(Typed(param, _default(w, default, param), span))
+            typed.append(Typed(param, _default(w, default, param, at), span))
         elif isinstance(a, Typed):
             typed.append(a)
         elif isinstance(param, Reference):
@@ -183,9 +183,23 @@ def _number(w: Walk, poly: Size) -> Callable[[], core.Expr]:
     return lambda: core.Number(w.solver.zonk_size(poly))
 
 
-def _default(w: Walk, e: core.Expr, t: Type) -> Callable[[], core.Expr]:
-    """A parameter's default, at the type it has in this call."""
-    return lambda: core.ConstOf(e.value, w.solver.zonk(t)) if isinstance(e, core.ConstOf) else e
+def _default(w: Walk, e: core.Expr, t: Type, at: Substitution) -> Callable[[], core.Expr]:
+    """A parameter's default, at the types it has in this call."""
+
+    def at_this_call(e: core.Expr, t: Type) -> core.Expr:
+        match e:
+            case core.ConstOf(value, _):
+                return core.ConstOf(value, w.solver.zonk(t))
+            case core.Use(name, own):
+                types = {v: w.solver.zonk(at.type(x)) for v, x in own.types.items()}
+                return core.Use(name, Substitution(types, own.sets, own.sizes))
+            case core.Op(name, args, kind):
+                kind = w.solver.zonk(at.type(kind))
+                return core.Op(name, tuple(at_this_call(a, kind) for a in args), kind)
+            case _:
+                return e
+
+    return lambda: at_this_call(e, t)
 
 
 def _guides(e: s.Expr) -> bool:
@@ -290,11 +304,13 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
         typed = given if given is not None else [w.infer(a) for a in args_e]
         fresh = Function(tuple(t.type for t in typed), solver.type("r"))
         equate(w, title, cell, fresh, function.span)
-        return Typed(
-            fresh.result,
-            lambda: core.Call(function.build(), tuple(t.build() for t in typed)),
-            e.span,
-        )
+        if not axes:
+            return Typed(
+                fresh.result,
+                lambda: core.Call(function.build(), tuple(t.build() for t in typed)),
+                e.span,
+            )
+        cell, given = solver.head(cell), typed
     if not isinstance(cell, Function):
         own = function.span.text
         raise errors.not_a_function(

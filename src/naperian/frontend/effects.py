@@ -144,6 +144,11 @@ def throw(w: Walk, e: s.Call, expected: Type | None) -> Typed:
         rest = core.Blank(w.solver.zonk(kind))
         return core.Let(Var("_"), core.Throw(core.Ref(flag), e.span), rest)
 
+    def goal() -> None:  # a place that takes any type is fine, one that wants some table is not
+        if not w.solver.is_open(kind) and not w.solver.determined(kind):
+            raise errors.undetermined("`throw()`", e.span)
+
+    w.solver.goals.append(goal)
     return Typed(kind, build, e.span)
 
 
