@@ -103,7 +103,7 @@ def pick(x: n=>Fin(3)=>Float, k: n=>Fin(3)) -> n=>Float:
 
 
 NEAREST = """
-def nearest(x: n=>d=>Float, centre: k=>d=>Float) -> n=>Int:
+def nearest(x: n=>d=>Float, centre: k=>d=>Float) -> n=>Int where k >= 1:
     [argmin(sum((x[i, c] - centre[j, c]) ** 2 for c) for j) for i]
 """
 
