@@ -274,6 +274,7 @@ FOUND = (
     assert k == n
     y
 """,
+    "def f() -> exists k. Fin(k)=>Fin(k)=>Float:\n    [i for i, j]\n",
 )
 """Texts that longer runs found."""
 

@@ -25,6 +25,7 @@ from naperian.types import (
     INT,
     Data,
     Exists,
+    Fin,
     Index,
     Set,
     SetVar,
@@ -138,6 +139,8 @@ def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
         found = w.solver.zonk_set(own)
         if isinstance(found, SetVar) and found.var in w.solver.unknown_sets - w.solver.chosen:
             raise errors.unknown_range(name, b.span)
+        if isinstance(found, Fin) and w.solver.unsaid(found.size):
+            raise errors.unknown_range(name, b.span)  # the size of a box that is to be made
 
     w.solver.goals.insert(0, goal)
 

@@ -340,6 +340,10 @@ class Solver:
     def size_is_open(self, s: Size) -> bool:
         return any(True for _ in self._open_in(s))
 
+    def unsaid(self, s: Size) -> bool:
+        """Whether nothing says a size, nor may a caller."""
+        return not self.chosen.issuperset(self._open_in(s))
+
     def _open_in(self, s: Size) -> Iterator[Var]:
         for v in variables(self.zonk_size(s)):
             if v in self.unknown_sizes or v in self.unknown_sets:
