@@ -123,6 +123,9 @@ def atan2(y: Real, x: Real) -> Real:
     large = (a > 2.0**f.bias) | (b > 2.0**f.bias)
     a = infinite.choose(1.0, large.choose(0.25 * a, a))
     b = infinite.choose(1.0, large.choose(0.25 * b, b))
+    # of subnormal numbers the ratio could not be compared with tan π/8
+    small = (a < 2.0 ** (64 - f.bias)) & (b < 2.0 ** (64 - f.bias))
+    a, b = small.choose(2.0**64 * a, a), small.choose(2.0**64 * b, b)
     b = (a.is_(0.0) & b.is_(0.0)).choose(1.0, b)
     t = _atan_ratio(a, b)
     left = 2 * half_pi[0] - (t - 2 * half_pi[1])
