@@ -14,7 +14,7 @@ that is not negative (`facts.py` proves with these).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from naperian.names import Var
@@ -22,13 +22,14 @@ from naperian.node import node
 
 Atom: TypeAlias = Hashable
 Monomial: TypeAlias = tuple[Atom, ...]
+Term: TypeAlias = tuple[Monomial, int]
 
 
 @node
 class Size:
     """A polynomial; `terms` is sorted and has no zero coefficient, so equality is structural."""
 
-    terms: tuple[tuple[Monomial, int], ...]
+    terms: tuple[Term, ...]
 
     def __add__(self, other: Size | Var | int) -> Size:
         other = size(other)
@@ -177,7 +178,7 @@ def _sorted(m: Monomial) -> Monomial:
     return m if len(m) < 2 else tuple(sorted(m, key=_key))
 
 
-def _monomial_key(term: tuple[Monomial, int]) -> tuple[int, list[tuple[int, int, str]]]:
+def _monomial_key(term: Term) -> tuple[int, list[tuple[int, int, str]]]:
     return (-len(term[0]), [_key(a) for a in term[0]])
 
 
@@ -310,18 +311,25 @@ def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
             case _:
                 return name(a) if name else repr(a)
 
+    def factor(a: Atom, alone: bool) -> str:
+        return f"({of(a)})" if type(a) is Quotient and not alone else of(a)
+
+    return polynomial(s.terms, factor)
+
+
+def polynomial(terms: Iterable[Term], factor: Callable[[Atom, bool], str]) -> str:
+    """A sum of products as text: `2 * n - 1`. `factor` writes an atom, which may be `alone` in
+    its term."""
     out = ""
-    for m, c in s.terms:
-        alone = len(m) == 1 and abs(c) == 1
-        body = " * ".join(f"({of(a)})" if type(a) is Quotient and not alone else of(a) for a in m)
-        if m and abs(c) != 1:
-            body = f"{abs(c)} * {body}"
-        elif not m:
-            body = str(abs(c))
-        if not out:
-            out = f"-{body}" if c < 0 else body
-        else:
+    for m, c in terms:
+        factors = [factor(a, len(m) == 1 and abs(c) == 1) for a in m]
+        if abs(c) != 1 or not m:
+            factors.insert(0, str(abs(c)))
+        body = " * ".join(factors)
+        if out:
             out += f" - {body}" if c < 0 else f" + {body}"
+        else:
+            out = f"-{body}" if c < 0 else body
     return out or "0"
 
 

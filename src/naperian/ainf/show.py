@@ -43,7 +43,7 @@ from naperian.ainf.walk import is_reduction
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import Math
-from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, polynomial
 
 KEYWORDS = frozenset(
     {"def", "for", "if", "not", "while", "over", "at", "of", "from", "next", "delay", "check"}
@@ -177,17 +177,7 @@ class _Printer:
         return ", ".join(self.size(s) for s in many)
 
     def size(self, s: Size) -> str:
-        out = ""
-        for m, c in s.terms:
-            factors = [self.atom(a) for a in m]
-            if abs(c) != 1 or not m:
-                factors.insert(0, str(abs(c)))
-            body = " * ".join(factors)
-            if out:
-                out += f" - {body}" if c < 0 else f" + {body}"
-            else:
-                out = f"-{body}" if c < 0 else body
-        return out or "0"
+        return polynomial(s.terms, lambda a, _: self.atom(a))
 
     def atom(self, a: Atom) -> str:
         match a:

@@ -33,11 +33,11 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms, atoms_of, is_reduction, operands, size_of
+from naperian.ainf.walk import atoms, atoms_of, is_reduction, operands, size_of, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import unit
-from naperian.sizes import ONE, Atom, Clamp, Quotient, Remainder, Size, size
+from naperian.sizes import ONE, Atom, Clamp, Quotient, Remainder, Size, polynomial, size
 
 STEP = "    "
 _INFIX = {
@@ -328,19 +328,7 @@ class _Writer:
         yield f"for {self.binders(over)}: {change}" if over else change
 
     def free(self, o: Operand) -> Iterator[Var]:
-        for m, _ in size_of(o).terms if not isinstance(o, Lit) else ():
-            for a in m:
-                match a:
-                    case Var():
-                        yield a
-                    case Read(_, at):
-                        for e in at:
-                            yield from self.free(Number(e))
-                    case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
-                        yield from self.free(Number(x))
-                        yield from self.free(Number(y))
-                    case _:
-                        pass
+        return iter(()) if isinstance(o, Lit) else variables(size_of(o))
 
     # loops
 
@@ -556,18 +544,8 @@ class _Writer:
         return f"({text})?" if loose or self.checked else text
 
     def size(self, s: Size) -> str:
-        out = ""
-        terms = sorted(s.terms, key=lambda t: t[1] < 0)
-        for m, c in terms:
-            factors = [self.atom(a) for a in m]
-            if abs(c) != 1 or not m:
-                factors.insert(0, str(abs(c)))
-            body = " * ".join(factors)
-            if out:
-                out += f" - {body}" if c < 0 else f" + {body}"
-            else:
-                out = f"-{body}" if c < 0 else body
-        return out or "0"
+        positive_first = sorted(s.terms, key=lambda t: t[1] < 0)
+        return polynomial(positive_first, lambda a, _: self.atom(a))
 
     def atom(self, a: Atom) -> str:
         match a:

@@ -32,6 +32,25 @@ def tangents(w: Walk, t: Type, what: str, span: Span) -> None:
     """All of a type has tangents."""
     solver = w.solver
 
+    def leaf(t: Type) -> None:
+        if isinstance(t, TypeVar) and is_space(w, t):
+            return
+        kind = show(w, t)
+        if not isinstance(t, Scalar | TypeVar):
+            why = "an index" if isinstance(t, Index) else f"`{kind}`"
+            raise derivative_errors.no_tangent(what, kind, why, span)
+        try:
+            solver.restrict(t, FLOATS)
+        except Mismatch:
+            raise derivative_errors.no_tangent(what, kind, f"`{kind}`", span) from None
+
+    when_known(w, t, leaf)
+
+
+def when_known(w: Walk, t: Type, leaf: Callable[[Type], None]) -> None:
+    """`leaf` of every part of a type that is no table and no tuple, once all of them are known."""
+    solver = w.solver
+
     def known(t: Type, last: bool) -> bool:
         t = solver.head(t)
         match t:
@@ -41,19 +60,9 @@ def tangents(w: Walk, t: Type, what: str, span: Span) -> None:
                 return all([known(x, last) for x in items])
             case TypeVar() if solver.is_open(t) and not last:
                 return False
-            case TypeVar() if is_space(w, t):
-                return True
-            case Scalar() | TypeVar():
-                try:
-                    solver.restrict(t, FLOATS)
-                except Mismatch:
-                    kind = show(w, t)
-                    raise derivative_errors.no_tangent(what, kind, f"`{kind}`", span) from None
-                return True
             case _:
-                kind = show(w, t)
-                why = "an index" if isinstance(t, Index) else f"`{kind}`"
-                raise derivative_errors.no_tangent(what, kind, why, span)
+                leaf(t)
+                return True
 
     solver.later(lambda force: known(t, force))
 
@@ -269,27 +278,18 @@ def _stopped(
     if len(plain) != 1 or len(e.args) != 1:
         raise errors.arity("stop_gradient", 1, len(e.args), e.span, "a -> a")
     x = args[0] if args else w.infer(plain[0], expected)
-    solver = w.solver
 
-    def known(t: Type, last: bool) -> bool:
-        t = solver.head(t)
+    def leaf(t: Type) -> None:
         match t:
-            case Table(_, cell):
-                return known(cell, last)
-            case Tuple(items):
-                return all([known(i, last) for i in items])
-            case TypeVar() if solver.is_open(t) and not last:
-                return False
             case TypeVar():
                 tangents(w, t, "the argument", x.span)
             case Function() | Exists():
                 raise derivative_errors.no_tangent("the argument", show(w, t), "this", x.span)
             case _:
                 pass
-        return True
 
-    solver.later(lambda force: known(x.type, force))
-    return Typed(x.type, lambda: derivatives.stopped(x.build(), solver.zonk(x.type)), e.span)
+    when_known(w, x.type, leaf)
+    return Typed(x.type, lambda: derivatives.stopped(x.build(), w.solver.zonk(x.type)), e.span)
 
 
 DERIVATIVES: dict[str, Builtin] = {

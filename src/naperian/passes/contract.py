@@ -10,8 +10,9 @@ at plain indices; values of a recurrence are not gathered over its time.
 from __future__ import annotations
 
 from naperian.ainf.syntax import Read
+from naperian.ainf.walk import variables
 from naperian.names import Lit, Var
-from naperian.passes.graph import Graph, Kind, Task, in_order, link, rename_operand, size_vars
+from naperian.passes.graph import Graph, Kind, Task, in_order, link, rename_operand
 from naperian.sizes import Size
 
 _SMALL = 4096  # multiplications, if the extents are constants: a plain nest is unrolled instead
@@ -111,7 +112,7 @@ def _plain(graph: Graph, x: Read) -> set[Var] | None:
     out: set[Var] = set()
     indices = graph.program.indices
     for e in x.at:
-        mine = [v for v in size_vars(e) if v in indices]
+        mine = [v for v in variables(e) if v in indices]
         if not mine:
             continue
         if len(mine) > 1 or mine[0] in out or e.coefficient(mine[0]) != 1:

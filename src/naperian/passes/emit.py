@@ -7,6 +7,7 @@ change (see `split`).
 from __future__ import annotations
 
 from naperian.ainf.syntax import Read
+from naperian.ainf.walk import variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
@@ -23,7 +24,6 @@ from naperian.passes.graph import (
     Task,
     cost,
     in_order,
-    size_vars,
     task_reads,
 )
 from naperian.passes.operands import Values, reads_memory
@@ -305,7 +305,7 @@ class Emitter:
             halves: dict[object, Size] = {v: (m + 1) // 2 for v, m in inside.items()}
             return substitute(extent, halves.get)
         among = ONE
-        for v in dict.fromkeys(size_vars(extent)):
+        for v in dict.fromkeys(variables(extent)):
             among = among * inside.get(v, ONE)
         sizes = self.v.graph.program.sizes
         for t in tasks_in(n.body):

@@ -255,26 +255,6 @@ def size_reads(s: Size) -> Iterator[Read | Trips]:
                     raise Broken(f"not an atom of AiNF: {a!r}")
 
 
-def size_vars(s: Size) -> Iterator[Var]:
-    """The variables inside an index expression, also in its reads."""
-    for m, _ in s.terms:
-        for a in m:
-            match a:
-                case Var():
-                    yield a
-                case Read(_, at):
-                    for e in at:
-                        yield from size_vars(e)
-                case Trips(_, pairs):
-                    for _, e in pairs:
-                        yield from size_vars(e)
-                case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
-                    yield from size_vars(x)
-                    yield from size_vars(y)
-                case _:
-                    raise Broken(f"not an atom of AiNF: {a!r}")
-
-
 def operand_sizes(x: Operand) -> tuple[Size, ...]:
     match x:
         case Read(_, at):

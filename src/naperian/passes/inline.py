@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.ainf.syntax import Guard, Read
+from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.graph import (
     Graph,
@@ -30,7 +31,6 @@ from naperian.passes.graph import (
     rename_indices,
     rename_operand,
     size_reads,
-    size_vars,
 )
 from naperian.sizes import Size
 
@@ -91,10 +91,10 @@ def _around(
 ) -> tuple[Var, ...]:
     """The loops of a reader that what it reads at a point is in: no deeper than it hangs on, so
     that a guard is there before the loop that it guards."""
-    needed = {v for e in at for v in size_vars(e)}
+    needed = {v for e in at for v in variables(e)}
     for g in guards:
         for s in operand_sizes(g.operand):
-            needed.update(size_vars(s))
+            needed.update(variables(s))
     return path[: max((k + 1 for k, i in enumerate(path) if i in needed), default=0)]
 
 

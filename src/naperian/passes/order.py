@@ -12,9 +12,10 @@ one task is which of the other. A group with a recurrence keeps its order.
 from __future__ import annotations
 
 from naperian.ainf.syntax import Read
+from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.classes import Classes
-from naperian.passes.graph import Graph, Kind, Task, in_order, size_vars
+from naperian.passes.graph import Graph, Kind, Task, in_order
 from naperian.sizes import Clamp, Size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
@@ -151,7 +152,7 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
 
 
 def _stride(at: tuple[Size, ...], inner: Var) -> int:
-    where = [k for k, e in enumerate(at) if inner in size_vars(e)]
+    where = [k for k, e in enumerate(at) if inner in variables(e)]
     if not where:
         return 0
     if where == [len(at) - 1]:

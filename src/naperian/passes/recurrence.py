@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.classes import Classes
-from naperian.passes.graph import Graph, Kind, Task, operand_sizes, size_vars
+from naperian.passes.graph import Graph, Kind, Task, operand_sizes
 
 
 def find_units(graph: Graph) -> None:
@@ -143,7 +144,7 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var
 def _asked(graph: Graph, time: Var) -> list[Var]:
     """The indices that a loop's condition mentions, beside its time."""
     c = graph.program.indices[time].condition
-    found = () if c is None else (v for e in operand_sizes(c) for v in size_vars(e))
+    found = () if c is None else (v for e in operand_sizes(c) for v in variables(e))
     return [i for i in dict.fromkeys(found) if i in graph.program.indices and i != time]
 
 

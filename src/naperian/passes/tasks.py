@@ -23,6 +23,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
+from naperian.ainf.walk import variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
@@ -38,7 +39,6 @@ from naperian.passes.graph import (
     rewrite_size,
     size_of,
     size_reads,
-    size_vars,
 )
 from naperian.passes.packed import Packing
 from naperian.sizes import Size, size
@@ -66,7 +66,7 @@ class _Builder:
         for i, index in program.indices.items():
             seen: set[Var] = set()
             if index.extent is not None:
-                for v in size_vars(index.extent):
+                for v in variables(index.extent):
                     if v in program.indices:
                         seen |= {v} | self.mentioned[v]
             self.mentioned[i] = frozenset(seen)
@@ -205,9 +205,9 @@ class _Builder:
         outer: set[Var] = set()
         if isinstance(condition, Read):
             for e in condition.at:
-                outer |= set(size_vars(e))
+                outer |= set(variables(e))
         elif isinstance(condition, Number):
-            outer |= set(size_vars(condition.value))
+            outer |= set(variables(condition.value))
         context = tuple(i for i in self.program.indices if i in outer and i != time)
         t = Task(Kind.ROUNDS, Var(f"rounds_{time.name}"), DType.I64, context, context)
         t.cell = next((c for c in self.cells.values() if c.time == time), None)
