@@ -265,6 +265,36 @@ def test_environment_sets_the_threads_and_the_process_ends() -> None:
     assert done.returncode == 0
 
 
+def test_little_work_starts_no_threads() -> None:
+    done = child("""
+        k = loaded(INCREMENT)
+        for n in (100, 100_000):  # 7 chunks, and 256
+            run(k, [n], np.zeros(n, np.int64))
+            print(runtime.runtime().workers())
+    """, NAPERIAN_THREADS="3")  # fmt: skip
+    assert done.stdout == "0\n2\n", done.stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+def test_a_worker_leaves_the_processor_of_the_caller() -> None:
+    done = child("""
+        k = loaded(INCREMENT)
+        a = np.zeros(100_000, np.int64)
+        usable, before = os.sched_getaffinity(0), set(os.listdir("/proc/self/task"))
+        run(k, [a.size], a)
+        (worker,) = map(int, set(os.listdir("/proc/self/task")) - before)
+        one = min(usable)
+        os.sched_setaffinity(0, {one})
+        os.sched_setaffinity(worker, {one})
+        end = time.monotonic() + 10
+        while one in os.sched_getaffinity(worker) and time.monotonic() < end:
+            run(k, [a.size], a)
+            time.sleep(0.01)
+        print(os.sched_getaffinity(worker) == usable - {one})
+    """, NAPERIAN_THREADS="2")  # fmt: skip
+    assert done.stdout == "True\n", done.stderr
+
+
 # signals
 
 

@@ -30,8 +30,9 @@ from naperian.backends.c_entry import View, c_entry, parameters, start, view
 from naperian.backends.contract import contract_module
 from naperian.backends.emit import emit
 from naperian.backends.llvm import AS_WRITTEN, compile_ir
-from naperian.backends.pool import has_threads, pool_ir
+from naperian.backends.pool import pool_ir
 from naperian.backends.target import Target, host
+from naperian.backends.threads import has_threads
 from naperian.dtypes import FLOATS, DType
 from naperian.node import node
 from naperian.program import Options, Program, source_of

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from naperian import __version__, cli, oracle
-from naperian.backends import cache, pool, target
+from naperian.backends import cache, target, threads
 from naperian.source import Source
 
 _PROGRAM = """\
@@ -61,7 +61,7 @@ def _vectors() -> str:
 
 
 def _threads() -> str:
-    if not pool.has_threads():
+    if not threads.has_threads():
         return "1 (this platform has no thread pool yet)"
     asked = os.environ.get("NAPERIAN_THREADS")
     usable = len(os.sched_getaffinity(0))

@@ -20,7 +20,8 @@ from naperian.backends.contract import contract_module
 from naperian.backends.entry_ir import entry_ir
 from naperian.backends.kernel import Kernel, Library, link, object_code
 from naperian.backends.llvm import AS_WRITTEN
-from naperian.backends.pool import has_threads, pool_ir
+from naperian.backends.pool import pool_ir
+from naperian.backends.threads import has_threads
 from naperian.dtypes import DType
 
 _SERVICES = ("nap_parallel", "nap_chunks", "nap_poll", "nap_alloc", "nap_free")
