@@ -28,13 +28,15 @@ from naperian.passes.builder import Guards
 from naperian.passes.invert import Inverse, invert
 from naperian.passes.place import Place
 from naperian.passes.rules import Flow, Rules, renamed
-from naperian.sizes import ZERO, Clamp, Size, size
+from naperian.sizes import ZERO, Clamp, Size, clamp, size
 
 At: TypeAlias = tuple[Size, ...]
 Tests: TypeAlias = list[tuple[str, Size]]  # what must be >= 0 ("ge") or 0 ("eq")
+Term: TypeAlias = tuple[Operand, Guards]
 To: TypeAlias = dict[Var, Size]  # where an entry goes, on the axes where that is not any place
 
 _FEW = 8  # with fewer elements, comparing an index with each constant one is faster
+_NEAR = 4  # a shift by as many leaves so few indices at an end that each is a case of its own
 
 
 @node
@@ -77,7 +79,44 @@ class Closing:
 
     def total(self, var: Var, dense: list[Part], at: At) -> Flow:
         rules = Rules(self.place, self.b.dtypes[var])
-        return rules.sum([self.term(var, p, at) for p in dense])
+        terms = [t for p in dense if (t := self.term(var, p, at)) is not None]
+        return rules.sum([rules.where(guards, value) for value, guards in self.joined(terms)])
+
+    def joined(self, terms: list[Term]) -> list[Term]:
+        """A shifted read, and what is kept at the end where there is none, are a clamped one:
+
+            (v[q - 1] if q >= 1 else 0) + (v[q] if 0 >= q else 0)       v[clamp(q - 1)]
+        """
+        out: list[Term] = []
+        for t in terms:
+            for k, other in enumerate(out):
+                both = self.clamped(t, other) or self.clamped(other, t)
+                if both is not None:
+                    out[k] = both
+                    break
+            else:
+                out.append(t)
+        return out
+
+    def clamped(self, inside: Term, end: Term) -> Term | None:
+        """The two as one, if they are such a pair."""
+        match inside, end:
+            case (Read(x, at), (Guard(_, _, f),)), (Read(y, there), (Guard(_, _, g),)):
+                if x != y or f is None or g is None or f + g != size(-1):
+                    return None
+                differ = [k for k, (a, b) in enumerate(zip(at, there, strict=True)) if a != b]
+                if len(differ) != 1:
+                    return None
+                k = differ[0]
+                e, q, n = at[k], there[k].single, self.b.shape(Read(x, at))[k]
+                if n is None or not isinstance(q, Var) or self.b.extent(q) != n:
+                    return None
+                by = (e - size(q)).constant
+                if (by, f) not in ((-1, e), (1, n - 1 - e)):
+                    return None
+                return Read(x, (*at[:k], clamp(e, n), *at[k + 1 :])), ()
+            case _:
+                return None
 
     def split(self, part: Part, var: Var) -> list[Part]:
         """Clamped indices by cases: in range, and what is kept at either end."""
@@ -86,7 +125,7 @@ class Closing:
                 case Clamp(value, n) if any(v in part.over for v in variables(value)):
                     out = []
                     facts = self.facts(value)
-                    cases = [(value, None), (ZERO, -value - 1), (n - 1, value - n)]
+                    cases = [(value, None), *self.ends(value, n)]
                     for to, fact in cases:
                         if fact is not None and facts.proves(-fact - 1):
                             continue
@@ -99,6 +138,23 @@ class Closing:
                 case _:
                     pass
         return [part]
+
+    def ends(self, value: Size, n: Size) -> list[tuple[Size, Size]]:
+        """Where values below 0 and from n on are kept, and when. A shift by a few moves as many
+        indices to an end, each by a distance of its own: what they send is a shift, too.
+
+            i + 2 >= n, i < n           n - 1 = i + 1 if i + 1 >= n - 1, and i if i >= n - 1
+        """
+        for i in variables(value):
+            by = (value - size(i)).constant
+            if by is not None and i in self.b.indices and self.extent(i) == n:
+                if 0 < abs(by) <= _NEAR:
+                    away = range(by) if by > 0 else range(0, by, -1)
+                    return [
+                        (size(i) + k, size(i) + k - (n - 1) if by > 0 else -size(i) - k)
+                        for k in away
+                    ]
+        return [(ZERO, -value - 1), (n - 1, value - n)]
 
     def domain(self, part: Part) -> tuple[Var, ...]:
         return tuple(i for i in part.over if i not in self.open and i not in self.scope)
@@ -119,8 +175,8 @@ class Closing:
 
     # dense parts
 
-    def term(self, var: Var, part: Part, at: At) -> Flow:
-        """What a dense part sends to a point."""
+    def term(self, var: Var, part: Part, at: At) -> Term | None:
+        """What a dense part sends to a point, and where."""
         domain = self.domain(part)
         found = invert(domain, part.at, at, self.extent)
         assert found is not None
@@ -132,8 +188,7 @@ class Closing:
         guards = tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
         guards += renamed(part.guards, names)  # may be tested only where the others hold
         dtype = self.b.dtypes[var]
-        value, outer = self.summed(rewrite(part.value, names), guards, copies, dtype)
-        return Rules(self.place, dtype).where(outer, value)
+        return self.summed(rewrite(part.value, names), guards, copies, dtype)
 
     def summed(
         self, value: Operand, guards: Guards, copies: tuple[Var, ...], dtype: DType

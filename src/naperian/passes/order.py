@@ -70,6 +70,7 @@ def _groups(graph: Graph) -> list[_Group]:
 def _order(graph: Graph, group: _Group) -> None:
     tasks, classes = group
     if any(t.units for t in tasks):
+        _times_first(graph, tasks)
         return
     rank = _ranks(tasks, classes)
     deepest = max(len(t.path) for t in tasks)
@@ -95,6 +96,26 @@ def _order(graph: Graph, group: _Group) -> None:
             best, least = new, price
     for t, path in (best or {}).items():
         t.path = path
+
+
+def _times_first(graph: Graph, tasks: list[Task]) -> None:
+    """What reads a recurrence at its time, and is in none itself, goes on in its loop: a sum over
+    time is accumulated there, and what it adds up is never stored."""
+    first: dict[Task, tuple[Var, ...]] = {}  # the loops down to that over the time
+    for t in sorted(tasks, key=lambda t: t.order):
+        times = [t.path.index(i) for i, _ in t.units if i in t.path]
+        if t.units:
+            first[t] = t.path[: max(times, default=-1) + 1]
+            continue
+        for s in t.sites:
+            here = dict(zip(s.task.context, s.at, strict=False))
+            wanted = [here[i].single if i in here else None for i in first.get(s.task, ())]
+            loops = tuple(v for v in wanted if isinstance(v, Var) and v in t.path)
+            if loops and len(loops) == len(wanted):
+                path = (*loops, *(i for i in t.path if i not in loops))
+                if _legal(graph, t, path):
+                    t.path, first[t] = path, loops
+                break
 
 
 def _ranks(tasks: list[Task], classes: Classes) -> dict[tuple[Task, Var], int]:
