@@ -18,76 +18,104 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy_peers
 from cases import CASES, Case
 
 import naperian as nap
 
 HERE = Path(__file__).parent
-PEERS = ("naperian", "gcc", "numpy", "numba", "jax")
+PEERS = ("gcc", "numpy", "numba", "jax", "torch")
 _GCC = ["gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
+_SINGLE = ["-DREAL=float", "-fsingle-precision-constant"]
+
+Call = Callable[[], Any]
 
 
-def gcc(case: Case, args: tuple[Any, ...]) -> Callable[[], Any]:
-    """The C peer, compiled now; its result arrays are allocated in every call, as ours are."""
-    with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as library:
-        source = HERE / "peers" / f"{case.c_file or case.c}.c"
-        subprocess.run([*_GCC, str(source), "-o", library.name, "-lm"], check=True)
-    function = ctypes.CDLL(library.name)[case.c]
-    Path(library.name).unlink()
-    sizes = [ctypes.c_long(n) for n in case.c_sizes(*args)]
-    inputs = [
-        ctypes.c_double(a) if isinstance(a, float)
-        else ctypes.c_long(a) if isinstance(a, int)
-        else ctypes.c_void_p(a.ctypes.data)
-        for a in args
-    ]  # fmt: skip
-    shapes, dtype = case.c_shapes(*args), case.result or args[0].dtype
-
-    def call() -> Any:
-        outs = [np.empty(s, dtype) for s in shapes]
-        function(*sizes, *inputs, *(ctypes.c_void_p(o.ctypes.data) for o in outs))
-        return tuple(outs) if len(outs) > 1 else outs[0]
-
-    return call
-
-
-def naperian(case: Case, args: tuple[Any, ...]) -> Callable[[], Any]:
+def naperian(case: Case, args: tuple[Any, ...]) -> Call:
     function = nap.load(str(HERE / "programs" / f"{case.program}.nap"))[case.definition]
     return lambda: function(*args)
 
 
-def numpy(case: Case, args: tuple[Any, ...]) -> Callable[[], Any]:
-    return lambda: case.numpy(*args)
+def gcc(case: Case, args: tuple[Any, ...], like: Any) -> Call:
+    """The C peer, compiled now; its result arrays are allocated in every call, as ours are."""
+    single = any(getattr(a, "dtype", None) == np.float32 for a in args)
+    real = ctypes.c_float if single else ctypes.c_double
+    with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as library:
+        source = str(HERE / "peers" / f"{case.program}.c")
+        command = [*_GCC, *(_SINGLE if single else ()), source, "-o", library.name, "-lm"]
+        subprocess.run(command, check=True)
+    function = ctypes.CDLL(library.name)[case.function]
+    Path(library.name).unlink()
+    sizes = [ctypes.c_long(n) for n in case.sizes(*args)]
+    inputs = [
+        ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray)
+        else ctypes.c_long(a) if isinstance(a, int)
+        else real(a)
+        for a in args
+    ]  # fmt: skip
+    outs = [np.asarray(x) for x in (like if isinstance(like, tuple) else (like,))]
+
+    def call() -> Any:
+        made = tuple(np.empty(o.shape, o.dtype) for o in outs)
+        function(*sizes, *inputs, *(ctypes.c_void_p(o.ctypes.data) for o in made))
+        return made if len(made) > 1 else made[0]
+
+    return call
 
 
-def numba(case: Case, args: tuple[Any, ...]) -> Callable[[], Any] | None:
+def numba(case: Case, args: tuple[Any, ...]) -> Call | None:
     import numba_peers
 
-    function = getattr(numba_peers, case.numba) if case.numba else None
+    function = getattr(numba_peers, case.function, None)
     return function and (lambda: function(*args))
 
 
-def jax(case: Case, args: tuple[Any, ...]) -> Callable[[], Any] | None:
-    import jax
-    import jax.numpy as jnp
+def jax(case: Case, args: tuple[Any, ...]) -> Call | None:
+    import jax_peers
+    from jax import block_until_ready, jit, numpy
 
-    jax.config.update("jax_enable_x64", True)
-    if case.jax is None:
+    peer = getattr(jax_peers, case.function, None)
+    if peer is None:
         return None
-    function = case.jax(jax, jnp)
-    there = tuple(jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in args)
-    return lambda: jax.block_until_ready(function(*there))
+    numbers = tuple(k for k, a in enumerate(args) if isinstance(a, int))
+    function = jit(peer, static_argnums=numbers)
+    there = tuple(numpy.asarray(a) if isinstance(a, np.ndarray) else a for a in args)
+    return lambda: block_until_ready(function(*there))
 
 
-def prepared(case: Case, args: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+def torch(case: Case, args: tuple[Any, ...]) -> Call | None:
+    import torch_peers
+    from torch import from_numpy
+
+    function = getattr(torch_peers, case.function, None)
+    there = tuple(
+        from_numpy(a) if isinstance(a, np.ndarray)
+        else float(a) if isinstance(a, np.float32)
+        else a
+        for a in args
+    )  # fmt: skip
+    return function and (lambda: function(*there))
+
+
+def prepared(
+    case: Case, args: tuple[Any, ...], peers: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """For every peer its thunk and the time to the end of its first call; why others are absent."""
     found: dict[str, Any] = {}
     absent: dict[str, Any] = {}
-    for make in (naperian, gcc, numpy, numba, jax):
-        name = make.__name__
+    reference = getattr(numpy_peers, case.function)
+    makers: dict[str, Callable[[], Call | None]] = {
+        "naperian": lambda: naperian(case, args),
+        "numpy": lambda: lambda: reference(*args),
+        "gcc": lambda: gcc(case, args, found["numpy"][2]),
+        "numba": lambda: numba(case, args),
+        "jax": lambda: jax(case, args),
+        "torch": lambda: torch(case, args),
+    }
+    for name in ("naperian", "numpy", *(p for p in peers if p != "numpy")):
         start = time.perf_counter()
         try:
-            thunk = make(case, args)
+            thunk = makers[name]()
             if thunk is None:
                 absent[name] = "has none"
                 continue
@@ -134,9 +162,9 @@ def medians(thunks: dict[str, Callable[[], Any]], seconds: float) -> dict[str, f
     return {name: float(np.median(t)) for name, t in times.items()}
 
 
-def measure(case: Case, seconds: float) -> dict[str, Any]:
+def measure(case: Case, seconds: float, peers: tuple[str, ...]) -> dict[str, Any]:
     args = case.data()
-    found, absent = prepared(case, args)
+    found, absent = prepared(case, args, peers)
     reference = found["numpy"][2]
     wrong = [n for n, (_, _, r) in found.items() if not agree(reference, r, case.tolerance)]
     return {
@@ -168,12 +196,13 @@ def once() -> dict[str, float]:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--seconds", type=float, default=1.0)
-    options.add_argument("--only", default="")
+    options.add_argument("--only", nargs="*", default=[""], help="parts of the names of cases")
+    options.add_argument("--peers", nargs="*", default=PEERS)
     chosen = options.parse_args()
     print(json.dumps({"once": once()}))
     for case in CASES:
-        if chosen.only in case.name:
-            print(json.dumps(measure(case, chosen.seconds)))
+        if any(part in case.name for part in chosen.only):
+            print(json.dumps(measure(case, chosen.seconds, tuple(chosen.peers))))
             sys.stdout.flush()
 
 

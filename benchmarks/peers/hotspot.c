@@ -1,16 +1,17 @@
+#include "real.h"
 #include <stdlib.h>
 #include <string.h>
-void hotspot(long h, long w, const double *temp, const double *power, long steps, double cap,
-             double rx, double ry, double rz, double ambient, double *out) {
-    double *a = malloc(h * w * sizeof(double)), *b = out;
-    memcpy(steps % 2 ? a : b, temp, h * w * sizeof(double));
-    double *from = steps % 2 ? a : b, *to = steps % 2 ? b : a;
+void hotspot(long h, long w, const real *temp, const real *power, long steps, real cap,
+             real rx, real ry, real rz, real ambient, real *out) {
+    real *a = malloc(h * w * sizeof(real)), *b = out;
+    memcpy(steps % 2 ? a : b, temp, h * w * sizeof(real));
+    real *from = steps % 2 ? a : b, *to = steps % 2 ? b : a;
     for (long s = 0; s < steps; s++) {
         #pragma omp parallel for schedule(static)
         for (long i = 0; i < h; i++) {
-            const double *m = from + i * w, *u = from + (i > 0 ? i - 1 : 0) * w;
-            const double *d = from + (i < h - 1 ? i + 1 : h - 1) * w, *p = power + i * w;
-            double *o = to + i * w;
+            const real *m = from + i * w, *u = from + (i > 0 ? i - 1 : 0) * w;
+            const real *d = from + (i < h - 1 ? i + 1 : h - 1) * w, *p = power + i * w;
+            real *o = to + i * w;
             #define CELL(l, r) m[j] + cap * (p[j] + (d[j] + u[j] - 2 * m[j]) * ry \
                 + (m[r] + m[l] - 2 * m[j]) * rx + (ambient - m[j]) * rz)
             long j = 0;
@@ -19,7 +20,7 @@ void hotspot(long h, long w, const double *temp, const double *power, long steps
             for (j = 1; j < w - 1; j++) o[j] = CELL(j - 1, j + 1);
             if (w > 1) { j = w - 1; o[j] = CELL(j - 1, j); }
         }
-        double *t = from; from = to; to = t;
+        real *t = from; from = to; to = t;
     }
     free(a);
 }

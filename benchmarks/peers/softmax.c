@@ -1,9 +1,9 @@
-#include <math.h>
-void softmax(long m, long n, const double *x, double *out) {
+#include "real.h"
+void softmax(long m, long n, const real *x, real *out) {
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < m; i++) {
-        const double *r = x + i * n;
-        double *o = out + i * n, top = -INFINITY, total = 0;
+        const real *r = x + i * n;
+        real *o = out + i * n, top = -INFINITY, total = 0;
         for (long j = 0; j < n; j++) top = r[j] > top ? r[j] : top;
         for (long j = 0; j < n; j++) { o[j] = exp(r[j] - top); total += o[j]; }
         for (long j = 0; j < n; j++) o[j] /= total;

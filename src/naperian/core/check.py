@@ -562,6 +562,11 @@ class _Check:
                 return size(value)
             case Op("cast", (arg,), t) if t == INT and not isinstance(arg, Const):
                 return self.poly(arg)
+            case Op("add" | "sub" | "mul" as name, (a, b), t) if t == INT:
+                x, y = self.poly(a), self.poly(b)
+                if x is None or y is None:
+                    return None
+                return x + y if name == "add" else x - y if name == "sub" else x * y
             case _:
                 return None
 
