@@ -567,6 +567,8 @@ class _Check:
                 if x is None or y is None:
                     return None
                 return x + y if name == "add" else x - y if name == "sub" else x * y
+            case Checked(value, SetVar(), True):
+                return self.poly(value)
             case _:
                 return None
 

@@ -71,7 +71,7 @@ from naperian.core.syntax import (
     Unbox,
     Use,
 )
-from naperian.core.values import Value, blank, count, element_at, ordinal
+from naperian.core.values import Element, Value, blank, count, element_at, ordinal
 from naperian.dtypes import DType
 from naperian.lines import Told, Write, form_of
 from naperian.names import Var
@@ -299,7 +299,7 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Custom(_, params):
             starts = [_exact(_value(p.start, scope), scope.type(p.type)) for p in params]
             return _custom(e, tuple(starts), scope)
-        case Checked(value, s, origin):
+        case Checked(value, s, _, origin):
             k, n = int(_value(value, scope)), count(scope.set(s))
             if not 0 <= k < n:
                 raise RunError(f"index {k} is out of range for an axis of size {n}", origin)
@@ -455,7 +455,7 @@ def _dtype(t: Type, scope: Scope) -> DType:
 def _operate(name: str, args: list[Value], dtype: DType) -> Value:
     match name:
         case "cast":
-            return operate(name, args, dtype)
+            return operate(name, [int(a) if isinstance(a, Element) else a for a in args], dtype)
         case "bitcast":
             return np.asarray(primal(args[0])).view(dtype.value)[()]
         case "select":

@@ -283,10 +283,11 @@ class Check:
 
 @node
 class Checked:
-    """An integer as an index of `set` (ordinals from 0), checked at run time."""
+    """An integer as an index of `set` (ordinals from 0), checked at run time unless `proved`."""
 
     value: Expr
     set: Set
+    proved: bool = False
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 

@@ -66,6 +66,16 @@ def count(s: Set, evaluate: Evaluate = constant) -> int:
     return max(0, evaluate(cardinality(s)))
 
 
+class Element(tuple[Value, ...]):
+    """An element of a set of tuples, which knows its ordinal: where sets are chosen by the caller
+    it may stand in a size or be counted with."""
+
+    ordinal: int
+
+    def __int__(self) -> int:
+        return self.ordinal
+
+
 def ordinal(s: Set, index: Value, evaluate: Evaluate = constant) -> int:
     """Where the cell at `index` is stored. Inverse of `element_at`."""
     match s:
@@ -100,11 +110,13 @@ def element_at(s: Set, k: int, evaluate: Evaluate = constant) -> Value:
         case Reverse(inner):
             return element_at(inner, count(inner, evaluate) - 1 - k, evaluate)
         case TupleSet(sets):
-            parts = []
+            parts, place = [], k
             for part in reversed(sets):
                 k, below = divmod(k, max(1, count(part, evaluate)))
                 parts.append(element_at(part, below, evaluate))
-            return tuple(reversed(parts))
+            made = Element(reversed(parts))
+            made.ordinal = place
+            return made
 
 
 def blank(t: Type) -> Value:

@@ -87,7 +87,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (condition, then, otherwise)
         case At(table, index, _):
             return (table, index)
-        case Recast(value, _, _, _) | Checked(value, _):
+        case Recast(value, _, _, _) | Checked(value, _, _):
             return (value,)
         case Op(_, args, _):
             return args
@@ -134,7 +134,7 @@ def size_variables(e: Expr) -> Iterator[Var]:
     match e:
         case Number(value):
             yield from variables(value)
-        case For(_, s, _) | At(_, _, s) | Literal(s, _) | Checked(_, s):
+        case For(_, s, _) | At(_, _, s) | Literal(s, _) | Checked(_, s, _):
             yield from _of_set(s)
         case Reduce(_, _, s, _, _, t):
             yield from _of_set(s)

@@ -48,7 +48,7 @@ def encode(w: Walk, value: Typed, axis: Set) -> Build | None:
 
     def build() -> core.Expr:
         number = core.Call(core.Use(c.ordinal, _NOTHING), (value.build(),))
-        return core.Pack((core.Checked(number, numbers, value.span),))
+        return core.Pack((core.Checked(number, numbers, origin=value.span),))
 
     return build
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.facts import Facts
 from naperian.frontend import errors, set_errors
 from naperian.frontend.annotations import (
     between,
@@ -21,14 +20,15 @@ from naperian.frontend.annotations import (
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import encode
 from naperian.frontend.ordered import Places, places
-from naperian.frontend.scope import Scope, SetName, Variable
+from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, let_all, wrap
 from naperian.frontend.unions import inject, side
+from naperian.frontend.unproved import falls_out, index_bounds, wrong_set
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, ZERO, Size, rename, size, variables
+from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.sizes import clamp as clamped
 from naperian.source import Span
 from naperian.surface import syntax as s
@@ -253,11 +253,11 @@ def _decide(
             if isinstance(whole(own), EnumSet | BoolSet | TupleSet) or isinstance(
                 whole(target), EnumSet | BoolSet | Sum | TupleSet | UnitSet
             ) or (isinstance(target, Slice) and numbers(target)[1] != ONE):
-                raise _wrong_set(w, t, own, axis, table)
+                raise wrong_set(w, t, own, axis, table)
             if isinstance(own, SetVar) and t.poly is not None and t.poly.single is not None:
                 facts, count = scope.facts(), cardinality(solver.zonk_set(target))
                 if isinstance(target, SetVar) or not facts.proves(count - 1 - t.poly):
-                    raise _wrong_set(w, t, own, axis, table)
+                    raise wrong_set(w, t, own, axis, table)
             return _prove_index(w, scope, t, own, axis, table, checked)
         case Scalar(DType.BOOL) if isinstance(target, BoolSet):
             return t.build
@@ -305,7 +305,7 @@ def _posts(w: Walk, target: Set) -> bool:
     if not isinstance(target, Fin):
         return False
     n = w.solver.zonk_size(target.size)
-    return len(n.terms) > 1 and _all_bounds(w, w.scope).keys().isdisjoint(variables(n))
+    return len(n.terms) > 1 and index_bounds(w, w.scope).keys().isdisjoint(variables(n))
 
 
 def _no_index(w: Walk, t: Typed, axis: Set) -> errors.Reported:
@@ -336,28 +336,6 @@ def _close_range(w: Walk, own: Range | Fin, target: Set, because: Because) -> No
     if isinstance(v, Var) and v in w.solver.unknown_sizes and not w.solver.set_is_open(target):
         w.solver.sizes[v] = cardinality(target)
         w.solver.why[v] = because
-
-
-def _wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Reported:
-    solver = w.solver
-    wanted, found = show_set(solver.zonk_set(axis)), show_set(solver.zonk_set(own))
-    reasons = solver.reasons_set(
-        t.type.set if isinstance(t.type, Index) else own, axis
-    )
-    declared = w.scope.find(table)
-    if isinstance(declared, Variable):
-        reasons += (Because(declared.span, f"`{table}` is `{show(w, declared.type)}`"),)
-    notes: tuple[str, ...] = ()
-    helps: tuple[str, ...] = ()
-    a, b = solver.head_set(axis), solver.head_set(own)
-    if isinstance(a, SetVar) and isinstance(b, SetVar):
-        notes = (f"`{wanted}` and `{found}` are chosen by the caller and may differ",)
-        helps = (f"write `{table}: {found}=>…` if they are meant to be the same",)
-    elif isinstance(b, Range) and not isinstance(element(a), Index):
-        helps = (f"say what the range is over where its start is bound: `for i in {wanted}`",)
-    return errors.wrong_index_set(
-        table, wanted, t.span.text, found, t.span, reasons, helps, notes
-    )
 
 
 # ---------------------------------------------------------------- proofs
@@ -405,14 +383,14 @@ def _prove_poly(
             if checked:
                 fallback.append(_checked(w, t, axis, t.span))
                 return
-            raise _falls_out(w, facts, scope, found, extent, t, axis, table)
+            raise falls_out(w, scope, facts, t, found, axis, table)
 
     w.solver.goals.append(goal)
 
     def build() -> core.Expr:
         if fallback:
             return fallback[0]()
-        return core.Number(w.solver.zonk_size(poly))
+        return _numbered(w, w.solver.zonk_size(poly), axis)
 
     return wrap(t.lets, build)
 
@@ -421,77 +399,12 @@ def _base(axis: Set) -> Size:
     return numbers(axis)[0]
 
 
-def _falls_out(
-    w: Walk, facts: Facts, scope: Scope, poly: Size, extent: Size, t: Typed, axis: Set, table: str
-) -> errors.Reported:
-    text = t.span.text
-    shown = show_set(w.solver.zonk_set(axis))
-    if poly.constant is not None and poly.constant < 0 and text.lstrip().startswith("-"):
-        return errors.negative_index(table, text, t.span)
-    if poly.constant is not None and extent.constant:
-        last = f"`{extent.constant - 1}`"
-        return errors.no_such_index(table, poly.constant, shown, last, t.span)
-    low_ok = facts.proves(poly)
-    example = _example(w, scope, poly, extent, low_ok)
-    helps = (
-        f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
-        f"outside; `{errors.postfix(text)}?` checks at run time; a range such as "
-        "`for … in 1..n-1` or an `if` keeps it inside",
-    )
-    reasons = _ranges_of(w, scope, poly)
-    return errors.out_of_range(table, text, shown, example, t.span, reasons, helps)
-
-
-def _ranges_of(w: Walk, scope: Scope, poly: Size) -> tuple[Because, ...]:
-    out = []
-    for v in dict.fromkeys(variables(poly)):
-        at: Scope | None = scope
-        while at is not None:
-            for entry in at.names.values():
-                if getattr(entry, "var", None) == v and getattr(entry, "what", "") == "index":
-                    assert not isinstance(entry, SetName)
-                    for var, own in at.indices:
-                        if var == v:
-                            ranges = show_set(w.solver.zonk_set(own))
-                            out.append(Because(entry.span, f"`{v.name}` ranges over `{ranges}`"))
-            at = at.parent
-    return tuple(out)
-
-
-def _example(w: Walk, scope: Scope, poly: Size, extent: Size, low_ok: bool) -> str:
-    """The extreme index values and what they give."""
-    bounds = _all_bounds(w, scope)
-    value = poly
-    where = []
-    for v in dict.fromkeys(variables(poly)):
-        if v not in bounds:
-            continue
-        low, high = bounds[v]
-        up = (poly.coefficient(v) > 0) == low_ok
-        end = high - 1 if up else low
-        where.append(f"{v.name} = {end!r}")
-        value = rename(value, {v: end})
-    value = w.solver.zonk_size(value)
-    if not where:
-        known = value.constant is not None
-        return f"it is {value!r}" if known else f"`{value!r}` could be anything"
-    return f"at {', '.join(where)} it is {value!r}"
-
-
-def _all_bounds(w: Walk, scope: Scope) -> dict[Var, tuple[Size, Size]]:
-    out: dict[Var, tuple[Size, Size]] = {}
-    at: Scope | None = scope
-    while at is not None:
-        for var, own in at.indices:
-            match w.solver.zonk_set(own):
-                case Range(low, high):
-                    out.setdefault(var, (low, high))
-                case Fin() | SetVar() as plain:
-                    out.setdefault(var, (ZERO, cardinality(plain)))
-                case _:
-                    pass
-        at = at.parent
-    return out
+def _numbered(w: Walk, place: Size, axis: Set) -> core.Expr:
+    """A number that is known to be in range, as an index of the axis. A set that the caller chooses
+    may be one of pairs or Booleans."""
+    own = w.solver.zonk_set(axis)
+    number = core.Number(place)
+    return core.Checked(number, own, proved=True) if isinstance(own, SetVar) else number
 
 
 # ---------------------------------------------------------------- clamp, wrap, get, `?`
@@ -524,7 +437,7 @@ def as_poly(w: Walk, t: Typed, name: str = "k") -> Typed:
 
 def _checked(w: Walk, t: Typed, axis: Set, span: Span) -> Build:
     build = number(w, t)
-    return lambda: core.Checked(build(), w.solver.zonk_set(axis), span)
+    return lambda: core.Checked(build(), w.solver.zonk_set(axis), origin=span)
 
 
 def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
@@ -539,7 +452,7 @@ def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
         extent = cardinality(target)
         value = w.solver.zonk_size(poly) - _base(target)
         inside = clamped(value, extent) if how == "clamp" else value % extent
-        return core.Number(inside + _base(target))
+        return _numbered(w, inside + _base(target), target)
 
     return wrap(named.lets, build)
 
@@ -561,7 +474,7 @@ def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
     base = _base(w.solver.zonk_set(target))
     value = named.poly - base
     poly = (clamped(value, extent) if how == "clamp" else value % extent) + base
-    build = wrap(named.lets, lambda: core.Number(w.solver.zonk_size(poly)))
+    build = wrap(named.lets, lambda: _numbered(w, w.solver.zonk_size(poly), target))
     return Typed(element(target), build, span, poly if not named.lets else None)
 
 
@@ -668,7 +581,7 @@ def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Ste
     def step(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
         own = solver.zonk_set(axis)
         a = solver.zonk_size(start)
-        at = core.At(table, core.Number(size(v) + a + _base(own)), own)
+        at = core.At(table, _numbered(w, size(v) + a + _base(own), own), own)
         new = Fin(solver.zonk_size(length))
         return wrap(lets, lambda: core.For(v, new, rest(at)))()
 

@@ -42,7 +42,7 @@ class Places:
 
         def build() -> core.Expr:
             number = core.Call(core.Use(c.ordinal, _NOTHING), (value.build(),))
-            return core.Checked(number, self.set, value.span)
+            return core.Checked(number, self.set, origin=value.span)
 
         return build
 

@@ -97,6 +97,7 @@ from naperian.passes.tables import (
     element_at,
     index_expr,
     literal,
+    ordinal,
     quote,
     recast,
     shaped,
@@ -176,6 +177,8 @@ class Evaluate:
                 n = size_of(self.w.named(e, t, "k"))
                 if n is not None:
                     return n
+            case Parts():
+                return ordinal(self.w, _indexed(entry), quote(self.w, entry))
             case (
                 Fin() | SetVar() | BoolSet() | UnitSet() | EnumSet() | TupleSet() | Range()
                 | Reverse() | Sum() | Slice()
@@ -203,8 +206,10 @@ class Evaluate:
     # ------------------------------------------------------------ expressions
 
     def leaf(self, e: Expr, env: Env, name: str = "t") -> Leaf:
-        """The scalar an expression is."""
+        """The scalar an expression is; an index that is a tuple counts as its ordinal."""
         m = self.expr(e, env, name)
+        if isinstance(m, Parts):
+            return Leaf(number(self.as_size(m)), INT)
         if not isinstance(m, Leaf):
             raise Broken(f"{type(m).__name__} where a scalar is needed")
         return m
@@ -447,9 +452,9 @@ class Evaluate:
         value = self.leaf(e.value, env).expr
         k, n = size_of(value), cardinality(s).constant
         place = None if k is None else k.constant
-        if place is None or n is None or not 0 <= place < n:
+        if not (e.proved or (place is not None and n is not None and 0 <= place < n)):
             own: Set = s if isinstance(s, Fin | EnumSet) else Fin(cardinality(s))
-            checked = Checked(value, own, e.origin)
+            checked = Checked(value, own, origin=e.origin)
             k = size_of(index_expr(self.w.bind(checked, Index(own), name, fails=True)))
         assert k is not None
         return element_at(self.w, s, k)
@@ -869,6 +874,19 @@ def standing(reference: Meaning, instead: dict[Var, Var]) -> Meaning:
             return Parts(tuple(standing(x, instead) for x in items))
         case _:
             return reference
+
+
+def _indexed(m: Meaning) -> Set:
+    """The set that an index is of."""
+    match m:
+        case Parts(items):
+            return TupleSet(tuple(_indexed(x) for x in items)) if items else UnitSet()
+        case Leaf(_, Index(s)):
+            return s
+        case Leaf(_, Scalar(DType.BOOL)):
+            return BoolSet()
+        case _:
+            raise Broken(f"{m!r} stands in a size")
 
 
 def _cell(reference: Expr) -> Var:

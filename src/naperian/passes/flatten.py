@@ -232,7 +232,7 @@ class _Flatten(Cells):
             case core.Custom():
                 self.copied = True
                 return called(self, e, copied)
-            case core.Checked(value, s, origin):
+            case core.Checked(value, s, _, origin):
                 return self.checked(self.scalar(value), self.set(s), origin)
             case _:
                 raise Broken(f"{type(e).__name__} is left after normalisation")
@@ -477,7 +477,8 @@ class _Flatten(Cells):
     ) -> tuple[list[Value], Var]:
         """The delays of a loop: the carried values as they are at its time index, and that. Cells
         of handlers that the loop changes are carried, too."""
-        starts = [self.tabulated(self.expr(c.start)) for c in e.carried]
+        # as operands: what they need is bound before the delays that read it
+        starts = [mapped(self.tabulated(self.expr(c.start)), self.operand) for c in e.carried]
         first, calls = len(self.b.bindings), len(self.b.ruled)
         name = e.time.name if e.time is not None else "t"
         around = self.b.closed((*self.scope, *free_guards(self.guards)))

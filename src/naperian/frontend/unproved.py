@@ -1,0 +1,173 @@
+"""An index that is not in range by type, and what would make it so: the message.
+
+Where only names of the signature stand in the way, the message says what nobody says of them,
+`n >= 1`, and that an `assert` or a `where` can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from naperian.facts import Facts
+from naperian.frontend import errors
+from naperian.frontend.cells import show
+from naperian.frontend.scope import Scope, SetName, SizeName, Variable
+from naperian.frontend.solve import Because
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.sizes import ZERO, Size, polynomial, rename, variables
+from naperian.types import Fin, Index, Range, Set, SetVar, cardinality, element, numbers, show_set
+
+
+def wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Reported:
+    """An index of `own` where one of `axis` is needed, and neither is a number."""
+    solver = w.solver
+    wanted, found = show_set(solver.zonk_set(axis)), show_set(solver.zonk_set(own))
+    reasons = solver.reasons_set(
+        t.type.set if isinstance(t.type, Index) else own, axis
+    )
+    declared = w.scope.find(table)
+    if isinstance(declared, Variable):
+        reasons += (Because(declared.span, f"`{table}` is `{show(w, declared.type)}`"),)
+    notes: tuple[str, ...] = ()
+    helps: tuple[str, ...] = ()
+    a, b = solver.head_set(axis), solver.head_set(own)
+    if isinstance(a, SetVar) and isinstance(b, SetVar):
+        notes = (f"`{wanted}` and `{found}` are chosen by the caller and may differ",)
+        helps = (f"write `{table}: {found}=>…` if they are meant to be the same",)
+    elif isinstance(b, Range) and not isinstance(element(a), Index):
+        helps = (f"say what the range is over where its start is bound: `for i in {wanted}`",)
+    return errors.wrong_index_set(
+        table, wanted, t.span.text, found, t.span, reasons, helps, notes
+    )
+
+
+def falls_out(
+    w: Walk, scope: Scope, facts: Facts, t: Typed, poly: Size, axis: Set, table: str
+) -> errors.Reported:
+    """`poly`, which is `t`, is not proved to be an index of `axis`."""
+    text = t.span.text
+    own = w.solver.zonk_set(axis)
+    extent, shown = cardinality(own), show_set(own)
+    if poly.constant is not None and poly.constant < 0 and text.lstrip().startswith("-"):
+        return errors.negative_index(table, text, t.span)
+    if poly.constant is not None and extent.constant:
+        last = f"`{extent.constant - 1}`"
+        return errors.no_such_index(table, poly.constant, shown, last, t.span)
+    place = poly - numbers(own)[0]
+    wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
+    unsaid = _unsaid(w, scope, wanted)
+    if unsaid:
+        example = f"nothing says that {' and '.join(f'`{x}`' for x in unsaid)}"
+        claim = f"`assert {' and '.join(unsaid)}`"
+        helps = [f"{claim} above, or `where {', '.join(unsaid)}` in the signature, says so"]
+    elif poly.constant is not None and isinstance(own, SetVar):
+        example = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
+        more = f"where {shown} >= {poly.constant + 1}"
+        helps = [f"name the axis in the signature, `{table}: {shown}=>…`, and say `{more}`"]
+    else:
+        example = _example(w, scope, poly, low_ok=facts.proves(poly))
+        helps = []
+    if poly.constant is None:
+        helps.append(
+            f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
+            f"outside; `{errors.postfix(text)}?` checks at run time; a range such as "
+            "`for … in 1..n-1` or an `if` keeps it inside"
+        )
+    else:
+        helps.append(
+            f"`{table}.get({text}, default)` gives a default; `{text}?` checks at run time"
+        )
+    return errors.out_of_range(
+        table, text, shown, example, t.span, _ranges_of(w, scope, poly), tuple(helps)
+    )
+
+
+def _unsaid(w: Walk, scope: Scope, wanted: list[Size]) -> list[str]:
+    """What is `wanted` to be at least 0, as inequalities between names that a caller chooses;
+    nothing if there are others in it."""
+    names = dict(_chosen(w, scope))
+    if not all(isinstance(a, Var) and a in names for x in wanted for m, _ in x.terms for a in m):
+        return []
+    return [_inequality(x, names) for x in wanted]
+
+
+def _chosen(w: Walk, scope: Scope | None) -> Iterator[tuple[Var, str]]:
+    """The integers of the signature and their names."""
+    while scope is not None:
+        for name, entry in scope.names.items():
+            match entry:
+                case Variable(what="parameter") | SizeName():
+                    yield entry.var, name
+                case SetName(own):
+                    many = cardinality(w.solver.zonk_set(own)).single
+                    if isinstance(many, Var):
+                        yield many, name
+                case _:
+                    pass
+        scope = scope.parent
+
+
+def _inequality(x: Size, names: dict[Var, str]) -> str:
+    """`n - k - 1 >= 0` as `k < n`, `n - 2 >= 0` as `n >= 2`."""
+
+    def side(sign: int) -> str:
+        terms = [(m, abs(c)) for m, c in x.terms if c * sign > 0 and (m or not strict)]
+        return polynomial(terms, lambda a, _: names[a] if isinstance(a, Var) else repr(a))
+
+    strict = x.offset == -1 and any(c < 0 for m, c in x.terms if m)
+    return f"{side(-1)} < {side(1)}" if strict else f"{side(1)} >= {side(-1)}"
+
+
+def _ranges_of(w: Walk, scope: Scope, poly: Size) -> tuple[Because, ...]:
+    out = []
+    for v in dict.fromkeys(variables(poly)):
+        at: Scope | None = scope
+        while at is not None:
+            for entry in at.names.values():
+                if getattr(entry, "var", None) == v and getattr(entry, "what", "") == "index":
+                    assert not isinstance(entry, SetName)
+                    for var, own in at.indices:
+                        if var == v:
+                            ranges = show_set(w.solver.zonk_set(own))
+                            out.append(Because(entry.span, f"`{v.name}` ranges over `{ranges}`"))
+            at = at.parent
+    return tuple(out)
+
+
+def _example(w: Walk, scope: Scope, poly: Size, *, low_ok: bool) -> str:
+    """The extreme index values and what they give."""
+    bounds = index_bounds(w, scope)
+    value = poly
+    where = []
+    for v in dict.fromkeys(variables(poly)):
+        if v not in bounds:
+            continue
+        low, high = bounds[v]
+        up = (poly.coefficient(v) > 0) == low_ok
+        end = high - 1 if up else low
+        where.append(f"{v.name} = {end!r}")
+        value = rename(value, {v: end})
+    value = w.solver.zonk_size(value)
+    if not where:
+        known = value.constant is not None
+        return f"it is {value!r}" if known else f"`{value!r}` could be anything"
+    return f"at {', '.join(where)} it is {value!r}"
+
+
+def index_bounds(w: Walk, scope: Scope) -> dict[Var, tuple[Size, Size]]:
+    """Between what the indices that are bound here lie, the end exclusive."""
+    out: dict[Var, tuple[Size, Size]] = {}
+    at: Scope | None = scope
+    while at is not None:
+        for var, own in at.indices:
+            match w.solver.zonk_set(own):
+                case Range(low, high):
+                    out.setdefault(var, (low, high))
+                case Fin() | SetVar() as plain:
+                    out.setdefault(var, (ZERO, cardinality(plain)))
+                case _:
+                    pass
+        at = at.parent
+    return out
