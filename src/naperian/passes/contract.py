@@ -4,7 +4,13 @@
 
 `k` must be in both factors, and each factor must have indices of the result that the other lacks
 (else it is a product with a vector, which a plain nest does as fast). The factors are arrays, read
-at plain indices; values of a recurrence are not gathered over its time.
+along plain indices, forwards or backwards. Values of a recurrence are gathered over its time only
+if the recurrence does not need the sum: so the adjoint of a matrix that a loop multiplies with is
+one product of two histories,
+
+    Σ_t ȳ[t]·x[T - 1 - t]ᵀ
+
+after the loop, and no longer a sum in it.
 """
 
 from __future__ import annotations
@@ -21,10 +27,11 @@ _SMALL = 4096  # multiplications, if the extents are constants: a plain nest is 
 def contract(graph: Graph) -> None:
     """See the module."""
     within = _times(graph)
+    rounds = _Rounds(graph)
     for t in list(graph.tasks):
         adds = t.kind is Kind.ENTER and t.name == "add" and t.dtype.is_float and t.uses == 1
         if adds and not in_order(graph, t):
-            _try(graph, t, within)
+            _try(graph, t, within, rounds)
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
 
 
@@ -41,7 +48,33 @@ def _times(graph: Graph) -> dict[Task, frozenset[Var]]:
     return out
 
 
-def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]]) -> None:
+class _Rounds:
+    """What the next round of a recurrence needs, by its time."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known: dict[Var, set[Task]] = {}
+
+    def need(self, time: Var, t: Task) -> bool:
+        if time not in self.known:
+            self.known[time] = self.needed(time)
+        return t in self.known[time]
+
+    def needed(self, time: Var) -> set[Task]:
+        steps = (t for t in self.graph.tasks if t.kind is Kind.STEP)
+        work = [t for t in steps if t.cell is not None and t.cell.time == time]
+        found = set(work)
+        while work:
+            for s in work.pop().sites:
+                if s.task not in found:
+                    found.add(s.task)
+                    work.append(s.task)
+        return found
+
+
+def _try(
+    graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rounds
+) -> None:
     cell = t.cell
     assert cell is not None
     final, start = cell.final, cell.start
@@ -79,7 +112,10 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]]) -> None:
     if not rows or not columns or not one | two >= free:
         return
     times = [i for i in t.context if i in within[t] or i in within[m]]
-    if (within[t] | within[m]) & inside:
+    over = (within[t] | within[m]) & inside
+    if any(i in graph.conditions or rounds.need(i, final) for i in over):
+        return
+    if over and _tiny(graph, (*rows, *columns)):  # sums in registers, and no history
         return
     if _tiny(graph, (*rows, *columns, *inside)):
         return
@@ -115,7 +151,7 @@ def _plain(graph: Graph, x: Read) -> set[Var] | None:
         mine = [v for v in variables(e) if v in indices]
         if not mine:
             continue
-        if len(mine) > 1 or mine[0] in out or e.coefficient(mine[0]) != 1:
+        if len(mine) > 1 or mine[0] in out or abs(e.coefficient(mine[0])) != 1:
             return None
         out.add(mine[0])
     return out

@@ -14,6 +14,7 @@ from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Order
 from naperian.loops.walk import remade
 from naperian.names import Lit, Var
+from naperian.passes.apart import apart
 from naperian.passes.block import Block, Guards
 from naperian.passes.graph import (
     Cell,
@@ -256,7 +257,7 @@ class Emitter:
             memory = self.v.storage.cells.get(t.cell)
             if memory is None and t.cell not in self.v.bests:
                 found.append(loops.Reduction(self.v.cells[t.cell], t.name, t.dtype))
-            elif memory is not None and order is Order.PARALLEL:
+            elif memory is not None and order is Order.PARALLEL and not apart(n, t.cell):
                 self.arrays.add(memory.buffer)
                 found.append(loops.Reduction(memory.buffer, t.name, t.dtype))
         return tuple(dict.fromkeys(found))
@@ -270,7 +271,9 @@ class Emitter:
                 carries = "it prints" if prints else f"it carries `{t.var.name}`"
                 return Order.SERIAL, f"sequential, {carries}"
             if t.kind is Kind.ENTER and t.path[n.depth] in t.over:
-                if t.cell in self.v.storage.cells:
+                if t.cell in self.v.storage.cells and t.cell is not None:
+                    if apart(n, t.cell):
+                        continue
                     if not parallel:
                         return Order.SERIAL, f"sequential, it updates the array `{t.var.name}`"
                     why = f"its chunks update copies of the array `{t.var.name}`"

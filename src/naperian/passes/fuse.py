@@ -161,7 +161,8 @@ class _Block:
     def fill(self, tasks: list[Task]) -> None:
         """Place the tasks. First what accumulators start with, and small tables, if nothing here
         goes into them: they are to keep nobody from the loops before."""
-        ready = [t for t in tasks if t.kind is Kind.START or self.small(t)]
+        starts = (t for t in tasks if t.kind is Kind.START and self.time(t) is None)
+        ready = [*starts, *(t for t in tasks if self.small(t))]
         early = [t for t in ready if not any(self.local(s.task) for s in t.sites)]
         for t in (*early, *tasks):
             if t.level < 0 and (t.root or not t.lazy):

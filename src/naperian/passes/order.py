@@ -6,10 +6,13 @@ makes memory be read and written side by side, for all tasks that will share loo
     y[j] = Σ_i x[i, j]         by rows of x: for i: for j: y[j] += x[i, j]
 
 Tasks are grouped by the reads between them at plain indices; these reads also say which index of
-one task is which of the other. A group with a recurrence keeps its order.
+one task is which of the other. In a recurrence, the loops down to that over its time stay; those
+inside are ordered for what is done in one round.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from naperian.ainf.syntax import Read
 from naperian.ainf.walk import variables
@@ -25,14 +28,29 @@ _NARROW = 8  # so few of them side by side do not fill a vector
 
 def order_loops(graph: Graph) -> None:
     """See the module."""
-    for group in _groups(graph):
-        _order(graph, group)
+    for tasks, classes in _groups(graph.tasks, lambda t: ()):
+        if any(t.units for t in tasks):
+            _times_first(graph, tasks)
+        else:
+            _order(graph, tasks, classes, lambda t: ())
+    rounds: dict[Var, list[Task]] = {}
+    for t in graph.tasks:
+        if t.units and t.units[-1][0] in t.path:
+            rounds.setdefault(t.units[-1][0], []).append(t)
+    for time, members in rounds.items():
+
+        def outer(t: Task, time: Var = time) -> tuple[Var, ...]:
+            return t.path[: t.path.index(time) + 1]
+
+        for tasks, classes in _groups(members, outer):
+            _order(graph, tasks, classes, outer)
 
 
-_Group = tuple[list[Task], Classes]
+_Outer = Callable[[Task], tuple[Var, ...]]  # the loops of a task that stay, its outermost ones
 
 
-def _groups(graph: Graph) -> list[_Group]:
+def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]:
+    """Tasks that will share loops inside the outer ones, and which of these are the same."""
     classes = Classes()
     leader: dict[Task, Task] = {}
 
@@ -42,51 +60,48 @@ def _groups(graph: Graph) -> list[_Group]:
             t = leader[t]
         return t
 
-    several = False
-    for t in graph.tasks:
-        if t.kind is Kind.PRODUCT:
-            continue
-        several = several or len(t.path) > 1
+    inner = {t: t.path[len(outer(t)) :] for t in all_ if t.kind is not Kind.PRODUCT}
+    if all(len(path) < 2 for path in inner.values()):
+        return []
+    for t, path in inner.items():
         for s in t.sites:
             q = s.task
-            if q.kind is Kind.PRODUCT or s.bound:
+            if q not in inner or s.bound:
                 continue
             for i, e in zip(q.context, s.at, strict=False):
                 v = e.single
-                if isinstance(v, Var) and v in t.path and i in q.path:
+                if isinstance(v, Var) and v in path and i in inner[q]:
                     if classes.union((q, i), (t, v)):
                         a, b = top(q), top(t)
                         if a is not b:
                             leader[a] = b
-    if not several:
-        return []
     groups: dict[Task, list[Task]] = {}
-    for t in graph.tasks:
-        if t.path and t.kind is not Kind.PRODUCT:
+    for t, path in inner.items():
+        if path:
             groups.setdefault(top(t), []).append(t)
-    return [(g, classes) for g in groups.values() if any(len(t.path) > 1 for t in g)]
+    return [(g, classes) for g in groups.values() if any(len(inner[t]) > 1 for t in g)]
 
 
-def _order(graph: Graph, group: _Group) -> None:
-    tasks, classes = group
-    if any(t.units for t in tasks):
-        _times_first(graph, tasks)
-        return
-    rank = _ranks(tasks, classes)
-    deepest = max(len(t.path) for t in tasks)
-    deep = [t for t in tasks if len(t.path) == deepest]
+def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> None:
+    inner = {t: t.path[len(outer(t)) :] for t in tasks}
+    rank = _ranks(inner, classes)
+    deepest = max(len(path) for path in inner.values())
+    deep = [t for t in tasks if len(inner[t]) == deepest]
 
     def paths(last: tuple[Task, Var] | None) -> dict[Task, tuple[Var, ...]]:
         def key(t: Task, i: Var) -> tuple[bool, int]:
             c = classes.find((t, i))
             return c == last, rank[c]
 
-        return {t: tuple(sorted(t.path, key=lambda i: key(t, i))) for t in tasks}
+        return {
+            t: outer(t) + tuple(sorted(path, key=lambda i: key(t, i)))
+            for t, path in inner.items()
+        }
 
     best: dict[Task, tuple[Var, ...]] | None = None
     least = 0
     candidates: list[tuple[Task, Var] | None] = [None]
-    candidates += list(dict.fromkeys(classes.find((t, i)) for t in deep for i in t.path))[:6]
+    candidates += list(dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t]))[:6]
     for last in candidates:
         new = paths(last)
         if not all(_legal(graph, t, path) for t, path in new.items()):
@@ -118,13 +133,13 @@ def _times_first(graph: Graph, tasks: list[Task]) -> None:
                 break
 
 
-def _ranks(tasks: list[Task], classes: Classes) -> dict[tuple[Task, Var], int]:
+def _ranks(paths: dict[Task, tuple[Var, ...]], classes: Classes) -> dict[tuple[Task, Var], int]:
     """One order of all indices that keeps that of the deepest tasks, and of the others as far as
     that leaves it open: an index that is new stands before the one it stood before."""
     line: list[tuple[Task, Var]] = []
-    for t in sorted(tasks, key=lambda t: -len(t.path)):
+    for t, path in sorted(paths.items(), key=lambda p: -len(p[1])):
         at = len(line)
-        for i in reversed(t.path):
+        for i in reversed(path):
             c = classes.find((t, i))
             if c in line:
                 at = line.index(c)
@@ -143,9 +158,17 @@ def _legal(graph: Graph, t: Task, path: tuple[Var, ...]) -> bool:
         seen.add(i)
     if in_order(graph, t) and _within(path, t.over) != _within(t.path, t.over):
         return False
+    if t.units and t.path[-1] in _tested(t) and path[-1] != t.path[-1]:
+        return False  # its loop is cut to where the guards hold, which may be an edge
     if t.name in ("argmin", "argmax") and t.kind is Kind.ENTER:
         return path[-len(t.over) :] == t.over
     return True
+
+
+def _tested(t: Task) -> set[Var]:
+    """What a sum goes over and its guards have facts about."""
+    facts = [g.fact for g in t.guards if g.fact is not None]
+    return {v for f in facts for v in variables(f)} & set(t.over)
 
 
 def _within(path: tuple[Var, ...], over: tuple[Var, ...]) -> list[Var]:

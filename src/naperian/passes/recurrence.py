@@ -2,7 +2,8 @@
 
 A `step` makes the value that is read in the next round, so the graph has cycles. Every cycle is a
 *unit*: tasks that must share the loop over its time. All of a `while` loop's cells and what its
-condition needs are one unit, for the condition decides for all of them.
+condition needs are one unit, for the condition decides for all of them. What an accumulator of a
+round starts with belongs to the round, so that the accumulator need not be kept for all rounds.
 """
 
 from __future__ import annotations
@@ -65,8 +66,12 @@ def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Ta
 def _decided_together(
     graph: Graph, tasks: list[Task], open_: frozenset[Var]
 ) -> dict[Task, list[Task]]:
-    """A cycle of edges through everything in the loop of each `while` time, and its condition."""
+    """Edges from the first values of accumulators to the last task that goes into them, and a cycle
+    of edges through everything in the loop of each `while` time, and its condition."""
     extra: dict[Task, list[Task]] = {}
+    for t in tasks:
+        if t.kind is Kind.START and t.cell is not None and t.cell.time is None:
+            extra[t] = [t.cell.writers[-1]]
     times = graph.conditions.keys() - open_
     if not times:
         return extra

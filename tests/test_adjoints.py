@@ -1,0 +1,199 @@
+"""What becomes of adjoints: sums over what a target leaves out are contractions, what goes to
+elements of its own is a gather, and no chunk of a loop needs a copy of an array for itself.
+
+Counted in the program, and every gradient is compared with the forward mode.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+N, M, P = 5, 4, 3
+
+
+def x(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape) + sum(shape)).standard_normal(shape)
+
+
+# name: the program, the arguments, those that `f` is differentiated for, and how many contractions
+# its gradient has, those of the function's own value among them
+CONTRACTIONS = {
+    "a product of matrices": (
+        "def f(a: n=>m=>Float, b: m=>p=>Float, w: n=>p=>Float) -> Float = "
+        "sum((a @ b)[i, k] * w[i, k] for i, k)",
+        (x(N, M), x(M, P), x(N, P)), ("a", "b"), 2,
+    ),
+    "its square": (
+        "def f(a: n=>m=>Float, b: m=>p=>Float) -> Float = sum((a @ b)[i, k] ** 2 for i, k)",
+        (x(N, M), x(M, P)), ("a", "b"), 3,
+    ),
+    "a batch of products": (
+        "def f(a: b=>n=>m=>Float, c: b=>m=>p=>Float) -> Float = "
+        "sum((a[i] @ c[i])[j, k] ** 2 for i, j, k)",
+        (x(2, N, M), x(2, M, P)), ("a", "c"), 3,
+    ),
+    "attention": (
+        """
+def attention(q: n=>d=>Float, k: m=>d=>Float, v: m=>e=>Float) -> n=>e=>Float:
+    s = q @ transpose(k)
+    [softmax(s[i]) for i] @ v
+
+def f(q: n=>d=>Float, k: m=>d=>Float, v: m=>e=>Float, w: n=>e=>Float) -> Float =
+    sum(attention(q, k, v)[i, j] * w[i, j] for i, j)
+""",
+        (x(N, 2), x(M, 2), x(M, P), x(N, P)), ("q", "k", "v"), 5,
+    ),
+    "two dense layers": (
+        """
+def f(x: n=>a=>Float, w: a=>b=>Float, c: b=>Float, v: b=>e=>Float) -> Float:
+    h = [tanh((x @ w)[i, j] + c[j]) for i, j]
+    sum((h @ v)[i, k] ** 2 for i, k)
+""",
+        (x(N, M), x(M, P), x(P), x(P, 2)), ("w", "c", "v"), 5,
+    ),
+    "powers of a matrix": (
+        """
+def f(a: n=>n=>Float, x: n=>Float, k: Int) -> Float = sum(y ** 2 for y in steps(a, x, k))
+
+def steps(a: n=>n=>Float, x: n=>Float, k: Int) -> n=>Float:
+    loop y = x for _ in Fin(k):
+        a @ y
+""",
+        (x(N, N), x(N), 4), ("a", "x"), 1,
+    ),
+    "a recurrent network": (
+        """
+def f(w: h=>h=>Float, u: h=>d=>Float, x: t=>d=>Float) -> Float = sum(y ** 2 for y in steps(w, u, x))
+
+def steps(w: h=>h=>Float, u: h=>d=>Float, x: t=>d=>Float) -> h=>Float:
+    loop y = [0.0 for _ in h] for s in t:
+        [tanh((w @ y)[i] + (u @ x[s])[i]) for i]
+""",
+        (x(N, N), x(N, M), x(6, M)), ("w", "u"), 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_accumulations_become_contractions(name: str) -> None:
+    text, args, wrt, want = CONTRACTIONS[name]
+    slope = gradient(text, args, wrt)
+    assert slope.show("loops").count("contract ") == want
+    assert scattered(slope) == 0
+
+
+# what goes back to its own element, and no further: a gather, nothing is added up
+GATHERS = {
+    "reverse": (
+        "def f(x: Fin(n)=>Float) -> Float = sum(exp(reverse(x)[i]) * x[i] for i)", (x(N),)
+    ),
+    "transpose": (
+        "def f(x: n=>m=>Float) -> Float = sum(exp(transpose(x)[i, j]) for i, j)", (x(N, M),)
+    ),
+    "rotate": (
+        "def f(x: Fin(n)=>Float, w: Fin(n)=>Float) -> Float = "
+        "sum(exp(rotate(x, 3)[i]) * w[i] for i)",
+        (x(N), x(N)),
+    ),
+    "slices": (
+        "def f(x: Fin(n + 3)=>Float) -> Float = dot(x[1..], x[..n + 2]) + sum(exp(x[2..]))",
+        (x(N),),
+    ),
+    "concat": (
+        "def f(x: Fin(n)=>Float, y: Fin(m)=>Float, w: Fin(n + m)=>Float) -> Float = "
+        "sum(exp(concat(x, y)[i]) * w[i] for i)",
+        (x(N), x(M), x(N + M)),
+    ),
+    "reshape": (
+        """
+def f(x: Fin(n)=>Fin(m)=>Float, w: Fin(n * m)=>Float) -> Float:
+    flat = [x[i, j] for (i, j)] as Fin(n * m)=>Float
+    sum(exp(flat[i]) * w[i] for i)
+""",
+        (x(N, M), x(N * M)),
+    ),
+    "halves": (
+        "def f(x: Fin(2 * n)=>Float) -> Float = "
+        "sum((x[i] + x[n + i]) * exp(x[i] - x[n + i]) for i in Fin(n))",
+        (x(2 * N),),
+    ),
+    "neighbours round a circle": (
+        "def f(x: n=>Float) -> Float = sum(exp(x[wrap(i + 1)]) * x[i] for i)", (x(N),)
+    ),
+    "blocks": (
+        "def f(x: Fin(4 * n)=>Float) -> Float = "
+        "sum(sum(exp(x[4 * i + j]) for j in Fin(4)) ** 2 for i in Fin(n))",
+        (x(4 * N),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_permutations_become_gathers(name: str) -> None:
+    text, args = GATHERS[name]
+    slope = gradient(text, args, ("x",))
+    assert scattered(slope) == 0
+    assert slope.show("loops").count("update ") == 0
+
+
+CONVOLUTION = """
+def f(k: Fin(p)=>Fin(q)=>Float, x: Fin(n + p - 1)=>Fin(m + q - 1)=>Float) -> Float =
+    sum(sum(x[i + a, j + b] * k[a, b] for a, b) ** 2 for i in Fin(n), j in Fin(m))
+"""
+
+
+@pytest.mark.parametrize("wrt", [("x",), ("k",), ("k", "x")])
+def test_the_adjoint_of_a_convolution_is_a_correlation(wrt: tuple[str, ...]) -> None:
+    """For the image a sum over the kernel, for the kernel one over the image: nothing scatters."""
+    assert scattered(gradient(CONVOLUTION, (x(3, 2), x(7, 6)), wrt)) == 0
+
+
+# what goes to every second element, or to a corner of each block: added where it goes, by loops
+# whose iterations are apart
+APART = {
+    "pairs": (
+        "def f(x: Fin(2 * n)=>Float) -> Float = sum(sin(x[2 * i]) * x[2 * i + 1] for i in Fin(n))",
+        (x(2 * N),),
+    ),
+    "the larger of two": (
+        "def f(x: Fin(2 * n)=>Float) -> Float = "
+        "sum(max(x[2 * i], x[2 * i + 1]) ** 2 for i in Fin(n))",
+        (x(2 * N),),
+    ),
+    "corners": (
+        """
+def f(x: Fin(2 * n)=>Fin(2 * m)=>Float) -> Float =
+    sum(exp(x[2 * i, 2 * j]) * x[2 * i + 1, 2 * j + 1] for i in Fin(n), j in Fin(m))
+""",
+        (x(2 * N, 2 * M),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_goes_to_elements_apart_needs_no_copies(name: str) -> None:
+    text, args = APART[name]
+    final = gradient(text, args, ("x",)).show("loops")
+    assert "update " in final
+    assert "copies" not in final
+
+
+def gradient(text: str, args: tuple[object, ...], wrt: tuple[str, ...]) -> nap.Function:
+    """The gradient of `f`, once it agrees with the forward mode in a direction."""
+    f = nap.compile(text).f
+    slope = nap.grad(f, wrt)
+    names = [p.name for p in f._text.params]
+    along = [np.cos(args[names.index(name)]) for name in wrt]
+    found = slope(*args)
+    parts = found if len(wrt) > 1 else (found,)
+    product = sum(np.vdot(s, d) for s, d in zip(parts, along, strict=True))
+    np.testing.assert_allclose(product, nap.jvp(f, wrt)(*args, *along)[1], rtol=1e-10)
+    return slope
+
+
+def scattered(slope: nap.Function) -> int:
+    """How many accumulations have an entry that goes elsewhere than to its own element."""
+    return sum(" at [" in line for line in slope.show("prune").splitlines())
