@@ -139,7 +139,8 @@ def medians(thunks: dict[str, Callable[[], Any]], seconds: float) -> dict[str, f
     """The median time of a call of each, all called in turn so that each meets the same machine.
 
     An untimed call goes before: else who follows a peer with copies of its own (JAX) would find
-    the caches full of them.
+    the caches full of them. Before that, the threads of the peer go to sleep: libgomp's spin for
+    5 ms.
     """
     once = {}
     for name, thunk in thunks.items():
@@ -154,6 +155,7 @@ def medians(thunks: dict[str, Callable[[], Any]], seconds: float) -> dict[str, f
         if spent > 20 * seconds:
             break
         for name, thunk in thunks.items():
+            time.sleep(0.006)
             thunk()
             begin = time.perf_counter()
             for _ in range(bundle[name]):
