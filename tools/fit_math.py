@@ -17,28 +17,31 @@ from mpmath import mp, mpf
 mp.dps = 60
 
 
-def remez(f: Callable[[mpf], mpf], a: mpf, b: mpf, degree: int) -> list[mpf]:
-    """The polynomial of a degree nearest to f on [a, b] in relative error, low powers first."""
+def remez(
+    f: Callable[[mpf], mpf], unit: Callable[[mpf], mpf], a: mpf, b: mpf, degree: int
+) -> list[mpf]:
+    """The polynomial of a degree nearest to f on [a, b], its errors measured in units that may
+    differ from point to point; low powers first."""
     n = degree + 2
     middle, half = (a + b) / 2, (b - a) / 2
     xs = [middle - half * mp.cos(mp.pi * k / (n - 1)) for k in range(n)]
     grid = [middle - half * mp.cos(mp.pi * k / (12 * n)) for k in range(12 * n + 1)]
-    values = [f(x) for x in grid]
+    values = [(f(x), unit(x)) for x in grid]
     coefficients: list[mpf] = []
-    for _ in range(8):
+    for _ in range(16):
         rows, right = mp.matrix(n, n), mp.matrix(n, 1)
         for i, x in enumerate(xs):
             y, power = f(x), mpf(1)
             for j in range(degree + 1):
                 rows[i, j] = power
                 power *= x
-            rows[i, degree + 1] = (-1) ** i * abs(y)
+            rows[i, degree + 1] = (-1) ** i * unit(x)
             right[i] = y
         solution = mp.lu_solve(rows, right)
         coefficients = [solution[j] for j in range(degree + 1)]
         errors = [
-            (mp.polyval(coefficients[::-1], x) - y) / abs(y)
-            for x, y in zip(grid, values, strict=True)
+            (mp.polyval(coefficients[::-1], x) - y) / u
+            for x, (y, u) in zip(grid, values, strict=True)
         ]
         # the extremum of every run of one sign is the next reference point
         peaks: list[int] = []
@@ -84,6 +87,15 @@ def scaled_erfcx(t: mpf) -> mpf:
     return (1 + 2 * a) * mp.exp(a * a) * mp.erfc(a)
 
 
+def log_erfc(a: mpf) -> mpf:
+    return mp.log(mp.erfc(a)) / a if a else -2 / mp.sqrt(mp.pi)
+
+
+def log_erfc_unit(a: mpf) -> mpf:
+    """What changes erf a = 1 - e^(a·q) by as much as its last place."""
+    return mp.erf(a) / (a * mp.erfc(a)) if a else 2 / mp.sqrt(mp.pi)
+
+
 def stirling(w: mpf) -> mpf:
     """z·(ln Γ(z) - (z - ½)·ln z + z - ½·ln 2π), w = 1/z²."""
     if w < mpf(10) ** -8:
@@ -113,10 +125,12 @@ TABLE: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int, int]] = {
     "ATAN": (series(lambda k: (-1) ** (k + 1) / mpf(2 * k + 3)), mpf(0), mpf("0.1717"), 11, 4),
     # (sinh a - a) / a³
     "SINH": (series(lambda k: 1 / fact(2 * k + 3)), mpf(0), mpf(1), 6, 3),
+    # ln(erfc a) / a
+    "LOG_ERFC": (log_erfc, mpf(0), mpf("5.95"), 22, 9),
     # erf(x) / x - 2/√π, over z
     "ERF": (
         series(lambda k: (-1) ** (k + 1) * 2 / mp.sqrt(mp.pi) / (fact(k + 1) * (2 * k + 3))),
-        mpf(0), mpf(1), 12, 5,
+        mpf(0), mpf(1) / 16, 6, 3,
     ),
     # (1 + 2a) e^(a²) erfc(a), t = (a - 4) / (a + 4)
     "ERFCX": (scaled_erfcx, mpf(-1), mpf("0.7502"), 22, 10),
@@ -125,6 +139,9 @@ TABLE: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int, int]] = {
     # what Stirling's formula leaves of ln Γ(z), times z, over 1/z², for z >= 8
     "STIRLING": (stirling, mpf(0), mpf(1) / 64, 5, 0),
 }  # fmt: skip
+
+# Where it is not the relative error that counts.
+UNITS = {"LOG_ERFC": log_erfc_unit}
 
 # Constants as sums of numbers of one precision, most significant first.
 CONSTANTS: dict[str, mpf] = {
@@ -162,7 +179,7 @@ def main() -> None:
             if not degree:
                 continue
             print(f"{name}_{bits} = (")
-            for c in remez(f, a, b, degree):
+            for c in remez(f, UNITS.get(name, lambda x, f=f: abs(f(x))), a, b, degree):
                 print(f"    {float(c)!r},")
             print(")")
 

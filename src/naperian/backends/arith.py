@@ -244,6 +244,14 @@ class Real:
             total = total.mad(self, c)
         return total
 
+    def long_poly(self, coefficients: Sequence[float]) -> Real:
+        """`poly` as four polynomials in self⁴ that need not wait for each other (Estrin): a few
+        multiplications more, a third of the latency."""
+        square = self * self
+        fourth = square * square
+        a, b, c, d = (fourth.poly(coefficients[k::4]) for k in range(4))
+        return square.mad(self.mad(d, c), self.mad(b, a))
+
     def nearest(self) -> tuple[Real, Bits]:
         """The nearest integer to a number that is well below 2^mantissa, as a number and as an
         integer: adding 1.5·2^mantissa leaves it in the low bits."""

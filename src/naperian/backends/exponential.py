@@ -21,7 +21,7 @@ def reduced(x: Real) -> tuple[Real, Bits, Real]:
 
 
 def expm1_reduced(r: Real) -> Real:
-    return (r * r).mad(r.poly(c.EXP_64 if r.f.wide else c.EXP_32), r)
+    return (r * r).mad(r.long_poly(c.EXP_64 if r.f.wide else c.EXP_32), r)
 
 
 def scaled(x: Real, k: Bits) -> Real:

@@ -7,7 +7,7 @@ from math import inf
 from naperian.backends import coefficients as c
 from naperian.backends.arith import Real
 from naperian.backends.elementary import elementary, rarely, through_double
-from naperian.backends.exponential import scaled_exp
+from naperian.backends.exponential import expm1_reduced, reduced, scaled_exp
 
 # --- error functions ----------------------------------------------------------------------------
 
@@ -33,6 +33,7 @@ def erfc(x: Real) -> Real:
 
 
 def _erf_small(x: Real) -> Real:
+    """erf x for |x| < ¼."""
     scale = c.TWO_OVER_ROOT_PI_64 if x.f.wide else c.TWO_OVER_ROOT_PI_32
     z = x * x
     return x.mad(scale[0], x * z.mad(z.poly(c.ERF_64 if x.f.wide else c.ERF_32), scale[1]))
@@ -40,8 +41,14 @@ def _erf_small(x: Real) -> Real:
 
 @elementary("erf")
 def erf(x: Real) -> Real:
-    a = x.abs()
-    return (a < 1.0).choose(_erf_small(a), 1.0 - _erfc_positive(a)).signed_as(x)
+    """erf a = 1 - e^y, y = a·LOG_ERFC(a); with e^y = 2^k·(1 + d) that is (1 - 2^k) - 2^k·d, which
+    cancels nowhere."""
+    f = x.f
+    a = x.abs().at_most(f.pick(6.0, 4.0))
+    first, *rest = c.LOG_ERFC_64 if f.wide else c.LOG_ERFC_32
+    _, k, r = reduced(a.mad(first, a * a * a.long_poly(rest)))
+    power = f.power(k)
+    return expm1_reduced(r).mad(-power, 1.0 - power).signed_as(x)
 
 
 # --- roots ------------------------------------------------------------------------------------
