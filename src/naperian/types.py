@@ -750,20 +750,31 @@ def show_type(t: Type, around: Mapping[Var, Set] = NOTHING) -> str:
         case Tuple(items):
             inside = ", ".join(show_type(x, around) for x in items)
             return f"({inside},)" if len(items) == 1 else f"({inside})"
-        case Function(params, result):
+        case Function(params):
             bare = not isinstance(params[0], Tuple | Function) if params else False
             if len(params) == 1 and (bare or isinstance(params[0], Data)):
                 left = show_type(params[0], around)
             else:
-                left = "(" + ", ".join(show_type(p, around) for p in params) + ")"
-            row = "{" + ", ".join(t.effects) + "} " if t.effects else ""
-            return f"{left} -> {row}{show_type(result, around)}"
+                left = "(" + ", ".join(_inner(p, around) for p in params) + ")"
+            return left + _gives(t, around)
         case Reference(cell):
             return f"Ref({show_type(cell, around)})"
         case Exists(vars, body):
             return f"exists {', '.join(v.name for v in vars)}. {show_type(body, around)}"
         case Text():
             return "Str"
+
+
+def _gives(t: Function, around: Mapping[Var, Set]) -> str:
+    row = "{" + ", ".join(t.effects) + "} " if t.effects else ""
+    return f" -> {row}{_inner(t.result, around)}"
+
+
+def _inner(t: Type, around: Mapping[Var, Set]) -> str:
+    """A parameter or result. `n=>a -> b` would be read as a table of functions there."""
+    if isinstance(t, Function) and len(t.params) == 1 and isinstance(t.params[0], Table):
+        return f"({show_type(t.params[0], around)}){_gives(t, around)}"
+    return show_type(t, around)
 
 
 def _argument(a: Argument, around: Mapping[Var, Set]) -> str:

@@ -13,6 +13,7 @@ from naperian.frontend.coded import decoded, place_of
 from naperian.frontend.data import fresh, owner
 from naperian.frontend.fields import each
 from naperian.frontend.indexing import range_set
+from naperian.frontend.lifting import frame_type
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
@@ -34,7 +35,6 @@ from naperian.types import (
     Type,
     element,
     show_set,
-    table,
 )
 
 
@@ -219,7 +219,7 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
             whole = Var("t")
             wraps = []
             for k, (item, part) in enumerate(zip(items, kind.items, strict=True)):
-                piece = Typed(table(axes, part), _part(w, whole, axes, k, part), item.span)
+                piece = Typed(frame_type(w, axes, part), _part(w, whole, axes, k, part), item.span)
                 wraps.append(bind_pattern(w, item, piece, what))
             build = value.build
 
@@ -257,7 +257,9 @@ def _bind_made(
         raise data_errors.pattern_arity(p.name, names, len(args), p.span)
     whole = Var("s")
     wraps = [
-        bind_pattern(w, x, Typed(table(axes, part), _part(w, whole, axes, k, part), x.span), what)
+        bind_pattern(
+            w, x, Typed(frame_type(w, axes, part), _part(w, whole, axes, k, part), x.span), what
+        )
         for x, f in zip(args, variant.fields, strict=True)
         for k, part in [(f.item, kind.items[f.item])]
     ]

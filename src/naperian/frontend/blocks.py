@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import errors
+from naperian.frontend import errors, limit_errors
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
@@ -358,7 +358,11 @@ def local_function(w: Walk, st: s.Def) -> Wrap:
     """A `def` inside a block: a function value that closes over the block's names."""
     solver = w.solver
     if st.facts:
-        raise errors.not_yet("`where` on a local function", st.facts[0].span)
+        raise limit_errors.local_fact(st.facts[0].span)
+    for p in st.params:
+        if p.default is not None:
+            why = "it is a value, and a call gives all its parameters"
+            raise limit_errors.not_its_default(f"`{st.name}` in a block", why, p.default.span)
     variables: list[tuple[Var, Type]] = []
     with w.inside(w.scope.inner(block=True, function=True)) as scope:
         for p in st.params:

@@ -11,6 +11,7 @@ from naperian.frontend import errors, references
 from naperian.frontend.ambient import given as given_effects
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_set
+from naperian.frontend.arguments import guides, order, tell, waits
 from naperian.frontend.boxes import name_size
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
@@ -105,27 +106,31 @@ def use_definition(
             exact=number is not None,
         )
     given = _arrange(w, d, name, args or (), keywords or {}, span)
-    typed: list[Typed] = []
+    walked: dict[int, Typed] = {}
     dependent = _dependent(d)
     sizes: dict[Var, Size] = {}
-    for k, a in enumerate(given):
-        param = at.type(d.params[k].type)
+    told = any(map(waits, given))
+    for k in order(given):
+        a, param = given[k], at.type(d.params[k].type)
         if a is None:
             default = d.params[k].default
             assert default is not None
-            typed.append(Typed(param, _default(w, default, param, at), span))
+            value = Typed(param, _default(w, default, param, at), span)
         elif isinstance(a, Typed):
-            typed.append(a)
+            value = a
         elif isinstance(param, Reference):
-            typed.append(references.argument(w, a, d.params[k].effect))
+            value = references.argument(w, a, d.params[k].effect)
         else:
-            hint = param if _guides(a) else None
-            typed.append(w.infer(a, hint))
+            value = w.infer(a, param if guides(a) else None)
         if d.params[k].var in dependent:
-            poly = _size_of(w, typed[-1], d.params[k].name)
+            poly = _size_of(w, value, d.params[k].name)
             sizes[d.params[k].var] = poly
             at = Substitution(at.types, at.sets, {**at.sizes, **sizes})
-            typed[-1] = Typed(INT, _number(w, poly), typed[-1].span, poly)
+            value = Typed(INT, _number(w, poly), value.span, poly)
+        elif told:
+            tell(w, param, value)
+        walked[k] = value
+    typed = [walked[k] for k in range(len(given))]
     if any(isinstance(p.type, Function) for p in d.params):
         w.throws += w.throwing
     flag, effects = w.thrower, given_effects(w, d, span)
@@ -200,13 +205,6 @@ def _default(w: Walk, e: core.Expr, t: Type, at: Substitution) -> Callable[[], c
                 return e
 
     return lambda: at_this_call(e, t)
-
-
-def _guides(e: s.Expr) -> bool:
-    """Whether an expression is typed better when its expected type is known."""
-    return isinstance(
-        e, s.Lambda | s.Comprehension | s.Bracket | s.Name | s.Section | s.TupleExpr | s.Checked
-    )
 
 
 def _arrange(
@@ -323,7 +321,7 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
     typed = given if given is not None else [
         references.argument(w, a, next(iter(cell.effects), ""))
         if isinstance(p, Reference)
-        else w.infer(a, p if _guides(a) else None)
+        else w.infer(a, p if guides(a) else None)
         for a, p in zip(args_e, cell.params, strict=True)
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors
+from naperian.frontend import errors, limit_errors
 from naperian.frontend.ambient import hidden, may_have
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
 from naperian.frontend.binders import bind_pattern
@@ -265,7 +265,7 @@ def shape_facts(
 def _comparison(w: Walk, e: s.Expr) -> Iterator[Size]:
     """A size fact as polynomials that are not negative."""
     if not isinstance(e, s.Compare):
-        raise errors.not_yet("a fact that is no comparison", e.span)
+        raise limit_errors.size_fact(e.span.text, e.span)
     for a, op, b in zip(e.operands, e.ops, e.operands[1:], strict=False):
         x, y = as_size(w, a), as_size(w, b)
         match op:
@@ -281,7 +281,7 @@ def _comparison(w: Walk, e: s.Expr) -> Iterator[Size]:
                 yield x - y
                 yield y - x
             case _:
-                raise errors.not_yet(f"`{op}` in a fact", e.span)
+                raise limit_errors.size_fact(e.span.text, e.span)
 
 
 def defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> list[Typed | None]:
@@ -291,7 +291,7 @@ def defaults(w: Walk, params: list[tuple[s.Param, Var, Type]]) -> list[Typed | N
         if p.default is None:
             out.append(None)
         elif not isinstance(p.default, s.Number | s.Unary | s.Name):
-            raise errors.not_yet("a default that is no constant", p.default.span)
+            raise limit_errors.default_computed(p.name, p.default.span)
         else:
             value = w.infer(p.default, t)
             out.append(expect(w, value, t, f"the default of `{p.name}`", p.type))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import data, data_errors, effects, errors, references
+from naperian.frontend import data, data_errors, effects, errors, limit_errors, references
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.binders import bind_pattern, pattern_type
 from naperian.frontend.boxes import alone, open_box
@@ -104,8 +106,8 @@ def _infer(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
             return field(w, e, expected)
         case s.As():
             return recast(w, e)
-        case s.Rank(span, function, _):
-            raise errors.not_yet("a ranked function as a value", function.span.to(span))
+        case s.Rank():
+            return ranked_value(w, e, expected)
         case s.RangeExpr(span):
             raise errors.not_a_value(span.text, "a range", span)
         case s.String(span, _):
@@ -343,9 +345,9 @@ def _ref(v: Var) -> Build:
 
 def section(w: Walk, e: s.Section, expected: Type | None) -> Typed:
     """`(+)` and `(* 2.0)` as functions."""
-    op = OPERATORS.get(e.op)
-    if op is None:
-        raise errors.not_yet(f"`({e.op})` as a function", e.span)
+    if e.op == "@":
+        return _joins(w, e, expected)
+    op = OPERATORS[e.op]
     if e.right is None:
         return function_value(
             w, 2, lambda args: apply_primitive(w, op, args, e.span, e.op), e.span, expected
@@ -354,6 +356,29 @@ def section(w: Walk, e: s.Section, expected: Type | None) -> Typed:
     return function_value(
         w, 1, lambda args: apply_primitive(w, op, [args[0], right], e.span, e.op), e.span, expected
     )
+
+
+def _joins(w: Walk, e: s.Section, expected: Type | None) -> Typed:
+    """`(@)` and `(@ b)` as functions of values whose axes their place says."""
+    right = [] if e.right is None else [w.infer(e.right)]
+    kind = known_axes(w, e, expected)
+
+    def make(args: list[Typed]) -> Typed:
+        a, b = (*args, *right)
+        return contract(w, a, b, e.span, e.span)
+
+    return function_value(w, 2 - len(right), make, e.span, kind)
+
+
+def known_axes(w: Walk, e: s.Rank | s.Section, expected: Type | None) -> Function:
+    """The type that its place expects of a function that depends on the axes of its arguments."""
+    kind = w.solver.head(expected) if expected is not None else None
+    if not isinstance(kind, Function):
+        raise limit_errors.rank_unknown(e.span.text, e.span)
+    w.solver.run()
+    if any(w.solver.is_open(w.solver.axes(p)[1]) for p in kind.params):
+        raise limit_errors.rank_unknown(e.span.text, e.span)
+    return kind
 
 
 # ---------------------------------------------------------------- calls and fields
@@ -479,26 +504,47 @@ def _call_ranked(
     if len(ranks) not in (1, count):
         raise errors.rank_count(function.span.text, count, len(ranks), function.span)
     args = plain_args(w, e)
+    return ranked(
+        w, f"`{function.span.text}`", partial(_apply_to_cells, w, e, function, expected), args,
+        ranks, e.span,
+    )
 
-    def make(cells: list[Typed]) -> Typed:
-        match function:
-            case s.Section(_, op, None) if op in OPERATORS:
-                return apply_primitive(w, OPERATORS[op], cells, e.span, op)
-            case s.Name(_, fname) if w.scope.find(fname) is None:
-                d = w.globals.definitions.get(fname)
-                if d is None and fname in BUILTINS:
-                    return BUILTINS[fname](w, e, cells, expected)
-                if d is None:
-                    d = w.library.definitions.get(fname)
-                if d is not None:
-                    return use_definition(w, d, fname, e.span, None, cells, {})
-                if fname in PRIMITIVES:
-                    return apply_primitive(w, fname, cells, e.span)
-            case _:
-                pass
-        return apply_value(w, w.infer(function), e, cells)
 
-    return ranked(w, f"`{function.span.text}`", make, args, ranks, e.span)
+def _apply_to_cells(
+    w: Walk, e: s.Call, function: s.Expr, expected: Type | None, cells: list[Typed]
+) -> Typed:
+    """What is ranked, applied to cells of the ranks."""
+    match function:
+        case s.Section(_, op, None) if op in OPERATORS:
+            return apply_primitive(w, OPERATORS[op], cells, e.span, op)
+        case s.Name(_, fname) if w.scope.find(fname) is None:
+            d = w.globals.definitions.get(fname)
+            if d is None and fname in BUILTINS:
+                return BUILTINS[fname](w, e, cells, expected)
+            if d is None:
+                d = w.library.definitions.get(fname)
+            if d is not None:
+                return use_definition(w, d, fname, e.span, None, cells, {})
+            if fname in PRIMITIVES:
+                return apply_primitive(w, fname, cells, e.span)
+        case _:
+            pass
+    return apply_value(w, w.infer(function), e, cells)
+
+
+def ranked_value(w: Walk, e: s.Rank, expected: Type | None) -> Typed:
+    """`f~(1, 0)` as a function: of values whose axes its place says, as they say what is frame."""
+    kind = known_axes(w, e, expected)
+    count = len(kind.params)
+    if len(e.ranks) not in (1, count):
+        raise errors.rank_count(e.function.span.text, count, len(e.ranks), e.span)
+
+    def make(args: list[Typed]) -> Typed:
+        called = s.Call(e.span, e.function, tuple(s.Name(e.span, "_") for _ in args))
+        cells = partial(_apply_to_cells, w, called, e.function, None)
+        return ranked(w, f"`{e.function.span.text}`", cells, args, e.ranks, e.span)
+
+    return function_value(w, count, make, e.span, kind)
 
 
 def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:

@@ -8,7 +8,7 @@ from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import show
 from naperian.frontend.coded import decoded
 from naperian.frontend.data import fresh, info_of
-from naperian.frontend.lifting import over_frame
+from naperian.frontend.lifting import frame_type, unzip
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -75,20 +75,29 @@ def field(
     def build() -> core.Expr:
         return each(w, value.build(), axes, item, result)
 
-    return Typed(table(axes, result), build, span)
+    return Typed(frame_type(w, axes, result), build, span)
 
 
 def each(w: Walk, value: core.Expr, axes: list[Set], item: int, result: Type) -> core.Expr:
-    """An item of every cell of a table of tuples."""
+    """An item of every cell of a table of tuples, as a lifted function gives it: if the items are
+    tuples, a tuple of tables."""
     if not axes:
         return core.Part(value, item)
-    whole = Var("s")
-    indices = [Var("i") for _ in axes]
-    frame = [w.solver.zonk_set(a) for a in axes]
+    whole, frame = Var("t"), [w.solver.zonk_set(a) for a in axes]
+    unzipped = unzip(core.Ref(whole), w.solver.zonk(result), frame)
+    return core.Let(whole, _items(value, frame, item), unzipped)
+
+
+def _items(value: core.Expr, frame: list[Set], item: int) -> core.Expr:
+    """The table of an item of every cell."""
+    whole, indices = Var("s"), [Var("i") for _ in frame]
     cell: core.Expr = core.Ref(whole)
     for i, own in zip(indices, frame, strict=True):
         cell = core.At(cell, core.Ref(i), own)
-    return core.Let(whole, value, over_frame(w, core.Part(cell, item), result, indices, frame))
+    cell = core.Part(cell, item)
+    for i, own in zip(reversed(indices), reversed(frame), strict=True):
+        cell = core.For(i, own, cell)
+    return core.Let(whole, value, cell)
 
 
 def method(w: Walk, value: Typed, name: str) -> core.Definition | None:
@@ -131,7 +140,7 @@ def replace(
 
 
 def _kept(w: Walk, v: Var, axes: list[Set], item: int, kind: Data, span: Span) -> Typed:
-    result = kind.items[item]
-    return Typed(
-        table(axes, result), lambda: each(w, core.Ref(v), axes, item, result), span
-    )
+    def build() -> core.Expr:
+        return _items(core.Ref(v), [w.solver.zonk_set(a) for a in axes], item)
+
+    return Typed(table(axes, kind.items[item]), build, span)

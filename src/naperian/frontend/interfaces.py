@@ -19,7 +19,7 @@ from naperian.core import syntax as core
 from naperian.core.instances import short_name, show_wanted
 from naperian.core.written import written_type
 from naperian.dtypes import FLOATS
-from naperian.frontend import errors, interface_errors
+from naperian.frontend import errors, interface_errors, limit_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.blocks import expect
 from naperian.frontend.cells import convert, show
@@ -620,7 +620,8 @@ def _parameters(
     for p, declared in zip(d.params, method.params, strict=True):
         t = at.type(declared.type)
         if p.default is not None:
-            raise errors.not_yet("a default in an instance", p.default.span)
+            what, why = f"`{d.name}` of an instance", f"calls are of the interface's `{d.name}`"
+            raise limit_errors.not_its_default(what, why, p.default.span)
         if p.type is not None:
             _same(w, f"`{p.name}`", p.type, t, d, method)
         v, before = declared.var, outside.type(declared.type)

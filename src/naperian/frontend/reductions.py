@@ -14,6 +14,7 @@ from typing import Protocol
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
+from naperian.frontend.best import best_of_kept
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alone
 from naperian.frontend.calls import use_definition
@@ -105,7 +106,10 @@ def _reduction(name: str) -> Builtin:
     ) -> Typed:
         given = e.args if args is None else ()
         if args is None and len(given) == 1 and isinstance(given[0], s.Generator):
-            return _reduce_generator(w, name, monoid, dtypes, given[0], e.span)
+            g = given[0]
+            if g.condition is not None and monoid in ("argmin", "argmax"):
+                return alone(w, lambda: w.block(best_of_kept(e, g)))
+            return _reduce_generator(w, name, monoid, dtypes, g, e.span)
         if args is None:
             args = _plain(w, e, name)
         if name in ("min", "max") and len(args) > 1:
@@ -126,8 +130,7 @@ def _plain(w: Walk, e: s.Call, name: str) -> list[Typed]:
         if isinstance(a, s.Keyword):
             helps = ("an axis is chosen by the binder: `sum(x[i, j] for i)` adds over `i`",)
             raise errors.no_keyword(name, a.name, a.span, helps if a.name == "axis" else ())
-        if isinstance(a, s.Generator):
-            raise errors.not_yet("a generator beside other arguments", a.span)
+        assert not isinstance(a, s.Generator)  # which the parser lets stand alone only
         out.append(w.infer(a))
     return out
 
@@ -212,8 +215,6 @@ def _reduce_generator(
     is_index = monoid in ("argmin", "argmax")
     if is_index and len(bounds) > 1:
         ragged(w, bounds, span)
-    if is_index and condition is not None:
-        raise errors.not_yet(f"`{name}` of a filtered generator", condition.span)
     decided: list[tuple[list[Set], Type]] = []  # the element's axes and the scalars reduced
     answer = solver.type("r")
 
@@ -379,10 +380,11 @@ def _fold(name: str) -> Builtin:
         own, cell = solver.set("n"), solver.type("a")
         state = _widest(w, start, xs, name)
         items = solver.axes(xs.type)[1]
+        of_two = name != "fold" or isinstance(plain[0], s.Section | s.Rank)
         knows = isinstance(plain[0], s.Lambda) and _is_row(w, xs.type) and name != "reduce"
         if knows and isinstance(solver.head(items), Index):
             solver.unify(cell, items)  # so that the lambda knows what its parameter is an index of
-        elif name == "reduce" or of_type or (name != "fold" and _alike(w, items, state)):
+        elif name == "reduce" or of_type or (of_two and _alike(w, items, state)):
             solver.unify(cell, state)
         elif knows:
             solver.unify(cell, items)

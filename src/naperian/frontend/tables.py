@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial, reduce
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, set_errors
+from naperian.frontend import errors, limit_errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alike, alone, closed, open_box
@@ -204,7 +204,7 @@ def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
     base = own.low if isinstance(own, Range) else ZERO
     for k, x in enumerate(e.items):
         if isinstance(x, s.Star):
-            raise errors.not_yet("a join of rows of unequal length", x.span)
+            raise limit_errors.joined_rows(x.span)
         wanted = cell_at(kind, base + k)
         typed = w.infer(x, wanted)
         converts(w, "this row", wanted, typed.type, typed, x.span)

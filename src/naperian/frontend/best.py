@@ -1,0 +1,63 @@
+"""`argmax(e for i if p)`: where the largest is, of what the condition keeps.
+
+    pairs = [(i, e) for i if p]
+    (lambda k: pairs[k][0])~(0)(argmax(value for (_, value) in pairs))
+
+By the language itself: so `e` is computed only where `p` holds and may rely on it, several binders
+give a tuple, axes of `e` are frame, and if nothing is kept the run stops as for every `argmax` of
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from naperian.surface import syntax as s
+
+_PAIRS, _PLACE, _VALUE, _AT = "the kept", "the place", "the value", "which"  # not a program's names
+
+
+def best_of_kept(call: s.Call, g: s.Generator) -> s.Block:
+    """The block that the call means."""
+    names = count()
+    here, whole = g.element.span, call.span
+    named = [(b, *_named(b.pattern, names)) for b in g.binders]
+    binders = tuple(s.Binder(b.span, pattern, b.domain) for b, pattern, _ in named)
+    places = tuple(place for _, _, place in named)
+    place = places[0] if len(places) == 1 else s.TupleExpr(g.span, places)
+    pair = s.TupleExpr(here, (place, g.element))
+    kept = s.Comprehension(g.span, pair, binders, g.condition)
+
+    second = s.PTuple(here, (s.PWild(here), s.PName(here, _VALUE)))
+    values = s.Binder(here, second, s.Name(here, _PAIRS))
+    generator = s.Generator(g.span, s.Name(here, _VALUE), (values,), None)
+    found = s.Call(whole, call.function, (generator,))
+
+    first = s.PTuple(here, (s.PName(here, _PLACE), s.PWild(here)))
+    at = s.IndexExpr(whole, s.Name(whole, _PAIRS), (s.Name(whole, _AT),))
+    part = s.Call(whole, s.Lambda(whole, (first,), s.Name(whole, _PLACE)), (at,))
+    each = s.Lambda(whole, (s.PName(whole, _AT),), part)
+    result = s.Call(whole, s.Rank(whole, each, (0,)), (found,))
+    bind = s.Bind(g.span, s.PName(g.span, _PAIRS), None, kept)
+    return s.Block(whole, (bind, s.ExprStmt(whole, result)))
+
+
+def _named(p: s.Pattern, names: Iterator[int]) -> tuple[s.Pattern, s.Expr]:
+    """The pattern with a name for all that it leaves out, and the value it takes apart."""
+    match p:
+        case s.PWild(span):
+            name = f"unnamed {next(names)}"
+            return s.PName(span, name), s.Name(span, name)
+        case s.PTuple(span, items):
+            pairs = [_named(x, names) for x in items]
+            whole: s.Expr = s.TupleExpr(span, tuple(e for _, e in pairs))
+            return s.PTuple(span, tuple(x for x, _ in pairs)), whole
+        case s.PConstructor(span, name, tuple() as items):
+            pairs = [_named(x, names) for x in items]
+            whole = s.Call(span, s.Name(span, name), tuple(e for _, e in pairs))
+            return s.PConstructor(span, name, tuple(x for x, _ in pairs)), whole
+        case s.PName(span, name):
+            return p, s.Name(span, name)
+        case _:  # not irrefutable, which is told where it is bound
+            return p, s.TupleExpr(p.span, ())
