@@ -10,6 +10,7 @@ from naperian.frontend import (
     data_errors,
     errors,
     interface_errors,
+    limit_errors,
     set_errors,
     size_errors,
 )
@@ -76,6 +77,8 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             entry = w.scope.find(name)
             match entry:
                 case TypeName(t, _):
+                    if (wrong := limit_errors.python_type(e)) is not None:
+                        raise wrong
                     return t
                 case SetName(own, _):
                     return element(own)
@@ -92,7 +95,7 @@ def as_type(w: Walk, e: s.Expr) -> Type:
                 return as_data(w, info, (), span)
             if name in w.globals.failed:
                 raise errors.Silent()
-            raise errors.unknown_name(
+            raise limit_errors.python_type(e) or errors.unknown_name(
                 name, span,
                 [*SCALARS, "Float", *w.scope.all_names(), *w.globals.enums, *w.globals.data],
             )
@@ -139,7 +142,9 @@ def as_type(w: Walk, e: s.Expr) -> Type:
         case _:
             found = as_set(w, e)
             if found is None:
-                raise errors.not_a_type(e.span.text, "an expression", e.span)
+                raise limit_errors.python_type(e) or errors.not_a_type(
+                    e.span.text, "an expression", e.span
+                )
             return element(found)
 
 

@@ -478,11 +478,10 @@ def out_of_range(
     )
 
 
-def no_such_index(table: str, index: int, axis: str, last: str, span: Span) -> Reported:
+def no_such_index(table: str, index: int, axis: str, known: str, span: Span) -> Reported:
     """N0404"""
     return fail(
-        "N0404", f"{index} is outside `{axis}`, the axis of `{table}`", span,
-        f"the last index is {last}",
+        "N0404", f"{index} is outside `{axis}`, the axis of `{table}`", span, known
     )
 
 

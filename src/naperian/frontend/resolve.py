@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from naperian.core import syntax as core
-from naperian.frontend import data_errors, derivative_errors, errors
+from naperian.frontend import data_errors, derivative_errors, errors, limit_errors
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.index_sets import index_sets, numbering
@@ -236,7 +236,9 @@ def _import(
     if there is None:
         source = read(dotted)
         if source is None:
-            raise errors.module_not_found(dotted, d.span)
+            raise limit_errors.python_module(d.path[0], d.span) or errors.module_not_found(
+                dotted, d.span
+            )
         tree, mistakes = parse(source)
         if mistakes:
             wrong.extend(mistakes)

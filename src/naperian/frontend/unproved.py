@@ -53,9 +53,13 @@ def falls_out(
     if poly.constant is not None and poly.constant < 0 and text.lstrip().startswith("-"):
         return errors.negative_index(table, text, t.span)
     if poly.constant is not None and extent.constant:
-        last = f"`{extent.constant - 1}`"
+        last = f"the last index is `{extent.constant - 1}`"
         return errors.no_such_index(table, poly.constant, shown, last, t.span)
-    place = poly - numbers(own)[0]
+    first = numbers(own)[0]
+    place = poly - first
+    if poly.constant is not None and place.constant is not None and place.constant < 0:
+        known = f"the first index is `{first!r}`"
+        return errors.no_such_index(table, poly.constant, shown, known, t.span)
     wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
     unsaid = _unsaid(w, scope, wanted)
     if unsaid:
@@ -66,6 +70,9 @@ def falls_out(
         example = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
         more = f"where {shown} >= {poly.constant + 1}"
         helps = [f"name the axis in the signature, `{table}: {shown}=>…`, and say `{more}`"]
+    elif poly.constant is not None and extent.single in w.opened:
+        example = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
+        helps = [f"`assert size({table}) >= {poly.constant + 1}` above says so"]
     else:
         example = _example(w, scope, poly, low_ok=facts.proves(poly))
         helps = []
