@@ -262,6 +262,8 @@ class _Show:
                 text = f"loop {self.carried(carried)}"
                 if time is not None and span is not None:
                     text += f" for {self.name(time)}: {self.set(span)}"
+                if e.checkpoint > 1:
+                    text += f" checkpoint({e.checkpoint})"
                 if condition is not None:
                     text += f" while {self.inline(condition, _LOOSE)}"
                 return text + "."

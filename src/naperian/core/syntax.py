@@ -217,7 +217,8 @@ class Loop:
     """Sequential: starting from the first values, while elements `time` of `set` are left and
     `condition` (which sees the carried variables and `time`) holds, all carried variables become
     the items of `body` (a tuple; the bare value for one variable) at once. The value is their
-    tuple (bare for one). At least one of `time`/`set` and `condition` is there."""
+    tuple (bare for one). At least one of `time`/`set` and `condition` is there. With a `checkpoint`
+    above 1, derivatives keep the carried values of few rounds and compute the others again."""
 
     carried: tuple[Carried, ...]
     time: Var | None
@@ -225,6 +226,7 @@ class Loop:
     condition: Expr | None
     body: Expr
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
+    checkpoint: int = 1
 
 
 @node

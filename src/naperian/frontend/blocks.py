@@ -10,6 +10,7 @@ from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import decoded
+from naperian.frontend.derivative_errors import checkpoint_depth, checkpoint_while
 from naperian.frontend.effects import add, performed, set_, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
@@ -25,6 +26,8 @@ from naperian.sizes import size
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import BOOL, INT, UNIT, Function, Index, Tuple, Type
+
+_DEEPEST = 8  # of a loop's checkpoints: then even 2³⁰ rounds keep few
 
 
 def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
@@ -243,6 +246,7 @@ def _arms(
 def loop(w: Walk, st: s.Loop) -> Typed:
     """`loop x = x0, y = y0 for t in S while p: …`: the value is the tuple of the carried."""
     solver = w.solver
+    checkpoint = _depth(st)
     starts: list[Typed] = []
     for c in st.carries:
         wanted = as_type(w, c.type) if c.type is not None else None
@@ -311,13 +315,25 @@ def loop(w: Walk, st: s.Loop) -> Typed:
             test = None if test is None else unless_thrown(w, test, BOOL, flag)
         if bound is not None:
             expr = bound.body(_constantly(expr))()
-        made: core.Expr = core.Loop(items, time, own, test, expr, st.span)
+        made: core.Expr = core.Loop(items, time, own, test, expr, st.span, checkpoint)
         if bound is not None:
             for var, value in reversed(bound.outside):
                 made = core.Let(var, value(), made)
         return made
 
     return Typed(whole, build, st.span)
+
+
+def _depth(st: s.Loop) -> int:
+    """How deep the loops are that take a checkpointed one's place."""
+    if st.checkpoint is None:
+        return 1
+    k = st.checkpoint.value if isinstance(st.checkpoint, s.Number) else None
+    if not isinstance(k, int) or not 1 <= k <= _DEEPEST:
+        raise checkpoint_depth(st.checkpoint.span, _DEEPEST)
+    if st.condition is not None:
+        raise checkpoint_while(st.checkpoint.span, st.condition.span)
+    return k
 
 
 def _next_agrees(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.frontend.report import Reported, fail
-from naperian.source import Span
+from naperian.source import Label, Span
 
 
 def no_tangent(what: str, kind: str, reason: str, span: Span) -> Reported:
@@ -104,4 +104,31 @@ def circular_rule(name: str, span: Span) -> Reported:
         span,
         "this would ask itself",
         helps=(f"move the body of `{name}` to a definition without a rule, and differentiate it",),
+    )
+
+
+def checkpoint_depth(span: Span, deepest: int) -> Reported:
+    """N0726"""
+    return fail(
+        "N0726",
+        f"`checkpoint` needs a number from 1 to {deepest}",
+        span,
+        "this is none",
+        notes=(
+            "with `checkpoint(k)` a derivative keeps about k·n^(1/k) of a loop's n rounds, and "
+            "runs the loop at most k + 1 times",
+        ),
+        helps=("`checkpoint(2)` is enough for most loops",),
+    )
+
+
+def checkpoint_while(span: Span, condition: Span) -> Reported:
+    """N0727"""
+    return fail(
+        "N0727",
+        "a loop that a condition ends cannot have checkpoints",
+        span,
+        "how many rounds there are is known only after the last one",
+        others=(Label(condition, "the condition"),),
+        helps=("put the condition into the body, and leave the rounds after it as they are",),
     )

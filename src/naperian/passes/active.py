@@ -23,6 +23,8 @@ def flowing(prim: Prim) -> Iterator[Operand]:
         case Op("select", (_, yes, no)):
             yield yes
             yield no
+        case Op("after", (x, _)):
+            yield x
         case Op("ruled", (_, gate)):
             yield gate
         case Op("gate", args):

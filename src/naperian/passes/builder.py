@@ -64,6 +64,7 @@ class Builder:
         self.guards: dict[Var, Guards] = {}
         self.dtypes: dict[Var, DType] = {}
         self.ruled: list[Ruled] = []  # the calls that gates stand for, while derivatives are made
+        self.strips: set[Var] = set()  # times whose rounds a derivative computes again
         self.take(params)
 
     def take(self, params: tuple[Param, ...]) -> None:

@@ -60,7 +60,8 @@ class Closing:
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
-        cases = [self.apart(p, at) for part in parts for p in self.split(part, var)]
+        whole = [self.apart(p, at) for p in parts]
+        cases = [q for p in whole for q in ([p] if self.meets(p, at) else self.split(p, var))]
         dense: list[Part] = []
         sparse: list[Part] = []
         for p in cases:
@@ -118,11 +119,19 @@ class Closing:
             case _:
                 return None
 
+    def meets(self, part: Part, at: At) -> bool:
+        """Whether no clamped index is in the way: where a part goes is solved for its indices."""
+        found = invert(self.domain(part), part.at, at, self.extent)
+        return found is not None and not any(
+            isinstance(a, Clamp) for e in found.equal for a in e.atoms()
+        )
+
     def split(self, part: Part, var: Var) -> list[Part]:
         """Clamped indices by cases: in range, and what is kept at either end."""
+        domain = self.domain(part)
         for k, e in enumerate(part.at):
             match e.single:
-                case Clamp(value, n) if any(v in part.over for v in variables(value)):
+                case Clamp(value, n) if any(v in domain for v in variables(value)):
                     out = []
                     facts = self.facts(value)
                     cases = [(value, None), *self.ends(value, n)]
@@ -160,7 +169,7 @@ class Closing:
         return tuple(i for i in part.over if i not in self.open and i not in self.scope)
 
     def extent(self, i: Var) -> Size | None:
-        return self.b.indices[i].extent
+        return self.b.extent(i)
 
     def facts(self, s: Size) -> Facts:
         return ranges.facts_about(
@@ -265,11 +274,13 @@ class Closing:
     # sparse parts
 
     def axes(self, at: At) -> list[int]:
-        """The axes on which a point is any."""
+        """The axes on which a point is any. Where a loop's length depends on an index, inside the
+        loop there is no other."""
         out = []
+        fixed = self.b.closed(self.open) | self.scope
         for k, e in enumerate(at):
             v = e.single
-            if isinstance(v, Var) and v in self.b.indices and not self.stands(v):
+            if isinstance(v, Var) and v in self.b.indices and v not in fixed:
                 out.append(k)
         return out
 
@@ -280,15 +291,17 @@ class Closing:
         """The part where the axes that stand still are right, and what must be tested for that;
         None if they never are."""
         free = self.axes(at)
-        still = [k for k in range(len(at)) if k not in free and part.at[k] != at[k]]
+        here = {v: part.at[k] for k in free for v in variables(at[k])}
+        goal = {k: rewrite_size(e, here) for k, e in enumerate(at) if k not in free}
+        still = [k for k, e in goal.items() if part.at[k] != e]
         domain = self.domain(part)
         if not still:
             return part, []
         found = invert(
-            domain, tuple(part.at[k] for k in still), tuple(at[k] for k in still), self.extent
+            domain, tuple(part.at[k] for k in still), tuple(goal[k] for k in still), self.extent
         )
         if found is None:
-            return part, []
+            return part, [("eq", part.at[k] - goal[k]) for k in still]
         tests = self.tests(found)
         if tests is None:
             return None
@@ -309,21 +322,21 @@ class Closing:
                 continue
             if any(self.is_long(v) for v in variables(e) if not self.stands(v)):
                 return True
-        return bool(self.open) and any(self.is_window(i, e) for i, e in found.names.items())
+        return bool(self.open) and any(self.is_window(i, found.names) for i in found.names)
 
     def is_long(self, v: Var) -> bool:
         n = self.b.extent(v)
         return n is not None and (n.constant is None or n.constant >= _FEW)
 
-    def is_window(self, i: Var, at: Size) -> bool:
-        """Whether an index alone makes up an axis that is longer than it."""
-        around = [v for v in variables(at) if not self.stands(v) and v in self.b.indices]
+    def is_window(self, i: Var, names: Mapping[Var, Size]) -> bool:
+        """Whether a solved index alone makes up an axis that is longer than it."""
+        around = [v for v in variables(names[i]) if not self.stands(v) and v in self.b.indices]
         if len(around) != 1:
             return False
         mine, whole = self.extent(i), self.extent(around[0])
         if mine is None or whole is None:
             return False
-        gap = whole - mine
+        gap = whole - rewrite_size(mine, names)
         return gap.constant is None and not self.facts(gap).proves(-gap)
 
     def accumulated(
@@ -343,7 +356,8 @@ class Closing:
                 assert extent is not None
                 q = bd.index(rewrite_size(extent, formal), bd.indices[i].name)
                 formal[i], there[q], own[k] = size(q), at[k], q
-        here = tuple(formal.values())
+        named = {v: size(q) for q, e in there.items() for v in variables(e)}
+        here = tuple(rewrite_size(e, named) for e in formal.values())
         init = self.total(var, dense, here) or Lit(0.0, dtype)
         made = [self.entry(p, own, dtype) for p in sparse]
         return rewrite(self.entered("add", init, made, own.values(), dtype), there)
@@ -388,7 +402,7 @@ class Closing:
         tests = None if found is None else self.tests(found)
         if (
             found is None or tests is None or any(name == "eq" for name, _ in tests)
-            or (self.open and any(self.is_window(i, e) for i, e in found.names.items()))
+            or (self.open and any(self.is_window(i, found.names) for i in found.names))
         ):  # fmt: skip
             return self.direct(part, own, domain, dtype)
         rest, copies = self.copied([i for i in domain if i not in found.names], found.names)

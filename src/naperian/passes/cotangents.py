@@ -19,6 +19,7 @@ from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard
 from naperian.ainf.walk import free, rewrite, rewrite_size, variables
 from naperian.names import Lit, Var
 from naperian.passes.active import active, components, is_loop, outermost
+from naperian.passes.again import again
 from naperian.passes.builder import Guards
 from naperian.passes.closing import At, Closing, Part, To
 from naperian.passes.counted import counted
@@ -41,6 +42,7 @@ class Cotangents(Closing):
         self.around = place.guards
         self.parts: dict[Var, list[Part]] = {}
         self.names: dict[Var, Size] = {}  # the rounds of those loops, for their own times
+        self.backs: dict[Var, Var] = {}  # their times, for those times
         bindings = active(self.b.bindings[start:], sources)
         self.active = {*bindings, *sources}
         for v, part in seeds:
@@ -145,6 +147,8 @@ class Cotangents(Closing):
                 test = rewrite(condition, names)
                 for o, holds in ((yes, True), (no, False)):
                     self.send(o, over, names, v, (*guards, Guard(test, holds)))
+            case Op("after", (x, _)):
+                self.send(x, over, names, v, guards)
             case Op(_, args):
                 y = rewrite(Read(b.var, tuple(size(i) for i in b.context)), names)
                 given = tuple(rewrite(a, names) for a in args)
@@ -281,11 +285,18 @@ class Cotangents(Closing):
             )
             made.append((slot, w, own))
         self.names, self.open = inside, self.open | {back}
+        self.backs[time] = back
+        following = {h.var: h.prim.next for h in delays if isinstance(h.prim, Delay)}
+        if time in self.b.strips:
+            carried = {
+                h.var: Read(w.var, (*w.at[:-1], size(back)))
+                for h, (_, w, _) in zip(delays, made, strict=True)
+            }
+            component, following = self.repeated(component, time, following, carried)
         for h, (_, w, own) in zip(delays, made, strict=True):
-            assert isinstance(h.prim, Delay)
             now = Read(w.var, (*w.at[:-1], size(back)))
             names = {**self.named(h.context[:-1]), time: inside[time]}
-            self.send(h.prim.next, (*own, back), names, now, self.extra(h, names))
+            self.send(following[h.var], (*own, back), names, now, self.extra(h, names))
         self.through({b.var: b for b in component}, frozenset(h.var for h in delays))
         for h, (slot, _, _) in zip(delays, made, strict=True):
             here = tuple(rewrite_size(size(i), inside) for i in h.context[:-1])
@@ -295,6 +306,7 @@ class Cotangents(Closing):
             assert isinstance(first, Delay)
             patch(self.place, slot, first.init, then or Lit(0.0, h.dtype))
         self.names, self.open = outside, self.open - {back}
+        del self.backs[time]
         for h, (_, w, own) in zip(delays, made, strict=True):
             assert isinstance(h.prim, Delay)
             end = Read(w.var, (*w.at[:-1], rounds))
@@ -316,6 +328,27 @@ class Cotangents(Closing):
 
     def extra(self, b: Binding, names: Mapping[Var, Size]) -> Guards:
         return renamed(tuple(g for g in b.guards if g not in self.around), names)
+
+    def repeated(
+        self, component: list[Binding], time: Var, following: dict[Var, Operand],
+        carried: dict[Var, Read],
+    ) -> tuple[list[Binding], dict[Var, Operand]]:
+        """The body of a loop with checkpoints once more, and what the loop carries on there.
+        `carried` are the cotangents that the loop backwards carries."""
+        made = again(self.b, component, time, self.names, self.backs, carried)
+        for old, new in made.moved.items():
+            if old in self.active:
+                self.active.add(new)
+            context = self.b.contexts[old]
+            for p in self.parts.pop(old, []):
+                at = tuple(
+                    self.names[i] + size(self.backs[i]) - e if i in self.backs else e
+                    for i, e in zip(context, p.at, strict=True)
+                )
+                self.parts.setdefault(new, []).append(Part(p.over, at, p.value, p.guards))
+        self.active.update(b.var for b in made.kept)
+        copies = [*made.kept, *(b for b in made.copies if b.var in self.active)]
+        return copies, {v: made.operand(o) for v, o in following.items()}
 
     def again(self, component: list[Binding], time: Var) -> tuple[list[Binding], Var]:
         """A `while` loop once more, for the number of rounds that it made."""

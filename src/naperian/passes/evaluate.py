@@ -719,7 +719,7 @@ class Evaluate:
             value = self.expr(e.body, env)
         t: Type = types[0] if len(types) == 1 else Tuple(tuple(types))
         body = closed(self.w, scope, data(conformed(value, t)))
-        made = Loop(carried, time, s, condition, body, e.origin)
+        made = Loop(carried, time, s, condition, body, e.origin, e.checkpoint)
         parts = leaves(t)
         flat = parts[0] if len(parts) == 1 else Tuple(parts)
         last = self.w.bind(made, flat, name, fails or scope.fails, cells | scope.cells)

@@ -26,7 +26,7 @@ from naperian.ainf.syntax import (
     Result,
     Trips,
 )
-from naperian.ainf.walk import number, rewrite_size
+from naperian.ainf.walk import number, rewrite_size, size_of
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.core.resolve import resize
@@ -458,27 +458,57 @@ class _Flatten(Cells):
 
     def loop(self, e: core.Loop) -> Value:
         total = None if e.set is None else self.count(self.set(e.set))
-        values, time = self.rounds(e, total, e.condition)
-        last = self.last(time, total, e.condition)
+        starts = self.starts(e)
+        lengths = () if total is None else self.strips(total, e.checkpoint)
+        values, time = self.rounds(e, starts, total, e.condition, lengths)
+        last = self.last(time, self.b.extent(time), e.condition)
         values = [substitute(v, {time: last}) for v in values]
         return values[0] if len(values) == 1 else Items(tuple(values))
 
     def scan(self, e: core.Scan) -> Value:
         s = self.set(e.set)
-        values, time = self.rounds(e, self.count(s), None)
+        starts = self.starts(e)
+        values, time = self.rounds(e, starts, self.count(s), None)
         indices = self.indices(s, e.time.name)
         at = ordinal(extents(s), tuple(size(i) for i in indices))
         names = {time: at if e.exclusive else at + 1}
         rows = [row(s, indices, substitute(v, names)) for v in values]
         return rows[0] if len(rows) == 1 else Items(tuple(rows))
 
+    def starts(self, e: core.Loop | core.Scan) -> list[Value]:
+        """The first values, as operands: what they need is bound before the delays that read it."""
+        return [mapped(self.tabulated(self.expr(c.start)), self.operand) for c in e.carried]
+
+    def strips(self, total: Size, depth: int) -> tuple[Size, ...]:
+        """How many rounds of the loop a round of each of the nested loops makes that take a
+        checkpointed one's place, the outermost first: powers of one number, so that all are as
+        long. Those of the innermost are the loop's own."""
+        if depth == 1:
+            return ()
+        n = self.op("cast", (number(total),), DType.F64)
+        root = self.op("pow", (n, Lit(1.0 / depth, DType.F64)), DType.F64)
+        below = self.op("cast", (root,), DType.I64)
+        width = size_of(self.op("add", (below, Lit(1, DType.I64)), DType.I64))
+        lengths = [width]
+        while len(lengths) < depth - 1:
+            lengths.insert(0, lengths[0] * width)
+        return tuple(lengths)
+
+    def named(self, name: str, x: Size, y: Size) -> Size:
+        """A number as a binding of its own, so that the sizes of nested strips do not nest."""
+        return size_of(self.op(name, (number(x), number(y)), DType.I64))
+
     def rounds(
-        self, e: core.Loop | core.Scan, total: Size | None, condition: core.Expr | None
+        self, e: core.Loop | core.Scan, starts: list[Value], total: Size | None,
+        condition: core.Expr | None, lengths: tuple[Size, ...] = (), done: Size = ZERO,
     ) -> tuple[list[Value], Var]:
         """The delays of a loop: the carried values as they are at its time index, and that. Cells
-        of handlers that the loop changes are carried, too."""
-        # as operands: what they need is bound before the delays that read it
-        starts = [mapped(self.tabulated(self.expr(c.start)), self.operand) for c in e.carried]
+        of handlers that the loop changes are carried, too. It is the part of `e` after `done`
+        rounds; with `lengths`, a round of it is a loop of so many."""
+        whole = total
+        if lengths:
+            assert whole is not None
+            total = self.named("floordiv", whole + lengths[0] - 1, lengths[0])
         first, calls = len(self.b.bindings), len(self.b.ruled)
         name = e.time.name if e.time is not None else "t"
         around = self.b.closed((*self.scope, *free_guards(self.guards)))
@@ -491,16 +521,28 @@ class _Flatten(Cells):
         self.env.update((c.var, v) for c, (v, _) in zip(e.carried, made, strict=True))
         if e.time is not None and e.set is not None:
             s = self.set(e.set)
-            self.env[e.time] = element(s, digits(extents(s), size(time)))
+            self.env[e.time] = element(s, digits(extents(s), done + size(time)))
         outer = self.scope
         self.scope = (*outer, time)
         if condition is not None:
             again = self.scalar(condition)
             self.b.indices[time] = Index(total, again, name)
-        body = self.tabulated(self.expr(e.body))
+        nexts: tuple[Value, ...]
+        if lengths:
+            assert whole is not None
+            self.b.strips.add(time)
+            before = size(time) * lengths[0]
+            left = self.named("min", whole - before, lengths[0])
+            now = [v for v, _ in made]
+            inner, t = self.rounds(e, now, left, None, lengths[1:], done + before)
+            ends = self.b.extent(t)
+            assert ends is not None
+            nexts = tuple(substitute(v, {t: ends}) for v in inner)
+        else:
+            body = self.tabulated(self.expr(e.body))
+            nexts = (body,) if len(made) == 1 else body.items if isinstance(body, Items) else ()
         self.settle(cells, time, self.last(time, total, condition))
         self.scope = outer
-        nexts = [body] if len(made) == 1 else body.items if isinstance(body, Items) else ()
         for (value, slots), start, following in zip(made, starts, nexts, strict=True):
             self.close(value, slots, start, following)
         values = [v for v, _ in made]

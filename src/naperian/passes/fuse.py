@@ -340,7 +340,7 @@ class _Block:
                 _replace(self.graph, t, replace)
 
     def effort(self, t: Task, nest: Nest) -> int:
-        if t.kind is not Kind.COMPUTE or t.name in ("checked", "held", "print"):
+        if t.kind is not Kind.COMPUTE or t.name in ("checked", "held", "after", "print"):
             return _CHEAP + 1
         total = cost(t)
         for s in t.sites:

@@ -140,7 +140,7 @@ class Task:
         """Whether it is computed only where its reader is."""
         match self.kind:
             case Kind.COMPUTE:
-                return self.name not in ("held", "print") and (
+                return self.name not in ("held", "after", "print") and (
                     self.name != "checked" or self.uses > 0
                 )
             case Kind.START:

@@ -126,7 +126,7 @@ def _candidate(p: Task) -> bool:
         return False
     if p.kind is Kind.FINAL:
         return not in_register(p.cell)
-    return p.kind is Kind.COMPUTE and p.name not in ("checked", "held", "print")
+    return p.kind is Kind.COMPUTE and p.name not in ("checked", "held", "after", "print")
 
 
 def _loads(graph: Graph, p: Task) -> bool:

@@ -98,6 +98,8 @@ class _Invert:
             if any(u in self.unsolved for a in rest.atoms() if not isinstance(a, Var)
                    for u in variables(Size((((a,), 1),)))):  # fmt: skip
                 continue
+            if v in self.open(m) or any(self.depends(u, v) for u in self.open(rest + m)):
+                continue
             value = (m - rest) * c
             if modulus is not None:
                 if self.extent(v) != modulus or self.open(rest):
@@ -106,6 +108,11 @@ class _Invert:
             self.assign(v, value)
             return True
         return False
+
+    def depends(self, u: Var, v: Var) -> bool:
+        """Whether how far `u` goes depends on `v`, which then cannot depend on `u`."""
+        n = self.extent(u)
+        return n is not None and any(w == v or self.depends(w, v) for w in variables(n))
 
     def digits(self) -> bool:
         """i // m and i % m together"""

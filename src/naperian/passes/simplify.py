@@ -233,7 +233,7 @@ class _Simplify:
         if op.name == "copy":
             safe = self.b.safe_operand(op.args[0], ())
             return op.args[0] if safe or not self.guards else op
-        if op.name == "held":
+        if op.name in ("held", "after"):
             return op if isinstance(op.args[0], Read) else op.args[0]
         decided = self.decided(op)
         if decided is not None:

@@ -281,6 +281,7 @@ class _Rebuild:
                     None if condition is None else self.expr(condition, names),
                     self.expr(body, names),
                     e.origin,
+                    e.checkpoint,
                 )
             case Scan(carried, time, s, body):
                 s, carried = self.resolve(names).set(s), self.carried(carried, names)

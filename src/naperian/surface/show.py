@@ -70,8 +70,10 @@ def _statement(t: s.Stmt, indent: str) -> list[str]:
             return lines
         case s.With(_, handlers, body):
             return _headed(("with ", *commas([_handler(h) for h in handlers])), body, indent)
-        case s.Loop(_, carries, binder, condition, body):
-            over = () if binder is None else (" for ", *range_of(binder))
+        case s.Loop(_, carries, binder, checkpoint, condition, body):
+            over: Doc = () if binder is None else (" for ", *range_of(binder))
+            if checkpoint is not None:
+                over += (" checkpoint(", *expr(checkpoint, 0), ")")
             until = () if condition is None else (" while ", *_header(condition))
             head = ("loop ", *commas([_carry(c) for c in carries]), *over, *until)
             return _headed(head, body, indent)

@@ -387,10 +387,16 @@ def _loop(c: Cursor) -> s.Stmt:
     while c.take(","):
         carries.append(_carry(c))
     over = binder(c) if c.take("for") else None
+    checkpoint = None
+    if over is not None and c.kind == "NAME" and c.word == "checkpoint":
+        c.skip()
+        c.expect("(")
+        checkpoint = expression(c)
+        c.expect(")")
     condition = expression(c) if c.take("while") else None
     c.header = False
     body = suite(c, word)
-    return s.Loop(word.to(body.span), tuple(carries), over, condition, body)
+    return s.Loop(word.to(body.span), tuple(carries), over, checkpoint, condition, body)
 
 
 def _carry(c: Cursor) -> s.Carry:

@@ -421,11 +421,12 @@ class Carry:
 
 @node
 class Loop:
-    """`loop x = x0, y = y0 for t in S while p: body`."""
+    """`loop x = x0, y = y0 for t in S checkpoint(k) while p: body`."""
 
     span: Span
     carries: tuple[Carry, ...]
     binder: Binder | None
+    checkpoint: Expr | None
     condition: Expr | None
     body: Block
 

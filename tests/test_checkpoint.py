@@ -1,0 +1,66 @@
+"""What a loop with checkpoints costs: states that are kept, rounds that are made again, and the
+memory of the process after a million rounds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from test_cost import cost
+
+CHAIN = """
+def f(a: n=>Float, x: Float) -> Float:
+    loop h = x for t in n{}:
+        sin(a[t] * h) + 0.1 * h
+"""
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 9, 60, 64, 97, 200])
+def test_checkpoints_cost_what_they_say(rounds: int) -> None:
+    """With k levels about k·n^(1/k) numbers are kept, and each level runs the loop once."""
+    given = [0.6 + np.arange(rounds) / 99.0, 0.5]
+    f = nap.compile(CHAIN.format("")).f
+    once, plain = cost(f, given), cost(nap.grad(f), given)
+    assert plain.memory >= 8 * rounds
+    for k in (2, 3, 4):
+        slope = cost(nap.grad(nap.compile(CHAIN.format(f" checkpoint({k})")).f), given)
+        assert slope.memory <= 8 * k * (rounds ** (1 / k) + 3)
+        assert slope.total <= plain.total + (k - 1) * 1.3 * once.total + 150 * k
+
+
+GROWTH = """
+import resource
+import numpy as np
+import naperian as nap
+
+m = nap.compile('''
+def f(u: Fin(8)=>Float, n: Int) -> Float = sum(v ** 2 for v in steps(u, n))
+
+def steps(u: Fin(8)=>Float, n: Int) -> Fin(8)=>Float:
+    loop v = u for t in Fin(n)CHECKPOINT:
+        [0.99 * sin(v[i]) + 0.001 * v[0] for i]
+''')
+slope = nap.grad(m.f)
+slope(np.ones(8), 10)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+slope(np.ones(8), 1_000_000)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.long
+def test_memory_of_a_million_rounds() -> None:
+    """Without checkpoints the process holds all states, 61 MiB; with them, next to nothing more."""
+
+    def growth(checkpoint: str) -> int:
+        text = GROWTH.replace("CHECKPOINT", checkpoint)
+        command = [sys.executable, "-c", text]
+        return int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+    assert growth("") >= 61
+    assert growth(" checkpoint(2)") < 4
+    assert growth(" checkpoint(3)") < 4
