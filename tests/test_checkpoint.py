@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+from test_cost import cost
 
 import naperian as nap
-from test_cost import cost
 
 CHAIN = """
 def f(a: n=>Float, x: Float) -> Float:
