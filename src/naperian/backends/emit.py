@@ -22,7 +22,7 @@ from dataclasses import replace
 from naperian.backends.code import MEMORY, REGISTER, Value
 from naperian.backends.contraction import Product, declaration, lower
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
-from naperian.backends.indexing import element, load, number, offset, store
+from naperian.backends.indexing import address, element, load, number, offset, store
 from naperian.backends.leaving import (
     allocated,
     burn,
@@ -134,8 +134,10 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
             _fail(frame, condition, code, values)
         case Print(code, values):
             _print(frame, code, values)
-        case Allocate(buffer, fill, small):
-            _allocate(frame, buffer, fill, small, held)
+        case Allocate(planes=()):
+            _allocate(frame, s.buffer, s.fill, s.small, held)
+        case Allocate():
+            _in_planes(frame, s, held)
         case Contract():
             _contract(frame, s)
         case Loop() | While():
@@ -391,6 +393,23 @@ def _allocate(
     nest, frame.nest = frame.nest, None  # two names for one memory
     _loop(frame, Loop(index, ZERO, count, body, Order.FREE), "0", number(frame, count), True)
     frame.nest = nest
+
+
+def _in_planes(frame: Frame, s: Allocate, held: list[Value]) -> None:
+    """A buffer whose parts are in several places."""
+    own = allocated(frame, _bytes(frame, s.own))
+    hold(frame, own)
+    held.append(own)
+    inner = s.own.shape
+    planes = []
+    for part in s.planes:
+        if part is None:
+            planes.append(own)
+        else:
+            start = (*part[1], *(ZERO for _ in inner))
+            planes.append(address(frame, part[0], start)[0])
+    apart = (ZERO, *strides(inner))
+    frame.places[s.buffer.var] = Place(own, s.buffer, apart, len(frame.groups), tuple(planes))
 
 
 def _bytes(frame: Frame, buffer: Buffer) -> Value:

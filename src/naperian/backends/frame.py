@@ -91,6 +91,7 @@ class Place:
     buffer: Buffer
     strides: tuple[Size, ...]
     since: int = 0
+    planes: tuple[Value, ...] = ()  # where the elements with each first index are
 
 
 @dataclass(slots=True)
@@ -197,7 +198,8 @@ class Frame:
         if self.parent:
             outer = self.parent.place(v)
             pointer = self.capture(outer.pointer, "ptr")
-            self.places[v] = Place(pointer, outer.buffer, outer.strides)
+            planes = tuple(self.capture(p, "ptr") for p in outer.planes)
+            self.places[v] = Place(pointer, outer.buffer, outer.strides, planes=planes)
         else:
             self.places[v] = _parameter(self, v)
         return self.places[v]

@@ -34,7 +34,20 @@ def number(frame: Frame, s: Size) -> Value:
 def address(frame: Frame, v: Var, at: tuple[Size, ...]) -> tuple[Value, Place]:
     """Where an element of a buffer is."""
     place = frame.place(v)
+    if place.planes:
+        first = _plane(frame, place.planes, number(frame, at[0]))
+        here = Place(first, place.buffer, place.strides)
+        return element(frame, here, offset(frame, place, at)), place
     return element(frame, place, offset(frame, place, at)), place
+
+
+def _plane(frame: Frame, planes: tuple[Value, ...], which: Value) -> Value:
+    """The pointer with a number."""
+    chosen = planes[-1]
+    for k, p in enumerate(planes[:-1]):
+        this = frame.once(("plane", which, k), f"icmp eq i64 {which}, {k}")
+        chosen = frame.once((this, p, chosen), f"select i1 {this}, ptr {p}, ptr {chosen}")
+    return chosen
 
 
 def element(frame: Frame, place: Place, offset: Size) -> Value:

@@ -131,6 +131,7 @@ class _Scope:
                     raise Broken(f"{buffer.var} is allocated but the caller's")
                 for n in buffer.shape:
                     self.size(n)
+                self.planes(s)
                 if fill is not None and fill.dtype is not buffer.dtype:
                     raise Broken(f"{buffer.var} is filled with {fill.dtype}")
                 if buffer.var in self.scalars or buffer.var in self.buffers:
@@ -149,6 +150,22 @@ class _Scope:
                     self.expect(v, dtype)
             case Contract():
                 self.contract(s)
+
+    def planes(self, s: Allocate) -> None:
+        b = s.buffer
+        if s.planes and (b.role is not Role.TEMP or b.shape[0].constant != len(s.planes)):
+            raise Broken(f"{b.var} has {b.shape[0]} planes, not {len(s.planes)}")
+        if s.planes and (s.fill is not None or s.small or s.planes.count(None) != 1):
+            raise Broken(f"{b.var} has one plane of its own, which is not filled or small")
+        for x in s.planes:
+            if x is not None:
+                whole = self.buffers.get(x[0])
+                if whole is None or whole.role is Role.TEMP or whole.dtype is not b.dtype:
+                    raise Broken(f"{x[0]} cannot hold a plane of {b.var}")
+                if whole.shape[len(x[1]) :] != b.shape[1:]:
+                    raise Broken(f"a plane of {b.var} has another shape than {x[0]}")
+                for i in x[1]:
+                    self.size(i)
 
     def accumulated(self, r: Reduction, s: Loop) -> None:
         """An array that iterations share is only updated, with one monoid."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from naperian.loops.syntax import (
     Local,
     Loop,
     Number,
+    Part,
     Print,
     Program,
     Role,
@@ -42,6 +43,8 @@ from naperian.loops.syntax import (
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES, combine, convert, scalar
 from naperian.sizes import Size, evaluate
+
+_Memory: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]  # and what is written
 
 
 class RunError(Exception):
@@ -101,7 +104,8 @@ class Machine:
         self.lines: tuple[Line, ...] = ()
         self.told = Told(write)
         self.scalars: dict[Var, Any] = {}
-        self.memory: dict[Var, tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]] = {}
+        self.memory: dict[Var, _Memory] = {}
+        self.planes: dict[Var, tuple[_Memory, ...]] = {}
 
     def shape(self, b: Buffer) -> tuple[int, ...]:
         return tuple(max(0, self.size(n)) for n in b.shape)
@@ -137,7 +141,8 @@ class Machine:
                 old = self.load(buffer, at)
                 self.store(buffer, at, combine(monoid, old, self.expr(value)))
             case Allocate(buffer, fill):
-                self.allocate(buffer, fill)
+                self.allocate(s.own, fill)
+                self.planes[buffer.var] = tuple(self.plane(buffer.var, x) for x in s.planes)
             case Fail(condition, code, values):
                 if self.expr(condition):
                     raise RunError(code, tuple(self.expr(v) for v in values))
@@ -165,23 +170,34 @@ class Machine:
     def multiply_add(self, total: Any, left: Any, right: Any) -> Any:
         return PRIMITIVES["add"].meaning(total, PRIMITIVES["mul"].meaning(left, right))
 
-    def at(self, buffer: Var, at: tuple[Size, ...]) -> tuple[int, ...]:
+    def plane(self, buffer: Var, part: Part | None) -> _Memory:
+        """The memory of a part of another buffer, or a buffer's own."""
+        if part is None:
+            return self.memory[buffer]
+        a, written = self.memory[part[0]]
+        at = tuple(self.size(i) for i in part[1])
+        return a[at], written[at]
+
+    def at(self, buffer: Var, at: tuple[Size, ...]) -> tuple[_Memory, tuple[int, ...]]:
         place = tuple(self.size(i) for i in at)
-        shape = self.memory[buffer][0].shape
+        memory, planes = self.memory[buffer], self.planes.get(buffer)
+        if planes:
+            if not 0 <= place[0] < len(planes):
+                raise Broken(f"{buffer} has no plane {place[0]}")
+            memory, place = planes[place[0]], place[1:]
+        shape = memory[0].shape
         if not all(0 <= k < n for k, n in zip(place, shape, strict=True)):
             raise Broken(f"{buffer}{list(place)} is outside its shape {shape}")
-        return place
+        return memory, place
 
     def load(self, buffer: Var, at: tuple[Size, ...]) -> Any:
-        place = self.at(buffer, at)
-        a, written = self.memory[buffer]
+        (a, written), place = self.at(buffer, at)
         if not written[place]:
             raise Broken(f"{buffer}{list(place)} is read before it is written")
         return a[place]
 
     def store(self, buffer: Var, at: tuple[Size, ...], value: Any) -> None:
-        place = self.at(buffer, at)
-        a, written = self.memory[buffer]
+        (a, written), place = self.at(buffer, at)
         a[place] = value
         written[place] = True
 

@@ -125,6 +125,9 @@ class _Printer:
             case Allocate(buffer, fill, small):
                 word = "small " if small else ""
                 tail = f" = {self.expr(fill)}" if fill is not None else ""
+                if s.planes:
+                    parts = (x and self.place(*x) for x in s.planes)
+                    tail = " in " + ", ".join(x or "new" for x in parts)
                 return [f"{pad}allocate {word}{self.buffer(buffer)}{tail}"]
             case Fail(condition, code, values):
                 with_ = ", ".join(self.expr(v) for v in values)

@@ -16,7 +16,7 @@ accumulator or a carried value), `Assign` sets it. `Local` reads either.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -177,15 +177,29 @@ class Update:
     value: Expr
 
 
+Part: TypeAlias = tuple[Var, tuple[Size, ...]]
+"""The part of a buffer whose elements have these first indices."""
+
+
 @node
 class Allocate:
     """A TEMP buffer, live to the end of the block; or an OUT buffer whose size is known only now,
     in the outermost block. `fill` initialises every element. `small` promises that its size is a
-    small constant (a stack slot)."""
+    small constant (a stack slot).
+
+    With `planes`, the elements with the same first index are each in a place of their own: None is
+    new memory, of which there is one, the others are a result that is not mentioned otherwise and
+    parts of arguments, which nothing is stored to."""
 
     buffer: Buffer
     fill: Lit | None = None
     small: bool = False
+    planes: tuple[Part | None, ...] = ()
+
+    @property
+    def own(self) -> Buffer:
+        """The new memory."""
+        return replace(self.buffer, shape=self.buffer.shape[1:]) if self.planes else self.buffer
 
 
 @node

@@ -55,7 +55,7 @@ def indices(s: Stmt) -> tuple[Size, ...]:
         case Loop(_, low, high, _, _, _, work):
             return (low, high, work)
         case Allocate(buffer):
-            return buffer.shape
+            return (*buffer.shape, *(i for x in s.planes if x for i in x[1]))
         case Contract():
             bounds = (*s.batch, *s.rows, *s.columns, *s.inner)
             return (*s.out[1], *s.left[1], *s.right[1], *(n for _, n in bounds))
@@ -207,13 +207,14 @@ def remade(
     body: Sequence[Stmt],
     replaced: Callable[[Atom], Size | None],
     names: Mapping[Var, Var] = MappingProxyType({}),
+    place: Callable[[Var, tuple[Size, ...]], tuple[Size, ...]] = lambda _, at: at,
 ) -> tuple[Stmt, ...]:
-    """Statements with atoms of their index expressions replaced (innermost first; None keeps one)
-    and buffers under new names."""
+    """Statements with atoms of their index expressions replaced (innermost first; None keeps one),
+    then the indices of elements as `place` says, and buffers under new names."""
 
     def atom(a: Atom) -> Size | None:
         if isinstance(a, Load):
-            a = Load(names.get(a.buffer, a.buffer), tuple(of(i) for i in a.at))
+            a = Load(*element((a.buffer, a.at)))
             return replaced(a) or Size((((a,), 1),))
         return replaced(a)
 
@@ -221,8 +222,8 @@ def remade(
         plain = all(type(a) is Var and replaced(a) is None for a in s.atoms())
         return s if plain else substitute(s, atom)
 
-    def place(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
-        return names.get(x[0], x[0]), tuple(of(i) for i in x[1])
+    def element(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
+        return names.get(x[0], x[0]), place(x[0], tuple(of(i) for i in x[1]))
 
     def expr(e: Expr) -> Expr:
         match e:
@@ -231,7 +232,7 @@ def remade(
             case Number(value):
                 return Number(of(value))
             case Load(buffer, at):
-                return Load(*place((buffer, at)))
+                return Load(*element((buffer, at)))
             case Apply(name, args, dtype, operand):
                 return Apply(name, tuple(expr(x) for x in args), dtype, operand)
 
@@ -247,19 +248,21 @@ def remade(
             case Assign(var, value):
                 return Assign(var, expr(value))
             case Store(buffer, at, value):
-                return Store(*place((buffer, at)), expr(value))
+                return Store(*element((buffer, at)), expr(value))
             case Update(buffer, at, monoid, value):
-                to, where = place((buffer, at))
+                to, where = element((buffer, at))
                 return Update(to, where, monoid, expr(value))
             case Allocate(buffer):
                 shape = tuple(of(n) for n in buffer.shape)
-                return replace(s, buffer=replace(buffer, shape=shape))
+                planes = tuple(x and element(x) for x in s.planes)
+                return replace(s, buffer=replace(buffer, shape=shape), planes=planes)
             case Fail(condition, code, values):
                 return Fail(expr(condition), code, tuple(expr(v) for v in values))
             case Print(code, values, dtypes):
                 return Print(code, tuple(expr(v) for v in values), dtypes)
             case Contract():
-                return replace(s, out=place(s.out), left=place(s.left), right=place(s.right))
+                own, left, right = element(s.out), element(s.left), element(s.right)
+                return replace(s, out=own, left=left, right=right)
             case Loop():
                 shared = tuple(replace(r, var=names.get(r.var, r.var)) for r in s.reductions)
                 low, high = of(s.low), of(s.high)

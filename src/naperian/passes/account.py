@@ -80,7 +80,7 @@ def _alive(body: tuple[Stmt, ...], rounds: dict[object, Size]) -> Size:
     total, inner = ZERO, ZERO
     for s in body:
         if isinstance(s, Allocate) and s.buffer.role is Role.TEMP:
-            total = total + _bytes(s.buffer, rounds)
+            total = total + _bytes(s.own, rounds)
         below = rounds | ({s.var: _rounds(s, rounds)} if isinstance(s, Loop) else {})
         for block in blocks(s):
             inside = _alive(block, below)

@@ -22,6 +22,7 @@ from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
 from naperian.passes.coalesce import coalesce
 from naperian.passes.collapse import collapse
+from naperian.passes.turns import turns
 from naperian.passes.unread import unread
 from naperian.passes.unswitch import unswitched
 
@@ -30,7 +31,7 @@ _SMALL = 4096  # bytes
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    program = collapse(coalesce(unread(program)))
+    program = collapse(turns(coalesce(unread(program))))
     body = _hoisted(unswitched(program.body))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
@@ -41,7 +42,7 @@ def allocate(program: Program) -> Program:
 
 def _bytes(s: Allocate) -> int | None:
     """The size of a temporary, if it is a constant."""
-    if s.buffer.role is not Role.TEMP:
+    if s.buffer.role is not Role.TEMP or s.planes:
         return None
     total = s.buffer.dtype.bytes
     for n in s.buffer.shape:
@@ -84,7 +85,7 @@ def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
                 last[v] = k
         free: dict[tuple[object, ...], list[tuple[int, Var]]] = {}
         for k, s in enumerate(body):
-            if s not in mine or not isinstance(s, Allocate) or s.fill is not None:
+            if s not in mine or not isinstance(s, Allocate) or s.fill is not None or s.planes:
                 continue
             b = s.buffer
             pool = free.setdefault((b.dtype, b.shape), [])
