@@ -34,6 +34,7 @@ from naperian.backends.leaving import (
 )
 from naperian.backends.parallel import REPORT, parallel
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
+from naperian.backends.shared import call
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
@@ -71,6 +72,7 @@ from naperian.loops.walk import gathers
 from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
+_GLUE = 200  # lines that a call does once, between its loops, and that are not worth optimising
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
@@ -90,9 +92,10 @@ def emit(program: Program, target: Target | None = None) -> str:
     frame = Frame(module)
     _block(frame, program.body)
     frame.code.put("ret i64 0")
+    once = not frame.loops and len(frame.code.lines) > _GLUE
     frame.finish(
         "define i64 @kernel(ptr noalias readonly %sizes, ptr noalias readonly %buffers, "
-        "ptr noalias readonly %scalars, ptr noalias %error)"
+        f"ptr noalias readonly %scalars, ptr noalias %error){' noinline optnone' * once}"
     )
     narrow = replace(target, vector_bytes=min(32, target.vector_bytes))
     groups = f"attributes #0 = {{ {target.attributes} }}\nattributes #1 = {{ {narrow.attributes} }}"
@@ -414,14 +417,9 @@ def _in_planes(frame: Frame, s: Allocate, held: list[Value]) -> None:
 
 def _bytes(frame: Frame, buffer: Buffer) -> Value:
     """How many bytes a buffer needs; more than there can be where the product overflows."""
-    code = frame.code
     total: Value = str(buffer.dtype.bytes)
     for extent in buffer.shape:
-        n = code.let(f"call i64 @llvm.smax.i64(i64 {number(frame, extent)}, i64 0)")
-        pair = code.let(f"call {{i64, i1}} @llvm.umul.with.overflow.i64(i64 {total}, i64 {n})")
-        product = code.let(f"extractvalue {{i64, i1}} {pair}, 0")
-        over = code.let(f"extractvalue {{i64, i1}} {pair}, 1")
-        total = code.let(f"select i1 {over}, i64 -1, i64 {product}")
+        total = call(frame, "times", f"i64 {total}, i64 {number(frame, extent)}")
     return total
 
 

@@ -29,6 +29,7 @@ class Module:
     metadata: list[str] = field(default_factory=list)
     offsets: dict[tuple[Var, tuple[Size, ...]], Size] = field(default_factory=dict)
     unique: dict[tuple[int, ...], int] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)  # functions that several loops call
     ids: int = 0
 
     def id(self) -> int:
@@ -142,6 +143,7 @@ class Frame:
     exits: list[str] = field(default_factory=lambda: ["leave"])
     cleanups: list[str] = field(default_factory=list)
     narrow: bool = False  # whether its vectors are shorter than the processor's
+    loops: bool = False  # whether it has loops of its own, beside those it runs as parts
     slots: dict[str, Value] = field(default_factory=dict)
 
     # --- names ----------------------------------------------------------------------------------
@@ -237,6 +239,7 @@ class Frame:
     @contextmanager
     def loop(self, v: Var | None = None, value: Value = "") -> Iterator[None]:
         """Inside a loop, with its variable."""
+        self.loops = True
         self.depth += 1
         if v is not None:
             self.values[v] = value, DType.I64

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from naperian.backends import private
 from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
-from naperian.backends.indexing import number
+from naperian.backends.indexing import number, offset
 from naperian.backends.leaving import allocated, hold, leave_unless_zero
 from naperian.backends.scalars import combine
-from naperian.loops.syntax import Loop, Reduction
-from naperian.names import Var
+from naperian.backends.shared import GRAIN, call
+from naperian.loops.syntax import Loop, Reduction, Store
+from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import unit
-from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
-
-GRAIN = 1 << 16  # additions that are worth another thread: about 20 microseconds
+from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, size
 
 # a loop over chunks: they are few, and vectors of Booleans would be a thousand lines
 AS_IT_IS = ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')
@@ -59,6 +58,12 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     little to do, else by the pool. The choice depends on sizes alone, and so do the chunks."""
     code, module = frame.code, frame.module
     low, high = number(frame, s.low), number(frame, s.high)
+    cleared = _cleared(frame, s)
+    if cleared:
+        pointer, each = cleared
+        bytes = call(frame, "times", f"i64 {each}, i64 {high}")
+        leave_unless_zero(frame, call(frame, "zero", f"ptr {pointer}, i64 {bytes}"))
+        return
     trips = code.let(f"sub nsw i64 {high}, {low}")
     scalars = tuple(r for r in s.reductions if r.var in frame.cells)
     arrays = tuple(r for r in s.reductions if r.var not in frame.cells)
@@ -98,28 +103,27 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
 
     count = len(child.captured)
     env = code.first(f"alloca [{count + 3} x i64], align 8")
-    words = [("0", "i64"), (str((1 << 63) - 1), "i64"), ("0", "i64"), *child.captured]
-    for k, (value, type) in enumerate(words):
-        at = code.let(f"getelementptr i64, ptr {env}, i64 {k}")
+    for k, (value, type) in enumerate(child.captured):
+        at = code.let(f"getelementptr i64, ptr {env}, i64 {k + 3}")
         code.put(f"store {type} {value}, ptr {at}")
-    here, pool, both = code.label("here"), code.label("pool"), code.label("both")
-    code.branch(few, here, pool)
-    code.begin(here)
-    alone = code.let(f"call i64 {name}(ptr {env}, i64 {low}, i64 {high}, i64 0)")
-    code.jump(both)
-    code.begin(pool)
-    args = f"ptr {name}, ptr {env}, i64 {low}, i64 {high}, i64 {grain}"
-    shared = code.let(f"call i64 @nap_parallel({args})")
-    code.jump(both)
-    code.begin(both)
-    status = code.let(f"phi i64 [ {alone}, %{here} ], [ {shared}, %{pool} ]")
-    failed = code.let(f"icmp sgt i64 {status}, 0")
-    first = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr {env}, i64 2')}")
-    leave_unless_zero(frame, code.let(f"select i1 {failed}, i64 {first}, i64 {status}"))
+    args = f"ptr {name}, ptr {env}, i64 {low}, i64 {high}, i64 {grain}, i1 {few}"
+    leave_unless_zero(frame, call(frame, "run", args))
     if partials:
         _merge(frame, scalars, partials)
     for c in reversed(copies):
-        private.merge(frame, c, chunks, parallel)
+        private.merge(frame, c, chunks)
+
+
+def _cleared(frame: Frame, s: Loop) -> tuple[Value, int] | None:
+    """The memory that a loop fills with zeros, element after element, and their size in bytes."""
+    match s.body:
+        case (Store(v, at, Lit(value, dtype)),) if literal(value, dtype) == literal(0, dtype):
+            place = frame.place(v)
+            if s.low == ZERO and offset(frame, place, at) == size(s.var):
+                return place.pointer, dtype.bytes
+        case _:
+            pass
+    return None
 
 
 @node

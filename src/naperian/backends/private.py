@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from naperian.backends.code import MEMORY, Value, literal
-from naperian.backends.frame import Frame, Place
+from naperian.backends.frame import Frame, Module, Place
 from naperian.backends.indexing import memory, number, register
-from naperian.backends.leaving import allocated, hold
+from naperian.backends.leaving import allocated, hold, leave_unless_zero
 from naperian.backends.scalars import combine
+from naperian.backends.shared import call
 from naperian.dtypes import DType
-from naperian.loops.syntax import Loop, Order, Reduction
-from naperian.names import Var
+from naperian.loops.syntax import Reduction
 from naperian.node import node
 from naperian.prims import unit
-from naperian.sizes import ONE, ZERO, Size, size
+from naperian.sizes import ONE, Size
 
 MOST = 32  # chunks
 WORTH = 64  # additions for every element of a copy, which costs about three
@@ -96,7 +96,12 @@ def own(child: Frame, c: Copies) -> None:
     mine = code.let(f"getelementptr i8, ptr {base}, i64 {offset}")
     nothing = literal(unit(r.monoid, r.dtype), r.dtype)
     with child.scope():
-        _each(child, "0", number(child, c.count), lambda k: _put(child, r.dtype, mine, k, nothing))
+        count = number(child, c.count)
+        if nothing == literal(0, r.dtype):
+            bytes = code.let(f"mul i64 {count}, {r.dtype.bytes}")
+            code.put(f"call void @llvm.memset.p0.i64(ptr {mine}, i8 0, i64 {bytes}, i1 false)")
+        else:
+            _each(child, "0", count, lambda k: _put(child, r.dtype, mine, k, nothing))
     last = code.block
     code.jump(ready)
     code.begin(ready)
@@ -104,43 +109,42 @@ def own(child: Frame, c: Copies) -> None:
     child.places[r.var] = Place(pointer, outer.buffer, outer.strides)
 
 
-def merge(
-    frame: Frame, c: Copies, chunks: Value,
-    parallel: Callable[[Frame, Loop, Callable[[Frame], None]], None],
-) -> None:  # fmt: skip
+def merge(frame: Frame, c: Copies, chunks: Value) -> None:
     """The copies combined with the array, in their order; in parallel if they are long."""
-    code, r = frame.code, c.reduction
-    some, done = code.label("merge"), code.label("merged")
-    code.branch(code.let(f"icmp sgt i64 {chunks}, 1"), some, done)
-    code.begin(some)
-
-    def part(child: Frame) -> None:
-        to = child.place(r.var).pointer
-        base, stride = child.capture(c.pointer, "ptr"), child.capture(c.stride, "i64")
-        others = child.code.let(f"sub i64 {child.scalar(number_of_chunks)}, 1")
-
-        def one(copy: Value) -> None:
-            offset = child.code.let(f"mul i64 {copy}, {stride}")
-            source = child.code.let(f"getelementptr i8, ptr {base}, i64 {offset}")
-            _each(child, "%low", "%high", lambda k: element(source, k), independent)
-
-        def element(source: Value, k: Value) -> None:
-            old, new = (_get(child, r.dtype, p, k, independent) for p in (to, source))
-            total = combine(child, r.monoid, old, new, r.dtype)
-            _put(child, r.dtype, to, k, total, independent)
-
-        independent = child.module.node("distinct !{}")
-        _each(child, "0", others, one)
-
-    number_of_chunks = Var("chunks")
-    frame.values[number_of_chunks] = chunks, DType.I64
-    with frame.scope():
-        every = Loop(Var("k"), ZERO, c.count, (), Order.PARALLEL, (), size(number_of_chunks))
-        parallel(frame, every, part)
-    code.jump(done)
-    code.begin(done)
-    code.put(f"call void @nap_free(ptr {c.pointer})")
+    part = _merger(frame.module, c.reduction.monoid, c.reduction.dtype)
+    to, count = frame.place(c.reduction.var).pointer, number(frame, c.count)
+    args = f"ptr {part}, ptr {to}, ptr {c.pointer}, i64 {c.stride}, i64 {chunks}, i64 {count}"
+    leave_unless_zero(frame, call(frame, "merge", args))
+    frame.code.put(f"call void @nap_free(ptr {c.pointer})")
     frame.exits.pop()
+
+
+def _merger(module: Module, monoid: str, dtype: DType) -> str:
+    """The part that `@nap.merge` runs, written once."""
+    name = f"@nap.merge.{monoid}.{MEMORY[dtype]}.{int(dtype.is_signed)}"
+    if name in module.shared:
+        return name
+    module.shared.add(name)
+    frame = Frame(module)
+    code = frame.code
+    words = [code.first(f"getelementptr i64, ptr %env, i64 {k}") for k in range(3, 7)]
+    to, base = (code.first(f"load ptr, ptr {w}") for w in words[:2])
+    stride, others = (code.first(f"load i64, ptr {w}") for w in words[2:])
+    independent = module.node("distinct !{}")
+
+    def one(copy: Value) -> None:
+        distance = code.let(f"mul i64 {copy}, {stride}")
+        source = code.let(f"getelementptr i8, ptr {base}, i64 {distance}")
+        _each(frame, "%low", "%high", lambda k: element(source, k), independent)
+
+    def element(source: Value, k: Value) -> None:
+        old, new = (_get(frame, dtype, p, k, independent) for p in (to, source))
+        _put(frame, dtype, to, k, combine(frame, monoid, old, new, dtype), independent)
+
+    _each(frame, "0", others, one)
+    code.put("ret i64 0")
+    frame.finish(f"define internal i64 {name}(ptr %env, i64 %low, i64 %high, i64 %chunk) noinline")
+    return name
 
 
 def _each(
