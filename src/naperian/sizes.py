@@ -15,6 +15,7 @@ that is not negative (`facts.py` proves with these).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from naperian.names import Var
@@ -171,7 +172,13 @@ def atom(a: Atom) -> Size:
 def _key(a: Atom) -> tuple[int, int, str]:
     if isinstance(a, Var):
         return (0, a.id, "")
-    return (1, 0, repr(a))
+    return (1, 0, _written(a))
+
+
+@lru_cache(maxsize=4096)
+def _written(a: Atom) -> str:
+    """An atom as text: long for one inside others, and asked for at every sum."""
+    return repr(a)
 
 
 def _sorted(m: Monomial) -> Monomial:
