@@ -337,3 +337,33 @@ def test_rows_of_unequal_length_are_packed() -> None:
 def test_rows_of_wrong_lengths_are_told(given: Any, message: str) -> None:
     with pytest.raises(nap.ShapeError, match=re.escape(message)):
         nap.compile(TRIANGLE).row_sums(given)
+
+
+def test_results_do_not_share_memory() -> None:
+    two = nap.compile("def two(x: n=>Float) = (x + 1.0, x + 2.0)").two
+    x, rows = np.arange(3.0), np.zeros((3, 2))
+    two(x, out=(rows[:, 0], rows[:, 1]))
+    assert rows.tolist() == [[1, 2], [2, 3], [3, 4]]
+    with pytest.raises(ValueError, match=r"out\[0\] and out\[1\] share memory"):
+        two(x, out=(rows[:, 0], rows[:, 0]))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has the allocator")
+def test_memory_of_large_results_is_used_again() -> None:
+    f = nap.compile("def f(x: n=>Float) = 2.0 * x + 1.0").f
+    x = np.arange(5e6)
+    expected = f(x)  # the first call compiles, and NumPy allocates
+    a, b = f(x), f(x)
+    assert a.ctypes.data != b.ctypes.data
+    place = a.ctypes.data
+    del a
+    c = f(x)
+    assert c.ctypes.data == place
+    assert (c == expected).all()
+    assert (b == expected).all()
+    c.resize(6_000_000, refcheck=False)
+    assert (c[: x.size] == expected).all()
+    assert not c[x.size :].any()
+    kept = [f(x) for _ in range(6)]  # more than wait to be used again
+    del kept
+    assert (f(x) == expected).all()

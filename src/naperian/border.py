@@ -793,12 +793,17 @@ def _outs(sig: Signature, out: Any) -> list[Array | None] | None:
     if out is None:
         return None
     found: list[Array | None] = [None] * len(sig.outputs)
-
+    places: list[tuple[str, Array]] = []
     for leaf, where, given in parted(sig.result, out, "out", _no_rows):
         if given is not None and not isinstance(given, np.ndarray):
             raise TypeError(f"{where} must be an array, not {kind(given)}")
         if given is not None and not sig.outputs[leaf].shape:
             raise TypeError(f"{where}: this result is a single value, not an array")
+        for other, before in places:
+            if given is not None and np.shares_memory(given, before):
+                raise ValueError(f"{other} and {where} share memory, and both are written")
+        if given is not None:
+            places.append((where, given))
         found[leaf] = given
     return found
 

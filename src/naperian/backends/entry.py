@@ -59,12 +59,15 @@ from naperian.backends.entry_ir import (
     WELL,
 )
 from naperian.backends.kernel import Kernel, Library
+from naperian.backends.large import has_large
 from naperian.dtypes import DType
 from naperian.signature import Bind, Equal, Given, Instance, Leaf, Search
 from naperian.sizes import Size
 
 _SCALARS = {DType.F64: FLOAT, DType.F32: SINGLE, DType.I64: INT, DType.BOOL: BOOL}
-_ARRAY_TYPE, _ARRAY_NEW, _ARRAY_SCALAR = 2, 93, 60  # in NumPy's table of functions
+# in NumPy's table of functions
+_ARRAY_TYPE, _ARRAY_NEW, _ARRAY_SCALAR, _SET_HANDLER, _GET_HANDLER = 2, 93, 60, 304, 305
+_HANDLER = b"mem_handler"  # what NumPy calls the capsules of allocators
 
 
 class _NoTableError(Exception):
@@ -215,9 +218,25 @@ def _numpy_functions() -> dict[str, int]:
         get(core._multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p)
     )
     numbers = {
-        "PyArray_Type": _ARRAY_TYPE, "PyArray_New": _ARRAY_NEW, "PyArray_Scalar": _ARRAY_SCALAR
+        "PyArray_Type": _ARRAY_TYPE, "PyArray_New": _ARRAY_NEW, "PyArray_Scalar": _ARRAY_SCALAR,
+        "PyDataMem_SetHandler": _SET_HANDLER, "PyDataMem_GetHandler": _GET_HANDLER,
     }  # fmt: skip
     return {name: functions[k] or 0 for name, k in numbers.items()}
+
+
+def keep_large_results(library: Library) -> None:
+    """Let large results have the library's allocator, if NumPy knows of such."""
+    current = ctypes.PYFUNCTYPE(ctypes.py_object)(_numpy_functions()["PyDataMem_GetHandler"])()
+    valid = ctypes.pythonapi.PyCapsule_IsValid
+    valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    if has_large() and valid(current, _HANDLER):
+        make = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+        )(address_of("PyCapsule_New"))  # fmt: skip
+        capsule = make(library.symbols["nap_allocator"], _HANDLER, None)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(capsule))  # there may be arrays to the end
+        place = ctypes.c_void_p.from_address(library.symbols["nap_capsule"])
+        place.value = id(capsule)
 
 
 @cache

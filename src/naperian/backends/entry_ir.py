@@ -7,6 +7,7 @@ the optimiser turns into registers.
 from __future__ import annotations
 
 from naperian.ainf.syntax import OUTSIDE
+from naperian.backends.large import large_ir
 
 MOST = 16  # arguments, sizes and results; more go the slow way
 RELEASE = 8192  # elements from which on other Python threads may run
@@ -505,8 +506,8 @@ make:
   store i64 %work4, ptr %work
   %number32 = trunc i64 %number_of_type to i32
   %axes32 = trunc i64 %result_axes to i32
-  %made = call ptr @PyArray_New(ptr @PyArray_Type, i32 %axes32, ptr %shape, i32 %number32,
-                                ptr null, ptr null, i32 0, i32 0, ptr null)
+  %made = call ptr @make_array(ptr @PyArray_Type, i32 %axes32, ptr %shape, i32 %number32,
+                               i64 %elements2)
   %refused = icmp eq ptr %made, null
   br i1 %refused, label %slow, label %keep_array
 keep_array:"""
@@ -672,6 +673,7 @@ def entry_ir() -> str:
     """The module that defines `nap_entry` and `nap_call`."""
     return (
         _HELPERS
+        + large_ir()
         + _PROLOGUE
         + _ARGUMENTS
         + _STEPS

@@ -108,7 +108,9 @@ def _runtime() -> Runtime:
     entries = None
     if os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds():
         image = object_code(entry_ir())
-        entries = link(image, ("nap_entry", "nap_call"), entry.imports())
+        exports = ("nap_entry", "nap_call", "nap_allocator", "nap_capsule")
+        entries = link(image, exports, entry.imports())
+        entry.keep_large_results(entries)
     services = {name: pool.symbols[name] for name in _SERVICES}
     services["nap_print"] = ctypes.cast(_PRINT, ctypes.c_void_p).value or 0
     made = Runtime(services, pool, entries)

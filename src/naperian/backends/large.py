@@ -1,0 +1,206 @@
+"""Memory for large results, as LLVM IR: an allocator for NumPy that uses memory again.
+
+The C library gives arrays of more than 32 MiB back to the system and gets them anew page by page,
+which takes as long as writing them. Here the last few stay, marked as free for the system to take
+when it needs them (`MADV_FREE`); it takes their contents away and nothing else.
+
+NumPy takes allocators as capsules around a structure (NEP 49), in force only while an array
+is made, and which the array keeps for its end. NumPy calls it with the GIL, so it needs no lock.
+"""
+
+from __future__ import annotations
+
+import sys
+
+LARGE = 1 << 22  # elements of a result, from which on its memory comes from here
+KEPT = 4  # blocks that wait to be used again, at most
+MOST = 1 << 29  # bytes in all of them, at most
+_HEAD = 64  # bytes before an array, which hold how many there are in all
+
+_PRIVATE_ANONYMOUS = 0x22
+_HUGE, _FREE = 14, 8  # MADV_HUGEPAGE and MADV_FREE: what the system answers changes nothing
+
+
+def has_large() -> bool:
+    """Whether there is such memory here. Elsewhere all results are the C library's."""
+    return sys.platform.startswith("linux")
+
+
+def large_ir() -> str:
+    """`nap_allocator`, the structure, and `nap_capsule`, which is set to its capsule;
+    `@make_array`, PyArray_New with it."""
+    return _LARGE if has_large() else _USUAL
+
+
+_NAME = "naperian" + r"\00" * 119
+_PARAMETERS = "ptr %type, i32 %axes, ptr %shape, i32 %number"
+
+_USUAL = f"""
+@nap_allocator = global i64 0
+@nap_capsule = global ptr null
+
+define internal ptr @make_array({_PARAMETERS}, i64 %elements) {{
+  %made = call ptr @PyArray_New({_PARAMETERS}, ptr null, ptr null, i32 0, i32 0, ptr null)
+  ret ptr %made
+}}
+"""
+
+_LARGE = f"""
+declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
+declare i32 @munmap(ptr, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare ptr @PyDataMem_SetHandler(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @llvm.umin.i64(i64, i64)
+
+@nap_allocator = global {{ [127 x i8], i8, ptr, ptr, ptr, ptr, ptr }} {{
+  [127 x i8] c"{_NAME}", i8 1, ptr null,
+  ptr @large.new, ptr @large.cleared, ptr @large.moved, ptr @large.free }}
+@nap_capsule = global ptr null                     ; around it
+
+@kept = internal global [{KEPT} x ptr] zeroinitializer  ; blocks to be used again, or null
+@held = internal global i64 0                      ; bytes in them
+
+; a block of at least so many bytes, of whole huge pages
+define internal ptr @large.new(ptr %context, i64 %bytes) {{
+entry:
+  %possible = icmp ult i64 %bytes, {1 << 47}
+  br i1 %possible, label %search, label %none
+search:
+  %room = add i64 %bytes, {_HEAD + (1 << 21) - 1}
+  %size = and i64 %room, {-(1 << 21)}
+  br label %look
+look:
+  %k = phi i64 [ 0, %search ], [ %after, %on ]
+  %slot = getelementptr ptr, ptr @kept, i64 %k
+  %block = load ptr, ptr %slot
+  %empty = icmp eq ptr %block, null
+  br i1 %empty, label %on, label %fits
+fits:
+  %capacity = load i64, ptr %block
+  %enough = icmp uge i64 %capacity, %size
+  %quarter = lshr i64 %size, 2
+  %most = add i64 %size, %quarter
+  %not_much = icmp ule i64 %capacity, %most
+  %good = and i1 %enough, %not_much
+  br i1 %good, label %take, label %on
+on:
+  %after = add i64 %k, 1
+  %more = icmp ult i64 %after, {KEPT}
+  br i1 %more, label %look, label %fresh
+take:
+  store ptr null, ptr %slot
+  %held = load i64, ptr @held
+  %less = sub i64 %held, %capacity
+  store i64 %less, ptr @held
+  %used = getelementptr i8, ptr %block, i64 {_HEAD}
+  ret ptr %used
+fresh:
+  %new = call ptr @mmap(ptr null, i64 %size, i32 3, i32 {_PRIVATE_ANONYMOUS}, i32 -1, i64 0)
+  %refused = icmp eq ptr %new, inttoptr (i64 -1 to ptr)
+  br i1 %refused, label %none, label %got
+got:
+  call i32 @madvise(ptr %new, i64 %size, i32 {_HUGE})
+  store i64 %size, ptr %new
+  %start = getelementptr i8, ptr %new, i64 {_HEAD}
+  ret ptr %start
+none:
+  ret ptr null
+}}
+
+define internal void @large.free(ptr %context, ptr %start, i64 %bytes) {{
+entry:
+  %nothing = icmp eq ptr %start, null
+  br i1 %nothing, label %done, label %weigh
+weigh:
+  %block = getelementptr i8, ptr %start, i64 {-_HEAD}
+  %capacity = load i64, ptr %block
+  %held = load i64, ptr @held
+  %sum = add i64 %held, %capacity
+  %few = icmp ule i64 %sum, {MOST}
+  br i1 %few, label %look, label %give
+look:
+  %k = phi i64 [ 0, %weigh ], [ %after, %on ]
+  %slot = getelementptr ptr, ptr @kept, i64 %k
+  %there = load ptr, ptr %slot
+  %empty = icmp eq ptr %there, null
+  br i1 %empty, label %keep, label %on
+on:
+  %after = add i64 %k, 1
+  %more = icmp ult i64 %after, {KEPT}
+  br i1 %more, label %look, label %give
+keep:
+  call i32 @madvise(ptr %block, i64 %capacity, i32 {_FREE})
+  store i64 %capacity, ptr %block                  ; the page with its size is in use
+  store ptr %block, ptr %slot
+  store i64 %sum, ptr @held
+  br label %done
+give:
+  call i32 @munmap(ptr %block, i64 %capacity)
+  br label %done
+done:
+  ret void
+}}
+
+define internal ptr @large.cleared(ptr %context, i64 %count, i64 %each) {{
+  %product = call {{ i64, i1 }} @llvm.smul.with.overflow.i64(i64 %count, i64 %each)
+  %bytes = extractvalue {{ i64, i1 }} %product, 0
+  %over = extractvalue {{ i64, i1 }} %product, 1
+  %asked = select i1 %over, i64 -1, i64 %bytes
+  %made = call ptr @large.new(ptr %context, i64 %asked)
+  %got = icmp ne ptr %made, null
+  br i1 %got, label %clear, label %done
+clear:
+  call void @llvm.memset.p0.i64(ptr %made, i8 0, i64 %bytes, i1 false)
+  br label %done
+done:
+  ret ptr %made
+}}
+
+define internal ptr @large.moved(ptr %context, ptr %start, i64 %bytes) {{
+  %made = call ptr @large.new(ptr %context, i64 %bytes)
+  %got = icmp ne ptr %made, null
+  %some = icmp ne ptr %start, null
+  %both = and i1 %got, %some
+  br i1 %both, label %copy, label %done
+copy:
+  %block = getelementptr i8, ptr %start, i64 {-_HEAD}
+  %capacity = load i64, ptr %block
+  %room = sub i64 %capacity, {_HEAD}
+  %length = call i64 @llvm.umin.i64(i64 %room, i64 %bytes)
+  call void @llvm.memcpy.p0.p0.i64(ptr %made, ptr %start, i64 %length, i1 false)
+  call void @large.free(ptr %context, ptr %start, i64 0)
+  br label %done
+done:
+  ret ptr %made
+}}
+
+define internal ptr @make_array({_PARAMETERS}, i64 %elements) {{
+  %capsule = load ptr, ptr @nap_capsule
+  %some = icmp ne ptr %capsule, null
+  %many = icmp uge i64 %elements, {LARGE}
+  %large = and i1 %some, %many
+  br i1 %large, label %ours, label %usual
+ours:
+  %before = call ptr @PyDataMem_SetHandler(ptr %capsule)
+  %known = icmp ne ptr %before, null
+  br i1 %known, label %make, label %failed
+make:
+  %special = call ptr @PyArray_New({_PARAMETERS}, ptr null, ptr null, i32 0, i32 0, ptr null)
+  %now = call ptr @PyDataMem_SetHandler(ptr %before)
+  call void @Py_DecRef(ptr %before)
+  %back = icmp ne ptr %now, null
+  br i1 %back, label %drop, label %made
+drop:
+  call void @Py_DecRef(ptr %now)
+  br label %made
+made:
+  ret ptr %special
+failed:
+  ret ptr null
+usual:
+  %plain = call ptr @PyArray_New({_PARAMETERS}, ptr null, ptr null, i32 0, i32 0, ptr null)
+  ret ptr %plain
+}}
+"""
