@@ -339,6 +339,15 @@ def test_rows_of_wrong_lengths_are_told(given: Any, message: str) -> None:
         nap.compile(TRIANGLE).row_sums(given)
 
 
+def test_a_parameter_may_be_called_out() -> None:
+    double = nap.compile("def double(out: n=>Float) = 2.0 * out").double
+    x = np.arange(3.0)
+    for _ in range(3):
+        assert double(x).tolist() == double(out=x).tolist() == [0, 2, 4]
+        with pytest.raises(TypeError):
+            double(x, out=x)
+
+
 def test_results_do_not_share_memory() -> None:
     two = nap.compile("def two(x: n=>Float) = (x + 1.0, x + 2.0)").two
     x, rows = np.arange(3.0), np.zeros((3, 2))

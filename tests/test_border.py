@@ -244,6 +244,32 @@ def test_out() -> None:
         affine(x, out=[0.0] * 3)
 
 
+@pytest.mark.skipif(not entry.layout_holds(), reason="calls go the slow way")
+def test_out_goes_the_fast_way() -> None:
+    memory = np.arange(12.0)
+    x, before = memory[:3], affine.slow_calls
+    out = memory[3:6]  # next to the argument
+    count = sys.getrefcount(out)
+    for _ in range(10):
+        assert affine(x, out=out) is out
+    assert sys.getrefcount(out) == count
+    assert memory[:7].tolist() == [0, 1, 2, 1, 3, 5, 6]
+    assert affine.slow_calls == before
+    affine(x, out=memory[2:5])
+    assert memory[:5].tolist() == [0, 1, 1, 3, 5]
+    affine(x, **{"".join(["o", "ut"]): out})  # a name that is not interned
+    assert affine.slow_calls == before + 2
+    with pytest.raises(TypeError):
+        affine(x, oout=out)
+    with pytest.raises(TypeError):
+        affine(x, x, out=out)
+    with pytest.raises(TypeError, match="out must be an array"):
+        affine(x, out=(out,))
+    assert total(np.ones((2, 3))) == 6.0
+    with pytest.raises(TypeError, match="a single value"):
+        total(np.ones((2, 3)), out=np.zeros(()))
+
+
 # sizes
 
 

@@ -16,7 +16,7 @@ The table is a string of 64-bit words:
     facts       n, n × poly                                           not negative
     bounds      n, n × (argument what low high)                       of index values
     order       n, n × slot                                           the sizes the kernel takes
-    results     n, tuple?, n × (kind | ARRAY type axes poly…)
+    results     n, form, n × (kind | ARRAY type descriptor axes poly…)
     poly        terms × (coefficient factors slot…), counted
 
 Objects are read at the offsets of CPython's and NumPy's public structures; `layout_holds` tries
@@ -49,13 +49,17 @@ from naperian.backends.entry_ir import (
     FLOAT_ONLY,
     INT,
     ITEMS,
+    LENGTH,
     MOST,
     ND,
     OB_TYPE,
     PYTHON,
     SCALAR,
     SINGLE,
+    SINGLE_ARRAY,
     SINGLE_ONLY,
+    SINGLE_RESULT,
+    TUPLE,
     WELL,
 )
 from naperian.backends.kernel import Kernel, Library
@@ -109,7 +113,10 @@ def table(instance: Instance, kernel: Kernel) -> bytes | None:
             kind = EMPTY if k in instance.checked else SCALAR if not leaf.shape else ELEMENTS
             words += [k, kind, *_poly(leaf.low), *_poly(leaf.high)]
         words += [len(instance.order), *instance.order]
-        words += [len(sig.outputs), int(isinstance(sig.result, tuple))]
+        form = TUPLE if isinstance(sig.result, tuple) else SINGLE_RESULT
+        if form == SINGLE_RESULT and sig.outputs[0].shape:
+            form = SINGLE_RESULT if any(p.name == "out" for p in sig.params) else SINGLE_ARRAY
+        words += [len(sig.outputs), form]
         for leaf in sig.outputs:
             words += _result(instance, leaf)
     except _NoTableError:
@@ -144,7 +151,7 @@ def _result(instance: Instance, leaf: Leaf) -> list[int]:
     if any(leaf.rows):
         raise _NoTableError
     if leaf.shape:
-        words = [ARRAY, np.dtype(dtype.value).num, len(leaf.shape)]
+        words = [ARRAY, (kind := np.dtype(dtype.value)).num, id(kind), len(leaf.shape)]
         for s in leaf.shape:
             words += _poly(s)
         return words
@@ -202,6 +209,7 @@ def imports() -> dict[str, int]:
     found = {name: address_of(name) for name in PYTHON}
     found["nap_float64"] = id(np.float64)
     found["nap_single"] = id(np.dtype("float32"))
+    found["nap_out"] = id(sys.intern("out"))
     return found | _numpy_functions()
 
 
@@ -260,6 +268,7 @@ def layout_holds() -> bool:
         and _word(at + FLAGS) & WELL == WELL
         and _word(id(a.T) + FLAGS) & WELL == 0x0100
         and ctypes.string_at(id(data) + BYTES, 8) == data
+        and _word(id(pair) + LENGTH) == 2
         and (_word(id(pair) + ITEMS), _word(id(pair) + ITEMS + 8)) == (id(a), id(pair[1]))
         and _double(id(number) + DOUBLE) == number
         and _double(id(scalar := np.float64(1.5)) + DOUBLE) == scalar

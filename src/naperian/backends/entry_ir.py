@@ -15,16 +15,19 @@ ELEMENTS, SCALAR, EMPTY = range(3)  # what to look at: an array's elements, a sc
 ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, BOOL = range(7)
 
 # offsets in CPython's and NumPy's objects
-OB_TYPE, ITEMS, BYTES, DOUBLE = 8, 24, 32, 16
+OB_TYPE, LENGTH, ITEMS, BYTES, DOUBLE = 8, 16, 24, 32, 16
 DATA, ND, DIMS, DESCR, FLAGS = 16, 24, 32, 56, 64
 WELL = 0x0001 | 0x0100  # contiguous by rows, aligned
+WRITABLE = 0x0400
+SINGLE_RESULT, TUPLE, SINGLE_ARRAY = range(3)  # what a call gives; the last may be given as `out`
 
 # what the entry uses of Python
 PYTHON = (
     "PyLong_AsDouble", "PyLong_AsLongLong", "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory",
     "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyTuple_New",
-    "PyObject_Vectorcall", "PyObject_CallFunction", "Py_DecRef", "PyFloat_Type", "PyLong_Type",
-    "_Py_TrueStruct", "_Py_FalseStruct", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyObject_Vectorcall", "PyObject_CallFunction", "Py_IncRef", "Py_DecRef",
+    "PyFloat_Type", "PyLong_Type", "_Py_TrueStruct", "_Py_FalseStruct",
+    "PyEval_SaveThread", "PyEval_RestoreThread",
 )  # fmt: skip
 
 _NEVER = -(1 << 63)  # a size that is too large to compute
@@ -121,6 +124,7 @@ declare ptr @PyTuple_New(i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 declare void @Py_DecRef(ptr)
+declare void @Py_IncRef(ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
@@ -136,6 +140,7 @@ declare i64 @llvm.smax.i64(i64, i64)
 @_Py_FalseStruct = external global i8
 @nap_float64 = external global i8                  ; the type numpy.float64
 @nap_single = external global i8                   ; the dtype float32
+@nap_out = external global i8                      ; the name "out"
 @five = internal constant [6 x i8] c"LLLLL\\00"
 
 ; run a kernel, letting other Python threads run meanwhile if that is worth while
@@ -459,7 +464,11 @@ order:
 _RESULTS = """
 results:
   %result_count = call i64 @word(ptr %table)
-  %is_tuple = call i64 @word(ptr %table)""" + _loop(
+  %form = call i64 @word(ptr %table)
+  %takes_out = icmp eq i64 %form, """ + str(SINGLE_ARRAY) + """
+  %served = or i1 %takes_out, %no_names
+  br i1 %served, label %make_results, label %slow
+make_results:""" + _loop(
     "result",
     "%i",
     "%result_count",
@@ -478,6 +487,7 @@ new_scalar:
   br label %result_next
 new_array:
   %number_of_type = call i64 @word(ptr %table)
+  %result_descriptor = call i64 @word(ptr %table)
   %result_axes = call i64 @word(ptr %table)
   store i64 1, ptr %product"""
     + _loop(
@@ -504,15 +514,78 @@ make:
   %work3 = load i64, ptr %work
   %work4 = add i64 %work3, %elements2
   store i64 %work4, ptr %work
+  br i1 %no_names, label %make_new, label %given
+given:
+  %given_at = getelementptr ptr, ptr %arguments, i64 %nargs
+  %given_array = load ptr, ptr %given_at"""
+    + _field("%given_type", "ptr", "%given_array", OB_TYPE)
+    + """
+  %given_is_array = icmp eq ptr %given_type, @PyArray_Type
+  br i1 %given_is_array, label %given_layout, label %slow
+given_layout:"""
+    + _field("%given_descr", "i64", "%given_array", DESCR)
+    + _field("%given_nd", "i32", "%given_array", ND)
+    + _field("%given_flags", "i32", "%given_array", FLAGS)
+    + _field("%given_dims", "ptr", "%given_array", DIMS)
+    + _field("%given_data", "i64", "%given_array", DATA)
+    + f"""
+  %given_dtype = icmp eq i64 %given_descr, %result_descriptor
+  %given_wide = sext i32 %given_nd to i64
+  %given_rank = icmp eq i64 %given_wide, %result_axes
+  %given_well = and i32 %given_flags, {WELL | WRITABLE}
+  %given_laid = icmp eq i32 %given_well, {WELL | WRITABLE}
+  %given_two = and i1 %given_dtype, %given_rank
+  %given_good = and i1 %given_two, %given_laid
+  br i1 %given_good, label %given_extents, label %slow
+given_extents:"""
+    + _loop(
+        "match",
+        "%j",
+        "%result_axes",
+        _item("%given_dim", "%given_dims", "%match_k")
+        + _item("%asked_dim", "%shape", "%match_k")
+        + """
+  %same_dim = icmp eq i64 %given_dim, %asked_dim
+  br i1 %same_dim, label %match_next, label %slow""",
+        "matched",
+    )
+    + """
+matched:
+  ; does it lie beside the arguments? No element has more than 8 bytes
+  %given_bytes = mul i64 %elements2, 8
+  %given_end = add i64 %given_data, %given_bytes"""
+    + _loop(
+        "apart",
+        "%j",
+        "%count",
+        _item("%beside", "%buffers", "%apart_k")
+        + _item("%beside_length", "%lengths", "%apart_k")
+        + """
+  %beside_bytes = mul i64 %beside_length, 8
+  %beside_end = add i64 %beside, %beside_bytes
+  %begins_before = icmp ult i64 %beside, %given_end
+  %ends_after = icmp ult i64 %given_data, %beside_end
+  %beside_some = icmp ne i64 %beside_length, 0
+  %meets = and i1 %begins_before, %ends_after
+  %overlaps = and i1 %meets, %beside_some
+  br i1 %overlaps, label %slow, label %apart_next""",
+        "take_given",
+    )
+    + """
+take_given:
+  call void @Py_IncRef(ptr %given_array)
+  br label %keep_array
+make_new:
   %number32 = trunc i64 %number_of_type to i32
   %axes32 = trunc i64 %result_axes to i32
   %made = call ptr @make_array(ptr @PyArray_Type, i32 %axes32, ptr %shape, i32 %number32,
                                i64 %elements2)
   %refused = icmp eq ptr %made, null
   br i1 %refused, label %slow, label %keep_array
-keep_array:"""
-    + _put("ptr", "%made", "%objects", "%result_k", "made")
-    + _field("%its_memory", "ptr", "%made", DATA)
+keep_array:
+  %result_array = phi ptr [ %made, %make_new ], [ %given_array, %take_given ]"""
+    + _put("ptr", "%result_array", "%objects", "%result_k", "made")
+    + _field("%its_memory", "ptr", "%result_array", DATA)
     + _put("ptr", "%its_memory", "%buffers", "%slot_of", "memory")
     + """
   br label %result_next""",
@@ -566,7 +639,7 @@ give_object:
     "deliver",
 ) + f"""
 deliver:
-  %packs = icmp ne i64 %is_tuple, 0
+  %packs = icmp eq i64 %form, {TUPLE}
   br i1 %packs, label %pack, label %single_result
 single_result:
   %only_result = load ptr, ptr %objects
@@ -658,13 +731,25 @@ define ptr @nap_entry(ptr %self, ptr %arguments, i64 %nargs, ptr %names) {{
   store ptr %first, ptr %table
   store i64 0, ptr %work
   store [{MOST} x ptr] zeroinitializer, ptr %objects
+  store [{MOST} x i64] zeroinitializer, ptr %lengths
   %count = call i64 @word(ptr %table)
   %kernel_number = call i64 @word(ptr %table)
   %kernel = inttoptr i64 %kernel_number to ptr
   %right_count = icmp eq i64 %count, %nargs
   %no_names = icmp eq ptr %names, null
-  %simple = and i1 %right_count, %no_names
-  br i1 %simple, label %arguments_loop, label %slow
+  br i1 %right_count, label %named, label %slow
+named:
+  br i1 %no_names, label %arguments_loop, label %keywords
+keywords:"""
+    + _field("%keyword_count", "i64", "%names", LENGTH)
+    + """
+  %one_keyword = icmp eq i64 %keyword_count, 1
+  br i1 %one_keyword, label %keyword, label %slow
+keyword:"""
+    + _field("%name", "ptr", "%names", ITEMS)
+    + """
+  %is_out = icmp eq ptr %name, @nap_out
+  br i1 %is_out, label %arguments_loop, label %slow
 arguments_loop:"""
 )
 
