@@ -22,6 +22,8 @@ from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
 from naperian.passes.coalesce import coalesce
 from naperian.passes.collapse import collapse
+from naperian.passes.independent import independent
+from naperian.passes.sink import sink
 from naperian.passes.turns import turns
 from naperian.passes.unread import unread
 from naperian.passes.unswitch import unswitched
@@ -32,7 +34,7 @@ _SMALL = 4096  # bytes
 def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(turns(coalesce(unread(program))))
-    body = _hoisted(unswitched(program.body))
+    body = _hoisted(unswitched(independent(sink(program.body))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:

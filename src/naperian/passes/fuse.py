@@ -272,7 +272,8 @@ class _Block:
         if is_while and same:
             return same[-1]
         mine = self.arrays(group)
-        if self.time(root) is None and not _stops(root):
+        copies = all(_copies(t) for t in group)
+        if self.time(root) is None and not _stops(root) and not copies:
             for nest in reversed(same[-_NEAR:]):
                 if nest.number >= low and nest.serial == serial and nest.arrays & mine:
                     if not nest.times:
@@ -283,7 +284,8 @@ class _Block:
             len(self.nests) + 1, self.depth,
         )  # fmt: skip
         self.nests.append(nest)
-        same.append(nest)
+        if not copies:
+            same.append(nest)
         return nest
 
     def serial(self, t: Task) -> bool:
@@ -365,6 +367,16 @@ class _Block:
         for x in task_reads(t):
             if isinstance(x, Read) and _along(x, head):
                 nest.arrays.add(x.var)
+
+
+def _copies(t: Task) -> bool:
+    """Whether a task takes over another array as it is. Such a copy stays by itself: it goes where
+    the two become one array (`coalesce`)."""
+    match t.kind, t.args:
+        case (Kind.START | Kind.STEP), (Read(_, at),):
+            return bool(at) and {e.single for e in at} == set(t.context)
+        case _:
+            return False
 
 
 def _along(r: Read, i: Var) -> bool:

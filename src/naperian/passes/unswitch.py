@@ -51,15 +51,23 @@ def unswitched(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
     definitions = dict(outer)
+    flags: set[Var] = set()  # Booleans of which nothing else is known
     out: list[Stmt] = []
     for s in body:
         match s:
             case Let(var, DType.BOOL, value):
                 if _steady(value, definitions):
                     definitions[var] = value
+                else:
+                    flags.add(var)
+                out.append(s)
+            case Variable(var, DType.BOOL):
+                flags.add(var)
                 out.append(s)
             case Loop() if _innermost(s) and s.order is not Order.PARALLEL:
-                out += _versions(s, definitions, _VERSIONS)
+                changed = {x.var for x in statements(s.body) if isinstance(x, Assign)}
+                held = {v: Local(v) for v in flags - changed}
+                out += _versions(s, {**definitions, **held}, _VERSIONS)
             case While(head, condition, inner):
                 out.append(While(_block(head, definitions), condition, _block(inner, definitions)))
             case _:
@@ -155,7 +163,7 @@ def _simple(e: Expr, known: Known, definitions: Definitions) -> Expr:
     if e in known:
         return Lit(known[e], DType.BOOL)
     match e:
-        case Local(v) if v in definitions:
+        case Local(v) if definitions.get(v, e) != e:
             value = _simple(definitions[v], known, definitions)
             return value if isinstance(value, Lit) else e
         case Apply(name, args):

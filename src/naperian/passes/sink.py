@@ -1,0 +1,88 @@
+"""What is dear is computed where it is needed. loops → loops
+
+    before   divides = j % i == 0             after    if j > i:
+             if j > i:                                     divides = j % i == 0
+                 if divides: …                             if divides: …
+
+A name that only one branch reads is bound in that branch, unless what it loads is changed before.
+In a vector loop only division of integers moves, which no vector does: other operations are done in
+all lanes anyway.
+"""
+
+from __future__ import annotations
+
+from naperian.loops.syntax import Apply, Assign, Expr, Let, Loop, Number, Order, Stmt, When
+from naperian.loops.walk import blocks, mentions, parts, reads, rebuild, statements, used, writes
+from naperian.prims import PRIMITIVES
+from naperian.sizes import Quotient, Remainder, Size
+
+_DEAR = 4  # additions
+
+
+def sink(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements of a program; see the module."""
+    return _block(body, False)
+
+
+def _block(body: tuple[Stmt, ...], lanes: bool) -> tuple[Stmt, ...]:
+    left: list[Stmt | None] = list(body)
+    for k in reversed(range(len(body))):
+        s = body[k]
+        if isinstance(s, Let) and _is_dear(s.value, lanes):
+            _moved(left, k, s)
+    out = (s for k, s in enumerate(left) if s is not None)
+    return tuple(_deeper(s, lanes) for s in out)
+
+
+def _deeper(s: Stmt, lanes: bool) -> Stmt:
+    here = s.order is Order.FREE if isinstance(s, Loop) else lanes
+    return rebuild(s, lambda b: _block(b, here))
+
+
+def _moved(body: list[Stmt | None], k: int, s: Let) -> None:
+    """Move the binding at `k` into the branch that alone reads it, if there is one."""
+    readers = [
+        j for j in range(k + 1, len(body)) if (x := body[j]) is not None and s.var in mentions(x)
+    ]
+    if len(readers) != 1:
+        return
+    (at,) = readers
+    reader = body[at]
+    if not isinstance(reader, When) or s.var in reads(reader):
+        return
+    loaded = set(used(s.value))
+    between = statements(tuple(x for x in body[k + 1 : at] if x is not None))
+    if any(writes(x) in loaded or (isinstance(x, Assign) and x.var in loaded) for x in between):
+        return
+    sides = [any(s.var in mentions(x) for x in side) for side in blocks(reader)]
+    if all(sides):
+        return
+    then, otherwise = blocks(reader)
+    body[at] = When(
+        reader.condition,
+        (s, *then) if sides[0] else then,
+        (s, *otherwise) if sides[1] else otherwise,
+    )
+    body[k] = None
+
+
+def _is_dear(e: Expr, lanes: bool) -> bool:
+    return any(
+        _divides(x.value) if isinstance(x, Number)
+        else isinstance(x, Apply) and _costs(x, lanes)
+        for x in parts(e)
+    )  # fmt: skip
+
+
+def _costs(x: Apply, lanes: bool) -> bool:
+    if lanes:
+        return x.name in ("floordiv", "mod") and not x.operand.is_float
+    p = PRIMITIVES.get(x.name)
+    return p is not None and p.cost >= _DEAR
+
+
+def _divides(n: Size) -> bool:
+    """Whether an index is divided by something that is no number."""
+    return any(
+        isinstance(a, Quotient | Remainder) and a.below.constant is None for a in n.atoms()
+    )
