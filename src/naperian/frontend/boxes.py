@@ -11,6 +11,8 @@ whose sizes end with it: a function's body, a block, the element of a comprehens
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import mul
 
 from naperian.core import syntax as core
 from naperian.core.resolve import resize
@@ -23,13 +25,14 @@ from naperian.frontend.report import Reported
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var
-from naperian.sizes import Size, rename, show, size
+from naperian.sizes import Size, rename, show, size, variables
 from naperian.source import Span
 from naperian.types import (
     INT,
     Exists,
     Fin,
     Range,
+    Scalar,
     Slice,
     Type,
     axes,
@@ -127,6 +130,7 @@ def closed(w: Walk, region: Region, value: Typed, expected: Type | None) -> Type
     found = w.solver.zonk(value.type) if region.names else value.type
     mentions = region.names and not region.names.isdisjoint(of_type(found))
     if mentions:
+        value = _storable(w, value, found, region.names)
         value = counted(w, _natural(w, value, found, region.names), found, region.names)
         found = w.solver.zonk(value.type)
     if wanted is not None and any(boxed(wanted)):
@@ -165,6 +169,32 @@ def _natural(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
             message = f"the size `{show(n)}` is negative"
             expr = core.Check(test, message, expr, value.span)
         return expr
+
+    return Typed(value.type, build, value.span, value.poly, value.lets)
+
+
+_FLOAT = Scalar(DType.F64)
+_MOST = 2.0**47
+"""More elements than a computer has addresses for."""
+
+
+def _storable(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
+    """The value, which is not made if integers say that it has more elements than can be counted:
+    where each cell of a table of such values starts is the sum of their numbers."""
+    said = names.difference(w.opened)
+    extents = [cardinality(s) for s in axes(found)[0]]
+    if said.isdisjoint(v for n in extents for v in variables(n)):
+        return value
+    text = show(reduce(mul, extents, size(1)))
+
+    def build() -> core.Expr:
+        count: core.Expr = core.Const(Lit(1.0, DType.F64))
+        for n in extents:  # in floats, which do not overflow
+            number = core.Op("cast", (core.Number(w.solver.zonk_size(n)),), _FLOAT)
+            count = core.Op("mul", (count, number), _FLOAT)
+        test = core.Op("le", (count, core.Const(Lit(_MOST, DType.F64))), _FLOAT)
+        message = f"the size `{text}` is more than there is memory for"
+        return core.Check(test, message, value.build(), value.span)
 
     return Typed(value.type, build, value.span, value.poly, value.lets)
 
