@@ -764,7 +764,7 @@ def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Memory for a result; a result that cannot exist is an error before any of it is touched."""
     needed = dtype.itemsize
     for n in shape:
-        needed *= n
+        needed *= max(1, n)  # NumPy counts as if there were something
     if needed < LARGEST:
         try:
             return np.empty(shape, dtype)

@@ -160,17 +160,20 @@ def _natural(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
     doubtful = [n for n in sizes if not facts.proves(n)]
     if not doubtful:
         return value
-    zero = core.Const(Lit(0, DType.I64))
 
     def build() -> core.Expr:
         expr = value.build()
         for n in doubtful:
-            test = core.Op("ge", (core.Number(n), zero), INT)
-            message = f"the size `{show(n)}` is negative"
-            expr = core.Check(test, message, expr, value.span)
+            expr = natural(n, expr, value.span)
         return expr
 
     return Typed(value.type, build, value.span, value.poly, value.lets)
+
+
+def natural(n: Size, expr: core.Expr, span: Span) -> core.Expr:
+    """What is made only if a size is one."""
+    test = core.Op("ge", (core.Number(n), core.Const(Lit(0, DType.I64))), INT)
+    return core.Check(test, f"the size `{show(n)}` is negative", expr, span)
 
 
 _FLOAT = Scalar(DType.F64)

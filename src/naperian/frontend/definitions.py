@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.facts import Facts
 from naperian.frontend import errors, limit_errors
 from naperian.frontend.ambient import hidden, may_have
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
@@ -246,16 +245,6 @@ def _facts(
     return tuple({fact: (fact, why) for fact, why in reversed(facts)}.values())[::-1]
 
 
-def _inferred_facts(
-    params: list[core.Param], result: Type, said: tuple[tuple[Size, str], ...]
-) -> tuple[tuple[Size, str], ...]:
-    """What an inferred result asks for as a written one does, where nothing says so already."""
-    numbers = {p.var for p in params if p.type == INT}
-    known = Facts(tuple(f for f, _ in said))
-    found = {f: (f, why) for f, why in shape_facts([result], numbers) if not known.proves(f)}
-    return tuple(found.values())
-
-
 def shape_facts(
     types: list[Type], numbers: Set[Var] = frozenset()
 ) -> tuple[tuple[Size, str], ...]:
@@ -395,8 +384,6 @@ def complete(
         raise errors.local_size(f"the result of `{d.name}`", v.name, body.span)
     implicit = by_keyword(out_params, set_vars, size_vars)
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
-    if head.result is None:
-        final_facts += _inferred_facts(out_params, result, final_facts)
     effects = row(w, d, [(v, t) for _, v, t in head.params])
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,

@@ -9,13 +9,14 @@ from naperian.core import syntax as core
 from naperian.frontend import errors, limit_errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
-from naperian.frontend.boxes import alike, alone, closed, open_box
+from naperian.frontend.boxes import alike, alone, closed, natural, open_box
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.kept import kept
 from naperian.frontend.operators import (
     join_types,
 )
 from naperian.frontend.repack import is_packed, repacked, same_cells
+from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Because, Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk
@@ -26,6 +27,7 @@ from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
     INT,
+    UNIT,
     BoolSet,
     EnumSet,
     Fin,
@@ -94,16 +96,38 @@ def nest(
     for b in bounds:
         kind = w.solver.head(wanted[-1]) if wanted[-1] is not None else None
         wanted.append(cell_at(kind, size(b.var)) if isinstance(kind, Table) else None)
-    for b, cell in zip(reversed(bounds), reversed(wanted), strict=False):
+    is_effect = w.solver.head(body.type) == UNIT  # which is done as often as there are elements
+    for b, cell, scope in reversed(list(zip(bounds, wanted[1:], _around(w, bounds), strict=True))):
         w.region = b.around
         inner = closed(w, b.region, body, cell)
         whole = dependent(b.set, b.var, w.solver.zonk(inner.type))
-        body = Typed(whole, _one(w, b, b.body(inner.build)), span)
+        body = Typed(whole, _one(w, b, b.body(inner.build), None if is_effect else scope), span)
     return body
 
 
-def _one(w: Walk, b: Bound, inner: Build) -> Build:
-    return wrap(b.outside, lambda: core.For(b.var, w.solver.zonk_set(b.set), inner()))
+def _around(w: Walk, bounds: list[Bound]) -> list[Scope]:
+    """What is known outside each of these binders, which are bound in the scope of the walk."""
+    outside = w.scope.parent or w.scope
+    out = []
+    for b in bounds:
+        out.append(outside)
+        outside = outside.inner()
+        outside.assume_index(b.var, b.set)
+    return out
+
+
+def _one(w: Walk, b: Bound, inner: Build, around: Scope | None) -> Build:
+    """The table over one binder. It is not made if an integer that is its size is negative, as far
+    as is known around it."""
+
+    def build() -> core.Expr:
+        own = w.solver.zonk_set(b.set)
+        table = core.For(b.var, own, inner())
+        if around is None or not isinstance(own, Fin) or around.facts().proves(own.size):
+            return table
+        return natural(own.size, table, b.span)
+
+    return wrap(b.outside, build)
 
 
 def comprehension(w: Walk, e: s.Comprehension, expected: Type | None) -> Typed:
