@@ -189,6 +189,72 @@ def changed(x: Fin(n)=>Float) -> Fin(n)=>Float:
 """,
         lambda n: [x(n)],
     ),
+    "Cholesky": (
+        """
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sum(sin(v) for v in row) for row in cholesky(a))
+
+def cholesky(a: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state([[0.0 for j in Fin(n)] for i in Fin(n)]) as l:
+        for i in Fin(n):
+            for j in ..=i:
+                s = a[i, j] - sum(l[i, k] * l[j, k] for k in ..j)
+                l[i, j] := sqrt(s) if i == j else s / l[j, j]
+""",
+        lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
+    ),
+    "triangular solve": (
+        """
+def f(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float = sum(v ** 2 for v in solved(l, b))
+
+def solved(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(b) as y:
+        for i in Fin(n):
+            y[i] := (y[i] - sum(l[i, k] * y[k] for k in ..i)) / l[i, i]
+""",
+        lambda n: [x(n, n) + n * np.eye(n), x(n)],
+    ),
+    "LU": (
+        """
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sum(v ** 2 for v in row) for row in factored(a))
+
+def factored(a: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state(a) as u:
+        for k in Fin(n):
+            for i in Fin(n):
+                if i > k:
+                    u[i, k] := u[i, k] / u[k, k]
+                    for j in Fin(n):
+                        if j > k: u[i, j] := u[i, j] - u[i, k] * u[k, j]
+""",
+        lambda n: [x(n, n) + n * np.eye(n)],
+    ),
+    "sorting by swaps": (
+        """
+def f(x: Fin(n)=>Float, w: Fin(n)=>Float) -> Float = dot(in_order(x), w)
+
+def in_order(x: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i in 1..n:
+            for j in 1..n:
+                one = s[j - 1]
+                two = s[j]
+                if one > two:
+                    s[j - 1] := two
+                    s[j] := one
+""",
+        lambda n: [x(n), x(n)],
+    ),
+    "neighbours of what was assigned": (
+        """
+def f(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Float = sum(changed(x, k))
+
+def changed(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n)=>Float:
+    with state(x) as s:
+        for t in Fin(n):
+            s[k[t]] := sum(sin(s[clamp(k[t] + i)] * x[t]) for i in Fin(3))
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
     "while": (
         """
 def f(x: Float, limit: Float) -> Float:

@@ -39,6 +39,7 @@ from naperian.passes.prune import prune
 from naperian.passes.scatter import scatter
 from naperian.passes.schedule import schedule
 from naperian.passes.simplify import simplify
+from naperian.passes.undo import undo
 from naperian.sizes import size
 from naperian.source import Diagnostic, Source
 from naperian.surface.parse import parse
@@ -132,6 +133,7 @@ PASSES: tuple[Step, ...] = (
     Step("scatter", scatter, ainf_check.check, ainf_show.show),
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
+    Step("undo", undo, ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
 )

@@ -134,13 +134,12 @@ class Closing:
                 case Clamp(value, n) if any(v in domain for v in variables(value)):
                     out = []
                     facts = self.facts(value)
-                    cases = [(value, None), *self.ends(value, n)]
-                    for to, fact in cases:
-                        if fact is not None and facts.proves(-fact - 1):
+                    inside = tuple(x for x in (value, n - 1 - value) if not facts.proves(x))
+                    cases = [(value, inside), *((to, (x,)) for to, x in self.ends(value, n))]
+                    for to, where in cases:
+                        if any(facts.proves(-x - 1) for x in where):
                             continue
-                        guards = part.guards
-                        if fact is not None:
-                            guards = (*guards, self.test("ge", fact))
+                        guards = (*part.guards, *(self.test("ge", x) for x in where))
                         at = (*part.at[:k], to, *part.at[k + 1 :])
                         out += self.split(Part(part.over, at, part.value, guards), var)
                     return out
@@ -194,10 +193,17 @@ class Closing:
             return None
         rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
         names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
-        guards = tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
-        guards += renamed(part.guards, names)  # may be tested only where the others hold
+        guards = self.guards(part, names, tests)
         dtype = self.b.dtypes[var]
         return self.summed(rewrite(part.value, names), guards, copies, dtype)
+
+    def guards(self, part: Part, names: Mapping[Var, Size], tests: Tests) -> Guards:
+        """What must hold of a part whose indices are solved. Its own guards may be tested only
+        where the others hold; those that always do are none."""
+        own = renamed(part.guards, names)
+        return tuple(self.test(n, rewrite_size(s, names)) for n, s in tests) + tuple(
+            g for g in own if g.fact is None or not self.facts(g.fact).proves(g.fact)
+        )
 
     def summed(
         self, value: Operand, guards: Guards, copies: tuple[Var, ...], dtype: DType
@@ -407,8 +413,7 @@ class Closing:
             return self.direct(part, own, domain, dtype)
         rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
         names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
-        guards = tuple(self.test(n, rewrite_size(s, names)) for n, s in tests)
-        guards += renamed(part.guards, names)  # may be tested only where the others hold
+        guards = self.guards(part, names, tests)
         value, outer = self.summed(rewrite(part.value, names), guards, copies, dtype)
         return Entry(tuple(over), (), value, outer), to
 

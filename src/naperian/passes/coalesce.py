@@ -68,6 +68,7 @@ Live = frozenset[Coming]
 
 def coalesce(program: Program) -> Program:
     """See the module."""
+    program = replace(program, body=_one_each(program.body))
     refused: set[tuple[Var, Var]] = set()
     for _ in range(_MOST):
         body = program.body
@@ -90,6 +91,29 @@ def coalesce(program: Program) -> Program:
         without = _without(body, pair, names, shapes)
         program = replace(program, body=remade(without, lambda _: None, names))
     return program
+
+
+def _one_each(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A nest that copies to several arrays as one nest for each: one may go without the others."""
+    out: list[Stmt] = []
+    for s in body:
+        found = _several(s)
+        out += [rebuild(s, _one_each)] if found is None else found
+    return tuple(out)
+
+
+def _several(s: Stmt) -> list[Stmt] | None:
+    """The nests of the stores of one, which stores the same element into several arrays."""
+    match s:
+        case Loop(body=(Loop() as inner,)):
+            found = _several(inner)
+            return None if found is None else [replace(s, body=(x,)) for x in found]
+        case Loop(body=(Let(v, _, Load(_, at)) as let, *stores)) if len(stores) > 1:
+            if all(isinstance(x, Store) and (x.value, x.at) == (Local(v), at) for x in stores):
+                return [replace(s, body=(let, x)) for x in stores]
+        case _:
+            pass
+    return None
 
 
 def _homes(

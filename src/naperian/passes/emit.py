@@ -274,7 +274,7 @@ class Emitter:
                 if t.cell in self.v.storage.cells and t.cell is not None:
                     if apart(n, t.cell):
                         continue
-                    if not parallel:
+                    if not parallel or t.name == "last":
                         return Order.SERIAL, f"sequential, it updates the array `{t.var.name}`"
                     why = f"its chunks update copies of the array `{t.var.name}`"
                 if in_order(self.v.graph, t):

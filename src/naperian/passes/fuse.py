@@ -163,7 +163,9 @@ class _Block:
         goes into them: they are to keep nobody from the loops before."""
         starts = (t for t in tasks if t.kind is Kind.START and self.time(t) is None)
         ready = [*starts, *(t for t in tasks if self.small(t))]
-        early = [t for t in ready if not any(self.local(s.task) for s in t.sites)]
+        early = [
+            t for t in ready if all(self.current(s) or not self.local(s.task) for s in t.sites)
+        ]
         for t in (*early, *tasks):
             if t.level < 0 and (t.root or not t.lazy):
                 self.place(t)

@@ -6,7 +6,8 @@ that is cheap:
 
 A read at the reader's own indices is left alone (fusion shares the loop). A producer with one
 reader is always computed there when that makes no more values than before, so that reversing,
-shifting or cutting an intermediate array costs nothing.
+shifting or cutting an intermediate array costs nothing. What hangs on a table that a loop changes
+in place is computed in that round, or every round would have to keep the table.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from naperian.ainf.syntax import Guard, Read
 from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.graph import (
+    Cell,
     Graph,
     Kind,
     Task,
@@ -46,6 +48,7 @@ def inline(graph: Graph) -> None:
         if t.kind is Kind.COMPUTE:
             weights[t] = _weight(t, weights)
     made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...], tuple[Guard, ...]], Task] = {}
+    times = {t.cell.time for t in graph.tasks if t.cell is not None and t.cell.time is not None}
     work = list(graph.tasks)
     extra: list[Task] = []
     while work:
@@ -58,7 +61,7 @@ def inline(graph: Graph) -> None:
             p = s.task
             if s.bound or not s.at or not _candidate(p):
                 continue
-            if _wanted(graph, t, p, s.at, weights.get(p, 1)):
+            if _wanted(graph, t, p, s.at, weights.get(p, 1)) and not _changes(p, s.at, times):
                 chosen[Read(p.var, s.at)] = p
         if not chosen:
             continue
@@ -157,6 +160,30 @@ def _weight(t: Task, weights: dict[Task, int]) -> int:
     return w + inside
 
 
+def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:
+    """Whether a value hangs on a carried table that is changed in place, and is read in another
+    round: computed there, it would need the table of every round."""
+    point = dict(zip(p.context, at, strict=True))
+    for s in p.sites:
+        cell = s.task.cell
+        if cell is None:
+            continue
+        step = cell.writers[0] if cell.time is not None else None
+        entered = cell if step is None else next((x.task.cell for x in step.sites), None)
+        if entered is None or not entered.monoid or not _sparse(entered):
+            continue
+        if any(point[i].single != i for i in p.context if i in times):
+            return True
+    return False
+
+
+def _sparse(cell: Cell) -> bool:
+    """Whether few elements of a table are accumulated."""
+    return any(
+        e.single != i for w in cell.writers for i, e in zip(cell.context, w.at, strict=True)
+    )
+
+
 def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
     names = [e.single for e in at]
     indices = graph.program.indices
@@ -179,7 +206,7 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
         return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _FREE)
     if p.kind is Kind.FINAL:
         return True
-    if weight <= _LIGHT and weight * p.uses <= _TOGETHER:
+    if weight <= _LIGHT and (weight * p.uses <= _TOGETHER or not _loads(graph, p)):
         return True
     gather = any(True for e in at for _ in size_reads(e))
     return p.uses == 1 and not gather and len(t.path) <= len(p.context)

@@ -1,0 +1,81 @@
+"""Tables that a loop changes in place.
+
+    for t<k, c<n:  new = last at [i[t]] of v[t] from s[c, t]       s: delay over t from x next new
+
+The next value of such a delay leads back to the present one through accumulations that go to few
+elements, and through loops inside that do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Index, Operand, Read
+from naperian.names import Var
+from naperian.node import node
+
+
+@node
+class State:
+    """A delayed table whose rounds change a few elements: the accumulations and the loops inside
+    that lead from its next value back to the present one."""
+
+    delay: Binding
+    links: tuple[Binding | State, ...]
+
+    @property
+    def time(self) -> Var:
+        assert isinstance(self.delay.prim, Delay)
+        return self.delay.prim.time
+
+    @property
+    def index(self) -> Var:
+        assert isinstance(self.delay.prim, Delay)
+        return self.delay.prim.index
+
+    def inside(self) -> Iterable[State]:
+        """The loops in the loop, outer ones first."""
+        for x in self.links:
+            if isinstance(x, State):
+                yield x
+                yield from x.inside()
+
+
+def state_of(
+    b: Binding, bindings: Mapping[Var, Binding], indices: Mapping[Var, Index]
+) -> State | None:
+    """A delay as a state, if it is one."""
+    assert isinstance(b.prim, Delay)
+    if indices[b.prim.time].condition is not None or indices[b.prim.time].extent is None:
+        return None
+    links: list[Binding | State] = []
+    at: Operand = b.prim.next
+    while True:
+        x = bindings.get(at.var) if isinstance(at, Read) else None
+        if x is None or not isinstance(at, Read):
+            return None
+        if x is b:
+            return State(b, tuple(links)) if links else None
+        names = [e.single for e in at.at if isinstance(e.single, Var)]
+        match x.prim:
+            case Accumulate(monoid, init, entries) if not monoid.startswith("arg"):
+                if len(set(names)) < len(x.context) or any(_everywhere(x, e) for e in entries):
+                    return None
+                links.append(x)
+                at = init
+            case Delay(time, index, init):
+                last = at.at[x.context.index(index)]
+                if last != indices[time].extent or len(set(names)) < len(x.context) - 1:
+                    return None
+                inner = state_of(x, bindings, indices)
+                if inner is None:
+                    return None
+                links.append(inner)
+                at = init
+            case _:
+                return None
+
+
+def _everywhere(x: Binding, e: Entry) -> bool:
+    """Whether an entry goes to every element of a table: it changes more than a few."""
+    return all(i.single == c for i, c in zip(e.at, x.context, strict=True))
