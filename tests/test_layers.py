@@ -21,7 +21,7 @@ FILES = sorted(SRC.rglob("*.py"))
 
 _NOUNS = {
     "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
-    "partials", "ragged", "broken", "lines",
+    "partials", "ragged", "broken", "lines", "components",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}

@@ -12,7 +12,7 @@ import pytest
 import naperian as nap
 from naperian import draws, pipeline
 from naperian.ainf import run as ainf_run
-from naperian.ainf.written import NotWrittenError
+from naperian.ainf.words import NotWrittenError
 from naperian.border import usual
 from naperian.signature import at, size_variables
 from naperian.source import Source

@@ -16,7 +16,7 @@ import numpy as np
 
 import naperian as nap
 from naperian import cli, pages, trial, values
-from naperian.ainf.written import NotWrittenError
+from naperian.ainf.words import NotWrittenError
 from naperian.core.derived import KINDS
 from naperian.program import source_of
 from naperian.session import RESULT, Session

@@ -20,6 +20,7 @@ from naperian.ainf import check as ainf_check
 from naperian.ainf import show as ainf_show
 from naperian.ainf import syntax as ainf
 from naperian.ainf import written as ainf_written
+from naperian.ainf.words import NotWrittenError
 from naperian.backends.emit import emit
 from naperian.core import check as core_check
 from naperian.core import show as core_show
@@ -200,7 +201,7 @@ def written(program: core.Module, name: str, at: Substitution, own: str) -> str:
         module, wrong = front(Source("<written>", text))
         if module is not None:
             return text
-    raise ainf_written.NotWrittenError(wrong[0].message)
+    raise NotWrittenError(wrong[0].message)
 
 
 def show(

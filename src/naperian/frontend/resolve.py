@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from naperian.components import components
 from naperian.core import syntax as core
 from naperian.frontend import data_errors, derivative_errors, errors, limit_errors
 from naperian.frontend.declarations import declare, has_fields, method
@@ -271,49 +272,14 @@ def _import(
 
 
 def _order(uses: Mapping[str, list[str]]) -> tuple[list[str], list[list[str]]]:
-    """What is used before what uses it; and the groups that use each other (Tarjan's algorithm)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
+    """What is used before what uses it; and the groups that use each other."""
     order: list[str] = []
     cycles: list[list[str]] = []
-    for root in uses:
-        if root in index:
-            continue
-        work: list[tuple[str, int]] = [(root, 0)]
-        while work:
-            n, k = work.pop()
-            if k == 0:
-                index[n] = low[n] = len(index)
-                stack.append(n)
-                on_stack.add(n)
-            descended = False
-            for j in range(k, len(uses[n])):
-                m = uses[n][j]
-                if m not in index:
-                    work += [(n, j + 1), (m, 0)]
-                    descended = True
-                    break
-                if m in on_stack:
-                    low[n] = min(low[n], index[m])
-            if descended:
-                continue
-            for m in uses[n]:
-                if m in on_stack:
-                    low[n] = min(low[n], low[m])
-            if low[n] == index[n]:
-                group = []
-                while True:
-                    m = stack.pop()
-                    on_stack.discard(m)
-                    group.append(m)
-                    if m == n:
-                        break
-                if len(group) > 1 or n in uses[n]:
-                    cycles.append(group[::-1])
-                else:
-                    order.append(n)
+    for group in components(uses, uses.__getitem__):
+        if len(group) > 1 or group[0] in uses[group[0]]:
+            cycles.append(group)
+        else:
+            order += group
     return order, cycles
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Op, Operand, Prim, Read
+from naperian.components import components
 from naperian.names import Var
 from naperian.partials import FLAT, RULES
 
@@ -63,12 +64,11 @@ def active(bindings: Sequence[Binding], sources: set[Var]) -> dict[Var, Binding]
     return {b.var: b for b in bindings if b.var in found and b.var not in sources}
 
 
-def components(
+def groups(
     bindings: Mapping[Var, Binding], cut: frozenset[Var], whiles: Sequence[Sequence[Var]]
 ) -> list[list[Binding]]:
     """The strongly connected components, readers before what they read. What `cut` (delays) reads
-    does not count; all of a `while` loop (of `whiles`) is one. Tarjan's algorithm, without
-    recursion."""
+    does not count; all of a `while` loop (of `whiles`) is one."""
     ring: dict[Var, list[Var]] = {}
     for members in whiles:
         for v, after in zip(members, (*members[1:], members[0]), strict=True):
@@ -79,45 +79,9 @@ def components(
             return []
         return [r for r in reads(bindings[v].prim) if r in bindings] + ring.get(v, [])
 
-    number: dict[Var, int] = {}
-    low: dict[Var, int] = {}
-    stack: list[Var] = []
-    held: set[Var] = set()
-    out: list[list[Binding]] = []
     place = {v: k for k, v in enumerate(bindings)}
-    for root in bindings:
-        if root in number:
-            continue
-        walk: list[tuple[Var, list[Var]]] = []
-
-        def enter(v: Var, walk: list[tuple[Var, list[Var]]] = walk) -> None:
-            number[v] = low[v] = len(number)
-            stack.append(v)
-            held.add(v)
-            walk.append((v, following(v)))
-
-        enter(root)
-        while walk:
-            v, rest = walk[-1]
-            if rest:
-                r = rest.pop()
-                if r not in number:
-                    enter(r)
-                elif r in held:
-                    low[v] = min(low[v], number[r])
-                continue
-            walk.pop()
-            if walk:
-                low[walk[-1][0]] = min(low[walk[-1][0]], low[v])
-            if low[v] == number[v]:
-                part: list[Var] = []
-                while not part or part[-1] != v:
-                    part.append(stack.pop())
-                    held.discard(part[-1])
-                part.sort(key=place.__getitem__)
-                out.append([bindings[p] for p in part])
-    out.reverse()
-    return out
+    found = components(bindings, lambda v: reversed(following(v)))
+    return [[bindings[v] for v in sorted(part, key=place.__getitem__)] for part in reversed(found)]
 
 
 def is_loop(component: list[Binding]) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
 from naperian.ainf.walk import free, rewrite, rewrite_size, variables
 from naperian.names import Lit, Var
-from naperian.passes.active import active, components, is_loop, outermost
+from naperian.passes.active import active, groups, is_loop, outermost
 from naperian.passes.again import again
 from naperian.passes.builder import Guards
 from naperian.passes.closing import At, Closing, Part, To
@@ -60,7 +60,7 @@ class Cotangents(Closing):
                     continue
                 if self.b.indices[t].condition is not None and b.var not in cut:
                     whiles.setdefault(t, []).append(b.var)
-        for component in components(bindings, cut, list(whiles.values())):
+        for component in groups(bindings, cut, list(whiles.values())):
             if component[0].var in cut:
                 continue
             if is_loop(component):

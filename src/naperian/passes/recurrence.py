@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from naperian.ainf.walk import variables
+from naperian.components import components
 from naperian.names import Var
 from naperian.passes.classes import Classes
 from naperian.passes.graph import Graph, Kind, Task, operand_sizes
@@ -156,43 +157,14 @@ def _asked(graph: Graph, time: Var) -> list[Var]:
 def _components(
     tasks: list[Task], extra: dict[Task, list[Task]], open_: frozenset[Var]
 ) -> dict[Task, int]:
-    """Strongly connected components (Tarjan, without recursion)."""
-    low: dict[Task, int] = {}
-    index: dict[Task, int] = {}
-    component: dict[Task, int] = {}
-    stack: list[Task] = []
+    """The numbers of the strongly connected components."""
     mine = set(tasks)
-    for root in tasks:
-        if root in index:
-            continue
-        walk: list[tuple[Task, list[Task]]] = []
 
-        def enter(t: Task, walk: list[tuple[Task, list[Task]]] = walk) -> None:
-            index[t] = low[t] = len(index)
-            stack.append(t)
-            walk.append((t, [q for q in _sites(t, open_) if q in mine] + extra.get(t, [])))
+    def following(t: Task) -> Iterator[Task]:
+        return reversed([q for q in _sites(t, open_) if q in mine] + extra.get(t, []))
 
-        enter(root)
-        while walk:
-            t, rest = walk[-1]
-            if rest:
-                q = rest.pop()
-                if q not in index:
-                    enter(q)
-                elif q not in component:
-                    low[t] = min(low[t], index[q])
-                continue
-            walk.pop()
-            if walk:
-                above = walk[-1][0]
-                low[above] = min(low[above], low[t])
-            if low[t] == index[t]:
-                while True:
-                    x = stack.pop()
-                    component[x] = index[t]
-                    if x is t:
-                        break
-    return component
+    found = enumerate(components(tasks, following))
+    return {t: number for number, members in found for t in members}
 
 
 def _sorted(

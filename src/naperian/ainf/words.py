@@ -1,0 +1,299 @@
+"""The values of AiNF in words of the language: operands, operations, reductions, tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Entry,
+    Guard,
+    Number,
+    Op,
+    Operand,
+    Program,
+    Read,
+    Trips,
+)
+from naperian.ainf.walk import atoms_of, size_of, variables
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.prims import unit
+from naperian.sizes import ONE, Atom, Clamp, Quotient, Remainder, Size, polynomial
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and", "or": "or",
+    "xor": "!=", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
+}  # fmt: skip
+_SAME = ("copy", "held", "stop_gradient")
+_REDUCE = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "and": "all", "or": "any",
+           "argmin": "argmin", "argmax": "argmax"}  # fmt: skip
+_RESERVED = frozenset(
+    {"def", "where", "struct", "enum", "interface", "instance", "import", "from", "as", "for"}
+    | {"in", "if", "elif", "else", "match", "case", "with", "loop", "while", "lambda", "and"}
+    | {"or", "not", "exists", "assert", "except", "return", "all", "by", "True", "False", "None"}
+    | {"Fin", "clamp", "wrap", "sum", "prod", "min", "max", "any", "argmin", "argmax", "state"}
+    | {"inf", "nan", "size", "get", "checked", "abs", "sign", "accum"}
+)
+
+
+class NotWrittenError(NotImplementedError):
+    """What the language has no words for."""
+
+
+class Words:
+    """The names of a program, and what is written with them."""
+
+    def __init__(self, program: Program, checked: bool) -> None:
+        self.program = program
+        self.checked = checked
+        self.taken: set[str] = set(_RESERVED)
+        self.names: dict[Var, str] = {}
+        self.bindings = {b.var: b for b in program.bindings}
+        self.bound = {p.var: p.bound for p in program.params}
+        self.sizes: dict[Size, str] = {}  # the names of sizes that are never negative
+        self.fresh_sizes: list[tuple[str, str]] = []
+        self.rounds: dict[Var, str] = {}  # of the `while` loops: the variable that counts them
+        self.cells: set[Var] = set()  # bindings that are cells where we are
+        self.dropped: set[Var] = set()  # times of `while` loops: only their last values are kept
+        self.local: dict[Var, frozenset[Var]] = {}  # of what each round has its own: their times
+        self.inlined: set[Var] = set()  # bindings to be written where they are read
+        for v in program.sizes:
+            self.name(v)
+        for p in program.params:
+            self.name(p.var)
+        k = 0
+        for b in program.bindings:
+            if b.var.name in ("v", "x", "t") or not b.var.name.isidentifier():
+                self.names[b.var] = f"v{k}"
+                k += 1
+        for k in range(len(program.bindings)):
+            self.taken.add(f"v{k}")
+        for b in program.bindings:
+            self.name(b.var)
+
+    def name(self, v: Var) -> str:
+        if v not in self.names:
+            plain = re.sub(r"\W", "_", v.name).strip("_") or "x"
+            plain = plain[0].lower() + plain[1:] if plain[0].isalpha() else f"x{plain}"
+            name, k = plain, 1
+            while name in self.taken:
+                name, k = f"{plain}_{k}", k + 1
+            self.taken.add(name)
+            self.names[v] = name
+        return self.names[v]
+
+    def own(self, context: tuple[Var, ...]) -> tuple[Var, ...]:
+        """The axes of a binding, as a table."""
+        return tuple(i for i in context if i not in self.dropped)
+
+    def fresh(self, wish: str) -> str:
+        return self.name(Var(wish))
+
+    # tables
+
+    def table(self, cell: str, indices: tuple[Var, ...]) -> str:
+        return f"[{cell} for {self.binders(indices)}]" if indices else cell
+
+    def binders(self, indices: Iterable[Var]) -> str:
+        return ", ".join(f"{self.name(i)} in Fin({self.extent(i)})" for i in indices)
+
+    def extent(self, i: Var) -> str:
+        extent = self.program.indices[i].extent
+        if extent is None:
+            raise NotWrittenError("the history of a while loop")
+        return self.size(extent)
+
+    # values
+
+    def value(self, b: Binding) -> str:
+        return self.guarded(self.bare(b), b.guards, zero(b.dtype))
+
+    def guarded(self, value: str, guards: tuple[Guard, ...], otherwise: str) -> str:
+        if not guards:
+            return value
+        return f"({value} if {self.guards(guards)} else {otherwise})"
+
+    def guards(self, guards: tuple[Guard, ...]) -> str:
+        texts: dict[str, None] = {}
+        for g in guards:
+            plain = self.operand(g.operand)
+            texts[plain if g.holds else f"not {plain}"] = None
+            if g.fact is not None and not self.checked:
+                left = Size(tuple((m, c) for m, c in g.fact.terms if c > 0))
+                texts[f"{self.size(left)} >= {self.size(left - g.fact)}"] = None
+        return " and ".join(texts)
+
+    def bare(self, b: Binding) -> str:
+        match b.prim:
+            case Op(name, args):
+                return self.op(name, args, b.dtype)
+            case Accumulate(monoid, init, entries):
+                start = self.operand(init)
+                total = start if not _is_unit(monoid, init, b.dtype) else ""
+                for e in entries:
+                    part = self.reduced(monoid, e, b.dtype)
+                    total = joined(monoid, total, part) if total else part
+                return total
+            case _:
+                raise AssertionError("delays and checks are no values")
+
+    def reduced(self, monoid: str, e: Entry, dtype: DType) -> str:
+        none = _literal(unit(monoid, dtype), dtype)
+        value = self.guarded(self.operand(e.value), e.guards, none)
+        if not e.over:
+            return value
+        text = f"{_REDUCE[monoid]}({value} for {self.binders(e.over)})"
+        return f"Int({text})" if monoid.startswith("arg") else text
+
+    def free(self, o: Operand) -> Iterator[Var]:
+        return iter(()) if isinstance(o, Lit) else variables(size_of(o))
+
+    # operands
+
+    def op(self, name: str, args: tuple[Operand, ...], dtype: DType) -> str:
+        texts = [self.operand(a) for a in args]
+        if name in _SAME:
+            return texts[0]
+        if name in _INFIX and len(texts) == 2:
+            return f"{texts[0]} {_INFIX[name]} {texts[1]}"
+        match name, texts:
+            case "neg", (x,):
+                return f"-{x}"
+            case "not", (x,):
+                return f"not {x}"
+            case "bitnot", (x,):
+                return f"~{x}"
+            case "select", (c, a, b):
+                return f"({a} if {c} else {b})"
+            case "cast", (x,):
+                if dtype is DType.BOOL:
+                    return f"{x} != 0"
+                return f"{dtype.surface_name}({x})"
+            case "bitcast", (x,):
+                return f"bitcast({dtype.surface_name}, {x})"
+            case _:
+                return f"{name}({', '.join(texts)})"
+
+    def operand(self, o: Operand) -> str:
+        match o:
+            case Read(var, at):
+                return self.read(var, at)
+            case Number(value):
+                whole = value.single is not None or value.constant is not None
+                return self.size(value) if whole else f"({self.size(value)})"
+            case Lit(value, dtype):
+                return _literal(value, dtype)
+
+    def read(self, var: Var, at: tuple[Size, ...]) -> str:
+        name = self.name(var) + ("_" if var in self.cells else "")
+        if not at:
+            return name
+        b = self.bindings.get(var)
+        if b is None:
+            shape = next(p.shape for p in self.program.params if p.var == var)
+            return f"{name}[{', '.join(self.index(e, n) for e, n in zip(at, shape, strict=True))}]"
+        where = self.indices(at, b.context, self.local.get(var, frozenset()))
+        if var in self.inlined:
+            name = f"({self.table(self.value(b), self.own(b.context))})"
+        return f"{name}[{where}]" if where else name
+
+    def indices(
+        self, at: tuple[Size, ...], context: tuple[Var, ...], local: frozenset[Var] = frozenset()
+    ) -> str:
+        gone = self.dropped | local
+        kept = [(e, i) for e, i in zip(at, context, strict=True) if i not in gone]
+        return ", ".join(self.index(e, self.program.indices[i].extent) for e, i in kept)
+
+    def index(self, e: Size, n: Size | None) -> str:
+        text = self.size(e)
+        single = e.single
+        if isinstance(single, Var):
+            own = self.program.indices.get(single)
+            if own is not None and own.extent is not None and n is not None:
+                more = (n - own.extent).constant
+                if more is not None and more >= 0:
+                    return text
+        if isinstance(single, Clamp) and single.extent == n and not _is_natural(single):
+            return text
+        if isinstance(single, Remainder) and single.below == n:
+            return f"wrap({self.size(single.above)}, Fin({self.size(single.below)}))"
+        if isinstance(single, Read) and self.bound.get(single.var) == n:
+            return text
+        loose = any(
+            isinstance(a, Read) and (a.at or a.var in self.bindings)
+            for a in atoms_of(e)
+        )
+        return f"({text})?" if loose or self.checked else text
+
+    def size(self, s: Size) -> str:
+        positive_first = sorted(s.terms, key=lambda t: t[1] < 0)
+        return polynomial(positive_first, lambda a, _: self.atom(a))
+
+    def atom(self, a: Atom) -> str:
+        match a:
+            case Var():
+                return self.name(a)
+            case Read(var, at):
+                return self.read(var, at)
+            case Trips(time, _):
+                if time not in self.rounds:
+                    raise NotWrittenError("the rounds of a while loop")
+                return self.rounds[time]
+            case Quotient(x, y):
+                return f"(({self.size(x)}) // ({self.size(y)}))"
+            case Remainder(x, y):
+                return f"(({self.size(x)}) % ({self.size(y)}))"
+            case Clamp(x, y) if _is_natural(a):
+                text = self.size(x)
+                if not set(self.free(Number(x))) & self.program.indices.keys():
+                    if x not in self.sizes:
+                        self.sizes[x] = self.fresh("rounds")
+                        self.fresh_sizes.append((self.sizes[x], text))
+                    return self.sizes[x]
+                return text if x.single is not None else f"({text})"
+            case Clamp(x, y):
+                return f"clamp({self.size(x)}, Fin({self.size(y)}))"
+            case _:
+                raise NotWrittenError(repr(a))
+
+
+def _is_natural(a: Clamp) -> bool:
+    """`clamp(k, k + 1)`: k, which is no less than 0 where it is the size of an axis."""
+    return a.extent == a.value + ONE
+
+
+def zero(dtype: DType) -> str:
+    return _literal(False if dtype is DType.BOOL else 0, dtype)
+
+
+def _literal(value: bool | int | float, dtype: DType) -> str:
+    if dtype is DType.BOOL:
+        return str(bool(value))
+    if not dtype.is_float:
+        text = str(int(value))
+    else:
+        text = repr(float(value))
+    text = f"({text})" if text.startswith("-") else text
+    return text if dtype in (DType.I64, DType.F64) else f"{dtype.surface_name}({text})"
+
+
+def _is_unit(monoid: str, init: Operand, dtype: DType) -> bool:
+    if monoid.startswith("arg"):
+        return True
+    return isinstance(init, Lit) and repr(init.value) == repr(unit(monoid, dtype))
+
+
+def joined(monoid: str, a: str, b: str) -> str:
+    match monoid:
+        case "add" | "mul" | "and" | "or":
+            return f"{a} {_INFIX[monoid]} {b}"
+        case "min" | "max":
+            return f"{monoid}({a}, {b})"
+        case "last":
+            return b
+        case _:
+            raise NotWrittenError(monoid)
