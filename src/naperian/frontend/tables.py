@@ -303,7 +303,10 @@ def join(w: Walk, e: s.Bracket, cell_hint: Type | None, expected: Set | None) ->
                 lets.append((v, value))
                 t = solver.zonk(typed.type)
                 assert isinstance(t, Table)
-                value = core.At(core.Ref(v), core.Number(size(i) - start), t.set)
+                place: core.Expr = core.Number(size(i) - start)
+                if not isinstance(t.set, Fin):
+                    place = core.Checked(place, t.set, proved=True)
+                value = core.At(core.Ref(v), place, t.set)
             else:
                 v = Var("x")
                 lets.append((v, value))
