@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, clamp, rename, size
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, clamp, rename, size, variables
 
 
 @dataclass(slots=True)
@@ -115,6 +115,8 @@ def segments(
         for i in inner - around.low.keys():  # from where on it holds whatever the loops inside do
             f = rename(f, {i: (bounds.low if f.coefficient(i) > 0 else bounds.high)[i][0]})
         rest = f - (size(loop) if c > 0 else -size(loop))
+        if loop in variables(rest):  # clamped, too
+            continue
         point = -rest if c > 0 else rest + 1  # from here on it holds, or no longer
         number = point.constant
         if number is not None:
