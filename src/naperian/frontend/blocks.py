@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, limit_errors
+from naperian.frontend import derivative_errors, errors, limit_errors
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import decoded
-from naperian.frontend.derivative_errors import checkpoint_depth, checkpoint_while
 from naperian.frontend.effects import add, performed, set_, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
@@ -330,9 +329,9 @@ def _depth(st: s.Loop) -> int:
         return 1
     k = st.checkpoint.value if isinstance(st.checkpoint, s.Number) else None
     if not isinstance(k, int) or not 1 <= k <= _DEEPEST:
-        raise checkpoint_depth(st.checkpoint.span, _DEEPEST)
+        raise derivative_errors.checkpoint_depth(st.checkpoint.span, _DEEPEST)
     if st.condition is not None:
-        raise checkpoint_while(st.checkpoint.span, st.condition.span)
+        raise derivative_errors.checkpoint_while(st.checkpoint.span, st.condition.span)
     return k
 
 
