@@ -4,13 +4,19 @@ no one-hot vector, no table of zeros for each reader, no copy of a table for eac
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import naperian as nap
 from naperian import pipeline
 from naperian.loops.count import Cost, count
+from naperian.loops.syntax import Allocate
+from naperian.loops.walk import statements
+from naperian.names import Var
 from naperian.signature import at
+from naperian.sizes import Size, size, substitute
 
 LIMIT = 5.0
 GROWTH = 1.4  # of small inputs a part is constant; n² operations for n would give FACTOR
@@ -346,3 +352,35 @@ def test_a_gradient_costs_five_functions(name: str) -> None:
     print(f"{name:32s}", *(f"{r:.2f}" for r in ratios))
     assert max(ratios) <= LIMIT
     assert ratios[1] <= GROWTH * ratios[0]
+
+
+KEPT = {"Cholesky": 2, "triangular solve": 2, "LU": 3, "sorting by swaps": 2, "assignment": 1}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_gradient_keeps_what_is_replaced(name: str) -> None:
+    """Not the table of every round: as many numbers, up to a factor, as are assigned."""
+    text, given = PROGRAMS[name]
+    m = nap.compile(text)
+    params = [p.name for p in m.f._text.params]
+    floats = [p for p, a in zip(params, given(SMALL), strict=True)
+              if np.asarray(a).dtype.kind == "f"]  # fmt: skip
+    slope = nap.grad(m.f, floats)
+    less, more = stored(slope, 10), stored(slope, 40)
+    print(name, less, more)
+    assert 0 < more <= 1.2 * 4 ** KEPT[name] * less
+
+
+def stored(f: nap.Function, n: int) -> int:
+    """The elements that a function keeps in memory, when all its sizes are `n`; what a loop
+    allocates in every round, as in its first."""
+    module = f._program.core()
+    chosen = at(module.definitions[f.__name__], f._usual())
+    program = pipeline.lower(module, f.__name__, chosen)
+
+    def number(s: Size) -> int:
+        return substitute(s, lambda a: size(n if a in program.sizes else 0)
+                          if isinstance(a, Var) else None).constant or 0  # fmt: skip
+
+    shapes = [s.buffer.shape for s in statements(program.body) if isinstance(s, Allocate)]
+    return sum(math.prod(number(e) for e in shape) for shape in shapes)
