@@ -3,6 +3,8 @@
     pairs = [(i, e) for i if p]
     (lambda k: pairs[k][0])~(0)(argmax(value for (_, value) in pairs))
 
+A binder over an array, `v in x`, stands for `x[i]`: what is told is `i`.
+
 By the language itself: so `e` is computed only where `p` holds and may rely on it, several binders
 give a tuple, axes of `e` are frame, and if nothing is kept the run stops as for every `argmax` of
 nothing.
@@ -10,7 +12,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from naperian.surface import syntax as s
@@ -18,9 +20,10 @@ from naperian.surface import syntax as s
 _PAIRS, _PLACE, _VALUE, _AT = "the kept", "the place", "the value", "which"  # not a program's names
 
 
-def best_of_kept(call: s.Call, g: s.Generator) -> s.Block:
-    """The block that the call means."""
+def best_of_kept(call: s.Call, g: s.Generator, is_array: Callable[[s.Expr], bool]) -> s.Block:
+    """The block that the call means; `is_array` tells of what a binder goes over."""
     names = count()
+    arrays, g = _indexed(g, is_array)
     here, whole = g.element.span, call.span
     named = [(b, *_named(b.pattern, names)) for b in g.binders]
     binders = tuple(s.Binder(b.span, pattern, b.domain) for b, pattern, _ in named)
@@ -40,7 +43,29 @@ def best_of_kept(call: s.Call, g: s.Generator) -> s.Block:
     each = s.Lambda(whole, (s.PName(whole, _AT),), part)
     result = s.Call(whole, s.Rank(whole, each, (0,)), (found,))
     bind = s.Bind(g.span, s.PName(g.span, _PAIRS), None, kept)
-    return s.Block(whole, (bind, s.ExprStmt(whole, result)))
+    return s.Block(whole, (*arrays, bind, s.ExprStmt(whole, result)))
+
+
+def _indexed(
+    g: s.Generator, is_array: Callable[[s.Expr], bool]
+) -> tuple[list[s.Bind], s.Generator]:
+    """`e for v in x if p` as `(lambda v: e)(xs[i]) for i if (lambda v: p)(xs[i])`, and `xs = x`."""
+    arrays: list[s.Bind] = []
+    binders: list[s.Binder] = []
+    element, condition = g.element, g.condition
+    for k, b in reversed(list(enumerate(g.binders))):
+        if b.domain is None or not is_array(b.domain):
+            binders.insert(0, b)
+            continue
+        array, at = f"array {k}", f"place {k}"
+        arrays.insert(0, s.Bind(b.span, s.PName(b.span, array), None, b.domain))
+        binders.insert(0, s.Binder(b.span, s.PName(b.span, at), None))
+        cell = s.IndexExpr(b.span, s.Name(b.span, array), (s.Name(b.span, at),))
+        element = s.Call(element.span, s.Lambda(element.span, (b.pattern,), element), (cell,))
+        if condition is not None:
+            test = s.Lambda(condition.span, (b.pattern,), condition)
+            condition = s.Call(condition.span, test, (cell,))
+    return arrays, s.Generator(g.span, element, tuple(binders), condition)
 
 
 def _named(p: s.Pattern, names: Iterator[int]) -> tuple[s.Pattern, s.Expr]:

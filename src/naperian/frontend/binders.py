@@ -61,6 +61,11 @@ class Bound:
         return around([*self.inside, *self.region.wraps], build)
 
 
+def over_array(w: Walk, domain: s.Expr) -> bool:
+    """Whether what a binder goes over is an array and no set."""
+    return not isinstance(domain, s.RangeExpr) and as_set(w, domain) is None
+
+
 def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
     """Bind the pattern of a binder in the current scope, and enter the region of its body."""
     solver = w.solver

@@ -15,7 +15,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
 from naperian.frontend.best import best_of_kept
-from naperian.frontend.binders import Bound, open_binder
+from naperian.frontend.binders import Bound, open_binder, over_array
 from naperian.frontend.boxes import alone
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
@@ -108,7 +108,7 @@ def _reduction(name: str) -> Builtin:
         if args is None and len(given) == 1 and isinstance(given[0], s.Generator):
             g = given[0]
             if g.condition is not None and monoid in ("argmin", "argmax"):
-                return alone(w, lambda: w.block(best_of_kept(e, g)))
+                return alone(w, lambda: w.block(best_of_kept(e, g, partial(over_array, w))))
             return _reduce_generator(w, name, monoid, dtypes, g, e.span)
         if args is None:
             args = _plain(w, e, name)
