@@ -165,5 +165,23 @@ def test_what_comes_with_the_language_has_its_general_type(talk: Talk) -> None:
     ]
 
 
+def test_what_is_imported_has_its_general_type(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tools.nap").write_text(
+        "def best(x) = max(x)\n\ndef root(x: Float) = throw() if x < 0 else sqrt(x)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    out, err = talk("from tools import best, root as r", ":t best", "r", "import tools",
+                    ":t tools.best", "import tools as t", ":t t.root")  # fmt: skip
+    assert err == ""
+    assert out.splitlines() == [
+        "n=>a -> a where a: Num",
+        "r : Float -> {Except} Float",
+        "n=>a -> a where a: Num",
+        "Float -> {Except} Float",
+    ]
+
+
 def test_every_built_in_function_has_a_general_type() -> None:
     assert BUILT_IN.keys() == BUILTINS.keys()

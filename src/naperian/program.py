@@ -29,6 +29,7 @@ from naperian.backends.llvm import VERSION
 from naperian.backends.target import host
 from naperian.core import syntax as core
 from naperian.core.derived import derived
+from naperian.core.written import written_type
 from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.node import node
@@ -182,6 +183,11 @@ class Program:
                 own = {n: self.options.applied(module.definitions[n]) for n in module.public}
                 self._core = replace(module, definitions=module.definitions | own)
             return self._core
+
+    def imported_type(self, name: str) -> str | None:
+        """The type of a definition of an imported module; None if it has none of this name."""
+        found = self.core().definitions.get(name)
+        return written_type(found) if found is not None else None
 
     def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
         """A definition at a stage of the compiler, as text."""

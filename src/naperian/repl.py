@@ -18,7 +18,7 @@ from typing import Any
 
 import naperian as nap
 from naperian import __version__, cli
-from naperian.program import known_type, source_of
+from naperian.program import Program, known_type, source_of
 from naperian.session import RESULT, Draft, Session
 from naperian.source import CompileError, Source
 from naperian.surface.lex import KEYWORDS
@@ -114,12 +114,17 @@ class Repl:
         hidden = any(expression in p.names for p in self.session.pieces)
         return known_type(expression) if expression.isidentifier() and not hidden else None
 
+    def imported(self, expression: str) -> str | None:
+        """The general type of what an import gives this name."""
+        name = self.session.imported(expression)
+        return Program(self.session.draft().source, Path()).imported_type(name) if name else None
+
     def evaluate(self, entry: str) -> None:
         word = entry.strip().removesuffix("()")
         known = self.definition(word)
         if known is None and word in _PYTHON:
             raise Told(_PYTHON[word])
-        said = known.type if known is not None else self.built_in(word)
+        said = known.type if known is not None else self.built_in(word) or self.imported(word)
         if said is not None and "->" in said and word == entry.strip():
             print(f"{word} : {said}")
             return
@@ -143,7 +148,7 @@ class Repl:
         if (known := self.definition(_given(expression))) is not None:
             print(known.type)
             return
-        if (said := self.built_in(expression)) is not None:
+        if (said := self.built_in(expression) or self.imported(expression)) is not None:
             print(said)
             return
         module, draft = self.compiled(_given(expression))

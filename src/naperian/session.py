@@ -99,6 +99,20 @@ class Session:
         kept = (p for p in self.pieces if not p.names or not p.names <= names)
         return Draft((*kept, Piece(title, entry, names)), names)
 
+    def imported(self, name: str) -> str | None:
+        """What an imported name is called as a whole: `module.f` of `f`, or of `m.f`."""
+        first, _, member = name.partition(".")
+        for piece in reversed(self.pieces):
+            for d in _parsed(piece.text).decls:
+                if isinstance(d, syntax.Import) and member and first == (d.alias or d.path[0]):
+                    inner = member if d.alias else ".".join(name.split(".")[len(d.path) :])
+                    return f"{'.'.join(d.path)}.{inner}"
+                if isinstance(d, syntax.Import | syntax.FromImport):
+                    for n in d.names:
+                        if name == (n.alias or n.name):
+                            return f"{'.'.join(d.path)}.{n.name}"
+        return None
+
     def after(self, draft: Draft) -> Session:
         """The session once a definition has been accepted."""
         return Session(draft.pieces) if draft.names else self

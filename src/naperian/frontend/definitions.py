@@ -63,6 +63,7 @@ def define(
 ) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
     """A function as core; None and what is wrong if it has a mistake."""
     w = start(globals, library)
+    w.place = d.name_span
     may_have(w)
     try:
         return _define(w, d, name), ()

@@ -63,7 +63,10 @@ from naperian.types import (
 def infer(w: Walk, e: s.Expr, expected: Type | None = None) -> Typed:
     """The typed form of an expression, opened if it is a box; `expected` only guides, it is not
     checked here."""
-    return open_box(w, _infer(w, e, expected))
+    around, w.place = w.place, e.span
+    made = open_box(w, _infer(w, e, expected))
+    w.place = around
+    return made
 
 
 def _infer(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
