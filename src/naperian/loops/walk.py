@@ -210,7 +210,8 @@ def remade(
     place: Callable[[Var, tuple[Size, ...]], tuple[Size, ...]] = lambda _, at: at,
 ) -> tuple[Stmt, ...]:
     """Statements with atoms of their index expressions replaced (innermost first; None keeps one),
-    then the indices of elements as `place` says, and buffers under new names."""
+    then the indices of elements as `place` says, and buffers and locals under new names (of locals,
+    `replaced` knows them, too)."""
 
     def atom(a: Atom) -> Size | None:
         if isinstance(a, Load):
@@ -227,8 +228,10 @@ def remade(
 
     def expr(e: Expr) -> Expr:
         match e:
-            case Lit() | Local():
+            case Lit():
                 return e
+            case Local(var):
+                return Local(names[var]) if var in names else e
             case Number(value):
                 return Number(of(value))
             case Load(buffer, at):
@@ -242,11 +245,11 @@ def remade(
     def stmt(s: Stmt) -> Stmt:
         match s:
             case Let(var, dtype, value):
-                return Let(var, dtype, expr(value))
+                return Let(names.get(var, var), dtype, expr(value))
             case Variable(var, dtype, value):
-                return Variable(var, dtype, expr(value))
+                return Variable(names.get(var, var), dtype, expr(value))
             case Assign(var, value):
-                return Assign(var, expr(value))
+                return Assign(names.get(var, var), expr(value))
             case Store(buffer, at, value):
                 return Store(*element((buffer, at)), expr(value))
             case Update(buffer, at, monoid, value):

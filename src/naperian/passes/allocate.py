@@ -22,8 +22,11 @@ from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
 from naperian.passes.coalesce import coalesce
 from naperian.passes.collapse import collapse
+from naperian.passes.digits import digits
 from naperian.passes.independent import independent
+from naperian.passes.lanes import lanes
 from naperian.passes.sink import sink
+from naperian.passes.straight import straight
 from naperian.passes.turns import turns
 from naperian.passes.unread import unread
 from naperian.passes.unswitch import unswitched
@@ -33,7 +36,8 @@ _SMALL = 4096  # bytes
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    program = collapse(turns(coalesce(unread(program))))
+    program = collapse(digits(turns(coalesce(unread(program)))))
+    program = lanes(straight(program))
     body = _hoisted(unswitched(independent(sink(program.body))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)

@@ -27,7 +27,7 @@ from naperian.passes.graph import (
     in_order,
     task_reads,
 )
-from naperian.passes.operands import Values, reads_memory
+from naperian.passes.operands import Values
 from naperian.passes.split import Bounds, end, segments
 from naperian.passes.statements import FALSE, Statements
 from naperian.passes.storage import Memory, Storage, tasks_in
@@ -187,7 +187,9 @@ class Emitter:
         def look(t: Task, s: Size) -> None:
             for a in s.atoms():
                 match a:
-                    case Clamp(value, m) | Remainder(value, m) if not reads_memory(atom(a)):
+                    case Clamp(value, m) | Remainder(value, m):
+                        if self.v.reads_memory(atom(a)):
+                            continue
                         v, divisor = self.v.size(t, value), self.v.size(t, m)
                         if isinstance(a, Clamp) or divisor == extent:  # not a flattened index
                             out.extend((v, divisor - 1 - v))

@@ -61,6 +61,8 @@ from naperian.sizes import ZERO, Size, atom, size
 from naperian.source import Span
 from naperian.types import Range, Set, Type
 
+_FEW = 4  # a literal table of at most so many tables is read by choosing among these
+
 
 def _new(result: Type) -> list[bool]:
     """Which leaves of a result have sizes that the caller does not know before the run."""
@@ -198,9 +200,13 @@ class _Flatten(Cells):
             case core.Literal(s, items):
                 made = tuple(self.expr(x) for x in items)
                 return Listed(self.set(s), made, self.guards)
-            case core.At(table, index, s):
-                at = components(self.set(s), self.expr(index))
-                return self.read(self.expr(table), at)
+            case core.At():
+                indices = []
+                while isinstance(e, core.At):
+                    indices.append((e.set, e.index))
+                    e = e.table
+                places = [components(self.set(s), self.expr(i)) for s, i in reversed(indices)]
+                return self.read_all(self.expr(e), places)
             case core.Box(_, _, value):
                 return self.expr(value)
             case core.Recast(value, old, new, _):
@@ -315,6 +321,27 @@ class _Flatten(Cells):
             case _:
                 raise Broken("an index into something that is no table")
 
+    def read_all(self, table: Value, places: list[tuple[Size, ...]]) -> Value:
+        """The element at one index after the other. Of a few tables side by side the item is chosen
+        last, when it is an element:
+
+            [a, b][i][j]        ==>         if i == 0 then a[j] else b[j]
+        """
+        for done, at in enumerate(places, 1):
+            rest = places[done:]
+            match table:
+                case Listed(s, items) if rest and 1 < len(items) <= _FEW:
+                    k = ordinal(extents(s), at)
+                    if k.constant is None:
+                        chosen = self.read_all(items[-1], rest)
+                        for n in reversed(range(len(items) - 1)):
+                            is_it = self.op("eq", (number(k), Lit(n, DType.I64)), DType.BOOL)
+                            item, here = self.read_all(items[n], rest), self.guards
+                            chosen = self.select(is_it, item, chosen, here, here)
+                        return chosen
+            table = self.read(table, at)
+        return table
+
     def row_at(self, value: Value, names: dict[Var, Size]) -> Value:
         """A value with indices replaced; axes whose extents mention them are axes of their own."""
         match value:
@@ -364,10 +391,12 @@ class _Flatten(Cells):
             tuple(n for s, _ in after for n in extents(s)),
             tuple(size(i) for _, indices in after for i in indices),
         )
+        places = []
         for s in before:
             k = len(extents(s))
-            value = self.read(value, at[:k])
+            places.append(at[:k])
             at = at[k:]
+        value = self.read_all(value, places)
         for s, indices in reversed(after):
             value = row(s, indices, value)
         return value

@@ -282,13 +282,19 @@ class Values:
                 return False
         return True
 
+    def reads_memory(self, s: Size) -> bool:
+        """Whether an index expression depends on more than loops, sizes, and numbers that the
+        caller gives."""
+        made = self.graph.source.keys()
+        return any(isinstance(r, Trips) or r.at or r.var in made for r in size_reads(s))
+
     def compared(self, t: Task) -> tuple[Size, ...]:
         """For a comparison of index expressions: the polynomials it depends on."""
         if t.kind is not Kind.COMPUTE or len(t.args) != 2:
             return ()
         a, b = t.args
         x, y = _number(a), _number(b)
-        if x is None or y is None or reads_memory(x) or reads_memory(y):
+        if x is None or y is None or self.reads_memory(x) or self.reads_memory(y):
             return ()
         d = self.size(t, y) - self.size(t, x)  # b - a
         match t.name:
@@ -328,11 +334,6 @@ class Values:
         if q is None:
             return not x.at
         return q.nests == t.nests[: min(len(q.nests), n.depth)] and q in self.values
-
-
-def reads_memory(s: Size) -> bool:
-    """Whether an index expression depends on more than loops and sizes."""
-    return any(True for _ in size_reads(s))
 
 
 def _number(x: Operand) -> Size | None:

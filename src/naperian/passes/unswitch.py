@@ -110,7 +110,7 @@ def _versions(s: Loop, definitions: Definitions, left: int) -> tuple[Stmt, ...]:
     sides = []
     for holds in (True, False):
         known = _closed({best: holds}, definitions)
-        version = replace(s, body=_wanted(_assumed(s.body, known, definitions)))
+        version = replace(s, body=wanted(assumed(s.body, known, definitions)))
         sides.append(_versions(version, definitions, left - 1) if version.body else ())
     if s.order is Order.SERIAL and all(sides):
         return (s,)
@@ -192,7 +192,7 @@ def chosen(e: Apply) -> Expr:
             return e
 
 
-def _assumed(
+def assumed(
     body: tuple[Stmt, ...], known: Known, definitions: Definitions
 ) -> tuple[Stmt, ...]:
     """Statements where something is known."""
@@ -214,16 +214,16 @@ def _assumed(
             case When(condition, then, otherwise):
                 c = expr(condition)
                 if isinstance(c, Lit):
-                    out += _assumed(then if c.value else otherwise, known, definitions)
+                    out += assumed(then if c.value else otherwise, known, definitions)
                     continue
-                then = _assumed(then, known, definitions)
-                out.append(When(c, then, _assumed(otherwise, known, definitions)))
+                then = assumed(then, known, definitions)
+                out.append(When(c, then, assumed(otherwise, known, definitions)))
             case _:
                 out.append(s)
     return tuple(out)
 
 
-def _wanted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def wanted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Without the names that are bound here and that nobody reads."""
     while True:
         read = {v for s in statements(body) for v in reads(s)}
