@@ -81,7 +81,8 @@ def _apart(s: Loop, left: int) -> tuple[Stmt, ...]:
     rest = fresh(s.var)
     atom: dict[Atom, Size] = {s.var: size(rest)}
     tail = remade(s.body, atom.get)
-    return (head, replace(s, var=rest, low=count * below, body=tail))
+    order = s.order if s.order is Order.PARALLEL else Order.SERIAL  # not worth a vector's code
+    return (head, replace(s, var=rest, low=count * below, body=tail, order=order))
 
 
 def _quotient(above: Size, below: Size) -> Size | None:

@@ -13,7 +13,7 @@
                      free for l in 0..8:
                          store a[l] = 1.0 / (b[8 * v + l, t] - a[l])
                          store c[8 * v + l, t] = a[l]
-             free for i in 8 * (k // 8)..k: …                                       as before
+             for i in 8 * (k // 8)..k: …                                            as before
 
 A step of a recurrence waits for the one before it, and rows do not wait for each other. That pays
 for a step that takes long, as a division does; a running sum is better read row by row. LLVM makes
@@ -137,7 +137,7 @@ def _side_by_side(s: Loop) -> list[Stmt]:
         return atoms.get(a)
 
     body = _in_lanes(_with_lane(remade(s.body, there), own, lane, width), lane, width)
-    tail = replace(s, low=many * width, order=Order.FREE)
+    tail = replace(s, low=many * width, order=Order.SERIAL)
     return [replace(s, var=row, high=many, body=body, work=s.work * width), tail]
 
 
