@@ -37,7 +37,7 @@ from naperian.ainf.walk import (
 from naperian.names import Var
 from naperian.passes.builder import Builder
 from naperian.prims import Math
-from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, substitute
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, size, substitute
 
 
 def narrow(program: Program, always: bool = False) -> Program:
@@ -92,13 +92,39 @@ class _Narrow:
         self.contexts = {b.var: b.context for b in program.bindings}
         self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
         self.open: dict[Var, set[Var]] = {}  # an index with what its extent and condition need
+        self.settle()
+        if self.keep_rows():
+            self.settle()
+
+    def settle(self) -> None:
+        """The least solution that has what is there already."""
         self.changed = True
         while self.changed:
             self.changed = False
-            for i in program.indices:
+            for i in self.program.indices:
                 self.open_index(i)
-            for b in program.bindings:
+            for b in self.program.bindings:
                 self.grow(self.needs[b.var], self.binding(b))
+
+    def keep_rows(self) -> bool:
+        """Rows whose arrays go through a loop of their own each keep it, though its condition is
+        the same for all: a row stays in the cache from round to round."""
+        self.changed = False
+        rows: dict[Var, set[Var]] = {}  # of a time, the outer indices that all its arrays need
+        for b in self.program.bindings:
+            match b.prim:
+                case Delay(time, index):
+                    condition = self.program.indices[time].condition
+                    around = set(condition.at) if isinstance(condition, Read) else set()
+                    outer = {i for i in b.context if size(i) in around} - {time}
+                    if self.needs[b.var] - outer - {index}:
+                        mine = self.needs[b.var] & outer
+                        rows[time] = rows.get(time, mine) & mine
+                case _:
+                    pass
+        for time, kept in rows.items():
+            self.grow(self.open[time], kept)
+        return self.changed
 
     def grow(self, known: set[Var], found: Iterable[Var]) -> None:
         before = len(known)
