@@ -86,7 +86,7 @@ def _worth(s: Loop) -> bool:
             case Store() | Variable() | Assign():
                 pass
             case Allocate(buffer, fill):
-                if buffer.role is not Role.TEMP or fill is not None:
+                if buffer.role is not Role.TEMP or fill is not None or x.planes:
                     return False
             case _:
                 return False
