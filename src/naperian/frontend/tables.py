@@ -23,7 +23,6 @@ from naperian.frontend.walk import Walk
 from naperian.frontend.zipped import rezip
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size
-from naperian.sizes import show as show_size
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -389,8 +388,7 @@ def recast(w: Walk, e: s.As) -> Typed:
         facts = scope.facts().and_(*map(size, w.opened))
         for n in map(solver.zonk_size, map(cardinality, new)) if len(new) > 1 else ():
             if not facts.proves(n):  # two of them might have a positive product
-                some = core.Op("ge", (core.Number(n), core.Number(ZERO)), INT)
-                expr = core.Check(some, f"the size `{show_size(n)}` is negative", expr, e.span)
+                expr = natural(n, expr, e.span)
         return expr
 
     return Typed(target, build, e.span)
