@@ -32,6 +32,55 @@ def test_checkpoints_cost_what_they_say(rounds: int) -> None:
         assert slope.total <= plain.total + (k - 1) * 1.3 * once.total + 150 * k
 
 
+BODIES = {
+    "table": """
+def f(x: n=>Float, k: Int) -> Float = sum(steps(x, k))
+def steps(x: n=>Float, k: Int) -> n=>Float:
+    loop v = x for t in Fin(k):
+        [0.5 * v[clamp(i - 1, n)] + 0.25 * v[i] ** 2 for i]
+""",
+    "counter": """
+def f(x: n=>Float, k: Int) -> Float:
+    (u, c) = steps(x, k)
+    sum(u)
+def steps(x: n=>Float, k: Int) -> (n=>Float, Int):
+    loop a = x, c = 0 for t in Fin(k):
+        ([sin(a[i]) * x[wrap(i + c, n)] for i], c + 1)
+""",
+    "state in the body": """
+def f(x: n=>Float, k: Int) -> Float:
+    loop y = 1.0 for t in Fin(k):
+        0.5 * changed(y, x)
+def changed(y: Float, x: n=>Float) -> Float:
+    with state(y) as s:
+        for i: s := s * x[i] + sin(s)
+""",
+    "state around": """
+def f(x: n=>Float, k: Int) -> Float:
+    (r, s) = steps(x, k)
+    sum(s) + r
+def steps(x: n=>Float, k: Int) -> (Float, n=>Float):
+    with state(x) as s:
+        loop y = 1.0 for t in Fin(k):
+            i = wrap(t, n)
+            s[i] := sin(s[i] * y)
+            sin(y) + s[i]
+""",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_nothing_in_the_body_is_kept_for_all_rounds(name: str) -> None:
+    """Four times the rounds take twice the memory, not four times, and give what they gave."""
+    plain = nap.compile(BODIES[name])
+    strips = nap.compile(BODIES[name].replace("Fin(k):", "Fin(k) checkpoint(2):"))
+    x = 0.6 + np.arange(4) / 9
+    few, many = (cost(nap.grad(strips.f), [x, k]).memory for k in (63, 252))
+    assert many <= 2.5 * few
+    assert many <= 0.5 * cost(nap.grad(plain.f), [x, 252]).memory
+    np.testing.assert_allclose(nap.grad(strips.f)(x, 63), nap.grad(plain.f)(x, 63), rtol=1e-12)
+
+
 GROWTH = """
 import resource
 import numpy as np

@@ -24,8 +24,6 @@ def flowing(prim: Prim) -> Iterator[Operand]:
         case Op("select", (_, yes, no)):
             yield yes
             yield no
-        case Op("after", (x, _)):
-            yield x
         case Op("ruled", (_, gate)):
             yield gate
         case Op("gate", args):
@@ -65,12 +63,12 @@ def active(bindings: Sequence[Binding], sources: set[Var]) -> dict[Var, Binding]
 
 
 def groups(
-    bindings: Mapping[Var, Binding], cut: frozenset[Var], whiles: Sequence[Sequence[Var]]
+    bindings: Mapping[Var, Binding], cut: frozenset[Var], wholes: Sequence[Sequence[Var]]
 ) -> list[list[Binding]]:
     """The strongly connected components, readers before what they read. What `cut` (delays) reads
-    does not count; all of a `while` loop (of `whiles`) is one."""
+    does not count; all of a loop of `wholes` is one."""
     ring: dict[Var, list[Var]] = {}
-    for members in whiles:
+    for members in wholes:
         for v, after in zip(members, (*members[1:], members[0]), strict=True):
             ring.setdefault(v, []).append(after)
 

@@ -1,20 +1,20 @@
 """The rounds of a loop with checkpoints once more, inside the loop that runs backwards.
 
     for s<r:         h  = delay over s<r …                         h[s] is kept for every s
-    for s<r, t<w:    g  = delay over t from h[s] …                 a round of it is a loop
-    for b<r:         k  = after(h[r - 1 - b], w[b])
-    for b<r, t<w:    g' = delay over t from k[b] …                 kept while `b` is
+    for s<r, t<m:    g  = delay over t from h[s] …                 a round of it is a loop
+    for b<r:         m' = after(m, w[b])
+    for b<r, t<m':   g' = delay over t from h[r - 1 - b] …         kept while `b` is
 
 `w` is the cotangent that the loop over `b` carries. Nothing else would keep the copies in that
-loop: without `after` they could all be made before it, and would all be kept.
+loop: if their number of rounds did not wait for it they could all be made before it, and would
+all be kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from naperian.ainf.syntax import Binding, Delay, Op, Operand, Read
-from naperian.ainf.walk import map_guards
+from naperian.ainf.syntax import Binding, Delay, Operand
 from naperian.names import Var
 from naperian.node import node
 from naperian.passes.builder import Builder
@@ -24,10 +24,9 @@ from naperian.sizes import Size, size
 
 @node
 class Again:
-    """The body of a loop once more, in the loop that runs backwards: `kept` read what the loop
-    carries; `moved` says what copies what, `operand` puts one in the place of the other."""
+    """The body of a loop once more, in the loop that runs backwards: `moved` says what copies what,
+    `operand` puts one in the place of the other."""
 
-    kept: list[Binding]
     copies: list[Binding]
     moved: dict[Var, Var]
     operand: Callable[[Operand], Operand]
@@ -35,23 +34,24 @@ class Again:
 
 def again(
     b: Builder, component: list[Binding], time: Var, names: Mapping[Var, Size],
-    backs: Mapping[Var, Var], carried: Mapping[Var, Read],
+    backs: Mapping[Var, Var], late: Callable[[Size], Size],
 ) -> Again:
     """`names` are the rounds that the times of the loops around, and `time`, are in, as the times
-    `backs` of the loops that run backwards say. What the loop itself carries stays; it is read
-    after what the loop that runs backwards carries for it is there, so that all that is made of it
-    is made in that loop."""
+    `backs` of the loops that run backwards say. What the loop itself carries stays. `late` is a
+    number once what the loop backwards carries is there."""
     inside = [
         x for x in body(b, component, time)
         if not (isinstance(x.prim, Delay) and x.prim.time == time)
     ]  # fmt: skip
     copy = _Backwards(b, time, {x.var: Var(x.var.name) for x in inside}, names, backs)
-    kept = [copy.kept(x, carried[x.var]) for x in component if x.var in carried]
+    rounds = b.extent(b.strips[time])
+    assert rounds is not None
+    copy.wait(rounds, late(copy.size(rounds)))
     for x in inside:
         copy.indices(x)
     copies = [copy.binding(x) for x in inside]
     copy.conditions()
-    return Again(kept, copies, copy.moved, copy.operand)
+    return Again(copies, copy.moved, copy.operand)
 
 
 class _Backwards(Copy):
@@ -63,24 +63,21 @@ class _Backwards(Copy):
     ) -> None:
         super().__init__(b, time, moved)
         self.names |= names
+        self.outside = frozenset(names)
         self.backs = backs
-        self.carried: dict[Var, Var] = {}  # what the loop carries, read in the round
+        self.waiting: tuple[Size, Size] | None = None
 
-    def kept(self, x: Binding, cotangent: Read) -> Binding:
-        """What the loop carries into the round."""
-        *around, _ = x.context
-        at = (*(self.size(size(i)) for i in around), self.names[self.time])
-        context = (*map(self.var, around), self.backs[self.time])
-        guards = map_guards(x.guards, self.operand, self.size)
-        order = Op("after", (Read(x.var, at), cotangent))
-        self.carried[x.var] = self.b.add(order, context, guards, x.dtype, x.origin).var
-        return self.b.bindings[-1]
+    def wait(self, rounds: Size, late: Size) -> None:
+        """From now on the number of rounds is the late one."""
+        self.waiting = rounds, late
 
-    def operand(self, o: Operand) -> Operand:
-        if isinstance(o, Read) and o.var in self.carried and o.at[-1] == size(self.time):
-            axes = (*self.b.contexts[o.var][:-1], self.time)
-            return Read(self.carried[o.var], tuple(map(self.at, axes, o.at)))
-        return super().operand(o)
+    def size(self, s: Size) -> Size:
+        if self.waiting is not None:
+            rounds, late = self.waiting
+            rest = (s - rounds).constant
+            if rest is not None:
+                return late + rest
+        return super().size(s)
 
     def inside(self, i: Var) -> bool:
         return not self.b.closures[i].isdisjoint(self.backs)

@@ -64,7 +64,8 @@ class Builder:
         self.guards: dict[Var, Guards] = {}
         self.dtypes: dict[Var, DType] = {}
         self.ruled: list[Ruled] = []  # the calls that gates stand for, while derivatives are made
-        self.strips: set[Var] = set()  # times whose rounds a derivative computes again
+        # a round of a loop over one is a loop over the other, which a derivative makes again
+        self.strips: dict[Var, Var] = {}
         self.take(params)
 
     def take(self, params: tuple[Param, ...]) -> None:

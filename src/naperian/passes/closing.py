@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from naperian.ainf.syntax import Accumulate, Entry, Guard, Operand, Read
-from naperian.ainf.walk import free, number, rewrite, rewrite_size, variables
+from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, variables
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
@@ -57,6 +57,7 @@ class Closing:
         self.b = place.b
         self.scope = frozenset(place.scope)
         self.open: set[Var] = set()
+        self.waiting: set[Var] = set()  # the numbers of rounds that wait for a cotangent
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
@@ -364,9 +365,19 @@ class Closing:
                 formal[i], there[q], own[k] = size(q), at[k], q
         named = {v: size(q) for q, e in there.items() for v in variables(e)}
         here = tuple(rewrite_size(e, named) for e in formal.values())
-        init = self.total(var, dense, here) or Lit(0.0, dtype)
         made = [self.entry(p, own, dtype) for p in sparse]
+        zero = Lit(0.0, dtype)
+        if any(self.is_late(p) for p in sparse):  # added while the loop runs: it starts before
+            table = rewrite(self.entered("add", zero, made, own.values(), dtype), there)
+            return Rules(self.place, dtype).sum([table, self.total(var, dense, at)]) or zero
+        init = self.total(var, dense, here) or zero
         return rewrite(self.entered("add", init, made, own.values(), dtype), there)
+
+    def is_late(self, part: Part) -> bool:
+        """Whether a part comes from rounds that are made again in a loop running backwards."""
+        extents = [self.extent(i) for i in part.over]
+        found = (a for n in extents if n is not None for a in atoms_of(n))
+        return any(isinstance(a, Read) and a.var in self.waiting for a in found)
 
     def entered(
         self, monoid: str, init: Operand, made: list[tuple[Entry, To]], axes: Iterable[Var],

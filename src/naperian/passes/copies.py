@@ -65,6 +65,7 @@ class Copy:
         self.time = time
         self.moved = moved
         self.names: dict[Var, Size] = {}
+        self.outside: frozenset[Var] = frozenset()  # of the names, those of loops around
 
     def index(self, i: Var, always: bool = False) -> None:
         """A copy of an index that depends on the loop, or is bound by what is copied."""
@@ -74,16 +75,16 @@ class Copy:
         extent = None if old.extent is None else self.size(old.extent)
         around = {self.var(v) for v in self.b.closures[i] if v != i}
         self.names[i] = size(self.b.index(extent, old.name, around))
-        if i in self.b.strips:
-            self.b.strips.add(self.var(i))
 
     def inside(self, i: Var) -> bool:
         """Whether an index depends on the loop, and so is another one in the copy."""
         return self.time in self.b.closures[i]
 
     def conditions(self) -> None:
-        """Those of the `while` loops inside, once what they read is there."""
+        """Those of the `while` loops inside, once what they read is there; and what are strips."""
         for i in self.names:
+            if i in self.b.strips and i != self.time and i not in self.outside:
+                self.b.strips[self.var(i)] = self.var(self.b.strips[i])
             old = self.b.indices[i]
             if old.condition is not None and i != self.time:
                 new = self.var(i)

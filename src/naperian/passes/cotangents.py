@@ -14,9 +14,11 @@ cotangent of h at T - τ is the value of a delay after τ rounds (`_loop`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
-from naperian.ainf.walk import free, rewrite, rewrite_size, variables
+from naperian.ainf.walk import free, number, rewrite, rewrite_size, size_of, variables
+from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.passes.active import active, groups, is_loop, outermost
 from naperian.passes.again import again
@@ -52,15 +54,16 @@ class Cotangents(Closing):
 
     def through(self, bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()) -> None:
         """Back through bindings, readers first."""
-        whiles: dict[Var, list[Var]] = {}
+        wholes: dict[Var, list[Var]] = {}  # of loops that are made again, all that is in them
         for b in bindings.values():
             own = {b.prim.time} if isinstance(b.prim, Delay) else set()
             for t in own.union(*(self.b.closures[i] for i in b.context)):
                 if t in self.scope:  # stands still
                     continue
-                if self.b.indices[t].condition is not None and b.var not in cut:
-                    whiles.setdefault(t, []).append(b.var)
-        for component in groups(bindings, cut, list(whiles.values())):
+                again = self.b.indices[t].condition is not None or t in self.b.strips
+                if again and b.var not in cut:
+                    wholes.setdefault(t, []).append(b.var)
+        for component in groups(bindings, cut, list(wholes.values())):
             if component[0].var in cut:
                 continue
             if is_loop(component):
@@ -147,8 +150,6 @@ class Cotangents(Closing):
                 test = rewrite(condition, names)
                 for o, holds in ((yes, True), (no, False)):
                     self.send(o, over, names, v, (*guards, Guard(test, holds)))
-            case Op("after", (x, _)):
-                self.send(x, over, names, v, guards)
             case Op(_, args):
                 y = rewrite(Read(b.var, tuple(size(i) for i in b.context)), names)
                 given = tuple(rewrite(a, names) for a in args)
@@ -288,10 +289,7 @@ class Cotangents(Closing):
         self.backs[time] = back
         following = {h.var: h.prim.next for h in delays if isinstance(h.prim, Delay)}
         if time in self.b.strips:
-            carried = {
-                h.var: Read(w.var, (*w.at[:-1], size(back)))
-                for h, (_, w, _) in zip(delays, made, strict=True)
-            }
+            carried = [Read(w.var, (*w.at[:-1], size(back))) for _, w, _ in made]
             component, following = self.repeated(component, time, following, carried)
         for h, (_, w, own) in zip(delays, made, strict=True):
             now = Read(w.var, (*w.at[:-1], size(back)))
@@ -331,11 +329,12 @@ class Cotangents(Closing):
 
     def repeated(
         self, component: list[Binding], time: Var, following: dict[Var, Operand],
-        carried: dict[Var, Read],
+        carried: list[Read],
     ) -> tuple[list[Binding], dict[Var, Operand]]:
         """The body of a loop with checkpoints once more, and what the loop carries on there.
         `carried` are the cotangents that the loop backwards carries."""
-        made = again(self.b, component, time, self.names, self.backs, carried)
+        late = partial(self.late, carried)
+        made = again(self.b, component, time, self.names, self.backs, late)
         for old, new in made.moved.items():
             if old in self.active:
                 self.active.add(new)
@@ -346,9 +345,21 @@ class Cotangents(Closing):
                     for i, e in zip(context, p.at, strict=True)
                 )
                 self.parts.setdefault(new, []).append(Part(p.over, at, p.value, p.guards))
-        self.active.update(b.var for b in made.kept)
-        copies = [*made.kept, *(b for b in made.copies if b.var in self.active)]
+        copies = [b for b in made.copies if b.var in self.active]
         return copies, {v: made.operand(o) for v, o in following.items()}
+
+    def late(self, carried: list[Read], n: Size) -> Size:
+        """A number, as a binding that is there when what a loop carries is."""
+        here = self.b.closed((*self.open, *self.scope))
+        own = {w: [i for i in self.b.contexts[w.var][:-1] if i not in here] for w in carried}
+        w = min(carried, key=lambda w: len(own[w]))
+        names, copies = self.copied(own[w], {})
+        guards = self.place.guards
+        first = self.b.bind(Op("after", (number(n), rewrite(w, names))), DType.I64, guards)
+        if copies:
+            first = self.b.reduce("max", number(n), ((copies, first, ()),), DType.I64, guards)
+        self.waiting.add(first.var)
+        return size_of(first)
 
     def again(self, component: list[Binding], time: Var) -> tuple[list[Binding], Var]:
         """A `while` loop once more, for the number of rounds that it made."""

@@ -34,6 +34,7 @@ from naperian.core.walk import of_type
 from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.passes.builder import Guards
 from naperian.passes.cells import Cells, Entering, Held, dtype_of, free_guards
 from naperian.passes.derive import copied, derivative
@@ -57,7 +58,7 @@ from naperian.passes.values import (
     row,
     substitute,
 )
-from naperian.sizes import ZERO, Size, atom, size
+from naperian.sizes import ZERO, Size, atom, clamp, size
 from naperian.source import Span
 from naperian.types import Range, Set, Type
 
@@ -69,6 +70,17 @@ def _new(result: Type) -> list[bool]:
     if not isinstance(result, types.Exists):
         return [False for _ in type_leaves(result)]
     return [not set(result.vars).isdisjoint(of_type(t)) for t in type_leaves(result.body)]
+
+
+@node
+class Strips:
+    """The loops that take a checkpointed one's place, the outermost first: how many rounds it
+    makes in all, how many a round of each loop makes but for the innermost, and how many were
+    `done` before them."""
+
+    rounds: Size
+    lengths: tuple[Size, ...]
+    done: Size = ZERO
 
 
 def flatten(definition: core.Definition) -> Program:
@@ -488,9 +500,14 @@ class _Flatten(Cells):
     def loop(self, e: core.Loop) -> Value:
         total = None if e.set is None else self.count(self.set(e.set))
         starts = self.starts(e)
-        lengths = () if total is None else self.strips(total, e.checkpoint)
-        values, time = self.rounds(e, starts, total, e.condition, lengths)
-        last = self.last(time, self.b.extent(time), e.condition)
+        strips = None
+        if total is not None and e.checkpoint > 1:
+            strips = self.strips(total, e.checkpoint)
+            length = strips.lengths[0]
+            up = (number(total + length - 1), number(length))
+            total = size_of(self.op("floordiv", up, DType.I64))
+        values, time = self.rounds(e, starts, total, e.condition, strips)
+        last = self.last(time, total, e.condition)
         values = [substitute(v, {time: last}) for v in values]
         return values[0] if len(values) == 1 else Items(tuple(values))
 
@@ -508,36 +525,33 @@ class _Flatten(Cells):
         """The first values, as operands: what they need is bound before the delays that read it."""
         return [mapped(self.tabulated(self.expr(c.start)), self.operand) for c in e.carried]
 
-    def strips(self, total: Size, depth: int) -> tuple[Size, ...]:
-        """How many rounds of the loop a round of each of the nested loops makes that take a
-        checkpointed one's place, the outermost first: powers of one number, so that all are as
-        long. Those of the innermost are the loop's own."""
-        if depth == 1:
-            return ()
-        n = self.op("cast", (number(total),), DType.F64)
+    def strips(self, rounds: Size, depth: int) -> Strips:
+        """Strips as long as each other, for a loop of so many rounds: powers of its root."""
+        n = self.op("cast", (number(rounds),), DType.F64)
         root = self.op("pow", (n, Lit(1.0 / depth, DType.F64)), DType.F64)
         below = self.op("cast", (root,), DType.I64)
         width = size_of(self.op("add", (below, Lit(1, DType.I64)), DType.I64))
         lengths = [width]
         while len(lengths) < depth - 1:
             lengths.insert(0, lengths[0] * width)
-        return tuple(lengths)
+        return Strips(rounds, tuple(lengths))
 
-    def named(self, name: str, x: Size, y: Size) -> Size:
-        """A number as a binding of its own, so that the sizes of nested strips do not nest."""
-        return size_of(self.op(name, (number(x), number(y)), DType.I64))
+    def strip(self, s: Strips, time: Var) -> tuple[Size, Strips | None, Size]:
+        """How many rounds the loop inside round `time` of a strip's loop makes, its strips, and
+        what is done before. The last strips may be short, or empty."""
+        length, *inner = s.lengths
+        done = s.done + size(time) * length
+        if inner:
+            return inner[-1], Strips(s.rounds, tuple(inner), done), done
+        return clamp(s.rounds - done, length + 1), None, done
 
     def rounds(
         self, e: core.Loop | core.Scan, starts: list[Value], total: Size | None,
-        condition: core.Expr | None, lengths: tuple[Size, ...] = (), done: Size = ZERO,
+        condition: core.Expr | None, strips: Strips | None = None, done: Size = ZERO,
     ) -> tuple[list[Value], Var]:
         """The delays of a loop: the carried values as they are at its time index, and that. Cells
-        of handlers that the loop changes are carried, too. It is the part of `e` after `done`
-        rounds; with `lengths`, a round of it is a loop of so many."""
-        whole = total
-        if lengths:
-            assert whole is not None
-            total = self.named("floordiv", whole + lengths[0] - 1, lengths[0])
+        of handlers that the loop changes are carried, too. `done` rounds of `e` were made before;
+        a round of `strips` is a loop."""
         first, calls = len(self.b.bindings), len(self.b.ruled)
         name = e.time.name if e.time is not None else "t"
         around = self.b.closed((*self.scope, *free_guards(self.guards)))
@@ -557,16 +571,12 @@ class _Flatten(Cells):
             again = self.scalar(condition)
             self.b.indices[time] = Index(total, again, name)
         nexts: tuple[Value, ...]
-        if lengths:
-            assert whole is not None
-            self.b.strips.add(time)
-            before = size(time) * lengths[0]
-            left = self.named("min", whole - before, lengths[0])
+        if strips is not None:
+            left, inner, before = self.strip(strips, time)
             now = [v for v, _ in made]
-            inner, t = self.rounds(e, now, left, None, lengths[1:], done + before)
-            ends = self.b.extent(t)
-            assert ends is not None
-            nexts = tuple(substitute(v, {t: ends}) for v in inner)
+            ends, t = self.rounds(e, now, left, None, inner, before)
+            self.b.strips[time] = t
+            nexts = tuple(substitute(v, {t: left}) for v in ends)
         else:
             body = self.tabulated(self.expr(e.body))
             nexts = (body,) if len(made) == 1 else body.items if isinstance(body, Items) else ()

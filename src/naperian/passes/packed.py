@@ -21,14 +21,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from naperian.ainf.syntax import Binding, Delay, Guard, Index, Number, Op, Program, Read
-from naperian.ainf.walk import atoms_of, rewrite, rewrite_size, runs, variables
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Delay,
+    Entry,
+    Guard,
+    Index,
+    Number,
+    Op,
+    Program,
+    Read,
+)
+from naperian.ainf.walk import atoms_of, rewrite, rewrite_size, runs, size_of, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
 from naperian.node import node
-from naperian.sizes import ONE, ZERO, Size, atom, clamp, size
+from naperian.sizes import ONE, ZERO, Atom, Size, atom, clamp, size, substitute
 from naperian.sums import below
 
 Axes = tuple[Var, ...]
@@ -113,9 +124,35 @@ class Packing:
         return facts.proves(n)
 
 
+def _early(program: Program) -> dict[Var, Index]:
+    """The indices, with numbers of rounds that wait for something as they were before."""
+    waiting: dict[Var, tuple[Axes, Size]] = {}
+    for b in program.bindings:
+        match b.prim:
+            case Op("after", (first, _)) if b.dtype is DType.I64:
+                waiting[b.var] = b.context, size_of(first)
+            case Accumulate("max", first, (Entry(value=Read(var)),)) if var in waiting:
+                waiting[b.var] = b.context, size_of(first)
+            case _:
+                pass
+    if not waiting:
+        return dict(program.indices)
+
+    def before(a: Atom) -> Size | None:
+        if isinstance(a, Read) and a.var in waiting:
+            context, n = waiting[a.var]
+            return rewrite_size(substitute(n, before), dict(zip(context, a.at, strict=True)))
+        return None
+
+    return {
+        i: x if x.extent is None else replace(x, extent=substitute(x.extent, before))
+        for i, x in program.indices.items()
+    }
+
+
 def packing(program: Program, offsets: Offsets) -> Packing:
     """Of a program; a `while` loop with a length makes at most so many rounds."""
-    indices = dict(program.indices)
+    indices = _early(program)
     for b in program.bindings:
         if isinstance(b.prim, Delay) and indices[b.prim.index].extent is None:
             most = indices[b.prim.time].extent
@@ -132,10 +169,11 @@ def with_offsets(program: Program, missing: Mapping[Axes, Size]) -> tuple[Progra
     """
     indices = dict(program.indices)
     bindings = list(program.bindings)
+    early = _early(program)
     made: dict[Axes, Read] = {}
     for axes, count in missing.items():
         i = axes[0]
-        extent = indices[i].extent
+        extent = early[i].extent
         assert extent is not None
         time, u, off = Var(i.name), Var(i.name), Var("offset")
         indices[time] = Index(extent, None, i.name)

@@ -233,8 +233,10 @@ class _Simplify:
         if op.name == "copy":
             safe = self.b.safe_operand(op.args[0], ())
             return op.args[0] if safe or not self.guards else op
-        if op.name in ("held", "after"):
+        if op.name == "held":
             return op if isinstance(op.args[0], Read) else op.args[0]
+        if op.name == "after":
+            return op.args[0] if isinstance(op.args[0], Lit) else op
         decided = self.decided(op)
         if decided is not None:
             return decided

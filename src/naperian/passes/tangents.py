@@ -70,8 +70,6 @@ class Tangents:
                     return None
                 zero = Lit(0.0, b.dtype)
                 return rules("select", condition, *(zero if a is None else a for a in arms))
-            case Op("after", (x, _)):
-                return self.of(x)
             case Op(_, args):
                 y = Read(b.var, tuple(size(i) for i in b.context))
                 parts: list[Flow] = []
