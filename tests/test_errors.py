@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 CATALOGUES = {  # `errors.py`, and the `…_errors.py` of the parts of the language
     part: sorted((ROOT / "src" / "naperian" / part).glob("*errors.py"))
     for part in ("surface", "frontend")
-}
+} | {"run": [ROOT / "src" / "naperian" / "within.py"]}  # what only a call can know
 PAGES = {p.stem: p for p in sorted((ROOT / "docs" / "errors").glob("N*.md"))}
 CODE = re.compile(r'"(N0\d\d\d)"')
 FILES = {"N0127", "N0128", "N0129"}  # about files as a whole, which a program in a page cannot be
@@ -34,7 +34,7 @@ def front(text: str, read=lambda _: None, name: str = "main") -> tuple[Diagnosti
 
 
 def test_every_code_has_a_page_and_every_page_a_code() -> None:
-    assert codes("frontend", "surface") == set(PAGES)
+    assert codes(*CATALOGUES) == set(PAGES)
 
 
 @pytest.mark.parametrize("code", sorted(codes("frontend") - {"N0204"}))

@@ -41,7 +41,9 @@ MAY: dict[str, set[str]] = (
         "forms": _NOUNS | {"signature", "records"},
         "border": _NOUNS | {"signature", "forms"},
         "program": _BELOW_PIPELINE | {"pipeline", "signature"},
-        "api": _BELOW_PIPELINE | {"pipeline", "signature", "border", "forms", "program", "records"},
+        "within": _BELOW_PIPELINE | {"pipeline", "program"},
+        "api": _BELOW_PIPELINE
+        | {"pipeline", "signature", "border", "forms", "program", "records", "within"},
         "records": set(),
         "": {"api", "trial"},
         "values": {"lines", "records"},

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from naperian import border, pipeline, records
+from naperian import border, pipeline, records, within
 from naperian.backends import entry, runtime
 from naperian.backends.kernel import Kernel
 from naperian.backends.runtime import threads
@@ -31,11 +31,13 @@ from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
 from naperian.forms import enum_of
 from naperian.lines import Line, Told, from_word
+from naperian.loops import syntax as loops
+from naperian.names import Var
 from naperian.pipeline import STAGES
 from naperian.prims import Math
-from naperian.program import Compiled, Derived, Options, Program, source_of
+from naperian.program import Checkpoints, Compiled, Derived, Options, Program, source_of
 from naperian.ragged import Ragged
-from naperian.signature import Constant, Named, Record, Tagged
+from naperian.signature import Constant, Named, Record, Tagged, instance, size_variables
 from naperian.source import CompileError, Error, Source
 
 __all__ = [
@@ -61,7 +63,7 @@ class Function:
         self._program = program
         self._text = program.summary.signatures[name]
         self._kernels: dict[tuple[DType, ...], tuple[Compiled, Kernel]] = {}
-        self._derivatives: dict[tuple[str, tuple[int, ...]], Function] = {}
+        self._derivatives: dict[tuple[str, tuple[int, ...], Checkpoints], Function] = {}
         self._lock = threading.Lock()
         self.__call__ = self.convert
         self.__name__ = self.__qualname__ = name
@@ -166,17 +168,20 @@ _NONE: Mapping[str, int] = {}
 Wrt = str | int | Sequence[str | int]
 
 
-def grad(f: Function, wrt: Wrt = 0) -> Function:
+def grad(f: Function, wrt: Wrt = 0, memory: str | int | None = None) -> Function:
     """The gradient of a function with a scalar result, with respect to a parameter (by name or
     number) or several (then a tuple): `grad(f)(x, …)` is shaped as the parameter is.
 
+    With `memory` ("2GB", or bytes) a call takes so much at most: loops whose states are too many
+    make them again, as with `checkpoint(k)`.
+
     Raises TypeError if there is none: a parameter that is no float, a result that is no scalar."""
-    return _with_respect_to(f, "grad", wrt)
+    return _with_respect_to(f, "grad", wrt, memory)
 
 
-def value_and_grad(f: Function, wrt: Wrt = 0) -> Function:
-    """The function whose value is `(f(x, …), grad(f)(x, …))`."""
-    return _with_respect_to(f, "value_and_grad", wrt)
+def value_and_grad(f: Function, wrt: Wrt = 0, memory: str | int | None = None) -> Function:
+    """The function whose value is `(f(x, …), grad(f)(x, …))`; `memory` as for `grad`."""
+    return _with_respect_to(f, "value_and_grad", wrt, memory)
 
 
 def jacobian(f: Function, wrt: Wrt = 0) -> Function:
@@ -195,33 +200,121 @@ def jvp(f: Function, wrt: Wrt = 0, many: bool = False) -> Function:
     return _with_respect_to(f, "jvps" if many else "jvp", wrt)
 
 
-def vjp(f: Function, wrt: Wrt = 0, many: bool = False) -> Function:
+def vjp(
+    f: Function, wrt: Wrt = 0, many: bool = False, memory: str | int | None = None
+) -> Function:
     """The derivative pulled back: `vjp(f)(x, …, seed)` is the value and, for the cotangent `seed`
     of the value, the cotangent of the parameter. With `many`, `seed` is an array of cotangents,
-    and the results have an axis more, the first."""
-    return _with_respect_to(f, "vjps" if many else "vjp", wrt)
+    and the results have an axis more, the first. `memory` is as for `grad`."""
+    return _with_respect_to(f, "vjps" if many else "vjp", wrt, memory)
 
 
-def _with_respect_to(f: Function, kind: str, wrt: Wrt) -> Function:
+def _with_respect_to(
+    f: Function, kind: str, wrt: Wrt, memory: str | int | None = None
+) -> Function:
     names = [p.name for p in f._text.params]
     chosen = []
     for w in (wrt,) if isinstance(wrt, str | int) else wrt:
         if w not in names and w not in range(len(names)):
             raise TypeError(f"{f.__name__} has no parameter {w!r}: it has {', '.join(names)}")
         chosen.append(names.index(w) if isinstance(w, str) else w)
+    if memory is not None:
+        return _within(f, kind, tuple(chosen), within.amount(memory))
     return _derivative(f, kind, tuple(chosen))
 
 
-def _derivative(f: Function, kind: str, wrt: tuple[int, ...]) -> Function:
+def _derivative(
+    f: Function, kind: str, wrt: tuple[int, ...], checkpoints: Checkpoints = ()
+) -> Function:
     with f._lock:
-        made = f._derivatives.get((kind, wrt))
+        made = f._derivatives.get((kind, wrt, checkpoints))
         if made is None:
-            try:
-                program = Derived(f._program, f.__name__, kind, wrt)
-            except NoDerivativeError as error:
-                raise TypeError(str(error)) from None
-            made = f._derivatives[kind, wrt] = Function(program, program.name)
+            program = _derived(f, kind, wrt, checkpoints)
+            made = f._derivatives[kind, wrt, checkpoints] = Function(program, program.name)
         return made
+
+
+def _derived(f: Function, kind: str, wrt: tuple[int, ...], checkpoints: Checkpoints) -> Derived:
+    try:
+        return Derived(f._program, f.__name__, kind, wrt, checkpoints)
+    except NoDerivativeError as error:
+        raise TypeError(str(error)) from None
+
+
+def _within(f: Function, kind: str, wrt: tuple[int, ...], limit: int) -> Function:
+    return Within(f, _derived(f, kind, wrt, ()), limit)
+
+
+class Within(Function):
+    """A derivative whose calls take so many bytes at most. For which sizes which loops have
+    checkpoints is found when they are met first; what is shown is the derivative of that call."""
+
+    __slots__ = ("_chosen", "_limit", "_of")
+
+    def __init__(self, f: Function, program: Derived, limit: int) -> None:
+        super().__init__(program, program.name)
+        self._of = f
+        self._limit = limit
+        self._chosen: dict[tuple[Any, ...], Checkpoints] = {}
+
+    def convert(self, *args: Any, **keywords: Any) -> Any:
+        """A call, by the derivative that fits."""
+        given = {k: v for k, v in keywords.items() if k != "out" or "out" in self._parameters()}
+        values, sizes = border.gather(self._text, args, given, self._constant)
+        dtypes = border.choose(self._text, values)
+        shapes = tuple(v.array.shape or _integer(v.array) for v in values)
+        place = (dtypes, shapes, tuple(sizes.items()), threads())
+        if place not in self._chosen:
+            found = self._fitting(dtypes, values, sizes)
+            with self._lock:
+                self._chosen[place] = self._chosen.pop(place, found)
+        return self._derivative(self._chosen[place]).convert(*args, **keywords)
+
+    def _parameters(self) -> list[str]:
+        return [p.name for p in self._text.params]
+
+    def _fitting(
+        self, dtypes: tuple[DType, ...], values: list[border.Value], sizes: dict[int, int]
+    ) -> Checkpoints:
+        program = self._program
+        assert isinstance(program, Derived)
+        name = self.__name__
+
+        def known(lowered: loops.Program) -> dict[Var, int]:
+            variables = size_variables(program.core().definitions[name])
+            made = instance(self._text, dtypes, lowered, variables)
+            numbers, scalars = border.integers(made, values, sizes)
+            inputs = (b.var for b in lowered.buffers)
+            found = {v: n for v, n in zip(inputs, scalars, strict=False) if n is not None}
+            return found | dict(zip(lowered.sizes, numbers, strict=True))
+
+        try:
+            return within.fit(program, name, dtypes, known, self._limit, threads())
+        except CompileError as e:
+            raise e.with_traceback(None) from None
+
+    def _derivative(self, checkpoints: Checkpoints) -> Function:
+        _, kind, wrt = self._program.of  # type: ignore[attr-defined]
+        return _derivative(self._of, kind, wrt, checkpoints)
+
+    def _last(self) -> Function:
+        return self._derivative(next(reversed(self._chosen.values()), ()))
+
+    def _newest(self) -> Compiled:
+        return self._last()._newest()
+
+    def show(self, stage: str) -> str:
+        return self._last().show(stage)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        program = self._program
+        assert isinstance(program, Derived)
+        return _within, (self._of, *program.of[1:], self._limit)
+
+
+def _integer(a: Any) -> int | None:
+    """What a scalar says about sizes."""
+    return int(a) if a.dtype.kind in "iu" else None
 
 
 def _listener(lines: tuple[Line, ...]) -> Callable[[int, list[int]], None]:

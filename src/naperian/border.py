@@ -679,6 +679,21 @@ def call(
     return _delivered(inst, sizes, results, kept)
 
 
+def integers(
+    inst: Instance, values: list[Value], implicit: dict[int, int]
+) -> tuple[list[int], list[int | None]]:
+    """The sizes of a call as the kernel takes them, and its arguments that are integers."""
+    sizes = _Sizes(inst.signature, values, dict(implicit))
+    for v, leaf in zip(values, inst.signature.inputs, strict=True):
+        _check_rank(v, leaf, sizes)
+    sizes.bind()
+    scalars = [
+        int(v.array) if not leaf.shape and not v.blank and v.array.dtype.kind in "iu" else None
+        for v, leaf in zip(values, inst.signature.inputs, strict=True)
+    ]
+    return [sizes.known[k] for k in inst.order], scalars
+
+
 class _Made:
     """Memory that a kernel made, for NumPy to hold and to give back."""
 

@@ -12,6 +12,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -152,7 +153,8 @@ def specialise(program: core.Module, name: str, at: Substitution) -> core.Defini
     """One definition at one instance, in normal form."""
     at = instance(program.definitions[name], at)
     with deep():
-        made = normalize(program, name, at)
+        own = program.definitions[name].checkpoints
+        made = replace(normalize(program, name, at), checkpoints=own)
         alone = core.Module(program.name, {made.name: made}, (made.name,), {})
         core_check.check(alone, normal=True)
         return made

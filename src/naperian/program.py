@@ -48,7 +48,7 @@ from naperian.signature import (
     size_variables,
 )
 from naperian.sizes import size
-from naperian.source import CompileError, Source
+from naperian.source import CompileError, Source, Span
 from naperian.surface.parse import read_source
 from naperian.types import Fin, Substitution
 
@@ -231,23 +231,30 @@ class Program:
         return Compiled(made, object_name(text), contractions, program.notes, costs), image
 
 
+Checkpoints = tuple[tuple[Span, int], ...]
+
+
 class Derived(Program):
     """A program's function with its derivative as the only definition that is asked for."""
 
-    def __init__(self, base: Program, name: str, kind: str, wrt: tuple[int, ...]) -> None:
+    def __init__(
+        self, base: Program, name: str, kind: str, wrt: tuple[int, ...],
+        checkpoints: Checkpoints = (),
+    ) -> None:
         self.base = base
         self.of = (name, kind, wrt)
         self.source = base.source
         self.folder = base.folder
         self.options = base.options
         module = base.core()
-        made = derived(module.definitions[name], kind, wrt)
+        made = replace(derived(module.definitions[name], kind, wrt), checkpoints=checkpoints)
         self.name = made.name
         definitions = {**module.definitions, made.name: made}
         self._core = replace(module, definitions=definitions, public=(made.name,))
         signatures = {**base.summary.signatures, made.name: signature(made)}
         self.summary = replace(base.summary, public=(made.name,), signatures=signatures)
-        self.key = key(base.key, made.name, repr(wrt))
+        chosen = tuple((span.source.name, span.start, k) for span, k in checkpoints)
+        self.key = key(base.key, made.name, repr(wrt), repr(chosen))
 
     def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
         """A derivative at a stage; at `surface`, where it was never written, as it could be."""

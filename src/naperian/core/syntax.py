@@ -467,7 +467,8 @@ class Definition:
     keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them.
     `rule` is the user's own derivative, `math` what may be done with the arithmetic. `effects` are
     those that a call has, beside those of references made inside. Those of `AMBIENT` act on
-    references that every call is given after the arguments: `hidden`."""
+    references that every call is given after the arguments: `hidden`. `checkpoints` are those of
+    loops that say nothing of them, by the place of the loop."""
 
     name: str
     types: tuple[TypeParam, ...]
@@ -487,6 +488,7 @@ class Definition:
     hidden: tuple[Param, ...] = ()
     rule: Rule | None = None
     math: Math = Math.DEFAULT
+    checkpoints: tuple[tuple[Span, int], ...] = ()
 
 
 @node

@@ -500,9 +500,11 @@ class _Flatten(Cells):
     def loop(self, e: core.Loop) -> Value:
         total = None if e.set is None else self.count(self.set(e.set))
         starts = self.starts(e)
-        strips = None
-        if total is not None and e.checkpoint > 1:
-            strips = self.strips(total, e.checkpoint)
+        strips, depth = None, e.checkpoint
+        if depth == 1 and e.condition is None:
+            depth = dict(self.definition.checkpoints).get(e.origin, 1)
+        if total is not None and depth > 1:
+            strips = self.strips(total, depth)
             length = strips.lengths[0]
             up = (number(total + length - 1), number(length))
             total = size_of(self.op("floordiv", up, DType.I64))

@@ -1,0 +1,90 @@
+"""How much memory a run takes, without running it: the interpreter of loops, with sizes alone.
+
+Of a loop it makes the first round and the last; of a choice, both sides. What would be read is 0,
+so a size that data decides does not count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from naperian.dtypes import DType
+from naperian.loops.run import Machine
+from naperian.loops.syntax import (
+    Allocate,
+    Assign,
+    Buffer,
+    Contract,
+    Fail,
+    Let,
+    Loop,
+    Order,
+    Print,
+    Program,
+    Role,
+    Stmt,
+    Store,
+    Update,
+    Variable,
+    When,
+    While,
+)
+from naperian.loops.walk import blocks, statements
+from naperian.names import Var
+
+
+def needed(program: Program, given: Mapping[Var, int], threads: int) -> int:
+    """The bytes of results and of what is alive at once between arguments and results, at most;
+    `given` are the sizes and the scalar arguments that are integers. Every thread has its own of
+    what a parallel loop allocates."""
+    m = _Sizes(dict(given), threads)
+    results = sum(m.bytes(b) for b in program.buffers if b.role is Role.OUT)
+    with np.errstate(all="ignore"):
+        return results + m.alive(program.body)
+
+
+class _Sizes(Machine):
+    def __init__(self, given: dict[Var, int], threads: int) -> None:
+        super().__init__(lambda _: None)
+        self.scalars = defaultdict(int, given)  # a number with a fraction is no size
+        self.threads = threads
+
+    def bytes(self, b: Buffer) -> int:
+        total = b.dtype.bytes
+        for n in self.shape(b):
+            total *= n
+        return total
+
+    def alive(self, body: tuple[Stmt, ...]) -> int:
+        """What a block holds, and the most of what the blocks inside it hold."""
+        own, inner = 0, 0
+        for s in body:
+            match s:
+                case Allocate():
+                    own += self.bytes(s.own) if s.own.role is Role.TEMP else 0
+                case Let(var, dtype, value) if dtype in (DType.I64, DType.F64):
+                    self.scalars[var] = self.expr(value)
+                case Loop(var, low, high) if _allocates(s):
+                    first, last = self.size(low), self.size(high) - 1
+                    times = self.threads if s.order is Order.PARALLEL else 1
+                    for self.scalars[var] in dict.fromkeys((first, last)) if first <= last else ():
+                        inner = max(inner, times * self.alive(s.body))
+                case When() | While():
+                    inner = max(inner, *(self.alive(block) for block in blocks(s)))
+                case (
+                    Loop() | Let() | Variable() | Assign() | Store() | Update() | Fail() | Print()
+                    | Contract()
+                ):
+                    pass
+        return own + inner
+
+    def load(self, buffer: Var, at: Any) -> Any:
+        return 0
+
+
+def _allocates(s: Loop) -> bool:
+    return any(isinstance(x, Allocate) for x in statements(s.body))
