@@ -73,12 +73,13 @@ def steps(x: n=>Float, k: Int) -> (Float, n=>Float):
 
 @pytest.mark.parametrize("name", BODIES)
 def test_nothing_in_the_body_is_kept_for_all_rounds(name: str) -> None:
-    """Four times the rounds take twice the memory, not four times, and give what they gave."""
+    """Four times the rounds take twice the memory, not four times, and give what they gave. (With
+    a state around the loop, a number a round is kept: what is written, to write it back.)"""
     plain = nap.compile(BODIES[name])
     strips = nap.compile(BODIES[name].replace("Fin(k):", "Fin(k) checkpoint(2):"))
     x = 0.6 + np.arange(4) / 9
     few, many = (cost(nap.grad(strips.f), [x, k]).memory for k in (63, 252))
-    assert many <= 2.5 * few
+    assert many <= (3.0 if name == "state around" else 2.2) * few
     assert many <= 0.5 * cost(nap.grad(plain.f), [x, 252]).memory
     np.testing.assert_allclose(nap.grad(strips.f)(x, 63), nap.grad(plain.f)(x, 63), rtol=1e-12)
 
