@@ -7,6 +7,7 @@ of what they meet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from naperian.core import syntax as core
@@ -356,6 +357,12 @@ def clash(
     helps: tuple[str, ...] = ()
     if isinstance(x, Tuple) and isinstance(y, Table) and isinstance(b_cell, Tuple):
         helps = (f"a table of tuples `as {show(w, wanted)}` is a tuple of tables",)
+    reduced = re.match(r"(sum|prod|min|max|all|any|mean)\((?!.* for )", span.text)
+    if reduced and len(solver.axes(y)[0]) > len(solver.axes(x)[0]):
+        name = reduced[1]
+        helps = (
+            f"`{name}` of a table goes over its last axis; `{name}(x[i, j] for i, j)`, over both",
+        )
     return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_, helps)
 
 

@@ -493,11 +493,18 @@ def literal_index(value: str, own: str, span: Span) -> Reported:
     )
 
 
-def not_an_index(text: str, found: str, axis: str, span: Span) -> Reported:
-    """N0405"""
+def not_an_index(
+    text: str, found: str, axis: str, span: Span, generic: bool = False
+) -> Reported:
+    """N0405. `generic` says that it is of a type that the caller chooses."""
     label = f"this is `{found}`"
     helps: tuple[str, ...] = ()
-    if found == "Float" or found in ("F32", "F64"):
+    if generic:
+        helps = (
+            f"`{found}` stands for a type, since it indexes nothing in the signature; "
+            f"`Fin({found})` is an index set",
+        )
+    elif found == "Float" or found in ("F32", "F64"):
         helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
     elif found in _INTEGERS:
         label = f"`{found}`, which could be any number"
@@ -530,7 +537,11 @@ def unknown_range(name: str, span: Span) -> Reported:
 
 def not_a_set(text: str, found: str, span: Span) -> Reported:
     """N0407"""
-    helps = (f"`Fin({text})` is the set 0 … {text}-1",) if found in ("Int", "a number") else ()
+    helps: tuple[str, ...] = ()
+    if found in ("Int", "a number"):
+        helps = (f"`Fin({text})` is the set 0 … {text}-1",)
+    elif found == "no index set" and text.isidentifier():
+        helps = (f"`Fin({text})` in the signature makes it the size of one",)
     what = found if found.startswith("no ") else f"{found}, not an index set or an array"
     return fail("N0407", f"`{text}` is {what}", span, "cannot be ranged over", helps=helps)
 

@@ -49,6 +49,7 @@ from naperian.types import (
     Tuple,
     TupleSet,
     Type,
+    TypeVar,
     UnitSet,
     cardinality,
     cell_at,
@@ -309,9 +310,10 @@ def _posts(w: Walk, target: Set) -> bool:
 
 
 def _no_index(w: Walk, t: Typed, axis: Set) -> errors.Reported:
-    return errors.not_an_index(
-        t.span.text, show(w, t.type), show_set(w.solver.zonk_set(axis)), t.span
-    )
+    kind = w.solver.head(t.type)
+    generic = isinstance(kind, TypeVar) and not w.solver.is_open(kind)
+    shown = show_set(w.solver.zonk_set(axis))
+    return errors.not_an_index(t.span.text, show(w, kind), shown, t.span, generic)
 
 
 def _try_unify(w: Walk, a: Set, b: Set, because: Because) -> bool:
