@@ -92,6 +92,8 @@ def _worth(s: Loop) -> bool:
                 return False
     if not slow or any(_mixed(b) for b in _blocks(s.body)):
         return False
+    if not any(isinstance(x, Variable | Allocate) for x in statements(s.body)):
+        return False  # what it carries is stored outside
     sizes = [n for x in statements(s.body) if isinstance(x, Loop | Allocate) for n in indices(x)]
     return not any(v in bound for n in sizes for v in used_in(n))
 
