@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 
+from naperian.backends.kept import kept_ir
 from naperian.backends.threads import has_threads, threads_ir
 
 CHUNKS = 256  # at most: enough to balance 64 threads, few enough to merge
@@ -26,7 +27,7 @@ def pool_ir(python: bool = True) -> str:
     """The module that defines the services above. Without Python nothing interrupts a run."""
     large = _HUGE_PAGES if sys.platform.startswith("linux") else _ANY_PAGES
     asks = _PYTHON if python else _NOBODY
-    return _SERVICES + large + asks + (threads_ir() if has_threads() else _SEQUENTIAL)
+    return _SERVICES + kept_ir() + large + asks + (threads_ir() if has_threads() else _SEQUENTIAL)
 
 
 # A large array's memory comes fresh from the system, page by page as it is first touched: in pages
@@ -64,10 +65,16 @@ declare void @free(ptr)
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 
-; 64-byte aligned; the word before it is what `malloc` gave
+; 64-byte aligned; the words before it are its size and what `malloc` gave
 define ptr @nap_alloc(i64 %bytes) {{
   %fits = icmp ult i64 %bytes, {1 << 47}
-  br i1 %fits, label %ask, label %none
+  br i1 %fits, label %look, label %none
+look:
+  %again = call ptr @nap.again(i64 %bytes)
+  %there = icmp ne ptr %again, null
+  br i1 %there, label %use, label %ask
+use:
+  ret ptr %again
 ask:
   %room = add i64 %bytes, 72
   %raw = call ptr @malloc(i64 %room)
@@ -80,6 +87,8 @@ align:
   %result = inttoptr i64 %place to ptr
   %before = getelementptr i8, ptr %result, i64 -8
   store ptr %raw, ptr %before
+  %first = getelementptr i8, ptr %result, i64 -16
+  store i64 %bytes, ptr %first
   call void @nap.large(ptr %result, i64 %bytes)
   ret ptr %result
 none:
@@ -88,13 +97,23 @@ none:
 
 define void @nap_free(ptr %p) {{
   %nothing = icmp eq ptr %p, null
-  br i1 %nothing, label %done, label %give
+  br i1 %nothing, label %done, label %keep
+keep:
+  %first = getelementptr i8, ptr %p, i64 -16
+  %bytes = load i64, ptr %first
+  %kept = call i1 @nap.keep(ptr %p, i64 %bytes)
+  br i1 %kept, label %done, label %give
 give:
+  call void @nap.release(ptr %p)
+  br label %done
+done:
+  ret void
+}}
+
+define internal void @nap.release(ptr %p) {{
   %before = getelementptr i8, ptr %p, i64 -8
   %raw = load ptr, ptr %before
   call void @free(ptr %raw)
-  br label %done
-done:
   ret void
 }}
 

@@ -1,0 +1,122 @@
+"""Memory of a run that is kept for the next one, as LLVM IR.
+
+    ptr nap.again(bytes)     a block that was kept and fits, or null
+    i1 nap.keep(ptr, bytes)  whether a block is kept, which a run gives back
+
+The C library gives larger blocks back to the system, and their pages come anew in every call, which
+takes as long as a sweep over them. So the last few stay: each in a slot of its own, which is emptied
+and filled by atomic exchanges. A block that finds no empty slot takes the place of another.
+"""
+
+from __future__ import annotations
+
+SLOTS = 8
+LEAST = 1 << 16  # bytes of a block: smaller ones the C library keeps itself
+MOST = 1 << 27  # bytes of all that are kept
+
+
+def kept_ir() -> str:
+    """The two functions; `nap.release` gives memory back, and a block's size stands 16 bytes before
+    it."""
+    return _IR
+
+
+_IR = f"""
+@nap.kept = internal global [{SLOTS} x i64] zeroinitializer
+@nap.held = internal global i64 0                  ; bytes in them
+@nap.turn = internal global i64 0                  ; whose place is taken next
+
+define internal i64 @nap.size(i64 %block) {{
+  %p = inttoptr i64 %block to ptr
+  %before = getelementptr i8, ptr %p, i64 -16
+  %bytes = load i64, ptr %before
+  ret i64 %bytes
+}}
+
+define internal void @nap.drop(i64 %block) {{
+  %some = icmp ne i64 %block, 0
+  br i1 %some, label %give, label %done
+give:
+  %bytes = call i64 @nap.size(i64 %block)
+  %held = atomicrmw sub ptr @nap.held, i64 %bytes monotonic
+  %p = inttoptr i64 %block to ptr
+  call void @nap.release(ptr %p)
+  br label %done
+done:
+  ret void
+}}
+
+define internal ptr @nap.again(i64 %bytes) {{
+entry:
+  %large = icmp uge i64 %bytes, {LEAST}
+  br i1 %large, label %look, label %none
+look:
+  %k = phi i64 [ 0, %entry ], [ %after, %on ]
+  %slot = getelementptr i64, ptr @nap.kept, i64 %k
+  %seen = load atomic i64, ptr %slot monotonic, align 8
+  %empty = icmp eq i64 %seen, 0
+  br i1 %empty, label %on, label %take
+take:
+  %block = atomicrmw xchg ptr %slot, i64 0 acquire
+  %gone = icmp eq i64 %block, 0
+  br i1 %gone, label %on, label %compare
+compare:
+  %size = call i64 @nap.size(i64 %block)
+  %enough = icmp uge i64 %size, %bytes
+  %half = lshr i64 %size, 1
+  %near = icmp ule i64 %half, %bytes
+  %fits = and i1 %enough, %near
+  br i1 %fits, label %use, label %back
+use:
+  %held = atomicrmw sub ptr @nap.held, i64 %size monotonic
+  %result = inttoptr i64 %block to ptr
+  ret ptr %result
+back:
+  %other = atomicrmw xchg ptr %slot, i64 %block acq_rel
+  call void @nap.drop(i64 %other)
+  br label %on
+on:
+  %after = add i64 %k, 1
+  %more = icmp ult i64 %after, {SLOTS}
+  br i1 %more, label %look, label %none
+none:
+  ret ptr null
+}}
+
+define internal i1 @nap.keep(ptr %p, i64 %bytes) {{
+entry:
+  %large = icmp uge i64 %bytes, {LEAST}
+  br i1 %large, label %count, label %no
+count:
+  %held = atomicrmw add ptr @nap.held, i64 %bytes monotonic
+  %all = add i64 %held, %bytes
+  %possible = icmp ule i64 %all, {MOST}
+  br i1 %possible, label %look, label %refuse
+refuse:
+  %less = atomicrmw sub ptr @nap.held, i64 %bytes monotonic
+  br label %no
+look:
+  %k = phi i64 [ 0, %count ], [ %after, %on ]
+  %slot = getelementptr i64, ptr @nap.kept, i64 %k
+  %block = ptrtoint ptr %p to i64
+  %pair = cmpxchg ptr %slot, i64 0, i64 %block acq_rel monotonic
+  %put = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %put, label %yes, label %on
+on:
+  %after = add i64 %k, 1
+  %more = icmp ult i64 %after, {SLOTS}
+  br i1 %more, label %look, label %replace
+replace:
+  %turn = atomicrmw add ptr @nap.turn, i64 1 monotonic
+  %whose = and i64 %turn, {SLOTS - 1}
+  %its = getelementptr i64, ptr @nap.kept, i64 %whose
+  %new = ptrtoint ptr %p to i64
+  %old = atomicrmw xchg ptr %its, i64 %new acq_rel
+  call void @nap.drop(i64 %old)
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+"""
