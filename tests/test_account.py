@@ -151,3 +151,17 @@ def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "# memory: 8 * n * p bytes in results, 0 in between" in capsys.readouterr().out
     assert cli.main(["explain", place, "--loops", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["account"][-1].startswith("memory: ")
+
+
+def test_a_derivative_is_told_beside_its_function(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.joinpath("f.nap").write_text("def f(x: n=>Float) -> Float = sum(x ** 3)\n")
+    place = f"{tmp_path / 'f.nap'}:grad(f)"
+    assert cli.main(["explain", place, "--loops"]) == 0
+    _, mine = capsys.readouterr().out.split("# beside it, `f` itself:")
+    assert "n operations; n functions" in mine
+    assert cli.main(["explain", place, "--loops", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["of"]["definition"] == "f"
+    assert told["of"]["account"][-1] == "memory: 8 bytes in results, 0 in between"

@@ -177,6 +177,13 @@ def _definition(place: str) -> nap.Function:
     return _derived(nap.load(file), name or None, file)
 
 
+def _differentiated(place: str) -> nap.Function | None:
+    """What a derivative is one of: `f.nap:loss` of `f.nap:grad(loss)`."""
+    file, _, name = place.rpartition(":")
+    found = _DERIVED.fullmatch(name)
+    return _definition(f"{file}:{found[2]}") if found is not None else None
+
+
 _DERIVED = re.compile(r"(\w+)\((.*?)(?:, *wrt=(.*))?\)")
 
 
@@ -226,16 +233,24 @@ def explain(options: argparse.Namespace) -> int:
     text = function.explain()
     notes = list(function.notes) if options.loops or options.parallel else []
     costs = list(function.account) if options.loops else []
+    whose = _differentiated(options.place) if options.loops else None
+    beside = list(whose.account) if whose is not None else []
     if options.parallel:
         text, notes = "", [n for n in notes if n.startswith("loop over")]
     if options.json:
-        cli.emit({"definition": options.place, "text": text, "notes": notes,
-                  "account": costs})
+        told = {"definition": options.place, "text": text, "notes": notes, "account": costs}
+        if whose is not None:
+            told |= {"of": {"definition": whose.__name__, "account": beside}}
+        cli.emit(told)
     else:
         if text:
             print(text)
         for note in [*notes, *costs]:
             print(f"# {note}")
+        if whose is not None:
+            print(f"# beside it, `{whose.__name__}` itself:")
+        for cost in beside:
+            print(f"#   {cost}")
     return cli.OK
 
 

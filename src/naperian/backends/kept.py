@@ -4,8 +4,8 @@
     i1 nap.keep(ptr, bytes)  whether a block is kept, which a run gives back
 
 The C library gives larger blocks back to the system, and their pages come anew in every call, which
-takes as long as a sweep over them. So the last few stay: each in a slot of its own, which is emptied
-and filled by atomic exchanges. A block that finds no empty slot takes the place of another.
+takes as long as a sweep over them. So the last few stay, each in a slot of its own, which is
+emptied and filled by atomic exchanges. A block that finds no empty slot takes the place of another.
 """
 
 from __future__ import annotations

@@ -55,13 +55,14 @@ class Nest:
 
 
 def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
-    """A line for each nest, and one for memory; vectors are of so many bytes."""
+    """A line for each nest, one for all if there are several, and one for memory; vectors are of so
+    many bytes."""
     buffers = {b.var: b for b in program.buffers}
     buffers |= {s.buffer.var: s.buffer for s in statements(program.body) if isinstance(s, Allocate)}
-    lines = [
-        _told(_nest(s, buffers, vector_bytes))
-        for s in _outermost(program.body)
-    ]
+    nests = [_nest(s, buffers, vector_bytes) for s in _outermost(program.body)]
+    lines = [_told(n) for n in nests]
+    if len(nests) > 1:
+        lines.append(f"all nests: {_work(nests)}")
     return (*lines, _memory(program))
 
 
@@ -246,14 +247,20 @@ def _nest(s: Loop | While | Contract, buffers: dict[Var, Buffer], vector_bytes: 
 
 def _told(n: Nest) -> str:
     over = ", ".join(f"`{v}`" for v in dict.fromkeys(n.over))
-    texts = [n.order, n.vector, f"{_show(n.operations)} operations"]
-    if n.functions != ZERO:
-        texts.append(f"{_show(n.functions)} functions")
+    texts = [n.order, n.vector, _work([n])]
     for verb, bytes in (("reads", n.reads), ("writes", n.writes)):
         if bytes:
             each = ", ".join(f"{_show(b)} of `{v}`" for v, b in bytes.items())
             texts.append(f"{verb} bytes: {each}")
     return f"nest over {over}: {'; '.join(texts)}"
+
+
+def _work(nests: Iterable[Nest]) -> str:
+    operations, functions = ZERO, ZERO
+    for n in nests:
+        operations, functions = operations + n.operations, functions + n.functions
+    text = f"{_show(operations)} operations"
+    return text if functions == ZERO else f"{text}; {_show(functions)} functions"
 
 
 def _memory(program: Program) -> str:
