@@ -225,7 +225,7 @@ def test_recast_keeps_the_order_of_cells() -> None:
 
 def test_failures_name_what_and_where() -> None:
     span = Span(Source("a.nap", "x[k?]"), 2, 4)
-    e = core.Checked(whole(7), Fin(size(5)), span)
+    e = core.Checked(whole(7), Fin(size(5)), origin=span)
     with pytest.raises(RunError) as failed:
         value(e, Index(Fin(size(5))))
     assert failed.value.message == "index 7 is out of range for an axis of size 5"

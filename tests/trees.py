@@ -239,7 +239,7 @@ class _Maker:
             lambda: s.With(NOWHERE, self.some(self.handler, 1), self.block()),
             lambda: s.Loop(
                 NOWHERE, self.some(self.carry, 1), self.maybe(self.binder),
-                self.maybe(self.expr), self.block(),
+                self.maybe(self.expr), self.maybe(self.expr), self.block(),
             ),
         )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from naperian.loops.syntax import Apply, Assign, Expr, Let, Loop, Number, Order, Stmt, When
 from naperian.loops.walk import blocks, mentions, parts, reads, rebuild, statements, used, writes
+from naperian.names import Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Quotient, Remainder, Size
 
@@ -26,11 +27,15 @@ def sink(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def _block(body: tuple[Stmt, ...], lanes: bool) -> tuple[Stmt, ...]:
     left: list[Stmt | None] = list(body)
-    for k in reversed(range(len(body))):
-        s = body[k]
-        if isinstance(s, Let) and _is_dear(s.value, lanes):
-            _moved(left, k, s)
-    out = (s for k, s in enumerate(left) if s is not None)
+    if any(isinstance(s, When) for s in body):
+        readers: dict[Var, set[int]] = {}
+        for k, s in enumerate(body):
+            for v in mentions(s):
+                readers.setdefault(v, set()).add(k)
+        for k, s in reversed(list(enumerate(body))):
+            if isinstance(s, Let) and _is_dear(s.value, lanes):
+                _moved(left, k, s, readers)
+    out = (s for s in left if s is not None)
     return tuple(_deeper(s, lanes) for s in out)
 
 
@@ -39,14 +44,11 @@ def _deeper(s: Stmt, lanes: bool) -> Stmt:
     return rebuild(s, lambda b: _block(b, here))
 
 
-def _moved(body: list[Stmt | None], k: int, s: Let) -> None:
+def _moved(body: list[Stmt | None], k: int, s: Let, readers: dict[Var, set[int]]) -> None:
     """Move the binding at `k` into the branch that alone reads it, if there is one."""
-    readers = [
-        j for j in range(k + 1, len(body)) if (x := body[j]) is not None and s.var in mentions(x)
-    ]
-    if len(readers) != 1:
+    if len(readers.get(s.var, ())) != 1:
         return
-    (at,) = readers
+    (at,) = readers[s.var]
     reader = body[at]
     if not isinstance(reader, When) or s.var in reads(reader):
         return
@@ -64,6 +66,8 @@ def _moved(body: list[Stmt | None], k: int, s: Let) -> None:
         (s, *otherwise) if sides[1] else otherwise,
     )
     body[k] = None
+    for v in loaded:
+        readers[v] = readers[v] - {k} | {at}
 
 
 def _is_dear(e: Expr, lanes: bool) -> bool:
