@@ -138,9 +138,9 @@ def agree(a: Any, b: Any, tolerance: float) -> bool:
 def medians(thunks: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
     """The median time of a call of each, all called in turn so that each meets the same machine.
 
-    An untimed call goes before: else who follows a peer with copies of its own (JAX) would find
-    the caches full of them. Before that, the threads of the peer go to sleep: libgomp's spin for
-    5 ms.
+    What is timed is a call among calls of the same peer: three, after untimed ones for 3 ms. Who
+    follows a peer with copies of its own (JAX) would find the caches full of them, and threads
+    asleep. Before that, the threads of the other peer go to sleep: libgomp's spin for 5 ms.
     """
     once = {}
     for name, thunk in thunks.items():
@@ -156,11 +156,14 @@ def medians(thunks: dict[str, Callable[[], Any]], seconds: float) -> dict[str, f
             break
         for name, thunk in thunks.items():
             time.sleep(0.006)
-            thunk()
             begin = time.perf_counter()
-            for _ in range(bundle[name]):
+            while time.perf_counter() - begin < 0.003:
                 thunk()
-            times[name].append((time.perf_counter() - begin) / bundle[name])
+            for _ in range(3):
+                begin = time.perf_counter()
+                for _ in range(bundle[name]):
+                    thunk()
+                times[name].append((time.perf_counter() - begin) / bundle[name])
     return {name: float(np.median(t)) for name, t in times.items()}
 
 
