@@ -300,6 +300,24 @@ def _value(a: Atom, value: Callable[[Atom], int]) -> int:
             return value(a)
 
 
+def divided(s: Size, n: Size) -> Size | None:
+    """s / n for a product n, if it comes out even."""
+    if len(n.terms) != 1:
+        return None
+    ((factors, by),) = n.terms
+    total = ZERO
+    for m, c in s.terms:
+        left = list(m)
+        for a in factors:
+            if a not in left:
+                return None
+            left.remove(a)
+        if c % by:
+            return None
+        total = total + Size(((tuple(left), c // by),))
+    return total
+
+
 def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
     """As the user would write it: `n + m - 1`, `2 * n`, `clamp(i + 1, n)`."""
 

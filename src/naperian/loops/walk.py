@@ -63,6 +63,28 @@ def indices(s: Stmt) -> tuple[Size, ...]:
             return ()
 
 
+def index_expressions(s: Stmt) -> Iterator[Size]:
+    """The index expressions and sizes of a statement itself and of all that it evaluates."""
+    yield from indices(s)
+    for e in expressions(s):
+        for x in parts(e):
+            match x:
+                case Number(value):
+                    yield value
+                case Load(_, at):
+                    yield from at
+                case _:
+                    pass
+
+
+def loads(s: Stmt) -> Iterator[Load]:
+    """The elements that a statement itself reads, also inside index expressions."""
+    for e in expressions(s):
+        yield from (x for x in parts(e) if isinstance(x, Load))
+    for n in index_expressions(s):
+        yield from (a for a in atoms(n) if isinstance(a, Load))
+
+
 def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     """The blocks of a statement, in order. `While`'s body continues the scope of its head."""
     match s:

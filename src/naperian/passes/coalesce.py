@@ -26,7 +26,6 @@ from naperian.loops.syntax import (
     Load,
     Local,
     Loop,
-    Number,
     Order,
     Program,
     Role,
@@ -38,17 +37,15 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import (
     blocks,
-    expressions,
-    indices,
+    loads,
     mentions,
-    parts,
     rebuild,
     remade,
     statements,
 )
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ZERO, Clamp, Quotient, Remainder, Size, rename, size, variables
+from naperian.sizes import ZERO, Size, rename, size, variables
 
 _MOST = 64  # copies looked at: the rest stay
 
@@ -288,26 +285,7 @@ class _Check:
 
     def reads(self, s: Stmt) -> Live:
         """The reads of the two arrays that a statement itself makes."""
-        found: set[Coming] = set()
-        todo: list[Size] = list(indices(s))
-        for e in expressions(s):
-            for x in parts(e):
-                if isinstance(x, Load):
-                    todo.append(Size((((x,), 1),)))
-                elif isinstance(x, Number):
-                    todo.append(x.value)
-        while todo:
-            for a in todo.pop().atoms():
-                match a:
-                    case Load(buffer, at):
-                        todo.extend(at)
-                        if buffer in self.pair:
-                            found.add(Coming(buffer, at))
-                    case Clamp(one, two) | Quotient(one, two) | Remainder(one, two):
-                        todo += (one, two)
-                    case _:
-                        pass
-        return frozenset(found)
+        return frozenset(Coming(x.buffer, x.at) for x in loads(s) if x.buffer in self.pair)
 
     def write(self, buffer: Var, at: tuple[Size, ...] | None, live: Live) -> None:
         if buffer not in self.pair:

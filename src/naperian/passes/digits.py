@@ -30,10 +30,18 @@ from naperian.loops.syntax import (
     Variable,
     While,
 )
-from naperian.loops.walk import atoms, expressions, indices, parts, rebuild, remade, statements
+from naperian.loops.walk import (
+    atoms,
+    expressions,
+    index_expressions,
+    parts,
+    rebuild,
+    remade,
+    statements,
+)
 from naperian.names import Lit, Var, fresh
 from naperian.passes.unswitch import assumed, wanted
-from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, natural, size
+from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, divided, natural, size
 
 _FEW = 4  # so many rounds of an outer part are written out
 _DEEP = 3  # parts that are taken apart again
@@ -60,7 +68,7 @@ def _apart(s: Loop, left: int) -> tuple[Stmt, ...]:
     if below is None:
         return (replace(s, body=_block(s.body)),)
     outer, inner = fresh(s.var), fresh(s.var)
-    whole = _quotient(s.high, below)
+    whole = divided(s.high, below)
     count = natural(s.high // below) if whole is None else whole
     known: dict[Atom, Size] = {
         Quotient(size(s.var), below): size(outer),
@@ -85,24 +93,6 @@ def _apart(s: Loop, left: int) -> tuple[Stmt, ...]:
     return (head, replace(s, var=rest, low=count * below, body=tail, order=order))
 
 
-def _quotient(above: Size, below: Size) -> Size | None:
-    """Their quotient, if that is a polynomial and `below` a product."""
-    if len(below.terms) != 1:
-        return None
-    ((divisor, c),) = below.terms
-    total = ZERO
-    for monomial, k in above.terms:
-        rest = list(monomial)
-        for a in divisor:
-            if a not in rest:
-                return None
-            rest.remove(a)
-        if k % c:
-            return None
-        total = total + Size(((tuple(rest), k // c),))
-    return total
-
-
 def _below(s: Loop) -> Size | None:
     """What the index is divided by, as often as by anything else; none of it may change in the
     loop."""
@@ -125,18 +115,7 @@ def _below(s: Loop) -> Size | None:
 
 def _divisions(s: Loop) -> Iterator[Quotient | Remainder]:
     """What index expressions in the body divide."""
-    work: list[Size] = []
-    for x in statements(s.body):
-        work += indices(x)
-        for e in expressions(x):
-            for p in parts(e):
-                match p:
-                    case Number(value):
-                        work.append(value)
-                    case Load(_, at):
-                        work += at
-                    case _:
-                        pass
+    work = [n for x in statements(s.body) for n in index_expressions(x)]
     while work:
         for a in work.pop().atoms():
             match a:

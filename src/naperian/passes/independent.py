@@ -17,9 +17,7 @@ from dataclasses import replace
 from naperian.loops.syntax import (
     Assign,
     Let,
-    Load,
     Loop,
-    Number,
     Order,
     Stmt,
     Store,
@@ -27,7 +25,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import atoms, expressions, indices, parts, rebuild, statements
+from naperian.loops.walk import loads, rebuild, statements
 from naperian.names import Var
 from naperian.sizes import Size
 
@@ -80,18 +78,5 @@ def _accesses(s: Stmt) -> Iterator[tuple[Var, At]]:
     """The elements that a statement itself reads and writes."""
     if isinstance(s, Store | Update):
         yield s.buffer, s.at
-    sizes = list(indices(s))
-    for e in expressions(s):
-        for x in parts(e):
-            match x:
-                case Number(value):
-                    sizes.append(value)
-                case Load(buffer, at):
-                    yield buffer, at
-                    sizes += at
-                case _:
-                    pass
-    for n in sizes:
-        for a in atoms(n):
-            if isinstance(a, Load):
-                yield a.buffer, a.at
+    for x in loads(s):
+        yield x.buffer, x.at

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from naperian.ainf.walk import rewrite_size, variables
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ZERO, Quotient, Remainder, Size, size
+from naperian.sizes import ONE, Quotient, Remainder, Size, divided, size
 
 
 @node
@@ -139,9 +139,9 @@ class _Invert:
             vs = self.open(e)
             for v in vs:
                 n = self.extent(v)
-                if n is None or e.coefficient(v) != 1 or self.open(n):
+                if n is None or n == ONE or e.coefficient(v) != 1 or self.open(n):
                     continue
-                above = _divided(e - size(v), n)
+                above = divided(e - size(v), n)
                 if above is not None and self.open(above) and v not in self.open(above):
                     self.pairs[k : k + 1] = [(above, m // n), (size(v), m % n)]
                     return True
@@ -150,21 +150,3 @@ class _Invert:
                 del self.pairs[k]
                 return True
         return False
-
-
-def _divided(s: Size, n: Size) -> Size | None:
-    """s / n for a single term n, if it comes out even."""
-    if len(n.terms) != 1:
-        return None
-    ((factors, by),) = n.terms
-    total = ZERO
-    for m, c in s.terms:
-        left = list(m)
-        for a in factors:
-            if a not in left:
-                return None
-            left.remove(a)
-        if c % by:
-            return None
-        total = total + Size(((tuple(left), c // by),))
-    return total if by != 1 or factors else None
