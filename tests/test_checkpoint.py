@@ -114,9 +114,10 @@ def test_memory_of_a_million_rounds() -> None:
         command = [sys.executable, "-c", text]
         return int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
 
-    assert growth("") >= 61
-    assert growth(" checkpoint(2)") < 4
-    assert growth(" checkpoint(3)") < 4
+    whole = growth("")
+    assert whole >= 50  # pages the process held before are used again
+    assert growth(" checkpoint(2)") < whole / 8
+    assert growth(" checkpoint(3)") < whole / 8
 
 
 WAVES = nap.compile(BODIES["table"])

@@ -92,7 +92,7 @@ def _seconds(text: str) -> float:
 @pytest.mark.parametrize("scalar", [False, True])
 def test_ten_times_the_text_compiles_in_proportion(scalar: bool) -> None:
     _seconds(_long(20, scalar))
-    short = _seconds(_long(200, scalar))
+    short = min(_seconds(_long(200, scalar)) for _ in range(3))
     assert _seconds(_long(2000, scalar)) < 20 * short
 
 

@@ -279,14 +279,14 @@ def test_little_work_starts_no_threads() -> None:
 def test_a_worker_leaves_the_processor_of_the_caller() -> None:
     done = child("""
         k = loaded(INCREMENT)
-        a = np.zeros(100_000, np.int64)
+        a = np.zeros(5_000_000, np.int64)  # long enough for the worker to get its turn
         usable, before = os.sched_getaffinity(0), set(os.listdir("/proc/self/task"))
         run(k, [a.size], a)
         (worker,) = map(int, set(os.listdir("/proc/self/task")) - before)
         one = min(usable)
         os.sched_setaffinity(0, {one})
         os.sched_setaffinity(worker, {one})
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while one in os.sched_getaffinity(worker) and time.monotonic() < end:
             run(k, [a.size], a)
             time.sleep(0.01)
@@ -316,7 +316,7 @@ def test_interrupt(ir: str, entry: str, release: str) -> None:
             runtime.run(k, zeros, zeros, zeros, zeros, {release})
             print("no interrupt")
         except KeyboardInterrupt:
-            print("interrupted", time.perf_counter() - started < 1.3)
+            print("interrupted", time.perf_counter() - started < 3)
         a = np.zeros(1000, np.int64)
         run(loaded(INCREMENT), [1000], a)
         print((a == 1).all())
