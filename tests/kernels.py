@@ -49,7 +49,9 @@ def kernel(program: Program, target: Target | None = None) -> Kernel:
     text = emit(program, target)
     if (text, target) not in _kernels:
         needs = tuple(products(d, target) for d in FLOATS if f"@nap_contract_f{d.bits}(" in text)
-        _kernels[text, target] = load(compile_ir(text, target), runtime().services, needs)
+        _kernels[text, target] = load(
+            compile_ir(text, target), runtime().services, needs, target
+        )
     return _kernels[text, target]
 
 

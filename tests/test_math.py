@@ -10,6 +10,10 @@ import pytest
 from kernels import apply, call
 from ulps import UNARY
 
+from naperian.backends import traits
+from naperian.backends.elementary import FUNCTIONS
+from naperian.backends.emit import emit
+from naperian.backends.target import host
 from naperian.dtypes import DType
 from naperian.prims import PRIMITIVES
 
@@ -54,3 +58,37 @@ def test_binary_special_values(name: str, dtype: DType) -> None:
             assert (z, np.signbit(z)) == (want, np.signbit(want)), message
         else:
             assert np.isclose(z, want, rtol=1e-6, atol=0), message
+
+
+# --- inlined, and called --------------------------------------------------------------------------
+
+
+def same(name: str, dtype: DType, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function gives the same bits inlined and called, as scalar and at every width."""
+    program, target = apply(name, dtype), host(level)
+    arguments = [np.array(SPECIAL * 3, dtype.value)]
+    if FUNCTIONS[name][1] == 2:
+        arguments.append(np.array((SPECIAL[5:] + SPECIAL[:5]) * 3, dtype.value))
+    monkeypatch.setattr(traits, "_MOST_INLINED", 10**6)
+    inlined = call(program, arguments, target=target)
+    monkeypatch.setattr(traits, "_MOST_INLINED", 0)
+    assert f"@nap_{name}_f{dtype.bits}(" in emit(program, target)
+    assert call(program, arguments, target=target).tobytes() == inlined.tobytes()
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["exp", "sin", "atan2"])
+def test_calls_change_nothing(
+    name: str, dtype: DType, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same(name, dtype, level, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_calls_change_nothing_of_any_function(
+    name: str, dtype: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same(name, dtype, "native", monkeypatch)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from naperian import __version__, border, cli, pipeline, precompiled
+from naperian.backends import math
 from naperian.backends.c_entry import View, c_entry, parameters, start, view
 from naperian.backends.contract import contract_module
 from naperian.backends.emit import emit
@@ -138,7 +139,9 @@ def _compiled(
     entries = smin + "".join(c_entry(b.view, b.instance, b.base) for b in built)
     modules = [*texts, *(contract_module(d, target) for d in products), entries]
     modules += [start(name, tuple(messages)), AS_WRITTEN + pool_ir(python=False)]
-    return built, [compile_ir(text, target) for text in modules], skipped
+    objects = [compile_ir(text, target) for text in modules]
+    functions = dict.fromkeys(text for image in objects for text in math.called(image, target))
+    return built, objects + [compile_ir(text, target) for text in functions], skipped
 
 
 def _linker() -> list[str]:

@@ -1,14 +1,15 @@
 """Floating-point arithmetic written as Python expressions and emitted as LLVM IR.
 
-`Real` is a float in a register, `Bits` an integer of the same width, `Flag` an i1. No operation
-here carries a fast-math flag: error-free transformations rely on what is written.
+`Real` is a float in a register, `Bits` an integer of the same width, `Flag` an i1, or a vector of
+so many lanes of them. No operation here carries a fast-math flag: error-free transformations rely
+on what is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from naperian.backends.code import Code, Value, literal
+from naperian.backends.code import REGISTER, Code, Value, literal
 from naperian.dtypes import DType
 from naperian.node import node
 
@@ -19,18 +20,29 @@ class Format:
 
     code: Code
     dtype: DType
+    lanes: int = 1
 
     @property
     def type(self) -> str:
-        return "double" if self.dtype is DType.F64 else "float"
+        return self._wide(REGISTER[self.dtype])
 
     @property
     def integer(self) -> str:
-        return f"i{self.dtype.bits}"
+        return self._wide(f"i{self.dtype.bits}")
+
+    @property
+    def flag(self) -> str:
+        return self._wide("i1")
 
     @property
     def suffix(self) -> str:
-        return f"f{self.dtype.bits}"
+        return f"{f'v{self.lanes}' if self.lanes > 1 else ''}f{self.dtype.bits}"
+
+    def _wide(self, scalar: str) -> str:
+        return f"<{self.lanes} x {scalar}>" if self.lanes > 1 else scalar
+
+    def constant(self, scalar: str, value: Value) -> Value:
+        return f"splat ({scalar} {value})" if self.lanes > 1 else value
 
     @property
     def wide(self) -> bool:
@@ -46,13 +58,14 @@ class Format:
         return 1023 if self.wide else 127
 
     def real(self, x: float) -> Real:
-        return Real(self, literal(x, self.dtype))
+        return Real(self, self.constant(REGISTER[self.dtype], literal(x, self.dtype)))
 
     def bits(self, n: int) -> Bits:
         """An integer constant, given as an unsigned pattern or a signed number."""
         width = self.dtype.bits
         n &= (1 << width) - 1
-        return Bits(self, str(n - (1 << width) if n >> (width - 1) else n))
+        value = str(n - (1 << width) if n >> (width - 1) else n)
+        return Bits(self, self.constant(f"i{width}", value))
 
     def pick(self, wide: float, narrow: float) -> float:
         return wide if self.wide else narrow
@@ -68,7 +81,7 @@ class Flag:
     value: Value
 
     def _with(self, op: str, other: Flag) -> Flag:
-        return Flag(self.f, self.f.code.let(f"{op} i1 {self.value}, {other.value}"))
+        return Flag(self.f, self.f.code.let(f"{op} {self.f.flag} {self.value}, {other.value}"))
 
     def __and__(self, other: Flag) -> Flag:
         return self._with("and", other)
@@ -80,12 +93,13 @@ class Flag:
         return self._with("xor", other)
 
     def __invert__(self) -> Flag:
-        return Flag(self.f, self.f.code.let(f"xor i1 {self.value}, true"))
+        f = self.f
+        return Flag(f, f.code.let(f"xor {f.flag} {self.value}, {f.constant('i1', 'true')}"))
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
         f = self.f
         a, b = _real(f, yes).value, _real(f, no).value
-        return Real(f, f.code.let(f"select i1 {self.value}, {f.type} {a}, {f.type} {b}"))
+        return Real(f, f.code.let(f"select {f.flag} {self.value}, {f.type} {a}, {f.type} {b}"))
 
 
 @node
@@ -121,8 +135,8 @@ class Bits:
 
     def test(self, mask: int) -> Flag:
         """Whether any bit of the mask is set."""
-        both = self & mask
-        return Flag(self.f, self.f.code.let(f"icmp ne {self.f.integer} {both.value}, 0"))
+        f, both = self.f, self & mask
+        return Flag(f, f.code.let(f"icmp ne {f.integer} {both.value}, {f.bits(0).value}"))
 
     def as_real(self) -> Real:
         f = self.f
@@ -235,7 +249,8 @@ class Real:
     def negative(self) -> Flag:
         """Whether the sign bit is set, also of a zero."""
         f = self.f
-        return Flag(f, f.code.let(f"icmp slt {f.integer} {self.as_bits().value}, 0"))
+        bits = self.as_bits().value
+        return Flag(f, f.code.let(f"icmp slt {f.integer} {bits}, {f.bits(0).value}"))
 
     def poly(self, coefficients: Sequence[float]) -> Real:
         """Σ coefficients[k]·self^k."""
@@ -260,12 +275,14 @@ class Real:
         return shifted - magic, shifted.as_bits() - magic.as_bits()
 
     def widened(self) -> Real:
-        wide = Format(self.f.code, DType.F64)
-        return Real(wide, self.f.code.let(f"fpext float {self.value} to double"))
+        f = self.f
+        wide = Format(f.code, DType.F64, f.lanes)
+        return Real(wide, f.code.let(f"fpext {f.type} {self.value} to {wide.type}"))
 
     def narrowed(self) -> Real:
-        narrow = Format(self.f.code, DType.F32)
-        return Real(narrow, self.f.code.let(f"fptrunc double {self.value} to float"))
+        f = self.f
+        narrow = Format(f.code, DType.F32, f.lanes)
+        return Real(narrow, f.code.let(f"fptrunc {f.type} {self.value} to {narrow.type}"))
 
 
 def _real(f: Format, x: Real | float) -> Real:

@@ -27,6 +27,8 @@ def elementary(name: str, arity: int = 1) -> Callable[[Callable[..., Real]], Cal
 def rarely(name: str, when: Flag, otherwise: Real, *args: Real) -> Real:
     """libm's function where `when` holds, else what has been computed."""
     f, code = otherwise.f, otherwise.f.code
+    if f.lanes > 1:
+        return when.choose(called(name, *args, when=when), otherwise)
     before, slow, done = code.block, code.label("slow"), code.label("done")
     code.branch(when.value, slow, done, ', !prof !{!"branch_weights", i32 1, i32 1000000}')
     code.begin(slow)
@@ -37,13 +39,18 @@ def rarely(name: str, when: Flag, otherwise: Real, *args: Real) -> Real:
     return Real(f, merged)
 
 
-def called(name: str, *args: Real) -> Real:
-    """libm's function, in double."""
+def called(name: str, *args: Real, when: Flag | None = None) -> Real:
+    """libm's function, in double; of lanes, those for which `when` holds if any does."""
     f = args[0].f
     wide = args if f.wide else tuple(x.widened() for x in args)
-    operands = ", ".join(f"double {x.value}" for x in wide)
-    mark = rare.attribute(name, len(args))
-    y = Real(wide[0].f, f.code.let(f"call double @nap.rare.{name}({operands}) {mark}"))
+    w = wide[0].f
+    operands = ", ".join(f"{w.type} {x.value}" for x in wide)
+    symbol, mark = f"@nap.rare.{name}", rare.attribute(name, len(args))
+    if f.lanes > 1:
+        mask = when.value if when is not None else f.constant("i1", "true")
+        symbol, mark = f"{symbol}.{f.lanes}", ""
+        operands += f", {f.flag} {mask}"
+    y = Real(w, f.code.let(f"call {w.type} {symbol}({operands}) {mark}"))
     return y if f.wide else y.narrowed()
 
 

@@ -38,6 +38,7 @@ from naperian.backends.shared import call
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
+    called,
     heavy,
     is_ragged_sum,
     is_short,
@@ -88,7 +89,7 @@ declare void @nap_free(ptr) nounwind
 def emit(program: Program, target: Target | None = None) -> str:
     """The module of a program."""
     target = target or host()
-    module = Module(program, {b.var: (k, b) for k, b in enumerate(program.buffers)})
+    module = Module(program, target, {b.var: (k, b) for k, b in enumerate(program.buffers)})
     frame = Frame(module)
     _block(frame, program.body)
     frame.code.put("ret i64 0")
@@ -166,6 +167,8 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
 def _loop(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
     """`for var in low … high-1`, vectorisable if `free`."""
     leaf = is_short(s.body)
+    calls = frame.calls
+    frame.calls = called(s.body) if leaf and free else frozenset()
     new = {r.var for r in s.reductions} - frame.reductions
     frame.reductions |= new
     if not leaf:
@@ -179,6 +182,7 @@ def _loop(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
     else:
         _in_strips(frame, s, low, high, free)
     frame.reductions -= new
+    frame.calls = calls
 
 
 def _counted(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from naperian.backends import math, rare
 from naperian.backends.code import MEMORY, REGISTER, Code, Value
+from naperian.backends.target import Target
 from naperian.dtypes import DType
 from naperian.loops.syntax import Buffer, Program, Role
 from naperian.names import Var
@@ -21,11 +22,13 @@ class Module:
     """The text that functions share: definitions, declarations, metadata."""
 
     program: Program
+    target: Target
     buffers: dict[Var, tuple[int, Buffer]]  # the program's, with their positions
     functions: list[str] = field(default_factory=list)
     definitions: dict[str, str] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     rare: dict[str, int] = field(default_factory=dict)
+    apart: dict[tuple[str, DType], None] = field(default_factory=dict)  # functions that are called
     metadata: list[str] = field(default_factory=list)
     offsets: dict[tuple[Var, tuple[Size, ...]], Size] = field(default_factory=dict)
     unique: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -55,13 +58,19 @@ class Module:
         self.metadata.append(f"!{number} = distinct !{{{texts}}}")
         return number
 
-    def math(self, name: str, dtype: DType) -> str:
-        """The symbol of an elementary function, included once."""
+    def math(self, name: str, dtype: DType, operands: str, called: bool) -> str:
+        """An elementary function of operands: inline, its text included once, or called."""
+        t = REGISTER[dtype]
+        if called:
+            self.apart[name, dtype] = None
+            mark = math.attribute(name, dtype)
+            how = self.target.convention
+            return f"call {how}{t} @{math.symbol(name, dtype)}({operands}) {mark}"
         f = math.function(name, dtype)
         self.definitions[f.symbol] = f.text
         self.calls[f.symbol] += 1
         self.rare |= f.rare
-        return f.symbol
+        return f"call {t} {f.symbol}({operands})"
 
     def text(self) -> str:
         lines = {symbol: text.count("\n") for symbol, text in self.definitions.items()}
@@ -69,8 +78,11 @@ class Module:
         if sum(lines[symbol] * n for symbol, n in self.calls.items()) > _MOST_INLINED:
             parts = [p.replace("alwaysinline", "noinline", 1) for p in parts]
         parts += [rare.definition(name, arity) for name, arity in self.rare.items()]
-        if self.rare:
-            parts.append(rare.kept(list(self.rare)))
+        parts += ["\n".join(math.declarations(*f, self.target.convention)) for f in self.apart]
+        forms = [s for name in self.rare for s in rare.forms(name)]
+        forms += [s for f in self.apart for s in math.forms(*f)]
+        if forms:
+            parts.append(rare.kept(forms))
         return "\n\n".join([*parts, *self.functions, "\n".join(self.metadata)]) + "\n"
 
 
@@ -142,6 +154,7 @@ class Frame:
     nest: Nest | None = None
     exits: list[str] = field(default_factory=lambda: ["leave"])
     cleanups: list[str] = field(default_factory=list)
+    calls: frozenset[str] = frozenset()  # the elementary functions that are not inlined here
     narrow: bool = False  # whether its vectors are shorter than the processor's
     loops: bool = False  # whether it has loops of its own, beside those it runs as parts
     slots: dict[str, Value] = field(default_factory=dict)

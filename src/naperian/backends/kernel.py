@@ -18,6 +18,7 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
+from naperian.backends import math
 from naperian.backends.cache import key, shared
 from naperian.backends.llvm import VERSION, compile_ir
 from naperian.backends.target import Target, host
@@ -63,11 +64,14 @@ def link(
     exports: Iterable[str],
     imports: Mapping[str, int],
     needs: tuple[Library, ...] = (),
+    more: Iterable[bytes] = (),
 ) -> Library:
-    """Load an object file. Its undefined symbols are the exports of `needs`, `imports`, and what
+    """Load an object file, together with `more`. Its undefined symbols are the exports of `needs`, `imports`, and what
     the process itself defines (the C library's `memset`, `memcpy`, …)."""
     names = tuple(exports)
-    builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for part in (image, *more):
+        builder.add_object_img(part)
     for name in names:
         builder.export_symbol(name)
     bound = dict(imports)
@@ -82,11 +86,22 @@ def link(
 
 
 def load(
-    image: bytes, imports: Mapping[str, int], needs: tuple[Library, ...] = ()
+    image: bytes,
+    imports: Mapping[str, int],
+    needs: tuple[Library, ...] = (),
+    target: Target | None = None,
 ) -> Kernel:
-    """A kernel from its object file, with the run time's symbols and the libraries it calls."""
-    library = link(image, ("kernel",), imports, needs)
+    """A kernel from its object file, with the run time's symbols and the libraries it calls; the
+    elementary functions that it calls come along."""
+    functions = [_function(text, target) for text in math.called(image, target or host())]
+    library = link(image, ("kernel",), imports, needs, functions)
     return Kernel(library.symbols["kernel"], library)
+
+
+@cache
+def _function(ir: str, target: Target | None) -> bytes:
+    """The object code of an elementary function."""
+    return object_code(ir, target)
 
 
 @cache

@@ -10,7 +10,7 @@ from threading import Lock
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
-from naperian.backends.rare import MARK
+from naperian.backends.rare import INLINED
 from naperian.backends.target import Target, host
 
 VERSION = f"llvmlite {llvm.llvm_version_info}"
@@ -56,7 +56,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     builder = llvm.create_pass_builder(machine, options)
     with _freed(builder.getModulePassManager()) as pipeline:
         pipeline.run(module, builder)
-    if MARK in text:
+    if INLINED in text:
         # the vectoriser has put in the vector forms of rare calls; their test belongs in the loop
         with _freed(llvm.create_new_module_pass_manager()) as tidy:
             tidy.add_always_inliner_pass()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 LANES = (2, 4, 8, 16)
 MARK = "vector-function-abi-variant"
+INLINED = "@nap.rare."
 
 
 def definition(name: str, arity: int) -> str:
@@ -38,12 +39,16 @@ def attribute(name: str, arity: int) -> str:
     return f'nounwind willreturn memory(none) "{MARK}"="{forms}"'
 
 
-def kept(names: list[str]) -> str:
-    """The vector forms, kept until the vectoriser has looked."""
-    symbols = ", ".join(f"ptr @nap.rare.{name}.{lanes}" for name in names for lanes in LANES)
-    count = len(names) * len(LANES)
+def forms(name: str) -> list[str]:
+    """The symbols of the vector forms."""
+    return [f"nap.rare.{name}.{lanes}" for lanes in LANES]
+
+
+def kept(symbols: list[str]) -> str:
+    """Vector forms, kept until the vectoriser has looked."""
+    listed = ", ".join(f"ptr @{symbol}" for symbol in symbols)
     return (
-        f"@llvm.compiler.used = appending global [{count} x ptr] [{symbols}], "
+        f"@llvm.compiler.used = appending global [{len(symbols)} x ptr] [{listed}], "
         'section "llvm.metadata"'
     )
 

@@ -193,7 +193,7 @@ def _float(frame: Frame, name: str, dtype: DType, args: list[Value], flags: str)
         case _ if name in _FLOAT_INTRINSIC:
             return code.let(f"call {t} @llvm.{_FLOAT_INTRINSIC[name]}.{bits}({operands})")
         case _:
-            return code.let(f"call {t} {frame.module.math(name, dtype)}({operands})")
+            return code.let(frame.module.math(name, dtype, operands, name in frame.calls))
 
 
 _INTEGER_BINARY = {

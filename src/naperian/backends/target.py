@@ -28,6 +28,17 @@ class Target:
         return self.vector_bytes // element_bytes
 
     @property
+    def convention(self) -> str:
+        """How vector functions are called: so that a loop's vectors stay in registers."""
+        match self.triple.partition("-")[0]:
+            case "x86_64":
+                return "intel_ocl_bicc "
+            case "aarch64" | "arm64":
+                return "aarch64_vector_pcs "
+            case _:
+                return ""
+
+    @property
     def attributes(self) -> str:
         """The attribute group that every function of a module carries."""
         return f'nounwind "prefer-vector-width"="{self.vector_bytes * 8}"'

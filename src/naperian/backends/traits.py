@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from naperian.backends import math
 from naperian.backends.code import Value
+from naperian.backends.elementary import FUNCTIONS
 from naperian.backends.frame import Frame
 from naperian.loops.syntax import (
     Allocate,
@@ -30,6 +32,10 @@ from naperian.sizes import Clamp, size
 
 HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
+
+# Lines of elementary functions in a vector loop, inlined. With more of them it calls them, many
+# elements at a time, and LLVM takes half the time.
+_MOST_INLINED = 60
 
 _MONOIDS = {"add", "mul", "min", "max", "and", "or"}
 
@@ -67,6 +73,19 @@ def heavy(stmts: Sequence[Stmt]) -> bool:
             case _:
                 pass
     return False
+
+
+def called(stmts: Sequence[Stmt]) -> frozenset[str]:
+    """The elementary functions that a vector loop calls: all, if inlined they were many lines, but
+    sine and cosine, which are half of each other."""
+    lines, names = 0, set()
+    for x in (x for s in statements(tuple(stmts)) for e in expressions(s) for x in parts(e)):
+        if isinstance(x, Apply) and x.operand.is_float and x.name in FUNCTIONS:
+            lines += math.lines(x.name, x.operand)
+            names.add(x.name)
+    if {"sin", "cos"} <= names:
+        names -= {"sin", "cos"}
+    return frozenset(names) if lines > _MOST_INLINED else frozenset()
 
 
 def is_ragged_sum(s: Loop) -> bool:
