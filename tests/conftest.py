@@ -10,6 +10,10 @@ os.environ.setdefault("NAPERIAN_CACHE", tempfile.mkdtemp(prefix="naperian-tests-
 
 import pytest
 
+from naperian import pipeline
+
+pipeline.every_step = True
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

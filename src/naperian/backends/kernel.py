@@ -66,8 +66,8 @@ def link(
     needs: tuple[Library, ...] = (),
     more: Iterable[bytes] = (),
 ) -> Library:
-    """Load an object file, together with `more`. Its undefined symbols are the exports of `needs`, `imports`, and what
-    the process itself defines (the C library's `memset`, `memcpy`, …)."""
+    """Load an object file, together with `more`. Its undefined symbols are the exports of `needs`,
+    `imports`, and what the process itself defines (the C library's `memset`, `memcpy`, …)."""
     names = tuple(exports)
     builder = llvm.JITLibraryBuilder().add_current_process()
     for part in (image, *more):
