@@ -29,7 +29,8 @@ BLANK = Blank()
 
 
 class Column(list[Any]):
-    """What the values of a list keep in a slot; blank where they do not use it."""
+    """What the values of a list have in a field or keep in a slot; blank where they do not use
+    it."""
 
 
 Columns = Callable[[int], tuple[Any, ...]]
@@ -61,6 +62,7 @@ def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
         case Opened():
             raise TypeError(f"{where}: the size of this result is known only after the run")
         case tuple():
+            given = _table_of_tuples(form, given)
             if not isinstance(given, Blank) and (
                 not isinstance(given, tuple | list) or len(given) != len(form)
             ):
@@ -68,6 +70,33 @@ def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
             for k in range(len(form)):
                 value = given if isinstance(given, Blank) else given[k]
                 yield from parted(form[k], value, f"{where}[{k}]", rows)
+
+
+def _table_of_tuples(form: tuple[Form, ...], given: Any) -> Any:
+    """A list of tuples as the tuple of what they hold; a tuple is one of tables already."""
+    if isinstance(given, list) and (
+        isinstance(given, Column) or all(isinstance(x, int) for x in form)
+    ):
+        cells = [x for x in _cells(given, list) if not isinstance(x, Blank)]
+        if all(isinstance(x, tuple) and len(x) == len(form) for x in cells):
+            return tuple(_items(given, k) for k in range(len(form)))
+    return given
+
+
+def _cells(given: list[Any], inside: type[list[Any]]) -> Iterator[Any]:
+    """What nested lists of this kind hold."""
+    for x in given:
+        if isinstance(x, inside):
+            yield from _cells(x, inside)
+        else:
+            yield x
+
+
+def _items(given: list[Any], k: int) -> Column:
+    """One item of every tuple in nested lists of them."""
+    return Column(
+        x if isinstance(x, Blank) else _items(x, k) if isinstance(x, list) else x[k] for x in given
+    )
 
 
 def kind(given: Any) -> str:
@@ -95,7 +124,7 @@ def field_of(given: Any, field: str, name: str, fields: tuple[str, ...], where: 
         isinstance(given, np.ndarray) and given.dtype == np.dtype(object) and given.ndim
     ):
         parts = (field_of(x, field, name, fields, f"{where}[{k}]") for k, x in enumerate(given))
-        return Column(parts) if isinstance(given, Column) else list(parts)
+        return Column(parts)
     wanted = f"{name}({', '.join(fields)})"
     raise TypeError(f"{where} must be a {wanted}, not {kind(given)}")
 
@@ -181,8 +210,10 @@ def _each(form: Tagged, given: Any, where: str, item: int | None) -> Any:
 
 def _filled(given: Column) -> Any:
     """A column with zeros for what is blank; blank as a whole if nothing else is there."""
-    flat = list(_flat(given))
+    flat = list(_cells(given, Column))
     used = [x for x in flat if not isinstance(x, Blank)]
+    if len(used) == len(flat):
+        return given
     if not used:
         return BLANK
     zero = np.zeros_like(np.asarray(used[0]))
@@ -193,14 +224,6 @@ def _filled(given: Column) -> Any:
         return zero if isinstance(x, Blank) else x
 
     return fill(given)
-
-
-def _flat(given: Column) -> Iterator[Any]:
-    for x in given:
-        if isinstance(x, Column):
-            yield from _flat(x)
-        else:
-            yield x
 
 
 def _column(form: Tagged, given: records.Variants, item: int) -> Any:

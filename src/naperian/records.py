@@ -31,7 +31,7 @@ class Struct:
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        return type(self)(*[_scalar(v[index]) for v in _values(self)])
+        return type(self)(*[_element(v, index) for v in _values(self)])
 
     def __eq__(self, other: object) -> Any:
         if type(other) is not type(self):
@@ -157,7 +157,7 @@ class Variants:
         tag = self.tag[index]
 
         def columns(number: int) -> tuple[Any, ...]:
-            return tuple(_scalar(v[index]) for v in self.columns(number))
+            return tuple(_element(v, index) for v in self.columns(number))
 
         if np.ndim(tag):
             return Variants(self.enum, tag, columns)
@@ -198,6 +198,13 @@ class Variants:
 
 def _variants(name: str, variants: Any, tag: Any, columns: tuple[tuple[Any, ...], ...]) -> Variants:
     return Variants(enum(name, variants), tag, lambda k: columns[k])
+
+
+def _element(value: Any, index: Any) -> Any:
+    """An element of an array, or of every array in a tuple of them."""
+    if isinstance(value, tuple):
+        return tuple(_element(v, index) for v in value)
+    return _scalar(value[index])
 
 
 def _scalar(value: Any) -> Any:

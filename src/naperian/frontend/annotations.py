@@ -15,6 +15,7 @@ from naperian.frontend import (
     size_errors,
 )
 from naperian.frontend.cells import show
+from naperian.frontend.coded import coded
 from naperian.frontend.constraints import associated, associated_names, owner_of
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import make_range
@@ -139,6 +140,8 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             return Reference(as_type(w, arg))
         case s.Exists():
             return _exists(w, e)
+        case s.Call(_, s.Name(_, name)) if name in w.globals.failed:
+            raise errors.Silent()
         case _:
             found = as_set(w, e)
             if found is None:
@@ -274,11 +277,11 @@ def _data_set(
     info = data.find(w, name)
     if info is None:
         return None
-    if info.coded is not None:
-        return elements(info.coded.place)
-    if not info.pattern.layout.indexed:
+    if info.coded is None and not info.pattern.layout.indexed:
         return None
-    return elements(as_data(w, info, args, name.span))
+    kind = as_data(w, info, args, name.span)
+    own = coded(w, kind)
+    return elements(kind if own is None else own.place)
 
 
 def ranged(w: Walk, end: Typed) -> Set | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors, set_errors, size_errors
-from naperian.frontend.coded import at_place, place_of
+from naperian.frontend.coded import at_place, place_of, recoded
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch, interface_name
 from naperian.frontend.typed import Typed
@@ -99,14 +99,30 @@ def converts(
     ):
         for x, y in zip(a_cell.items, f_cell.items, strict=True):
             converts(w, what, x, y, arg, span, declared)
+        if isinstance(a_cell, Data) and isinstance(f_cell, Data):
+            _same_extents(w, what, a_cell, f_cell, span)
         return
-    if len(a_axes) == len(f_axes) and widens(w, f_cell, a_cell):
-        found = table(f_axes, a_cell)
+    if len(a_axes) == len(f_axes):
+        other = recoded(w, f_cell, a_cell)
+        if other is not None or widens(w, f_cell, a_cell):
+            found = table(f_axes, other or a_cell)
     because = Because(arg.span, f"`{short(arg.span.text)}` is `{show(w, arg.type)}`")
     try:
         solver.unify(wanted, found, because)
     except Mismatch as m:
         raise clash(w, what, wanted, found, arg.span, m, declared, arg.type) from None
+
+
+def _same_extents(w: Walk, what: str, wanted: Data, found: Data, span: Span) -> None:
+    """The sets and sizes that data is of are the same, also those that no field has."""
+    try:
+        for x, y in zip(wanted.args, found.args, strict=True):
+            if isinstance(x, Size) and isinstance(y, Size):
+                w.solver.unify_size(x, y)
+            elif isinstance(x, SETS) and isinstance(y, SETS):
+                w.solver.unify_set(x, y)
+    except Mismatch as m:
+        raise clash(w, what, wanted, found, span, m) from None
 
 
 def alike(a: Tuple, b: Tuple) -> bool:
@@ -150,8 +166,7 @@ def widens(w: Walk, found: Type, wanted: Type) -> bool:
         case Index(), TypeVar(v):
             return w.solver.rigid.get(v) == FLOATS
         case Data(), Data():
-            c = place_of(w, found)
-            return c is not None and wanted == c.whole
+            return recoded(w, found, wanted) is not None
         case TypeVar(v), Scalar(DType.F64):
             return w.solver.rigid.get(v) == FLOATS
         case _:
@@ -469,6 +484,8 @@ def convert(w: Walk, expr: core.Expr, found: Type, wanted: Type) -> core.Expr:
             return core.Let(v, expr, core.For(i, s, inner))
         case Data(), Data() if (c := place_of(w, found)) is not None:
             return at_place(c, expr)
+        case Data(), Data() if (c := place_of(w, wanted)) is not None and found != wanted:
+            return core.Pack((c.number(expr),))
         case Tuple(items), Tuple(targets) if items != targets:
             v = Var("t")
             parts = tuple(

@@ -18,9 +18,10 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS
 from naperian.frontend import data_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
+from naperian.frontend.coded import numbering
 from naperian.frontend.definitions import by_keyword, defaults, finish, shape_facts, start
 from naperian.frontend.derived_sets import methods
-from naperian.frontend.index_sets import check_fields, code
+from naperian.frontend.index_sets import check_fields, code, said_of_size
 from naperian.frontend.scope import SetName, SizeName, TypeName
 from naperian.frontend.walk import DataInfo, Globals, Walk
 from naperian.names import Var
@@ -39,6 +40,7 @@ from naperian.types import (
     Type,
     TypeVar,
     Variant,
+    elements,
 )
 
 
@@ -56,8 +58,8 @@ def declare(
     types = [p.type for _, fields, _ in written for p in fields if p.type is not None]
     instance = globals.indexed.get(d.name)
     tagged = isinstance(d, s.Enum)
-    indexed = instance is not None and instance.members is None and not tagged
-    params = _parameters(w, d, types, indexed)
+    derived = instance is not None and instance.members is None
+    params = _parameters(w, d, types, instance)
     hidden = int(any(mentions_float(w, t) for t in types))
     if hidden:
         w.precision = TypeVar(Var("Float"))
@@ -73,16 +75,19 @@ def declare(
         own, kind = _fields(w, fields, items)
         variants.append(Variant(name, own))
         kinds.append(kind)
-    if instance is not None and instance.members is None:
+    if instance is not None and derived:
         for (_, fields, _), kind in zip(written, kinds, strict=True):
             check_fields(w, d.name, fields, kind, instance.span)
+    indexed = derived and not tagged and all(elements(t) is not None for t in items)
     layout = Layout(Var(d.name), tuple(variants), tagged, hidden, indexed)
     args: list[Argument] = [size(p) if isinstance(p, Var) else p for p in params]
     info = DataInfo(Data(tuple(items), layout, tuple(args)), tuple(params), d.name_span)
     if instance is not None and not indexed:
         info.coded = code(w, info, instance, prefix)
-        if instance.members is None:
-            info.methods["ordinal"], info.methods["at"] = methods(info.coded, instance.span)
+        if derived:
+            info.methods["ordinal"], info.methods["at"] = methods(
+                info.coded, info.params, numbering(w), instance.span
+            )
     for number, ((name, fields, span), kind) in enumerate(zip(written, kinds, strict=True)):
         full = f"{prefix}{d.name}.{name}" if tagged else f"{prefix}{name}"
         info.makers[name] = _maker(w, info, number, full, fields, kind, span, d.doc)
@@ -114,13 +119,14 @@ def _variants(d: s.Struct | s.Enum) -> list[_Written]:
 
 
 def _parameters(
-    w: Walk, d: s.Struct | s.Enum, types: list[s.Expr], indexed: bool
+    w: Walk, d: s.Struct | s.Enum, types: list[s.Expr], instance: s.Instance | None
 ) -> list[TypeVar | SetVar | Var]:
     """The parameters, in scope as what the fields use them for: sets, sizes or types. The fields
     of an index set are elements of sets."""
     sets, sizes, others = declared_names(w, types)
-    if indexed:
+    if instance is not None:
         sets, others = [*sets, *others], []
+        sizes += [p for p in said_of_size(instance, d) if p not in {*sets, *sizes}]
     for name in (*sets, *sizes, *others):
         if name not in d.params:
             raise data_errors.no_parameter(d.name, name, d.params, _mention(types, name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from naperian.core import syntax as core
@@ -13,8 +13,8 @@ from naperian.frontend.annotations import as_size, as_type, declared_names, ment
 from naperian.frontend.binders import bind_pattern
 from naperian.frontend.blocks import block, expect
 from naperian.frontend.boxes import alone, around, check_scopes, closed
-from naperian.frontend.cells import clash
-from naperian.frontend.coded import decoded
+from naperian.frontend.cells import clash, convert
+from naperian.frontend.coded import valued
 from naperian.frontend.constraints import (
     find_interface,
     least,
@@ -57,16 +57,19 @@ from naperian.types import (
     sets_in,
 )
 
+_NO_NAMES: Mapping[str, Var] = {}
+
 
 def define(
-    d: s.Def, name: str, globals: Globals, library: Globals
+    d: s.Def, name: str, globals: Globals, library: Globals, own: Mapping[str, Var] = _NO_NAMES
 ) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
-    """A function as core; None and what is wrong if it has a mistake."""
+    """A function as core; None and what is wrong if it has a mistake. `own` are the variables that
+    names of sets and sizes in the signature are to have."""
     w = start(globals, library)
     w.place = d.name_span
     may_have(w)
     try:
-        return _define(w, d, name), ()
+        return _define(w, d, name, own), ()
     except errors.Reported as r:
         return None, (r.diagnostic,)
     except errors.Silent:
@@ -128,13 +131,13 @@ class Header:
     types: dict[str, Var]
 
 
-def header(w: Walk, d: s.Def) -> Header:
+def header(w: Walk, d: s.Def, own: Mapping[str, Var] = _NO_NAMES) -> Header:
     """The signature's names bound, its types and facts."""
     solver, scope = w.solver, w.scope
     written = [p.type for p in d.params if p.type is not None]
     if d.result is not None:
         written.append(d.result)
-    sets, sizes, types = _signature_names(w, d, written)
+    sets, sizes, types = _signature_names(w, d, written, own)
     if any(mentions_float(w, t) for t in written):
         w.precision = TypeVar(Var("Float"))
         solver.rigid[w.precision.var] = FLOATS
@@ -163,8 +166,8 @@ def header(w: Walk, d: s.Def) -> Header:
     return Header(params, result, facts, sets, sizes, types)
 
 
-def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
-    head = header(w, d)
+def _define(w: Walk, d: s.Def, name: str, own: Mapping[str, Var]) -> core.Definition:
+    head = header(w, d, own)
     scope, params, result = w.scope, head.params, head.result
     assert d.body is not None
     with w.inside(scope.inner()):
@@ -173,15 +176,24 @@ def _define(w: Walk, d: s.Def, name: str) -> core.Definition:
         if result is not None:
             body = expect(w, body, result, f"the result of `{d.name}`", d.result)
         else:
-            body = decoded(w, body)
+            body = _in_values(w, body)
     given = defaults(w, params)
     taken = {*head.sets, *head.sizes, *head.types, *(p.name for p in d.params)}
     finish(w, d.span, [t for _, _, t in params], taken)
     return complete(w, d, name, head, given, body)
 
 
+def _in_values(w: Walk, body: Typed) -> Typed:
+    """The result, where nothing is said of its type: places become the values they are of."""
+    found = w.solver.zonk(body.type)
+    target = valued(w, found)
+    if target == found:
+        return body
+    return Typed(target, lambda: convert(w, body.build(), body.type, target), body.span)
+
+
 def _signature_names(
-    w: Walk, d: s.Def, written: list[s.Expr]
+    w: Walk, d: s.Def, written: list[s.Expr], own: Mapping[str, Var]
 ) -> tuple[dict[str, Var], dict[str, Var], dict[str, Var]]:
     """Bind the lower-case names of the signature."""
     params = {p.name for p in d.params}
@@ -195,8 +207,8 @@ def _signature_names(
     type_names = [n for n in type_names if n not in indexing]
     # an interface's and an instance's own names are bound already
     params |= {n for n in (*set_names, *size_names, *type_names) if w.scope.find(n) is not None}
-    sets = {n: Var(n) for n in set_names if n not in params and n not in enums}
-    sizes = {n: Var(n) for n in size_names if n not in params and n not in sets}
+    sets = {n: own.get(n) or Var(n) for n in set_names if n not in params and n not in enums}
+    sizes = {n: own.get(n) or Var(n) for n in size_names if n not in params and n not in sets}
     types = {n: Var(n) for n in type_names if n not in params and n not in enums}
     span = d.name_span
     for n, v in sets.items():

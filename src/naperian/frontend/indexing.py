@@ -225,7 +225,7 @@ def _decide(
         except Mismatch:
             raise _no_index(w, t, axis) from None
         return t.build
-    place = encode(w, t, target)
+    place = encode(w, t, target, because)
     if place is not None:
         return place
     match kind:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from naperian.components import components
 from naperian.core import syntax as core
+from naperian.core.walk import everything
 from naperian.frontend import data_errors, derivative_errors, errors, limit_errors
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
-from naperian.frontend.index_sets import index_sets, numbering
+from naperian.frontend.index_sets import index_sets, numbered, numbering
 from naperian.frontend.interfaces import Declared
 from naperian.frontend.rules import differentiates_itself, with_rule
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals
@@ -155,7 +156,7 @@ def module(
         except errors.Reported as r:
             wrong.append(r.diagnostic)
     loaded.globals.indexed = index_sets(indexed, structures, wrong)
-    written = numbering(loaded.globals.indexed) | written
+    written = numbering(loaded.globals.indexed, structures) | written
     order, cycles = _order(_uses(written))
 
     def elaborate(n: str) -> None:
@@ -163,7 +164,8 @@ def module(
             return
         d = written[n]
         if isinstance(d, s.Def):
-            made, mistakes = define(d, prefix + n, loaded.globals, lib)
+            own = numbered(n, loaded.globals)
+            made, mistakes = define(d, prefix + n, loaded.globals, lib, own)
         else:
             made, mistakes = constant(d, prefix + n, loaded.globals, lib)
         wrong.extend(mistakes)
@@ -201,20 +203,40 @@ def module(
             ruled, mistakes = with_rule(loaded.named[n], d.decorator, loaded.globals, lib)
             wrong.extend(mistakes)
             loaded.named[n] = loaded.definitions[ruled.name] = ruled
-    everything = {**library.used, **loaded.definitions}
+    there_are = {**library.used, **loaded.definitions}
     for n, d in written.items():
         if isinstance(d, s.Def) and d.decorator is not None and n in loaded.named:
-            if differentiates_itself(loaded.named[n], everything):
+            if differentiates_itself(loaded.named[n], there_are):
                 span = d.decorator.argument.span
                 wrong.append(derivative_errors.circular_rule(n, span).diagnostic)
     wrong += declared.bodies()
     loaded.definitions |= declared.definitions
+    if not wrong and loaded.globals.indexed:
+        wrong += _by_use(loaded)
     if not wrong:
         wrong += declared.endless({**library.used, **loaded.definitions})
     loaded.diagnostics = tuple(
         sorted(wrong, key=lambda d: d.labels[0].span.start if d.labels else 0)
     )
     return loaded
+
+
+def _by_use(loaded: Loaded) -> list[Diagnostic]:
+    """Order the definitions by what they use, since a table over numbered data uses `ordinal`
+    without a word."""
+    uses = {
+        n: [
+            e.name for e in everything(d.body)
+            if isinstance(e, core.Use) and e.name in loaded.definitions
+        ]
+        for n, d in loaded.definitions.items()
+    }
+    order, cycles = _order(uses)
+    if cycles:
+        first = cycles[0][0]
+        return [errors.recursion(cycles[0], loaded.definitions[first].origin).diagnostic]
+    loaded.definitions = {n: loaded.definitions[n] for n in order}
+    return []
 
 
 def _new(places: dict[str, Span], name: str, span: Span) -> None:

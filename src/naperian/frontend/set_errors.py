@@ -3,6 +3,8 @@ N0659)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from naperian.frontend.report import Reported, fail
 from naperian.source import Label, Span
 
@@ -148,8 +150,18 @@ def no_instance_of_ix(types: str, span: Span, why: str) -> Reported:
         "N0638", f"`{types}` cannot be made an index set", span, why,
         helps=(
             "a struct or an enum of the same text can, if its fields are elements of index sets",
-            "a struct or an enum without parameters can, with `size`, `ordinal` and `at`",
+            "a struct or an enum of the same text can, with `size`, `ordinal` and `at`",
         ),
+    )
+
+
+def instance_of_some(name: str, params: Sequence[str], span: Span) -> Reported:
+    """N0760"""
+    head = f"{name}({', '.join(params)})" if params else name
+    return fail(
+        "N0760", f"an instance of `Ix` is for every `{head}`", span,
+        "its numbering goes by names for the parameters",
+        helps=(f"write `instance Ix({head})`",),
     )
 
 
@@ -166,7 +178,7 @@ def no_constant_size(span: Span) -> Reported:
     """N0639"""
     return fail(
         "N0639", "the size of an index set must be known where it is declared", span,
-        "numbers alone say how many values there are",
+        "numbers and the type's parameters say how many values there are, at least none",
         helps=("write `def size() = 12`, one expression of numbers",),
     )
 

@@ -13,9 +13,21 @@ from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Because, Solver
 from naperian.frontend.typed import Typed, Wrap
 from naperian.names import Var
+from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
-from naperian.types import Data, EnumSet, Scalar, SetVar, Type, TypeVar
+from naperian.types import (
+    Data,
+    EnumSet,
+    Fin,
+    Index,
+    Scalar,
+    SetVar,
+    Substitution,
+    Type,
+    TypeVar,
+    cardinality,
+)
 
 
 @dataclass(slots=True)
@@ -71,13 +83,32 @@ class Demand:
 
 @dataclass(slots=True)
 class Coded:
-    """How the values of `whole` are numbered: by the definitions `ordinal` and `at`. A `place` is
-    what tables over them have for an index."""
+    """How the values of `whole` are numbered: by the definitions `ordinal` and `at`, at what is
+    `given` for the parameters. A `place` is what tables over them have for an index. What
+    `ordinal` says is in range where it is `derived`."""
 
     whole: Data
     place: Data
     ordinal: str
     at: str
+    given: Substitution
+    derived: bool
+
+    @property
+    def count(self) -> Size:
+        """How many values there are."""
+        (index,) = self.place.items
+        assert isinstance(index, Index)
+        return cardinality(index.set)
+
+    def number(self, value: core.Expr, span: Span = NOWHERE) -> core.Expr:
+        """The number of a value, as an index of as many."""
+        number = core.Call(core.Use(self.ordinal, self.given), (value,))
+        return core.Checked(number, Fin(self.count), self.derived, span)
+
+    def value(self, number: core.Expr) -> core.Expr:
+        """The value with a number."""
+        return core.Call(core.Use(self.at, self.given), (number,))
 
 
 @dataclass(slots=True)

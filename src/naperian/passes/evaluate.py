@@ -173,12 +173,12 @@ class Evaluate:
 
     def as_size(self, entry: Entry) -> Size:
         match entry:
+            case Leaf(_, Scalar(DType.BOOL)) | Parts():
+                return ordinal(self.w, _indexed(entry), quote(self.w, entry))
             case Leaf(e, t):
                 n = size_of(self.w.named(e, t, "k"))
                 if n is not None:
                     return n
-            case Parts():
-                return ordinal(self.w, _indexed(entry), quote(self.w, entry))
             case (
                 Fin() | SetVar() | BoolSet() | UnitSet() | EnumSet() | TupleSet() | Range()
                 | Reverse() | Sum() | Slice()
