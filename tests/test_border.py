@@ -165,12 +165,13 @@ def test_scalars(way: Any) -> None:
     for x in (*numbers, np.float64(2.5), np.float32(0.5), np.int32(-4), np.array(7.0)):
         assert way(f64)(x) == float(x)
         assert type(way(f64)(x)) is float
-    assert way(f32)(0.1) == np.float32(0.1)
+    for x in (0.1, np.float32(0.1)):
+        assert way(f32)(x) == np.float32(0.1)
     assert type(way(f32)(0.1)) is np.float32
-    for k in (0, -1, 2**63 - 1, -(2**63), np.int8(5), np.uint32(7)):
+    for k in (0, -1, 2**63 - 1, -(2**63), np.int8(5), np.uint32(7), np.int64(-1), np.int64(3)):
         assert way(i64)(k) == k
         assert type(way(i64)(k)) is int
-    for b in (True, False, np.True_):
+    for b in (True, False, np.True_, np.False_):
         assert way(flag)(b) == b
         assert type(way(flag)(b)) is bool
 
@@ -622,6 +623,10 @@ def test_the_native_entry_takes_ordinary_calls() -> None:
         (affine, (np.zeros(3),)),
         (total, (np.zeros((2, 2)),)),
         (gather, (np.zeros(3), np.zeros(2, int))),
+        (scalars(F64, "double"), (np.float64(1),)),
+        (scalars(F32, "float"), (np.float32(1),)),
+        (scalars(INT, "i64"), (np.int64(1),)),
+        (scalars(BOOL, "i8"), (np.True_,)),
     ]:
         before = f.slow_calls
         f(*args)

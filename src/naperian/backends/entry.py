@@ -207,7 +207,8 @@ def entry(
 def imports() -> dict[str, int]:
     """The addresses of what the entry uses of Python and NumPy."""
     found = {name: address_of(name) for name in PYTHON}
-    found["nap_float64"] = id(np.float64)
+    found |= {f"nap_{t.__name__}": id(t) for t in (np.float64, np.float32, np.int64)}
+    found |= {"nap_true": id(np.True_), "nap_false": id(np.False_)}
     found["nap_single"] = id(np.dtype("float32"))
     found["nap_out"] = id(sys.intern("out"))
     return found | _numpy_functions()
@@ -272,6 +273,8 @@ def layout_holds() -> bool:
         and (_word(id(pair) + ITEMS), _word(id(pair) + ITEMS + 8)) == (id(a), id(pair[1]))
         and _double(id(number) + DOUBLE) == number
         and _double(id(scalar := np.float64(1.5)) + DOUBLE) == scalar
+        and ctypes.c_float.from_address(id(single := np.float32(1.5)) + DOUBLE).value == single
+        and _word(id(whole := np.int64(15)) + DOUBLE) == whole
     )
 
 

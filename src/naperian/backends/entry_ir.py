@@ -139,6 +139,10 @@ declare i64 @llvm.smax.i64(i64, i64)
 @_Py_TrueStruct = external global i8
 @_Py_FalseStruct = external global i8
 @nap_float64 = external global i8                  ; the type numpy.float64
+@nap_float32 = external global i8
+@nap_int64 = external global i8
+@nap_true = external global i8                     ; the object numpy.True_
+@nap_false = external global i8
 @nap_single = external global i8                   ; the dtype float32
 @nap_out = external global i8                      ; the name "out"
 @five = internal constant [6 x i8] c"LLLLL\\00"
@@ -285,11 +289,23 @@ float:
   %is_float = icmp eq ptr %type, @PyFloat_Type
   %is_float64 = icmp eq ptr %type, @nap_float64
   %both_floats = or i1 %is_float, %is_float64
-  br i1 %both_floats, label %read_float, label %try_int
+  br i1 %both_floats, label %read_float, label %try_single
 read_float:"""
     + _field("%direct", "double", "%object", DOUBLE)
     + f"""
   br label %keep_float
+try_single:
+  ; numpy.float32 where all is of single precision; elsewhere it has a say in which instance it is
+  %may_be_single = icmp eq i64 %kind, {SINGLE}
+  %must_be_single = icmp eq i64 %kind, {SINGLE_ONLY}
+  %wants_single = or i1 %may_be_single, %must_be_single
+  %is_float32 = icmp eq ptr %type, @nap_float32
+  %has_single = and i1 %wants_single, %is_float32
+  br i1 %has_single, label %read_single, label %try_int
+read_single:"""
+    + _field("%given_single", "float", "%object", DOUBLE)
+    + f"""
+  br label %put_single
 try_int:
   %only = icmp eq i64 %kind, {FLOAT_ONLY}
   %only_single = icmp eq i64 %kind, {SINGLE_ONLY}
@@ -312,8 +328,11 @@ keep_single:
   ; numpy.float64 has a precision of its own, which this instance would lose
   br i1 %is_float64, label %slow, label %narrow
 narrow:
-  %narrowed = fptrunc double %number to float"""
-    + _put("float", "%narrowed", "%scalars", "%argument_k", "single")
+  %narrowed = fptrunc double %number to float
+  br label %put_single
+put_single:
+  %short = phi float [ %given_single, %read_single ], [ %narrowed, %narrow ]"""
+    + _put("float", "%short", "%scalars", "%argument_k", "single")
     + """
   br label %argument_next
 keep_double:"""
@@ -322,7 +341,14 @@ keep_double:"""
   br label %argument_next
 int:
   %is_int = icmp eq ptr %type, @PyLong_Type
-  br i1 %is_int, label %read_int, label %slow
+  br i1 %is_int, label %read_int, label %try_int64
+try_int64:
+  %is_int64 = icmp eq ptr %type, @nap_int64
+  br i1 %is_int64, label %read_int64, label %slow
+read_int64:"""
+    + _field("%given_int", "i64", "%object", DOUBLE)
+    + """
+  br label %keep_int
 read_int:
   %integer = call i64 @PyLong_AsLongLong(ptr %object)
   %odd = icmp eq i64 %integer, -1
@@ -331,13 +357,19 @@ int_error:
   %problem = call ptr @PyErr_Occurred()
   %none = icmp eq ptr %problem, null
   br i1 %none, label %keep_int, label %slow
-keep_int:"""
-    + _put("i64", "%integer", "%scalars", "%argument_k", "integer")
+keep_int:
+  %whole_number = phi i64 [ %integer, %read_int ], [ %integer, %int_error ],
+                      [ %given_int, %read_int64 ]"""
+    + _put("i64", "%whole_number", "%scalars", "%argument_k", "integer")
     + """
   br label %argument_next
 bool:
-  %is_true = icmp eq ptr %object, @_Py_TrueStruct
-  %is_false = icmp eq ptr %object, @_Py_FalseStruct
+  %is_pure_true = icmp eq ptr %object, @_Py_TrueStruct
+  %is_pure_false = icmp eq ptr %object, @_Py_FalseStruct
+  %is_numpy_true = icmp eq ptr %object, @nap_true
+  %is_numpy_false = icmp eq ptr %object, @nap_false
+  %is_true = or i1 %is_pure_true, %is_numpy_true
+  %is_false = or i1 %is_pure_false, %is_numpy_false
   %is_bool = or i1 %is_true, %is_false
   br i1 %is_bool, label %keep_bool, label %slow
 keep_bool:
