@@ -91,6 +91,13 @@ class Function:
         and how much memory a call takes."""
         return self._newest().account
 
+    @property
+    def donors(self) -> tuple[str, ...]:
+        """The parameters that a result of the newest instance may be written over: `f(x, out=x)`
+        then takes no memory. (An `out=` that meets an argument otherwise is computed aside.)"""
+        given = {j for j, _ in self._newest().instance.donors}
+        return tuple(p.name for p in self._text.params if p.form in given)
+
     def _newest(self) -> Compiled:
         if not self._kernels:
             self.instance(self._usual())

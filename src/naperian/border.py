@@ -656,7 +656,9 @@ def call(
         if target is None:
             results.append(_allocate(sig.name, shape, dtype))
         else:
-            results.append(_destination(target, shape, dtype, arrays))
+            others = [a for j, a in enumerate(arrays)
+                      if not ((j, k) in inst.donors and _same_memory(a, target))]  # fmt: skip
+            results.append(_destination(target, shape, dtype, others))
     try:
         if not _run(inst, sizes, arrays, results, run):
             for v, leaf, data in zip(values, sig.inputs, arrays, strict=True):
@@ -823,11 +825,19 @@ def _outs(sig: Signature, out: Any) -> list[Array | None] | None:
     return found
 
 
+def _same_memory(a: Array, b: Array) -> bool:
+    """Whether these are the same elements at the same addresses."""
+    return (
+        a.ctypes.data == b.ctypes.data
+        and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    )  # fmt: skip
+
+
 def _destination(
     target: Array, shape: tuple[int, ...], dtype: np.dtype[Any], inputs: Iterable[Array]
 ) -> Array:
     """Where the kernel writes: the caller's buffer, or memory to copy from when that buffer is
-    not contiguous or shares memory with an argument."""
+    not contiguous or shares memory with one of these arguments."""
     if target.shape != shape:
         raise ShapeError(f"out has shape {target.shape}, but the result has {shape}")
     if target.dtype != dtype:

@@ -27,6 +27,7 @@ from naperian.core.written import written_type
 from naperian.dtypes import FLOATS, DType
 from naperian.lines import Line
 from naperian.loops import syntax as loops
+from naperian.loops.donors import donors
 from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import (
@@ -256,7 +257,8 @@ class Fault:
 class Instance:
     """A signature at dtypes for its type slots, compiled: `order` are the slots the kernel takes,
     `faults` what its failure codes, from 1, mean; `checked` are the inputs whose elements the
-    kernel checks itself (failure OUTSIDE) if their set has any; `lines` are what it prints."""
+    kernel checks itself (failure OUTSIDE) if their set has any; `lines` are what it prints;
+    `donors` are inputs with the outputs that may be written over them."""
 
     signature: Signature
     dtypes: tuple[DType, ...]
@@ -264,6 +266,7 @@ class Instance:
     faults: tuple[Fault, ...]
     checked: tuple[int, ...] = ()
     lines: tuple[Line, ...] = ()
+    donors: tuple[tuple[int, int], ...] = ()
 
     def dtype(self, leaf: Leaf) -> DType:
         return self.dtypes[leaf.dtype] if isinstance(leaf.dtype, int) else leaf.dtype
@@ -351,6 +354,7 @@ def instance(
 ) -> Instance:
     """The signature together with its compiled program; `variables` as `size_variables` gives."""
     numbers = {v: k for k, v in enumerate(variables)}
+    places = {b.var: k for k, b in enumerate(program.buffers)}
     made = Instance(
         sig,
         dtypes,
@@ -364,6 +368,7 @@ def instance(
             if b.var in program.checked and leaf.low == ZERO
         ),
         program.lines,
+        tuple((places[a], places[r] - len(sig.inputs)) for a, r in donors(program)),
     )
     # an axis over tuples is one at the border, and one for each component in the program
     expected = [(made.dtype(leaf), len(leaf.shape) > 0) for leaf in (*sig.inputs, *sig.outputs)]

@@ -49,6 +49,7 @@ from naperian.backends.traits import (
     streams,
     trips,
 )
+from naperian.loops.donors import donors
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -90,6 +91,10 @@ def emit(program: Program, target: Target | None = None) -> str:
     """The module of a program."""
     target = target or host()
     module = Module(program, target, {b.var: (k, b) for k, b in enumerate(program.buffers)})
+    for argument, result in donors(program):
+        one, other = (module.memory.get(v, v) for v in (argument, result))
+        for v in [other, *(v for v, name in module.memory.items() if name == other)]:
+            module.memory[v] = one
     frame = Frame(module)
     _block(frame, program.body)
     frame.code.put("ret i64 0")

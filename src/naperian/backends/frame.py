@@ -32,6 +32,7 @@ class Module:
     metadata: list[str] = field(default_factory=list)
     offsets: dict[tuple[Var, tuple[Size, ...]], Size] = field(default_factory=dict)
     unique: dict[tuple[int, ...], int] = field(default_factory=dict)
+    memory: dict[Var, Var] = field(default_factory=dict)  # what may be one has one name
     shared: set[str] = field(default_factory=set)  # functions that several loops call
     ids: int = 0
 
@@ -292,7 +293,7 @@ class Frame:
     def tags(self, place: Place, writes: bool) -> str:
         """The metadata of an access: which memory it is, and which loops it is independent in."""
         out = ""
-        v = place.buffer.var
+        v = self.module.memory.get(place.buffer.var, place.buffer.var)
         if self.nest is not None:
             if v not in self.nest.tags:
                 self.nest.tags[v] = self.module.id(), self.module.id()

@@ -1,0 +1,87 @@
+"""Results written over arguments: `f(x, out=x)`."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+CASES = {
+    "def f(x: n=>Float, z: n=>Float) = [2.0 * x[i] + z[i] for i]": ("x", "z"),
+    "def f(x: n=>Float, z: n=>Float) = [x[i] * sum(z) for i]": ("x", "z"),
+    "def f(x: n=>Float, z: n=>Float) = [x[n - 1 - i] + z[i] for i in Fin(n)]": ("z",),
+    "def f(x: n=>Float, z: n=>Float) = [x[i] + x[wrap(i + 1, n)] + z[i] for i]": (),
+    "def f(x: n=>Float, z: n=>Float) = [x[i] if z[i] > 0.0 else 1.0 for i]": ("x", "z"),
+    "def f(x: n=>Float, z: n=>Float) = sort(x)": ("z",),
+    """def f(x: n=>Float, z: n=>Float) -> n=>Float:
+    with state(x) as s:
+        for t in Fin(3):
+            for i: s[i] := 0.5 * s[i] + z[i]
+""": ("x",),
+    """def f(x: n=>Float, z: n=>Float) -> n=>Float:
+    assert n >= 1
+    [x[i] / z[0] for i]
+""": ("x",),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_a_result_over_an_argument(text: str) -> None:
+    """It is what it is elsewhere, whether the argument is a donor or not."""
+    f: Any = nap.compile(text).f
+    rng = np.random.default_rng(0)
+    for n in (1, 7, 100_003):
+        x, z = rng.normal(size=(2, n))
+        want = f(x, z)
+        for k in range(2):
+            given = [x.copy(), z.copy()]
+            assert f(*given, out=given[k]) is given[k]
+            np.testing.assert_array_equal(given[k], want)
+            np.testing.assert_array_equal(given[1 - k], (x, z)[1 - k])
+    assert f.donors == CASES[text]
+
+
+def test_a_donor_saves_the_memory_of_the_result() -> None:
+    f: Any = nap.compile("""
+def f(x: n=>Float) = [sin(x[i]) for i]
+def g(x: n=>Float) = [x[n - 1 - i] for i in Fin(n)]
+""")
+    x = np.ones(1_000_000)
+
+    def taken(function: Any) -> int:
+        function(x, out=x)
+        tracemalloc.start()
+        function(x, out=x)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return peak
+
+    assert taken(f.f) < x.nbytes / 10
+    assert taken(f.g) >= x.nbytes
+
+
+def test_who_may_fail_keeps_the_argument() -> None:
+    """Nothing is lost by a call that stops."""
+    f: Any = nap.compile("""
+def f(x: n=>Float) -> n=>Float:
+    for i:
+        assert x[i] > 0.0
+        2.0 * x[i]
+""").f
+    x = np.array([1.0, 2.0, -1.0])
+    with pytest.raises(nap.RunError):
+        f(x, out=x)
+    assert x.tolist() == [1, 2, -1]
+
+
+def test_two_results_and_one_argument() -> None:
+    f: Any = nap.compile("def f(x: n=>Float) = ([x[i] + 1.0 for i], [2.0 * x[i] for i])").f
+    for k in range(2):
+        x = np.arange(5.0)
+        out = (x, np.zeros(5)) if k == 0 else (np.zeros(5), x)
+        a, b = f(x, out=out)
+        assert (a.tolist(), b.tolist()) == ([1, 2, 3, 4, 5], [0, 2, 4, 6, 8])
