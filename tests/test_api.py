@@ -210,6 +210,25 @@ def test_a_program_met_before_is_not_compiled_again(fresh_cache: Path) -> None:
     assert again < 0.02  # measured: 2 ms
 
 
+def test_a_program_met_before_needs_no_compiler(tmp_path: Path) -> None:
+    """Reading the compiler takes longer than most runs."""
+    code = f"""
+import sys, naperian as nap
+f = nap.compile({PROGRAM!r}, "stats.nap").affine
+print(f([0.0, 1.0]).tolist(), f.__name__, f.type)
+parts = ("naperian.pipeline", "naperian.frontend", "naperian.passes", "naperian.backends.emit")
+print(sorted(m for m in sys.modules if m.startswith(parts)))
+"""
+    environment = os.environ | {"NAPERIAN_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    first, again = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert "naperian.pipeline" in first
+    assert again.splitlines() == [first.splitlines()[0], "[]"]
+
+
 def test_a_damaged_cache_is_repaired(fresh_cache: Path) -> None:
     def check() -> None:
         assert nap.compile(PROGRAM).dot([1.0, 2.0], [3.0, 4.0]) == 11.0

@@ -21,7 +21,7 @@ FILES = sorted(SRC.rglob("*.py"))
 
 _NOUNS = {
     "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
-    "partials", "ragged", "broken", "lines", "components",
+    "partials", "ragged", "broken", "lines", "components", "late",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}
@@ -45,7 +45,7 @@ MAY: dict[str, set[str]] = (
         "api": _BELOW_PIPELINE
         | {"pipeline", "signature", "border", "forms", "program", "records", "within"},
         "records": set(),
-        "": {"api", "trial"},
+        "": {"api", "pipeline", "trial"},
         "values": {"lines", "records"},
         "session": {"node", "border", "source", "surface"},
         "oracle": _BELOW_PIPELINE | {"", "forms", "pipeline", "session", "signature", "values"},

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from kernels import Failed, apply, array, at, call, loop, op, program, put
 
-from naperian.backends import math
 from naperian.backends.emit import emit
+from naperian.backends.kernel import functions_of
 from naperian.backends.llvm import assembly, compile_ir
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
@@ -428,7 +428,7 @@ _REGISTER = {64: "zmm", 32: "ymm", 16: "xmm"}
 def packed(p: Program, target: Target) -> int:
     """How many instructions work on full vectors, also of the functions it calls."""
     text = emit(p, target)
-    modules = (text, *math.called(compile_ir(text, target), target))
+    modules = (text, *functions_of(compile_ir(text, target), target))
     listing = "".join(assembly(m, target) for m in modules)
     pattern = rf"\bv?\w+p[sd]\b.*%{_REGISTER[target.vector_bytes]}"
     return len(re.findall(pattern, listing))

@@ -14,7 +14,8 @@ from naperian.source import Source, render
 from naperian.surface import errors
 from naperian.surface import syntax as s
 from naperian.surface.layout import WIDTH
-from naperian.surface.parse import LARGEST, parse, parse_entry, read_source
+from naperian.surface.parse import parse, parse_entry
+from naperian.surface.reading import LARGEST, read_source
 from naperian.surface.show import show
 
 ROOT = Path(__file__).parent.parent

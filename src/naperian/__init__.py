@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from naperian.api import (
-        STAGES,
         AssertionError,
         CompileError,
         Either,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from naperian.pipeline import STAGES
 
 __version__ = "0.1.0"
 
@@ -66,13 +66,15 @@ __all__ = [
 ]
 
 
+_ELSEWHERE = {"STAGES": "naperian.pipeline", "check": "naperian.trial"}
+
+
 def __getattr__(name: str) -> Any:
-    """The names above come from `api` (`check` from `trial`), which is read when the first of them
-    is asked for: the compiler is large, and `nap --version` needs none of it."""
+    """The names above come from `api` but for those of `_ELSEWHERE`; a module is read when the
+    first of its names is asked for: `nap --version` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "naperian.trial" if name == "check" else "naperian.api"
-    value = getattr(importlib.import_module(home), name)
+    value = getattr(importlib.import_module(_ELSEWHERE.get(name, "naperian.api")), name)
     globals()[name] = value
     return value
 

@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from naperian import border, pipeline, records, within
+from naperian import border, records
 from naperian.backends import entry, runtime
 from naperian.backends.kernel import Kernel
 from naperian.backends.runtime import threads
@@ -30,18 +30,23 @@ from naperian.border import AssertionError, IndexError, RunError, ShapeError, Th
 from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
 from naperian.forms import enum_of
+from naperian.late import late
 from naperian.lines import Line, Told, from_word
 from naperian.loops import syntax as loops
 from naperian.names import Var
-from naperian.pipeline import STAGES
 from naperian.prims import Math
 from naperian.program import Checkpoints, Compiled, Derived, Options, Program, source_of
 from naperian.ragged import Ragged
 from naperian.signature import Constant, Named, Record, Tagged, instance, size_variables
 from naperian.source import CompileError, Error, Source
 
+if TYPE_CHECKING:
+    from naperian import pipeline, within
+else:
+    pipeline, within = late("naperian.pipeline"), late("naperian.within")
+
 __all__ = [
-    "STAGES", "AssertionError", "CompileError", "Either", "Error", "Function", "IndexError",
+    "AssertionError", "CompileError", "Either", "Error", "Function", "IndexError",
     "Maybe", "Module", "Ragged", "RunError", "ShapeError", "Thrown", "at_border", "compile", "grad",
     "hessian", "install_hook", "jacobian", "jvp", "library_names", "load", "threads",
     "value_and_grad", "vjp",

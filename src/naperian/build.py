@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from naperian import __version__, border, cli, pipeline, precompiled
-from naperian.backends import math
 from naperian.backends.c_entry import View, c_entry, parameters, start, view
 from naperian.backends.contract import contract_module
 from naperian.backends.emit import emit
+from naperian.backends.kernel import functions_of
 from naperian.backends.llvm import AS_WRITTEN, compile_ir
 from naperian.backends.pool import pool_ir
 from naperian.backends.target import Target, host
@@ -140,7 +140,7 @@ def _compiled(
     modules = [*texts, *(contract_module(d, target) for d in products), entries]
     modules += [start(name, tuple(messages)), AS_WRITTEN + pool_ir(python=False)]
     objects = [compile_ir(text, target) for text in modules]
-    functions = dict.fromkeys(text for image in objects for text in math.called(image, target))
+    functions = dict.fromkeys(text for image in objects for text in functions_of(image, target))
     return built, objects + [compile_ir(text, target) for text in functions], skipped
 
 

@@ -18,22 +18,19 @@ import threading
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from naperian import pipeline
 from naperian.backends import runtime
 from naperian.backends.cache import key, shared
-from naperian.backends.emit import emit
 from naperian.backends.kernel import ABI, Kernel, load, object_code, object_name
 from naperian.backends.llvm import VERSION
 from naperian.backends.target import host
 from naperian.core import syntax as core
 from naperian.core.derived import derived
-from naperian.core.written import written_type
 from naperian.dtypes import DType
+from naperian.late import late
 from naperian.names import Var
 from naperian.node import node
-from naperian.passes.account import account
 from naperian.prims import Math
 from naperian.signature import (
     Instance,
@@ -49,8 +46,19 @@ from naperian.signature import (
 )
 from naperian.sizes import size
 from naperian.source import CompileError, Source, Span
-from naperian.surface.parse import read_source
+from naperian.surface.reading import read_source
 from naperian.types import Fin, Substitution
+
+if TYPE_CHECKING:
+    from naperian import pipeline
+    from naperian.backends import emit
+    from naperian.core import written
+    from naperian.passes import account
+else:
+    account = late("naperian.passes.account")
+    emit = late("naperian.backends.emit")
+    pipeline = late("naperian.pipeline")
+    written = late("naperian.core.written")
 
 _T = TypeVar("_T")
 
@@ -187,7 +195,7 @@ class Program:
     def imported_type(self, name: str) -> str | None:
         """The type of a definition of an imported module; None if it has none of this name."""
         found = self.core().definitions.get(name)
-        return written_type(found) if found is not None else None
+        return written.written_type(found) if found is not None else None
 
     def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
         """A definition at a stage of the compiler, as text."""
@@ -219,7 +227,7 @@ class Program:
         module = self.core()
         definition = module.definitions[name]
         program = pipeline.lower(module, name, self.options.at(definition, dtypes))
-        text = emit(program)
+        text = emit.emit(program)
         made = instance(
             self.summary.signatures[name], dtypes, program, size_variables(definition)
         )
@@ -227,7 +235,7 @@ class Program:
         contractions = tuple(
             d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
         )
-        costs = account(program, host().vector_bytes)
+        costs = account.account(program, host().vector_bytes)
         return Compiled(made, object_name(text), contractions, program.notes, costs), image
 
 

@@ -10,18 +10,26 @@ they ever had.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
+from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
 
-from naperian.backends import math
 from naperian.backends.cache import key, shared
 from naperian.backends.llvm import VERSION, compile_ir
 from naperian.backends.target import Target, host
+from naperian.dtypes import DType
+from naperian.late import late
+
+if TYPE_CHECKING:
+    from naperian.backends import math
+else:
+    math = late("naperian.backends.math")
 
 ABI = "1"  # of kernels and of what they import; part of every key
 
@@ -93,9 +101,22 @@ def load(
 ) -> Kernel:
     """A kernel from its object file, with the run time's symbols and the libraries it calls; the
     elementary functions that it calls come along."""
-    functions = [_function(text, target) for text in math.called(image, target or host())]
+    functions = [_function(text, target) for text in functions_of(image, target or host())]
     library = link(image, ("kernel",), imports, needs, functions)
     return Kernel(library.symbols["kernel"], library)
+
+
+_FUNCTION = re.compile(rb"nap_([a-z0-9]+)_(f32|f64)(?:_(\d+))?\0")
+
+
+def functions_of(image: bytes, target: Target) -> list[str]:
+    """The modules of the elementary functions that an object file calls."""
+    found = {(name.decode(), _FLOATS[kind], int(lanes or 1))
+             for name, kind, lanes in _FUNCTION.findall(image) if name != b"contract"}  # fmt: skip
+    return [math.module(*f, target.convention) for f in sorted(found, key=repr)]
+
+
+_FLOATS = {b"f32": DType.F32, b"f64": DType.F64}
 
 
 @cache

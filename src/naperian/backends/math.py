@@ -15,7 +15,6 @@ all programs, and a loop of calls compiles in half the time and runs 1 to 3 % sl
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from naperian.backends import circular, exponential, gammas, rare, special
@@ -24,7 +23,6 @@ from naperian.backends.code import Code
 from naperian.backends.elementary import FUNCTIONS, RARE
 from naperian.backends.llvm import AS_WRITTEN
 from naperian.backends.rare import LANES, MARK
-from naperian.backends.target import Target
 from naperian.dtypes import DType
 from naperian.node import node
 
@@ -103,21 +101,9 @@ def lines(name: str, dtype: DType) -> int:
     return function(name, dtype).text.count("\n")
 
 
-_SYMBOL = re.compile(rb"nap_([a-z0-9]+)_f(32|64)(?:_(\d+))?\0")
-
-
-def called(image: bytes, target: Target) -> tuple[str, ...]:
-    """The modules of the functions that an object file calls."""
-    found = {
-        (name.decode(), DType(f"float{bits.decode()}"), int(lanes or 1))
-        for name, bits, lanes in _SYMBOL.findall(image)
-        if name.decode() in FUNCTIONS
-    }
-    return tuple(_module(*x, target.convention) for x in sorted(found, key=repr))
-
-
 @cache
-def _module(name: str, dtype: DType, lanes: int, convention: str) -> str:
+def module(name: str, dtype: DType, lanes: int, convention: str) -> str:
+    """The module that defines the function, or a form of it."""
     head = f"hidden {convention}{{}} @{symbol(name, dtype, lanes)}"
     f = _function(name, dtype, lanes, head, "")
     rarely = [rare.definition(n, arity) for n, arity in f.rare]

@@ -13,16 +13,21 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from naperian.backends import entry
-from naperian.backends.contract import contract_module
 from naperian.backends.entry_ir import entry_ir
 from naperian.backends.kernel import Kernel, Library, link, object_code
 from naperian.backends.llvm import AS_WRITTEN
 from naperian.backends.pool import pool_ir
 from naperian.backends.threads import has_threads
 from naperian.dtypes import DType
+from naperian.late import late
+
+if TYPE_CHECKING:
+    from naperian.backends import contract
+else:
+    contract = late("naperian.backends.contract")
 
 _SERVICES = ("nap_parallel", "nap_chunks", "nap_poll", "nap_alloc", "nap_free")
 _CONTROLS = ("nap_set_threads", "nap_forked", "nap_workers")
@@ -125,7 +130,7 @@ def _runtime() -> Runtime:
 @cache
 def contraction(dtype: DType) -> Library:
     """The matrix product of a floating type, compiled or loaded once."""
-    image = object_code(contract_module(dtype))
+    image = object_code(contract.contract_module(dtype))
     return link(image, (f"nap_contract_f{dtype.bits}",), runtime().services)
 
 

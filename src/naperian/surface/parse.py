@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import errors
 from naperian.surface.cursor import Cursor, cursor, deep
 from naperian.surface.declarations import declaration
 from naperian.surface.headers import docstring
 from naperian.surface.lex import lex
+from naperian.surface.reading import LARGEST
 from naperian.surface.statements import sequence
 from naperian.surface.syntax import Decl, Module
 
-LARGEST = 2_000_000
 """The most characters, or bytes in a file, that a source may have."""
 
 _GOES_ON = frozenset(("N0102", "N0106", "N0111"))
@@ -46,30 +44,6 @@ def parse_entry(source: Source) -> tuple[tuple[Decl, ...], tuple[Diagnostic, ...
     ended = source.text.replace(" ", "").endswith("\n\n")
     goes_on = (tokens.unfinished or c.open_ended) and not ended
     return decls, wrong, goes_on and all(d.code in _GOES_ON for d in wrong)
-
-
-def read_source(path: str | Path) -> tuple[Source | None, Diagnostic | None]:
-    """The text of a file, or why there is none."""
-    name = str(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-            if len(data) > LARGEST:
-                size = max(Path(path).stat().st_size, len(data))
-                return None, errors.too_large(name, size, LARGEST)
-        return Source(name, data.decode("utf-8")), None
-    except UnicodeDecodeError as e:
-        line = data.count(b"\n", 0, e.start) + 1
-        return None, errors.not_utf8(name, e.start, line, data[e.start])
-    except IsADirectoryError:
-        return None, errors.unreadable(name, "it is a directory")
-    except FileNotFoundError:
-        return None, errors.unreadable(name, "there is no such file")
-    except PermissionError:
-        return None, errors.unreadable(name, "permission is denied")
-    except (OSError, ValueError) as e:  # ValueError: a NUL in the path
-        why = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        return None, errors.unreadable(name, why.lower())
 
 
 def _declarations(c: Cursor) -> tuple[Decl, ...]:
