@@ -111,7 +111,7 @@ def front(
         definitions = {**std.used, **made.definitions}
         own = tuple(n for n in made.definitions if "." not in n and n not in made.globals.data)
         enums = {n: info.set.members for n, info in made.globals.enums.items()}
-        instances = (*std.globals.instances, *made.globals.instances)
+        instances = (*std.instances, *made.globals.instances)
         data = {n: info.pattern.layout for n, info in made.globals.data.items()}
         program = core.Module(name, definitions, own, enums, instances, data)
         core_check.check(program, None if every_step else made.definitions.keys())

@@ -35,6 +35,7 @@ from naperian.core.syntax import (
     Part,
     Reduce,
     Ref,
+    Use,
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
@@ -256,7 +257,8 @@ class WriteOut:
                 return Op("mul", (x, Op("cast", (s,), t)), t)
 
     def function(self, e: Method, t: Type) -> Expr:
-        """A built-in method at a type without an instance: the operation itself, as a function."""
+        """A built-in method at a type without an instance: the operation itself, as a function, or
+        what its default says."""
         own = self.named(t)
         match e.interface, e.name:
             case "Num", "number":
@@ -271,7 +273,11 @@ class WriteOut:
                 pass
         name = _PRIMITIVE_OF.get((e.interface, e.name))
         if name is None:
-            raise Broken(f"{e.interface} has no instance for {t!r}")
+            default = self.module.definitions.get(f"{e.interface}.{e.name}")
+            if default is None:
+                raise Broken(f"{e.interface} has no instance for {t!r}")
+            at = Substitution({default.types[0].var: own}, {}, {})
+            return Use(default.name, at.and_(e.at))
         names = [Var("x") for _ in range(PRIMITIVES[name].arity)]
         refs = tuple(Ref(v) for v in names)
         return Lambda(tuple((v, own) for v in names), self.apply(name, refs, t))

@@ -316,7 +316,7 @@ def head_of(
     types = tuple(as_type(w, t) for t in d.types)
     for t, e in zip(types, d.types, strict=True):
         _check_head(w, d.name, t, e)
-    if interface.built_in:
+    if interface.built_in and globals is not library:
         _check_built_in(d, types[0])
     suppose_all(w, d.facts)
     title = f"{d.name}({', '.join(t.span.text for t in d.types)})"
@@ -334,7 +334,7 @@ def head_of(
         value = said[name].value
         assert value is not None
         at[v] = meant[name] = as_type(w, value)
-    methods = _methods(d, title, interface, prefix)
+    methods = _methods(d, title, interface, prefix, globals is library)
     given = stated(w)
     if any(g.interface == interface.name and g.types == types for g in given):
         raise interface_errors.bad_head(d.name, title, d.span, "it asks for itself", ())
@@ -398,8 +398,10 @@ def _check_built_in(d: s.Instance, t: Type) -> None:
         raise interface_errors.bad_head(d.name, text, span, why, ())
 
 
-def _methods(d: s.Instance, title: str, interface: Interface, prefix: str) -> dict[str, str]:
-    """The definition each method will have."""
+def _methods(
+    d: s.Instance, title: str, interface: Interface, prefix: str, of_numbers: bool
+) -> dict[str, str]:
+    """The definition each method will have; in the library, where numbers do it their own way."""
     methods: dict[str, str] = {}
     if d.members is None and interface.built_in and d.name in DERIVABLE:
         return methods
@@ -417,6 +419,8 @@ def _methods(d: s.Instance, title: str, interface: Interface, prefix: str) -> di
                 d.name, m.name, m.name_span, list(interface.methods)
             )
         methods[m.name] = f"{prefix}{title}.{m.name}"
+    if of_numbers:
+        return methods
     lacking = [n for n in interface.methods if n not in methods and n not in interface.defaults]
     if lacking:
         raise interface_errors.missing_methods(

@@ -12,9 +12,9 @@ from naperian.frontend import data_errors, derivative_errors, errors, limit_erro
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.index_sets import index_sets, numbered, numbering
-from naperian.frontend.interfaces import Declared
+from naperian.frontend.interfaces import Declared, default_name, head_of, implement
 from naperian.frontend.rules import differentiates_itself, with_rule
-from naperian.frontend.walk import DataInfo, EnumInfo, Globals
+from naperian.frontend.walk import DataInfo, EnumInfo, Globals, Interface
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
 from naperian.source import Diagnostic, Source, Span
@@ -62,13 +62,38 @@ class Library(Mapping[str, core.Definition]):
         wrong += declared.interfaces([d for d in module.decls if isinstance(d, s.Interface)], {})
         assert not wrong, wrong
         self._done |= {d.name: d for d in declared.methods.values()}
+        self.instances: list[core.Instance] = []
+        self._bodies: dict[str, list[Callable[[], core.Definition]]] = {}
+        for interface in self.globals.interfaces.values():
+            for d in interface.defaults.values():
+                self._body(d, default_name(interface, d.name), interface, None)
+        for numbers in module.decls:
+            if isinstance(numbers, s.Instance):
+                made, interface = head_of(numbers, "std.", self.globals, self.globals)
+                self.instances.append(made)
+                for m in numbers.members or ():
+                    assert isinstance(m, s.Def)
+                    self._body(m, made.methods[m.name], interface, made)
         # those that are no operators, and no functions that numbers have anyway
         self._methods = {
             n: d for n, d in declared.methods.items() if n.isidentifier() and n not in PRIMITIVES
         }
 
+    def _body(
+        self, d: s.Def, name: str, interface: Interface, made: core.Instance | None
+    ) -> None:
+        """Later: what a method does by default, or for numbers."""
+
+        def elaborate() -> core.Definition:
+            body, wrong = implement(d, name, interface, made, Globals(), self.globals)
+            assert body is not None, wrong
+            return body
+
+        self._bodies.setdefault(d.name, []).append(elaborate)
+
     def __getitem__(self, name: str) -> core.Definition:
         if name in self._methods:
+            self._done |= {d.name: d for d in (make() for make in self._bodies.pop(name, ()))}
             return self._methods[name]
         if name not in self._done:
             globals = Globals()
@@ -82,6 +107,10 @@ class Library(Mapping[str, core.Definition]):
             if made is None:
                 raise AssertionError(f"the library's {name}: {wrong}")
             self._done[name] = made
+            rule = self._written[name].decorator if name in self._written else None
+            if rule is not None:
+                self._done[name], wrong = with_rule(made, rule, globals, library)
+                assert not wrong, wrong
         return self._done[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -6,7 +6,9 @@
         store v[e] = f(s[…])
         for i in 0..n: store s[i] = v[i]
 
-So a carried table that is changed in a few places is changed in place, and costs what is touched.
+So a carried table that is changed in a few places is changed in place, and costs what is touched. A
+copy may also be made along the way, by a nest that reads the array for something else: it is taken
+out of that nest first.
 
 The law: a copy may go if no element is written in one array while the same element of the other
 is still to be read with its old value (Chaitin's coalescing, with element indices). Backwards over
@@ -80,14 +82,85 @@ def coalesce(program: Program) -> Program:
             None,
         )  # fmt: skip
         if pair is None:
-            break
+            on_the_way = next((
+                pair for s in statements(body) for pair in _taken_along(s, shapes)
+                if pair not in refused and pair[0] in homes and pair[1] in homes
+            ), None)
+            if on_the_way is None:
+                break
+            pair = on_the_way
+            body = _taken_out(body, pair, shapes)
         names = _merged(body, pair, homes)
-        if names is None or not _Check(program, pair, shapes).passes():
+        if names is None or not _Check(replace(program, body=body), pair, shapes).passes():
             refused.add(pair)
             continue
         without = _without(body, pair, names, shapes)
         program = replace(program, body=remade(without, lambda _: None, names))
     return program
+
+
+Shapes = dict[Var, tuple[Size, ...]]
+
+
+def _taken_along(s: Stmt, shapes: Shapes) -> Iterator[tuple[Var, Var]]:
+    """The arrays of the copies that a nest makes beside other things."""
+    nest, body = _nest(s)
+    values = {x.var: x.value for x in body if isinstance(x, Let)}
+    own = tuple(size(x.var) for x in nest)
+    extents = tuple(x.high for x in nest)
+    if len(body) < 2 or any(x.low != ZERO for x in nest):
+        return
+    for x in body:
+        if isinstance(x, Store) and x.at == own and shapes.get(x.buffer) == extents:
+            value = values.get(x.value.var) if isinstance(x.value, Local) else x.value
+            if not isinstance(value, Load) or value.at != own:
+                continue
+            to, of = x.buffer, value.buffer
+            others = tuple(y for y in body if y is not x)
+            alone = to not in {v for y in others for v in mentions(y)} and to != of
+            if alone and shapes.get(of) == extents and not _writes(others, of):
+                yield to, of
+
+
+def _nest(s: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+    """The loops of a nest, and the body of the innermost."""
+    loops: list[Loop] = []
+    body: tuple[Stmt, ...] = (s,)
+    while len(body) == 1 and isinstance(body[0], Loop):
+        loops.append(body[0])
+        body = body[0].body
+    return tuple(loops), body
+
+
+def _writes(body: tuple[Stmt, ...], v: Var) -> bool:
+    for s in statements(body):
+        match s:
+            case Store(buffer) | Update(buffer) if buffer == v:
+                return True
+            case Contract() if s.out[0] == v:
+                return True
+            case _:
+                pass
+    return False
+
+
+def _taken_out(body: tuple[Stmt, ...], pair: tuple[Var, Var], shapes: Shapes) -> tuple[Stmt, ...]:
+    """The copy that a nest makes along the way, in a nest of its own after it."""
+    out: list[Stmt] = []
+    for s in body:
+        if pair not in _taken_along(s, shapes):
+            out.append(rebuild(s, lambda inner: _taken_out(inner, pair, shapes)))
+            continue
+        loops, inner = _nest(s)
+        store = next(x for x in inner if isinstance(x, Store) and x.buffer == pair[0])
+        for rest in (
+            tuple(x for x in inner if x is not store),
+            (replace(store, value=Load(pair[1], store.at)),),
+        ):
+            for x in reversed(loops):
+                rest = (replace(x, body=rest),)
+            out += rest
+    return tuple(out)
 
 
 def _one_each(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -39,14 +39,13 @@ def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Ta
     order = _sorted(tasks, component, open_)
     inside: dict[int, list[Task]] = {}
     for c, group in members.items():
-        times = {
-            t.cell.time: len(t.context)
-            for t in group
+        steps = [
+            (t.cell.time, t) for t in group
             if t.kind is Kind.STEP and t.cell is not None and t.cell.time is not None
             and t.cell.time not in open_
-        }  # fmt: skip
-        if times:
-            time = min(times, key=lambda i: times[i])
+        ]  # fmt: skip
+        if steps:
+            time = _outermost(steps)
             for t in group:
                 t.units.append((time, group))
             _share_outer(graph, group, time, open_)
@@ -62,6 +61,18 @@ def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Ta
             out += inside[c]
             inside[c] = []
     return out
+
+
+def _outermost(steps: list[tuple[Var, Task]]) -> Var:
+    """Of the times of steps, the one in whose loop the others stand."""
+    times = dict.fromkeys(time for time, _ in steps)
+
+    def depth(time: Var) -> tuple[int, int]:
+        mine = [t for i, t in steps if i == time]
+        around = max(sum(i in t.path for i in times) for t in mine)
+        return around, min(len(t.context) for t in mine)
+
+    return min(times, key=depth)
 
 
 def _decided_together(
