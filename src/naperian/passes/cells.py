@@ -337,21 +337,24 @@ class Cells(Place):
         )
 
     def carry(
-        self, changed: list[Held], time: Var, total: Size | None, ends: bool
-    ) -> list[Carrying]:
-        """Open the cells that a loop over `time` carries. Unless the loop `ends` by a condition,
-        they are carried whether the conditions around it hold or not."""
+        self, changed: list[Held], time: Var, total: Size | None
+    ) -> tuple[list[Carrying], int]:
+        """Open the cells that a loop over `time` carries. Tables are carried whether the conditions
+        around it hold or not, if the number of rounds, unless a condition says when they end, has a
+        value anyway. Also how many of those conditions hold wherever something is carried."""
         out = []
+        fewest = len(self.guards)
+        anyway = total is None or self.anywhere(total)
         for held in changed:
             start = self.contents(held)
-            safe = bool(held.sets) and not ends and total is not None and self.anywhere(total)
-            guards = held.guards if safe else self.guards
+            guards = held.guards if held.sets and anyway else self.guards
             if guards != held.guards:
                 held.line += 1
+            fewest = min(fewest, len(guards))
             value, slots = self.delays(held.type, held.name, time, total, guards, held.origin)
             out.append(Carrying(held, value, start, slots, held.depth, held.guards))
             held.current, held.depth, held.guards = value, len(self.scope) + 1, guards
-        return out
+        return out, fewest
 
     def anywhere(self, s: Size) -> bool:
         """Whether an index expression has a value whatever the conditions around it are."""

@@ -42,6 +42,7 @@ from naperian.ainf.walk import (
     rewrite_guards,
     rewrite_prim,
     rewrite_size,
+    variables,
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
@@ -127,8 +128,21 @@ def _places(program: Program, params: set[Var]) -> dict[Var, _Place]:
                 ragged = isinstance(r, Read) and any(
                     isinstance(a, Read) for e in r.at for a in e.atoms()
                 )
-                note(r, (b.context, r.at) if plain and ragged and isinstance(r, Read) else None)
+                if plain and ragged and isinstance(r, Read):
+                    note(r, (_loops(program, b.context, r.at), r.at))
+                else:
+                    note(r, None)
     return {v: p for v, ps in found.items() if len(ps) == 1 for p in ps if p is not None}
+
+
+def _loops(program: Program, context: tuple[Var, ...], at: tuple[Size, ...]) -> tuple[Var, ...]:
+    """Those of the loops that the indices depend on: in the rounds of others the same is read."""
+    needed = {v for e in at for v in variables(e)}
+    for i in reversed(context):
+        extent = program.indices[i].extent
+        if i in needed and extent is not None:
+            needed.update(variables(extent))
+    return tuple(i for i in context if i in needed)
 
 
 def _clamped(r: Read, bound: Size) -> Number:

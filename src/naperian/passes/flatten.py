@@ -72,6 +72,9 @@ def _new(result: Type) -> list[bool]:
     return [not set(result.vars).isdisjoint(of_type(t)) for t in type_leaves(result.body)]
 
 
+_NO = Lit(False, DType.BOOL)
+
+
 @node
 class Strips:
     """The loops that take a checkpointed one's place, the outermost first: how many rounds it
@@ -283,7 +286,7 @@ class _Flatten(Cells):
         """A table whose cells depend on what those before them did: a loop carries that."""
         total = self.count(s)
         time = self.b.index(total, var.name)
-        cells = self.carry(changed, time, total, False)
+        cells, _ = self.carry(changed, time, total)
         self.env[var] = element(s, digits(extents(s), size(time)))
         outer = self.scope
         self.scope = (*outer, time)
@@ -523,6 +526,16 @@ class _Flatten(Cells):
         rows = [row(s, indices, substitute(v, names)) for v in values]
         return rows[0] if len(rows) == 1 else Items(tuple(rows))
 
+    def below(self, fewest: int, again: Operand) -> Operand:
+        """Whether a loop goes on, where only the first of the guards hold: not if others do not."""
+        guards = self.guards
+        for k in reversed(range(fewest, len(guards))):
+            g, self.guards = guards[k], guards[:k]
+            sides = (again, _NO) if g.holds else (_NO, again)
+            again = self.op("select", (g.operand, *sides), DType.BOOL)
+        self.guards = guards
+        return again
+
     def starts(self, e: core.Loop | core.Scan) -> list[Value]:
         """The first values, as operands: what they need is bound before the delays that read it."""
         return [mapped(self.tabulated(self.expr(c.start)), self.operand) for c in e.carried]
@@ -559,7 +572,7 @@ class _Flatten(Cells):
         around = self.b.closed((*self.scope, *free_guards(self.guards)))
         time = self.b.index(total, name, around if condition is not None else ())
         changed, _ = self.effects(e.body, condition)
-        cells = self.carry(changed, time, total, condition is not None)
+        cells, fewest = self.carry(changed, time, total)
         made = [
             self.delays(c.type, c.var.name, time, total, self.guards, e.origin) for c in e.carried
         ]
@@ -570,7 +583,7 @@ class _Flatten(Cells):
         outer = self.scope
         self.scope = (*outer, time)
         if condition is not None:
-            again = self.scalar(condition)
+            again = self.below(fewest, self.scalar(condition))
             self.b.indices[time] = Index(total, again, name)
         nexts: tuple[Value, ...]
         if strips is not None:

@@ -221,6 +221,9 @@ class _Block:
         while heap:
             t = heappop(heap)[2]
             group.append(t)
+            rounds = self.rounds(t, root)
+            if rounds is not None:
+                add(rounds)
             for s in t.sites:
                 q = s.task
                 if q.level < 0 and self.here(q) and q not in seen and not self.current(s):
@@ -228,6 +231,15 @@ class _Block:
                         raise Broken(f"{q.var} is needed by {t.var} before it is placed")
                     add(q)
         return group
+
+    def rounds(self, t: Task, root: Task) -> Task | None:
+        """How many rounds the loop made whose step this is: known only where the loop is, so it
+        goes with it into the nest of the root."""
+        time = t.cell.time if t.kind is Kind.STEP and t.cell is not None else None
+        rounds = self.graph.rounds.get(time) if time is not None else None
+        if rounds is None or rounds.uses <= 0 or rounds.level >= 0 or not self.here(rounds):
+            return None
+        return rounds if self.head(rounds) == self.head(root) else None
 
     def together(self, root: Task) -> list[Task]:
         """A recurrence that is not opened yet is placed as a whole."""
