@@ -237,11 +237,13 @@ class _Maker:
             ),
             lambda: s.Match(NOWHERE, self.expr(), self.some(self.case, 1)),
             lambda: s.With(NOWHERE, self.some(self.handler, 1), self.block()),
-            lambda: s.Loop(
-                NOWHERE, self.some(self.carry, 1), self.maybe(self.binder),
-                self.maybe(self.expr), self.maybe(self.expr), self.block(),
-            ),
+            self.loop,
         )
+
+    def loop(self) -> s.Loop:
+        carries, over = self.some(self.carry, 1), self.maybe(self.binder)
+        depth = None if over is None else self.maybe(self.expr)  # `checkpoint` stands behind `for`
+        return s.Loop(NOWHERE, carries, over, depth, self.maybe(self.expr), self.block())
 
     def case(self) -> s.Case:
         return s.Case(NOWHERE, self.pattern(in_case=True), self.maybe(self.expr), self.block())

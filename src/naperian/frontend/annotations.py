@@ -97,8 +97,7 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             if name in w.globals.failed:
                 raise errors.Silent()
             raise limit_errors.python_type(e) or errors.unknown_name(
-                name, span,
-                [*SCALARS, "Float", *w.scope.all_names(), *w.globals.enums, *w.globals.data],
+                name, span, _types(w)
             )
         case s.Field(span, _, _, _) if (info := data.find(w, e)) is not None:
             return as_data(w, info, (), span)
@@ -144,11 +143,20 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             raise errors.Silent()
         case _:
             found = as_set(w, e)
-            if found is None:
-                raise limit_errors.python_type(e) or errors.not_a_type(
-                    e.span.text, "an expression", e.span
+            if found is not None:
+                return element(found)
+            if isinstance(e, s.Call) and isinstance(e.function, s.Name):
+                raise limit_errors.python_type(e) or errors.unknown_name(
+                    e.function.name, e.function.span, _types(w)
                 )
-            return element(found)
+            raise limit_errors.python_type(e) or errors.not_a_type(
+                e.span.text, "an expression", e.span
+            )
+
+
+def _types(w: Walk) -> list[str]:
+    """Names that a type may be meant by."""
+    return [*SCALARS, "Float", *w.scope.all_names(), *w.globals.enums, *w.globals.data]
 
 
 def as_data(

@@ -250,6 +250,9 @@ def _bind_made(
     if info is not None and not axes and solver.is_open(kind):
         kind = fresh(w, info)
         solver.unify(value.type, kind)
+    base, _, field = p.name.partition(".")
+    if info is None and field and p.args is None and w.scope.find(base) is not None:
+        raise data_errors.field_assigned(base, field, p.span)
     if info is None or not isinstance(kind, Data) or info.pattern.layout != kind.layout:
         raise data_errors.pattern_type(p.span.text, show(w, kind), p.span)
     short = p.name.rpartition(".")[2]

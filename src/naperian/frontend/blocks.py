@@ -84,6 +84,10 @@ def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
             wrap = assertion(w, st)
             return Typed(UNIT, lambda: wrap(core.Pack(())), span)
         case s.Bind() | s.Add() | s.Def():
+            if isinstance(st, s.Bind):
+                check_new(w, st.pattern, "this block")
+            if isinstance(st, s.Add) and isinstance(st.target, s.Name):
+                check_new(w, s.PName(st.target.span, st.target.name), "this block")
             raise errors.no_value(st.span)
 
 

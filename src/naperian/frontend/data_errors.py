@@ -103,6 +103,15 @@ def pattern_type(shown: str, found: str, span: Span) -> Reported:
     )
 
 
+def field_assigned(name: str, field: str, span: Span) -> Reported:
+    """N0800"""
+    first = field.partition(".")[0]
+    return fail(
+        "N0800", f"`{name}.{field}` cannot be given another value: values never change", span,
+        "not a name", helps=(f"`{name} = replace({name}, {first}=…)` makes a new one",),
+    )
+
+
 def bound_twice(name: str, span: Span, first: Span) -> Reported:
     """N0612"""
     return fail(

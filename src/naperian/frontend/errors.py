@@ -24,6 +24,8 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     """N0201"""
     close = get_close_matches(name, known, 3, 0.7)
     helps = (f"did you mean {either(close)}?",) if close else ()
+    if len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
+        helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
 
 
@@ -129,22 +131,6 @@ def misplaced_top(span: Span) -> Reported:
     )
 
 
-_HABITS = {
-    "enumerate": "bind the index and read the element: `for i: … x[i] …`",
-    "zip": "read both at one index: `[f(x[i], y[i]) for i]`",
-    "range": "an index set is `Fin(n)`, a range `a..b`: `for i in a..b`",
-    "len": "`size(x)` is the size of the first axis",
-}
-
-
-def python_habit(name: str, span: Span) -> Reported:
-    """N0211"""
-    return fail(
-        "N0211", f"Python's `{name}` is not part of this language", span, "not defined",
-        helps=(_HABITS[name],),
-    )
-
-
 def no_field(text: str, found: str, field: str, span: Span, hint: str) -> Reported:
     """N0212"""
     return fail(
@@ -165,7 +151,8 @@ def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[
         span,
         f"this is `{found}`",
         others=others,
-        helps=helps,
+        helps=(*helps, "the first of a tuple: `(value, _) = …`") if found.startswith(f"({wanted}, ")
+        else helps,
         notes=notes,
     )
 
@@ -247,7 +234,12 @@ def not_a_table(text: str, found: str, span: Span) -> Reported:
     """N0307"""
     helps: tuple[str, ...] = ()
     if "->" in found:
-        helps = (f"a function is called with parentheses: `{text}(…)`",)
+        helps = (
+            f"a function is called with parentheses, `{text}(…)`; the type of an array is "
+            "written with `=>`",
+        )
+    elif found.startswith("("):
+        helps = (f"a tuple is taken apart: `(a, b) = {text}`",)
     return fail(
         "N0307", f"`{text}` is not an array, so it cannot be indexed", span,
         f"this is `{found}`", helps=helps,
@@ -266,6 +258,8 @@ def too_many_indices(text: str, found: str, wanted: int, given: int, span: Span)
 
 def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] = ()) -> Reported:
     """N0309"""
+    if op == "^" and not helps:
+        helps = ("a power is `x ** y`",)
     return fail(
         "N0309", f"`{op}` works on {needs}, not on `{found}`", span, f"this is `{found}`",
         helps=helps,
@@ -363,7 +357,7 @@ def needs_else(span: Span, found: str) -> Reported:
     return fail(
         "N0317", "this `if` has a value but no `else`", span,
         f"`{found}` if true, nothing if false",
-        helps=("add `else:`",),
+        helps=("add `else:`, or drop the value: `_ = …`",),
     )
 
 
@@ -506,6 +500,8 @@ def not_an_index(
         )
     elif found == "Float" or found in ("F32", "F64"):
         helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
+    elif found.endswith("Bool"):
+        helps = ("the elements where it holds are `[x[i] for i if …]`",)
     elif found in _INTEGERS:
         label = f"`{found}`, which could be any number"
         helps = (
@@ -548,7 +544,11 @@ def not_a_set(text: str, found: str, span: Span) -> Reported:
 
 def not_a_type(text: str, found: str, span: Span) -> Reported:
     """N0407"""
-    helps = (f"`Fin({text})` is the set 0 … {text}-1",) if found == "a number" else ()
+    helps: tuple[str, ...] = ()
+    if found == "a number":
+        helps = (f"`Fin({text})` is the set 0 … {text}-1",)
+    elif text.startswith("["):
+        helps = (f"an array of them is `n=>{text[1:-1]}`, where `n` is the set of its indices",)
     return fail("N0407", f"`{text}` is {found}, not a type", span, "a type stands here",
                 helps=helps)
 

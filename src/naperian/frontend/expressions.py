@@ -6,7 +6,15 @@ from functools import partial
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import data, data_errors, effects, errors, limit_errors, references
+from naperian.frontend import (
+    data,
+    data_errors,
+    effects,
+    errors,
+    habit_errors,
+    limit_errors,
+    references,
+)
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.binders import bind_pattern, pattern_type
 from naperian.frontend.boxes import alone, open_box
@@ -178,7 +186,9 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
     if e.name in w.globals.enums:
         poly = cardinality(w.globals.enums[e.name].set)
         return Typed(INT, lambda: core.Number(poly), e.span, poly)
-    raise errors.unknown_name(e.name, e.span, known_names(w))
+    raise habit_errors.habit(e.name, e.span) or errors.unknown_name(
+        e.name, e.span, known_names(w)
+    )
 
 
 def use_maker(
@@ -413,8 +423,6 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 return _call_definition(w, w.library.definitions[fname], fname, e, expected)
             if fname == "Fin":
                 raise errors.not_a_value(e.span.text, "an index set", e.span)
-            if fname in ("enumerate", "zip", "range", "len"):
-                raise errors.python_habit(fname, span)
         case s.Field(_, _, variant, _) if (maker := data.member(w, e.function)) is not None:
             return known_parameters(w, _call_definition(w, maker, variant, e, expected), e.span)
         case s.Field(_, s.Name(_, module), member, member_span) if (
@@ -584,10 +592,14 @@ def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:
     if e.name == "T":
         raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
                               f"write `transpose({e.base.span.text})`")
+    if e.name == "size" and typed.poly is not None:
+        raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
+                              f"as a number `{e.base.span.text}` is its size")
     if e.name in ("shape", "size", "ndim"):
         raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
                               f"`size({e.base.span.text})` is the size of its first axis")
-    raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span, "")
+    hint = f"write `{e.name}({e.base.span.text})`" if e.name in known_names(w) else ""
+    raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span, hint)
 
 
 def _checked_value(w: Walk, operand: s.Expr, span: Span, expected: Type | None) -> Typed:

@@ -72,6 +72,9 @@ _PYTHON_TYPES = {
 _ALIKE = {
     "array": "list", "ndarray": "list", "Array": "list", "List": "list", "ArrayLike": "list",
     "NDArray": "list", "Tuple": "tuple", "Dict": "dict", "Str": "str", "String": "str",
+    "string": "str", "boolean": "bool", "double": "float", "float32": "float", "float64": "float",
+    "int8": "int", "int16": "int", "int32": "int", "int64": "int",
+    "uint8": "int", "uint16": "int", "uint32": "int", "uint64": "int",
 }  # fmt: skip
 
 

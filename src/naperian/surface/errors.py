@@ -242,8 +242,11 @@ def operator(span: Span, word: str) -> Diagnostic:
 
 def keyword(span: Span, role: str) -> Diagnostic:
     """N0118"""
+    help = f"another name, say `{span.text}_`"
+    if span.text == "where":
+        help = "`a if c else b` chooses element by element, also where `c` is a table"
     return _error("N0118", f"`{span.text}` is a keyword, so it cannot be {role}", span,
-                  helps=(f"another name, say `{span.text}_`",))
+                  helps=(help,))
 
 
 # ---------------------------------------------------------------- expressions
@@ -303,6 +306,9 @@ def no_operator(span: Span) -> Diagnostic:
     if text in ("++", "--"):
         return _error("N0122", f"there is no operator `{text}`", span,
                       helps=("arrays are joined by `[*a, *b]`, and one is added by `+= 1`",))
+    if text == "+=":
+        return _error("N0122", "`+=` is a statement: it has no value", span,
+                      helps=("write `x + e`",))
     sign = text[:-1]
     return _error("N0122", f"there is no `{text}`: only `+=` adds to what is there", span,
                   helps=(f"write `x = x {sign} e`, or `x := x {sign} e` if `x` is a `state`",))
@@ -341,6 +347,12 @@ def generator_alone(span: Span) -> Diagnostic:
     """N0137"""
     return _error("N0137", "`e for i` must be the only argument of a call", span,
                   helps=("among other arguments, write `[e for i]`",))
+
+
+def second_for(span: Span) -> Diagnostic:
+    """N0137"""
+    return _error("N0137", "one `for` has all the binders", span, "a second one",
+                  helps=("they are separated by commas: `for i, j`, or `for i in xs, j in ys`",))
 
 
 def generator_in_parentheses(span: Span) -> Diagnostic:
@@ -421,8 +433,11 @@ def mark_of_nothing(span: Span, mark: str) -> Diagnostic:
                   helps=("a mark is a line of its own, directly above a `def` of the file",))
 
 
-def binder_colon(span: Span, name: str, domain: str) -> Diagnostic:
+def binder_colon(span: Span, name: str, low: str | None, domain: str) -> Diagnostic:
     """N0125"""
+    if low is not None:
+        return _error("N0125", "a range is written with `..`, not with `:`", span,
+                      helps=(f"write `for {_short(name)} in {_short(low)}..{_short(domain)}`",))
     return _error("N0125", "the range of an index comes after `in`, not after `:`", span,
                   helps=(f"write `for {_short(name)} in {_short(domain)}`",))
 

@@ -13,7 +13,7 @@ from naperian.surface import syntax as s
 from naperian.surface.cursor import HEIGHT, Cursor, Wrong, cursor
 from naperian.surface.lex import KEYWORDS, lex_within
 from naperian.surface.literals import number, pieces
-from naperian.surface.mistakes import colon_slice, no_closer, no_expression, rest
+from naperian.surface.mistakes import colon, colon_slice, no_closer, no_else, no_expression
 from naperian.surface.operators import (
     BINDS,
     COMPARE,
@@ -326,7 +326,8 @@ def _ternary(c: Cursor, then: s.Expr, start: int) -> s.Expr:
     outside, c.header = c.header, True  # as in a block's header, `=` can only be meant as `==`
     condition = expression(c, TERNARY + 1)
     c.header = outside
-    c.expect("else", "`else`")
+    if not c.take("else"):
+        raise Wrong(no_else(c))
     otherwise = expression(c)
     return s.Ternary(c.since(start), condition, then, otherwise)
 
@@ -369,7 +370,9 @@ def _clause(c: Cursor) -> tuple[tuple[s.Binder, ...], s.Expr | None]:
     found = binders(c)
     if c.kind == ":":
         sign = c.skip()
-        raise Wrong(errors.binder_colon(sign, found[0][-1].span.text, rest(c)))
+        raise Wrong(colon(c, sign, found[0][-1]))
+    if c.kind == "for":
+        raise Wrong(errors.second_for(c.here))
     c.header, c.typing = outside
     return found
 

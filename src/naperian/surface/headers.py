@@ -37,6 +37,9 @@ def parameters(c: Cursor) -> tuple[s.Param, ...]:
 def parameter(c: Cursor, role: str) -> s.Param:
     """`x: T = e`."""
     start = c.starts[c.pos]
+    if c.kind in ("*", "**"):
+        help_ = "a function has the parameters that it names; many values are a table, `xs: n=>a`"
+        raise Wrong(errors.unexpected(f"the name of {role}", c.found, c.here, help_))
     name, _ = c.name(role)
     annotation = type_(c) if c.take(":") else None
     default = expression(c) if c.take("=") else None

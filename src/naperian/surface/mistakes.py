@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from naperian.source import Diagnostic
+from naperian.source import Diagnostic, Span
 from naperian.surface import errors
+from naperian.surface import syntax as s
 from naperian.surface.cursor import Cursor
 from naperian.surface.operators import STARTS
 
@@ -27,6 +28,12 @@ def no_expression(c: Cursor, kind: str) -> Diagnostic:
             return errors.unexpected("an expression", c.found, here, help_)
         case "++" | "--" | "+=":
             return errors.no_operator(here)
+        case ">" if c.pos and c.kinds[c.pos - 1] == "|":
+            help_ = "`g(f(x))` is also written `x.f().g()`"
+            return errors.unexpected("an expression", c.found, here, help_)
+        case "->":
+            help_ = "the type of a result stands before the `:` or `=` of the body"
+            return errors.unexpected("an expression", c.found, here, help_)
         case "*" | "**":
             help_ = "`*x` stands only in `[…]`, where it joins tables"
             return errors.unexpected("an expression", c.found, here, help_)
@@ -53,7 +60,30 @@ def no_end(c: Cursor, start: int) -> Diagnostic:
         while c.kinds[at] not in ("NEWLINE", "=", ":"):
             at += 1
         return errors.bare_tuple(c.here, c.text[start : c.ends[at - 1]])
-    return _no_operator(c) or errors.unexpected("the end of the line", c.found, c.here)
+    return _no_operator(c) or errors.unexpected(
+        "the end of the line", c.found, c.here, *_two_words(c)
+    )
+
+
+def no_else(c: Cursor) -> Diagnostic:
+    """Why `a if c` does not go on with `else`."""
+    if c.kind == "for":
+        help_ = "what keeps some elements stands behind the binders: `[e for i if p]`"
+    else:
+        help_ = "`a if c else b` has a value for both cases"
+    return errors.unexpected("`else`", c.found, c.here, help_)
+
+
+def _two_words(c: Cursor) -> tuple[str, ...]:
+    """What is meant by a word after an expression on the same line."""
+    if c.kind == "else":
+        return ("on one line it is `a if c else b`; after `if c: a` it starts a line of its own",)
+    if c.kind not in ("NAME", "NUM") or c.kinds[c.pos - 1] != "NAME":
+        return ()
+    if c.kind == "NAME" and c.word == "is":
+        return ("`==` compares, and `match` asks which variant of an enum it is",)
+    before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
+    return (f"a function is called with parentheses: `{before}({c.word})`",)
 
 
 def _no_operator(c: Cursor) -> Diagnostic | None:
@@ -96,6 +126,12 @@ def colon_slice(c: Cursor, start: int) -> Diagnostic:
         gap = c.text[c.ends[k] : c.starts[k + 1]]
         mended += text + ("" if ":" in (c.kinds[k], c.kinds[k + 1]) else gap)
     return errors.slice_colon(here, mended + "]")
+
+
+def colon(c: Cursor, sign: Span, last: s.Binder) -> Diagnostic:
+    """A `:` after a binder, with a range or its end behind it."""
+    low = None if last.domain is None else last.domain.span.text
+    return errors.binder_colon(sign, last.pattern.span.text, low, rest(c))
 
 
 def rest(c: Cursor) -> str:

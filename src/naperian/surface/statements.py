@@ -19,7 +19,7 @@ from naperian.surface.headers import (
     without_docstring,
 )
 from naperian.surface.lex import KEYWORDS
-from naperian.surface.mistakes import no_end, rest
+from naperian.surface.mistakes import colon, no_end
 from naperian.surface.operators import OR, STARTS
 from naperian.surface.patterns import as_pattern, pattern
 
@@ -310,7 +310,7 @@ def _check_binder_colon(c: Cursor, last: s.Binder) -> None:
         at += 1
     if c.kinds[at - 1] == ":" and c.kinds[at + 1] == "INDENT" and c.ahead(1) not in _BLOCKS:
         sign = c.skip()
-        raise Wrong(errors.binder_colon(sign, last.span.text, rest(c)))
+        raise Wrong(colon(c, sign, last))
 
 
 def _if(c: Cursor) -> s.Stmt:
