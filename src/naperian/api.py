@@ -26,7 +26,15 @@ from naperian import border, records
 from naperian.backends import entry, runtime
 from naperian.backends.kernel import Kernel
 from naperian.backends.runtime import threads
-from naperian.border import AssertionError, IndexError, RunError, ShapeError, Thrown, at_border
+from naperian.border import (
+    AssertionError,
+    IndexError,
+    MemoryError,
+    RunError,
+    ShapeError,
+    Thrown,
+    at_border,
+)
 from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
 from naperian.forms import enum_of
@@ -47,9 +55,9 @@ else:
 
 __all__ = [
     "AssertionError", "CompileError", "Either", "Error", "Function", "IndexError",
-    "Maybe", "Module", "Ragged", "RunError", "ShapeError", "Thrown", "at_border", "compile", "grad",
-    "hessian", "install_hook", "jacobian", "jvp", "library_names", "load", "threads",
-    "value_and_grad", "vjp",
+    "Maybe", "MemoryError", "Module", "Ragged", "RunError", "ShapeError", "Thrown", "at_border",
+    "compile", "grad", "hessian", "install_hook", "jacobian", "jvp", "library_names", "load",
+    "threads", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 

@@ -76,6 +76,10 @@ class Thrown(RunError):
     """A `throw()` of the program, which nothing in it handled."""
 
 
+class MemoryError(RunError, builtins.MemoryError):
+    """A run needed more memory than there is."""
+
+
 class IndexError(RunError, builtins.IndexError):
     """An index that is checked at run time, or given by the caller, is out of range."""
 
@@ -773,7 +777,9 @@ def stop(faults: tuple[Fault, ...], code: int, *values: int) -> NoReturn:
     fault = faults[code - 1]
     indexes = "{size}" in fault.message
     text = fault.message.replace("{value}", str(values[0])).replace("{size}", str(values[1]))
-    kind = IndexError if indexes else Thrown if fault.thrown else AssertionError
+    kind: type[RunError] = IndexError if indexes else Thrown if fault.thrown else AssertionError
+    if fault.too_large:
+        kind = MemoryError
     raise kind(text, fault.place)
 
 
@@ -785,9 +791,9 @@ def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     if needed < LARGEST:
         try:
             return np.empty(shape, dtype)
-        except MemoryError:
+        except builtins.MemoryError:
             pass
-    raise MemoryError(
+    raise builtins.MemoryError(
         f"the result of {name}() needs {_bytes(needed)}: shape {shape} of {dtype}"
     )
 

@@ -246,11 +246,12 @@ class Signature:
 @node
 class Fault:
     """A way in which a run can fail: a message with `{value}` and `{size}`, and its place.
-    `thrown`, by a `throw()`."""
+    `thrown`, by a `throw()`; at a size that is `too_large`."""
 
     message: str
     place: str
     thrown: bool = False
+    too_large: bool = False
 
 
 @node
@@ -360,7 +361,11 @@ def instance(
         dtypes,
         tuple(numbers[v] for v in program.sizes),
         tuple(
-            Fault(f.message, f.origin.place, f.message == core.THROWN) for f in program.failures
+            Fault(
+                f.message, f.origin.place, f.message == core.THROWN,
+                f.message.endswith(core.TOO_LARGE),
+            )
+            for f in program.failures
         ),
         tuple(
             k

@@ -341,6 +341,9 @@ class Add:
     value: Expr
 
 
+TOO_LARGE = "is more than there is memory for"
+"""How the message ends of a run that stops at a size that no table can have."""
+
 THROWN = "nothing handles this `throw()`"
 """Why a run stops that throws outside any handler."""
 

@@ -22,10 +22,11 @@ from naperian.frontend import size_errors
 from naperian.frontend.cells import convert, converts
 from naperian.frontend.indexing import not_negative
 from naperian.frontend.report import Reported
+from naperian.frontend.scope import Scope, SetName, SizeName
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var
-from naperian.sizes import Size, rename, show, size, variables
+from naperian.sizes import Monomial, Size, rename, show, size, variables
 from naperian.source import Span
 from naperian.types import (
     INT,
@@ -181,6 +182,52 @@ _MOST = 2.0**47
 """More elements than a computer has addresses for."""
 
 
+def computed(w: Walk, around: Scope, n: Size) -> bool:
+    """Whether a size is a product that integers found in the run are in, so that it may be more
+    than an integer holds."""
+    named: set[Var] = set(w.solver.unknown_sizes | w.solver.unknown_sets)
+    scope: Scope | None = around
+    while scope is not None:
+        for entry in scope.names.values():
+            if isinstance(entry, SizeName):
+                named.add(entry.var)
+            elif isinstance(entry, SetName):
+                named.update(set_variables(entry.set))
+        scope = scope.parent
+    return any(
+        len(atoms) > 1 and not named.issuperset(variables(Size(((atoms, c),))))
+        for atoms, c in n.terms
+    )
+
+
+def countable(n: Size, expr: core.Expr, span: Span) -> core.Expr:
+    """What is made only if a size, which is a product, is one of a table."""
+    value, low = _in_floats(n), core.Const(Lit(0.0, DType.F64))
+    known = core.Check(
+        core.Op("ge", (value, low), _FLOAT), f"the size `{show(n)}` is negative", expr, span
+    )
+    return _at_most(value, show(n), known, span)
+
+
+def _at_most(count: core.Expr, text: str, expr: core.Expr, span: Span) -> core.Expr:
+    test = core.Op("le", (count, core.Const(Lit(_MOST, DType.F64))), _FLOAT)
+    return core.Check(test, f"the size `{text}` {core.TOO_LARGE}", expr, span)
+
+
+def _in_floats(n: Size) -> core.Expr:
+    """A size, computed in floats, which do not overflow."""
+    terms = n.terms or (((), 0),)
+    return reduce(
+        lambda a, b: core.Op("add", (a, b), _FLOAT), [_term(atoms, c) for atoms, c in terms]
+    )
+
+
+def _term(atoms: Monomial, c: int) -> core.Expr:
+    numbers = [core.Op("cast", (core.Number(Size((((a,), 1),))),), _FLOAT) for a in atoms]
+    factor: list[core.Expr] = [core.Const(Lit(float(c), DType.F64))] if c != 1 or not atoms else []
+    return reduce(lambda a, b: core.Op("mul", (a, b), _FLOAT), [*factor, *numbers])
+
+
 def _storable(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
     """The value, which is not made if integers say that it has more elements than can be counted:
     where each cell of a table of such values starts is the sum of their numbers."""
@@ -192,12 +239,9 @@ def _storable(w: Walk, value: Typed, found: Type, names: set[Var]) -> Typed:
 
     def build() -> core.Expr:
         count: core.Expr = core.Const(Lit(1.0, DType.F64))
-        for n in extents:  # in floats, which do not overflow
-            number = core.Op("cast", (core.Number(w.solver.zonk_size(n)),), _FLOAT)
-            count = core.Op("mul", (count, number), _FLOAT)
-        test = core.Op("le", (count, core.Const(Lit(_MOST, DType.F64))), _FLOAT)
-        message = f"the size `{text}` is more than there is memory for"
-        return core.Check(test, message, value.build(), value.span)
+        for n in extents:
+            count = core.Op("mul", (count, _in_floats(w.solver.zonk_size(n))), _FLOAT)
+        return _at_most(count, text, value.build(), value.span)
 
     return Typed(value.type, build, value.span, value.poly, value.lets)
 

@@ -9,7 +9,7 @@ from naperian.core import syntax as core
 from naperian.frontend import errors, limit_errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
-from naperian.frontend.boxes import alike, alone, closed, natural, open_box
+from naperian.frontend.boxes import alike, alone, closed, computed, countable, natural, open_box
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.kept import kept
 from naperian.frontend.operators import (
@@ -123,7 +123,11 @@ def _one(w: Walk, b: Bound, inner: Build, around: Scope | None) -> Build:
     def build() -> core.Expr:
         own = w.solver.zonk_set(b.set)
         table = core.For(b.var, own, inner())
-        if around is None or not isinstance(own, Fin) or around.facts().proves(own.size):
+        if around is None or not isinstance(own, Fin):
+            return table
+        if computed(w, around, own.size):
+            return countable(own.size, table, b.span)
+        if around.facts().proves(own.size):
             return table
         return natural(own.size, table, b.span)
 
