@@ -53,8 +53,13 @@ def _reason(lift: core.Lift) -> str:
     def axes(places: Iterable[int]) -> str:
         return ", ".join(f"`{frame[p]}`" for p in places)
 
-    mapped = [f"{axes(places)} of `{_short(a)}`" for a, places in lift.args if places]
-    fixed = [f"`{_short(a)}`" for a, places in lift.args if not places]
+    def said(k: int, a: Span) -> str:
+        if a != lift.span:
+            return f"`{_short(a)}`"
+        return "its argument" if len(lift.args) == 1 else f"its argument {k}"  # a value: `f~1`
+
+    mapped = [f"{axes(at)} of {said(k, a)}" for k, (a, at) in enumerate(lift.args, 1) if at]
+    fixed = [said(k, a) for k, (a, at) in enumerate(lift.args, 1) if not at]
     text = f"`{_short(lift.span)}` is mapped over {' and '.join(mapped)}"
     stays = "stays" if len(fixed) == 1 else "stay"
     return text + (f"; {' and '.join(fixed)} {stays} the same" if fixed else "")
