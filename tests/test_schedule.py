@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import naperian as nap
 from naperian.ainf import run as ainf
 from naperian.ainf.check import check as check_ainf
 from naperian.ainf.parse import parse
@@ -699,3 +700,23 @@ def f(n; x: F64[n], k: I64[n] < 7):
   return for i<n: d[i]
   return for i<n: y[i]
 """, sizes=(5, 7))
+
+
+def test_checks_that_a_loop_does_not_change_come_before_it() -> None:
+    """And a loop of nothing else is gone; the message is the one of the first check."""
+    m = nap.compile("""
+def one(x: Float, k: Int, j: Int) -> Float:
+    assert k > 0, "k is small"
+    assert j > 0, "j is small"
+    x * k + j
+
+def all_of(x: n=>m=>Float, k: Int, j: Int) = one(x, k, j)
+""")
+    text = m.all_of.show("loops")
+    checks = [line for line in text.splitlines() if "fail" in line]
+    assert len(checks) == 2
+    assert "for" not in text[: text.index(checks[-1])]
+    assert m.all_of(np.ones((2, 3)), 2, 1).tolist() == [[3.0] * 3] * 2
+    assert m.all_of(np.ones((2, 0)), 0, 0).shape == (2, 0)
+    with pytest.raises(nap.RunError, match="k is small"):
+        m.all_of(np.ones((2, 3)), 0, 0)
