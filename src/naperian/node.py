@@ -40,7 +40,8 @@ def node(cls: type[T]) -> type[T]:
     }
     for name, function in defaults.items():
         body.setdefault(name, function)
-    body |= {"__slots__": names, "__match_args__": names, "__dataclass_fields__": fields}
+    body["__slots__"] = (*names, "_hash")
+    body |= {"__match_args__": names, "__dataclass_fields__": fields}
     made: Any = type(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     # slots are set directly: the class refuses every other assignment
@@ -98,8 +99,15 @@ def _equality(values: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _hashing(values: Callable[[Any], Any]) -> Callable[[Any], int]:
+    """The hash, computed once: a node may be the key of many tables, and a large tree."""
+
     def __hash__(self: Any) -> int:
-        return hash((self.__class__, values(self)))
+        try:
+            return self._hash  # type: ignore[no-any-return]
+        except AttributeError:
+            found = hash((self.__class__, values(self)))
+            self.__class__.__dict__["_hash"].__set__(self, found)
+            return found
 
     return __hash__
 
@@ -114,4 +122,4 @@ def _frozen(self: Any, name: str, value: object = None) -> None:
 
 
 def _reduce(self: Any) -> tuple[Any, ...]:
-    return self.__class__, tuple(getattr(self, n) for n in self.__slots__)
+    return self.__class__, tuple(getattr(self, n) for n in self.__match_args__)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import TypeAlias
 
 from naperian.ainf.syntax import (
@@ -220,7 +221,28 @@ def rename_indices(s: Size, names: Mapping[Var, Size]) -> Size:
     one = s.single
     if type(one) is Var:
         return names.get(one, s)
+    if names.keys().isdisjoint(_mentioned(s)):
+        return s
     return rewrite_size(s, lambda a: names.get(a) if type(a) is Var else None)
+
+
+@lru_cache(maxsize=1 << 13)
+def _mentioned(s: Size) -> frozenset[Var]:
+    """Every index variable of an index expression, also inside reads."""
+    found: set[Var] = set()
+    for a in s.atoms():
+        match a:
+            case Var():
+                found.add(a)
+            case Read(_, at):
+                found.update(*map(_mentioned, at))
+            case Trips(_, pairs):
+                found.update(*(_mentioned(e) for _, e in pairs))
+            case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                found |= _mentioned(x) | _mentioned(y)
+            case _:
+                raise Broken(f"not an atom of AiNF: {a!r}")
+    return frozenset(found)
 
 
 def rename_operand(x: Operand, names: Mapping[Var, Size]) -> Operand:
