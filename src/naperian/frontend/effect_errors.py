@@ -134,11 +134,12 @@ def unhandled_throw(span: Span) -> Reported:
     )
 
 
-def method_effect(name: str, span: Span) -> Reported:
+def method_effect(interface: str, method: str, name: str, span: Span) -> Reported:
     """N0670"""
     return fail(
-        "N0670", f"a method has no effect `{name}`: whoever calls it knows no instance", span,
-        "in its row",
+        "N0670", f"`{method}` has the effect `{name}`, and `{interface}` does not say so", span,
+        "whoever calls it knows no instance",
+        helps=(f"write `-> {{{name}}} …` in the interface, which holds for every instance",),
     )
 
 
@@ -158,6 +159,6 @@ def no_text(found: str, span: Span) -> Reported:
 def no_world(span: Span) -> Reported:
     """N0673"""
     return fail(
-        "N0673", "this prints, and nothing says when: it is part of a constant or of a method",
+        "N0673", "this prints, and nothing says when: it is part of a constant",
         span, "has the effect `IO`",
     )

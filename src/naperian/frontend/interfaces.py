@@ -13,13 +13,15 @@ definitions of their own, `Shape(Square).area`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from naperian.core import syntax as core
 from naperian.core.instances import short_name, show_wanted
 from naperian.core.written import written_type
 from naperian.dtypes import FLOATS
-from naperian.frontend import errors, interface_errors, limit_errors
+from naperian.frontend import effect_errors, errors, interface_errors, limit_errors
+from naperian.frontend.ambient import hidden as hidden_params
+from naperian.frontend.ambient import may_have
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.blocks import expect
 from naperian.frontend.cells import convert, show
@@ -33,6 +35,7 @@ from naperian.frontend.constraints import (
 )
 from naperian.frontend.definitions import Header, complete, finish, header, start, suppose_all
 from naperian.frontend.endless import Calls
+from naperian.frontend.references import ROW, used_for
 from naperian.frontend.report import Reported, Silent, plural
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import INTERFACES, Because, Mismatch, Solver
@@ -48,6 +51,7 @@ from naperian.types import (
     EnumSet,
     Function,
     Index,
+    Reference,
     Scalar,
     SetVar,
     Substitution,
@@ -233,6 +237,7 @@ def _method(
     m: s.Def, name: str, d: s.Interface, interface: Interface, globals: Globals, library: Globals
 ) -> core.Definition:
     w = start(globals, library)
+    may_have(w)
     globals.known[interface.name] = interface
     _bind_params(w, d, interface)
     suppose(w, interface.itself)
@@ -255,20 +260,33 @@ def _method(
     hidden = [v for v in w.associated if TypeVar(v) not in told]
     at = _identity(w, head, hidden)
     itself = interface.itself
-    method = core.Method(
-        interface.name, m.name, itself.types, Function(tuple(types), result), at
-    )
-    refs = tuple(core.Ref(v) for _, v, _ in head.params)
+    effects = hidden_params(w, m.effects or ())
+    function = Function((*types, *(p.type for p in effects)), result)
+    method = core.Method(interface.name, m.name, itself.types, function, at)
+    refs = tuple(core.Ref(v) for v in (*(v for _, v, _ in head.params), *(p.var for p in effects)))
     body = Typed(result, lambda: core.Call(method, refs), m.span)
     finish(w, m.span, types)
     made = complete(w, m, name, head, [None] * len(types), body)
     types_left = [p for p in made.types if p.var not in hidden]
+    row, params = _row(made)
     return core.Definition(
         made.name, (*(core.TypeParam(v, None) for v in interface.variables), *types_left),
         made.sets, made.sizes,
-        made.params, made.result, made.facts, made.implicit, made.body, made.doc, False,
-        made.origin, wanted=(itself, *wanted),
+        params, made.result, made.facts, made.implicit, made.body, made.doc, False,
+        made.origin, wanted=(itself, *wanted), effects=row, hidden=made.hidden,
     )
+
+
+def _row(d: core.Definition) -> tuple[tuple[str, ...], tuple[core.Param, ...]]:
+    """A method's effects, and its parameters with what is done to them: references are added to,
+    unless the row says `State`."""
+    if not any(isinstance(p.type, Reference) for p in d.params):
+        return d.effects, d.params
+    done = "State" if "State" in d.effects else "Accum"
+    params = tuple(
+        replace(p, effect=done) if isinstance(p.type, Reference) else p for p in d.params
+    )
+    return tuple(e for e in ROW if e in (*d.effects, done)), params
 
 
 def _variable(associated: tuple[str, Type]) -> Var | None:
@@ -543,6 +561,9 @@ def _implement(
     w: Walk, d: s.Def, name: str, interface: Interface, made: core.Instance | None
 ) -> core.Definition:
     method = interface.methods[d.name]
+    may_have(w)
+    w.ambient |= {p.name: p.var for p in method.hidden}
+    w.thrower = w.ambient["Except"]
     solver, scope = w.solver, w.scope
     own = [p for p in method.types if p.var not in interface.variables]
     if made is None:
@@ -593,6 +614,9 @@ def _implement(
         body = w.block(d.body, result)
         body = expect(w, body, result, f"the result of `{d.name}`", d.result)
     finish(w, d.span, [])
+    done = {used_for(w, v) for _, v, _ in params} | w.performed
+    for effect in sorted(done.difference(method.effects, {"", "Accum"})):
+        raise effect_errors.method_effect(short_name(interface.name), d.name, effect, d.name_span)
     head = Header(
         params, result, facts, {v.name: v for v in sets}, {v.name: v for v in sizes}, {}
     )
@@ -604,8 +628,9 @@ def _implement(
         inner = core.Let(v, convert(w, core.Ref(param.var), param.type, t), inner)
     return core.Definition(
         name, (*variables, *own, *whole.types), whole.sets, whole.sizes,
-        tuple(core.Param(p.name, p.var, outside.type(p.type)) for p in method.params), answer,
-        facts, (), inner, d.doc, False, d.name_span, whole.lifts, whole.wanted,
+        tuple(replace(p, type=outside.type(p.type)) for p in method.params), answer,
+        facts, (), inner, d.doc, False, d.name_span, whole.lifts, whole.wanted, method.effects,
+        method.hidden,
     )
 
 

@@ -7,7 +7,6 @@ What is done to a parameter is the row of its definition's type: `State` if it i
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.core.syntax import AMBIENT
 from naperian.frontend import effect_errors, errors
 from naperian.frontend.indexing import index_of
 from naperian.frontend.scope import Variable
@@ -114,8 +113,6 @@ def row(w: Walk, d: s.Def, params: list[tuple[Var, Type]]) -> tuple[str, ...]:
     for name in d.effects or ():
         if name not in ROW:
             raise effect_errors.unknown_effect(name, d.name_span)
-        if name in AMBIENT and name not in w.ambient:
-            raise effect_errors.method_effect(name, d.name_span)
     if d.effects is not None:
         for name in ROW:
             if name in found and name not in d.effects:
