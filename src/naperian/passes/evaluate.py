@@ -12,6 +12,7 @@ often it is mentioned, and a chain of squarings stays a chain.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -153,6 +154,8 @@ class Evaluate:
         self.operators: dict[Var, Meaning] = {}  # of cells whose `+=` is the user's
         self.combined: list[Combined] = []  # the accumulators that have such cells
         self.instead: dict[Var, Var] = {}  # cells that stand for others
+        self.sums: set[Var] = set()  # cells that are only added to, as a monoid of ours says
+        self.silent: frozenset[Var] = frozenset()  # cells that nothing is added to just now
         self.loops = 0  # how many loops go side by side around this, or might
 
     # ------------------------------------------------------------ sizes, sets and types
@@ -476,6 +479,8 @@ class Evaluate:
             for var, leaf, m in zip(vars, leaves(t), start, strict=True):
                 if operator is not None:
                     self.operators[var] = operator
+                elif not c.state:
+                    self.sums.add(var)
                 state = c.state or operator is not None
                 cells.append(Cell(var, leaf, quote(self.w, m), c.monoid, None, state))
             places: list[Meaning] = [
@@ -583,28 +588,45 @@ class Evaluate:
     def table(
         self, s: Set, turn: Callable[[Meaning], Meaning], var: str, name: str
     ) -> Meaning:
-        """A table; if it is only there for what it adds to accumulators with operators, in pieces
-        that go side by side."""
+        """A table; what it adds to accumulators with operators it adds in a loop of its own, in
+        pieces that go side by side."""
         outermost = not self.loops and not self.depth  # and there is nothing to differentiate
         self.loops += 1
         with self.w.inside() as scope:
             i, index = self.w.index(s, var)
             cell = turn(index)
         self.loops -= 1
-        if outermost and scope.cells and cell == Parts(()):
-            shared = [c for c in self.combined if not scope.cells.isdisjoint(c.cells)]
-            if scope.cells <= {v for c in shared for v in c.cells}:
-                found = worth(self.w, s, shared)
-                if found is not None:
-                    pieces, condition = found
-                    return choose(
-                        self.w,
-                        condition,
-                        lambda: self.cut(s, shared, pieces, turn, var, name),
-                        lambda: tabulate(self.w, s, turn, var, name),
-                        name,
-                    )
-        return table_of(self.w, s, i, scope, cell, name)
+        shared = [c for c in self.combined if not scope.cells.isdisjoint(c.cells)]
+        own = {v for c in shared for v in c.cells}
+        if not outermost or not shared or not scope.cells <= own | self.sums:
+            return table_of(self.w, s, i, scope, cell, name)
+        found = worth(self.w, s, shared)
+        if found is None:
+            return table_of(self.w, s, i, scope, cell, name)
+        pieces, condition = found
+        value = cell
+        if value != Parts(()) or not scope.cells <= own:
+            value = self.without(own, lambda: tabulate(self.w, s, turn, var, name))
+
+        def adds(i: Meaning) -> Meaning:
+            turn(i)
+            return Parts(())
+
+        self.without(scope.cells - own, lambda: choose(
+            self.w,
+            condition,
+            lambda: self.cut(s, shared, pieces, adds, var, name),
+            lambda: tabulate(self.w, s, adds, var, name),
+            name,
+        ))
+        return value
+
+    def without(self, cells: AbstractSet[Var], make: Callable[[], Meaning]) -> Meaning:
+        """What is made where nothing is added to these cells."""
+        before, self.silent = self.silent, self.silent | cells
+        made = make()
+        self.silent = before
+        return made
 
     def cut(
         self, s: Set, shared: list[Combined], pieces: int, turn: Callable[[Meaning], Meaning],
@@ -630,6 +652,9 @@ class Evaluate:
 
     def add(self, reference: Meaning, new: Meaning, name: str) -> None:
         """`r += e`; with an operator of the user's, `r := op(r, e)` for every element."""
+        known = next(iter(data(reference)), None)
+        if isinstance(known, Place) and _cell(known.expr) in self.silent:
+            return
         reference = standing(reference, self.instead)
         first = next(iter(data(reference)), None)
         operator = self.operators.get(_cell(first.expr)) if isinstance(first, Place) else None
