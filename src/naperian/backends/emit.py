@@ -49,6 +49,7 @@ from naperian.backends.traits import (
     streams,
     trips,
 )
+from naperian.backends.turned import turned
 from naperian.loops.donors import donors
 from naperian.loops.syntax import (
     Allocate,
@@ -195,6 +196,9 @@ def _counted(
 ) -> None:
     """The loop itself. With `polls`, every iteration looks whether it is time to."""
     code = frame.code
+    left = turned(frame, s, low, high) if free else low
+    free = free and left == low  # what is left is not worth a vector's code
+    low = left
     body, done = code.label("body"), code.label("done")
     index, after = code.name(), code.name()
     before = code.block

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from naperian.ainf.syntax import Guard, Read
+from naperian.ainf.syntax import Guard, Read, Trips
 from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.graph import (
@@ -208,7 +208,14 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
         return True
     if weight <= _LIGHT and (weight * p.uses <= _TOGETHER or not _loads(graph, p)):
         return True
-    gather = any(True for e in at for _ in size_reads(e))
+    shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
+    gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in size_reads(e))
     return p.uses == 1 and not gather and len(t.path) <= len(p.context)
 
 
+
+
+def _hangs_on(r: Read | Trips) -> set[Var]:
+    """The indices that a number is read at."""
+    at = r.at if isinstance(r, Read) else [e for _, e in r.at]
+    return {v for e in at for v in variables(e)}

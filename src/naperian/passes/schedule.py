@@ -13,6 +13,7 @@
     strips     what is in the way of vectors is taken out of their loops
     outside    a run ends where it meets an index outside its set
     jam        rows that are added to one array are added four at a time
+    across     columns that become rows go eight at a time
 
 Fused chains keep nothing but their results:
 
@@ -41,6 +42,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import expressions, indices, used, used_in
 from naperian.names import Var
+from naperian.passes.across import across
 from naperian.passes.best import best
 from naperian.passes.block import Block
 from naperian.passes.contract import contract
@@ -93,7 +95,7 @@ def schedule(program: ainf.Program) -> Program:
     block = Block()
     emitter.block(items, block)
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
-    body = jam(outside(strips(_escape(block.statements())), program.sizes, buffers))
+    body = across(jam(outside(strips(_escape(block.statements())), program.sizes, buffers)))
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys(emitter.s.notes))
