@@ -197,8 +197,8 @@ def _counted(
     """The loop itself. With `polls`, every iteration looks whether it is time to."""
     code = frame.code
     left = turned(frame, s, low, high) if free else low
-    free = free and left == low  # what is left is not worth a vector's code
-    low = left
+    few, low = left != low, left  # what is left is not worth a vector's code
+    free = free and not few
     body, done = code.label("body"), code.label("done")
     index, after = code.name(), code.name()
     before = code.block
@@ -224,7 +224,7 @@ def _counted(
         code.let(f"icmp slt i64 {after}, {high}"),
         body,
         done,
-        f", !llvm.loop !{_hints(frame, s, group, len(code.lines) - start)}",
+        f", !llvm.loop !{_hints(frame, s, group, few, len(code.lines) - start)}",
     )
     code.begin(done)
 
@@ -262,10 +262,12 @@ def _in_strips(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> No
 _MOST_VECTORISED = 3_000
 
 
-def _hints(frame: Frame, s: Loop, group: int | None, lines: int) -> int:
-    """What LLVM is told about a loop with so many lines."""
+def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> int:
+    """What LLVM is told about a loop with so many lines; with `few`, rounds."""
     hints = ['!"llvm.loop.mustprogress"']
-    if lines > _MOST_VECTORISED:
+    if few:
+        hints.append('!"llvm.loop.unroll.disable"')
+    if few or lines > _MOST_VECTORISED:
         hints.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
         hints.append(f'!"llvm.loop.parallel_accesses", !{group}')

@@ -11,8 +11,8 @@
              for j in 8 (m // 8)..m:
                  free for i in 0..n: store out[j, i] = x[i, j]
 
-What is side by side in memory, here the elements x[i, 8 eight] to x[i, 8 eight + 7], is then read in
-one go, while it is in the cache, and not once in each of eight rounds (`backends/turned.py`).
+What is side by side in memory, here the elements x[i, 8 eight] to x[i, 8 eight + 7], is then read
+in one go, while it is in the cache, and not once in each of eight rounds (`backends/turned.py`).
 """
 
 from __future__ import annotations
