@@ -1,7 +1,9 @@
-"""core.run = ainf.run = loops.run = compiled, on generated well-typed programs."""
+"""core.run = ainf.run = loops.run = compiled, on generated well-typed programs; also where the
+result is written over an argument."""
 
 from __future__ import annotations
 
+import inspect
 import os
 
 import numpy as np
@@ -61,6 +63,7 @@ def compare(text: str, known: dict[str, int], given: dict[str, object]) -> None:
         ("ainf", lambda: rebuild(result, ainf_run.run(flat, sizes(flat.sizes), args))),
         ("loops", lambda: rebuild(result, loops_run.run(nests, sizes(nests.sizes), args))),
         ("compiled", lambda: nap.compile(text).f(*args)),
+        ("over an argument", lambda: over(nap.compile(text).f, args)),
     ):
         got = outcome(run)
         if isinstance(got, str) or isinstance(want, str):
@@ -68,6 +71,15 @@ def compare(text: str, known: dict[str, int], given: dict[str, object]) -> None:
             assert both, f"{how}: {got}\nnot      {want}\n{text}"
         else:
             same(how, got, want, text)
+
+
+def over(f, args):
+    """What a function gives whose result is written over an argument, if one is a donor of it."""
+    got = f(*args)
+    if not f.donors or not isinstance(got, np.ndarray):
+        return got
+    given = {p: np.array(a) for p, a in zip(inspect.signature(f).parameters, args, strict=True)}
+    return f(**given, out=given[f.donors[0]])
 
 
 STOPPED = "stopped"
