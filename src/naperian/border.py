@@ -718,17 +718,21 @@ def _found(
 ) -> list[Array]:
     """The results, those of late sizes as arrays of the sizes that the run found."""
     sig = inst.signature
-    for slot, k in _late_sizes(sig.result):
-        sizes.known[slot] = int(np.maximum(results[k], 0).sum())
-    out: list[Array] = []
-    for leaf, made in zip(sig.outputs, results, strict=True):
-        if sig.late(leaf):
+    out = [None if sig.late(x) else made for x, made in zip(sig.outputs, results, strict=True)]
+
+    def found(k: int) -> Array:
+        known = out[k]
+        if known is None:
             assert free is not None
-            dtype = np.dtype(inst.dtype(leaf).value)
+            leaf = sig.outputs[k]
             shape = tuple(max(0, sizes.value(s)) for s in leaf.shape)
-            made = np.asarray(_Made(int(made), shape, dtype, free))
-        out.append(made)
-    return out
+            made = _Made(int(results[k]), shape, np.dtype(inst.dtype(leaf).value), free)
+            out[k] = known = np.asarray(made)
+        return known
+
+    for slot, k in _late_sizes(sig.result):  # those of a table of boxes in a box after the box's
+        sizes.known[slot] = int(np.maximum(found(k), 0).sum())
+    return [found(k) for k in range(len(out))]
 
 
 def _late_sizes(form: Form) -> Iterator[tuple[int, int]]:

@@ -259,10 +259,16 @@ def _split(
             equate(w, f"the argument of {callee.title}", missing, cell, arg.span)
             axes, cell = solver.axes(arg.type)
     inner = 0
-    if isinstance(pcell, Exists) and not isinstance(cell, Exists):
+    if isinstance(pcell, Exists) and _boxes(w, cell) < _boxes(w, pcell):
         inner = len(solver.axes(pcell.body)[0])  # of a value that is closed for the call
     n = max(0, len(axes) - len(wanted) - inner)
     return axes[:n], axes[n:], cell
+
+
+def _boxes(w: Walk, t: Type) -> int:
+    """How many boxes are in each other."""
+    _, t = w.solver.axes(t)
+    return 1 + _boxes(w, t.body) if isinstance(t, Exists) else 0
 
 
 def _align(

@@ -85,14 +85,15 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
     sizes = _sizes(d, at)
     for p in d.params:
         given = kind = r.type(p.type)
-        if isinstance(kind, Table) and isinstance(kind.cell, Exists):
-            sizes = (*sizes, *kind.cell.vars)
-            made, own[p.var] = _rows(p.name, kind, kind.cell)
-            params += made
-            continue
         if isinstance(kind, Exists):  # what it hides are sizes like any other
             sizes = (*sizes, *kind.vars)
             kind = kind.body
+        if isinstance(kind, Table) and isinstance(kind.cell, Exists):
+            sizes = (*sizes, *kind.cell.vars)
+            made, table = _rows(p.name, kind, kind.cell)
+            params += made
+            own[p.var] = _in_box(given, table)
+            continue
         types = leaves(kind)
         bare = types == (kind,)
         parts: list[Meaning] = []
@@ -101,10 +102,7 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
             var = Var(label)
             params.append(Param(label, var, leaf))
             parts.append(Leaf(Ref(var), leaf))
-        value = shaped(kind, parts)
-        if isinstance(given, Exists):
-            value = Boxed(given, tuple(map(size, given.vars)), value)
-        own[p.var] = value
+        own[p.var] = _in_box(given, shaped(kind, parts))
     whole = d.body
     for p in d.hidden:
         if p.name == "IO":
@@ -146,6 +144,11 @@ def _math(module: Module, used: set[str], name: str) -> Math:
     if any(module.definitions[f].math is Math.STRICT for f in used):
         return Math.STRICT
     return module.definitions[name].math
+
+
+def _in_box(t: Type, value: Meaning) -> Meaning:
+    """A parameter's value, in the box that its type is."""
+    return Boxed(t, tuple(map(size, t.vars)), value) if isinstance(t, Exists) else value
 
 
 def _rows(name: str, t: Table, box: Exists) -> tuple[list[Param], Meaning]:
