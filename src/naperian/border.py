@@ -185,11 +185,11 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         return Value(where, True, np.zeros((0,) * len(leaf.shape)), DType.BOOL, blank=True)
     python = isinstance(given, bool | int | float | list | tuple)
     weak = python and not isinstance(given, np.generic)
-    if leaf.members:
-        given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
     offsets = None
     if leaf.rows and leaf.rows[0]:
         given, offsets = _packed(given, where)
+    if leaf.members:
+        given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
     if isinstance(given, np.ndarray) and hasattr(given, "mask"):
         raise TypeError(f"{where} is a masked array; fill it first, as in x.filled(0)")
     try:
@@ -236,14 +236,17 @@ def _packed(given: Any, where: str) -> tuple[Any, Array | None]:
         parts = [np.asarray(x) for x in given]
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{where} is no list of rows: {error}") from None
-    for k, x in enumerate(parts):
-        if x.ndim and x.shape[1:] != parts[0].shape[1:]:
+    # a row without elements says nothing of them: `[]` is an array of floats to NumPy
+    used = [(k, x) for k, x in enumerate(parts) if x.size or x.ndim != 1]
+    for k, x in used:
+        first, start = used[0]
+        if x.ndim and x.shape[1:] != start.shape[1:]:
             raise ShapeError(
-                f"{where}: row {k} has shape {x.shape} and row 0 {parts[0].shape}; rows may differ "
-                "in their first axis only"
+                f"{where}: row {k} has shape {x.shape} and row {first} {start.shape}; rows may "
+                "differ in their first axis only"
             )
     try:
-        whole = np.concatenate(parts)
+        whole: Any = np.concatenate([x for _, x in used]) if used else []
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{where} is no list of rows: {error}") from None
     ends = np.cumsum([0, *(len(x) for x in parts)])
@@ -317,7 +320,10 @@ def _ordinals(leaf: Leaf, given: Any, where: str) -> Any:
     if isinstance(given, str):
         return ordinal(given)
     if isinstance(given, list | tuple | np.ndarray):
-        array = np.asarray(given)
+        try:
+            array = np.asarray(given)
+        except ValueError:  # of different lengths, which is told of all arrays alike
+            return given
         if array.dtype.kind == "U":
             return np.array([ordinal(str(x)) for x in array.ravel()], np.int64).reshape(array.shape)
     return given
