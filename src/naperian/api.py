@@ -141,7 +141,7 @@ class Function:
         run = partial(runtime.run, kernel)
         if lines := compiled.instance.lines:
             run = partial(runtime.run_aloud, kernel, _listener(lines))
-        return border.call(compiled.instance, values, sizes, run, out, runtime.free)
+        return border.call(compiled.instance, values, sizes, run, out, runtime.free, runtime.runtime().empty)
 
     def instance(self, dtypes: tuple[DType, ...]) -> tuple[Compiled, Kernel]:
         """The code for these dtypes of the type variables; its entry becomes what is called."""

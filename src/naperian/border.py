@@ -50,6 +50,7 @@ Runner: TypeAlias = Callable[[Any, Any, Any, Any, bool], int]
 """(sizes, buffers, scalars, error, release) → the kernel's answer; the arguments are ctypes."""
 
 Free: TypeAlias = Callable[[int], None]
+Empty: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 """Gives back memory a kernel made, by its address."""
 
 LARGEST = 1 << 47  # bytes a process can address
@@ -636,9 +637,10 @@ def call(
     run: Runner,
     out: Any = None,
     free: Free | None = None,
+    empty: Empty = np.empty,
 ) -> Any:
     """Run an instance on gathered arguments. `free` gives back memory that the kernel made for a
-    result whose size the run found; NumPy owns it until then."""
+    result whose size the run found; NumPy owns it until then. `empty` makes the other results."""
     sig = inst.signature
     sizes = _Sizes(sig, values, dict(implicit))
     for v, leaf in zip(values, sig.inputs, strict=True):
@@ -664,7 +666,7 @@ def call(
             continue
         shape = tuple(max(0, sizes.value(s)) for s in leaf.shape)
         if target is None:
-            results.append(_allocate(sig.name, shape, dtype))
+            results.append(_allocate(sig.name, shape, dtype, empty))
         else:
             others = [a for j, a in enumerate(arrays)
                       if not ((j, k) in inst.donors and _same_memory(a, target))]  # fmt: skip
@@ -793,14 +795,14 @@ def stop(faults: tuple[Fault, ...], code: int, *values: int) -> NoReturn:
     raise kind(text, fault.place)
 
 
-def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], empty: Empty) -> Array:
     """Memory for a result; a result that cannot exist is an error before any of it is touched."""
     needed = dtype.itemsize
     for n in shape:
         needed *= max(1, n)  # NumPy counts as if there were something
     if needed < LARGEST:
         try:
-            return np.empty(shape, dtype)
+            return empty(shape, dtype)
         except builtins.MemoryError:
             pass
     raise builtins.MemoryError(

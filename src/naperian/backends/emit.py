@@ -271,7 +271,11 @@ def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> i
         hints.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
         hints.append(f'!"llvm.loop.parallel_accesses", !{group}')
-        if heavy(s.body):
+        if s.order is Order.LANES:
+            # not unrolled before it is a vector
+            hints.append('!"llvm.loop.unroll.disable"')
+            hints.append('!"llvm.loop.interleave.count", i32 1')
+        elif heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
             hints.append('!"llvm.loop.interleave.count", i32 1')

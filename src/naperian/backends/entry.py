@@ -30,7 +30,8 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -63,7 +64,7 @@ from naperian.backends.entry_ir import (
     WELL,
 )
 from naperian.backends.kernel import Kernel, Library
-from naperian.backends.large import has_large
+from naperian.backends.large import LARGE, has_large
 from naperian.dtypes import DType
 from naperian.signature import Bind, Equal, Given, Instance, Leaf, Search
 from naperian.sizes import Size
@@ -233,9 +234,14 @@ def _numpy_functions() -> dict[str, int]:
     return {name: functions[k] or 0 for name, k in numbers.items()}
 
 
-def keep_large_results(library: Library) -> None:
-    """Let large results have the library's allocator, if NumPy knows of such."""
-    current = ctypes.PYFUNCTYPE(ctypes.py_object)(_numpy_functions()["PyDataMem_GetHandler"])()
+Empty: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Any]  # makes an array
+
+
+def keep_large_results(library: Library) -> Empty:
+    """Let large results have the library's allocator, if NumPy knows of such: those of calls that
+    the entry makes, and those made by the function that is returned."""
+    functions = _numpy_functions()
+    current = ctypes.PYFUNCTYPE(ctypes.py_object)(functions["PyDataMem_GetHandler"])()
     valid = ctypes.pythonapi.PyCapsule_IsValid
     valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
     if has_large() and valid(current, _HANDLER):
@@ -246,6 +252,21 @@ def keep_large_results(library: Library) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(capsule))  # there may be arrays to the end
         place = ctypes.c_void_p.from_address(library.symbols["nap_capsule"])
         place.value = id(capsule)
+        use = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(
+            functions["PyDataMem_SetHandler"]
+        )
+
+        def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+            if prod(shape) < LARGE:
+                return np.empty(shape, dtype)
+            before = use(capsule)
+            try:
+                return np.empty(shape, dtype)
+            finally:
+                use(before)
+
+        return empty
+    return np.empty
 
 
 @cache

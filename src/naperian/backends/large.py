@@ -1,8 +1,9 @@
 """Memory for large results, as LLVM IR: an allocator for NumPy that uses memory again.
 
-The C library gives arrays of more than 32 MiB back to the system and gets them anew page by page,
-which takes as long as writing them. Here the last few stay, marked as free for the system to take
-when it needs them (`MADV_FREE`); it takes their contents away and nothing else.
+The C library gives the arrays of many results back to the system and gets them anew page by page,
+which takes as long as writing them. Here the last few stay. The first 64 MiB are simply kept; what
+goes beyond is marked as free for the system to take when it needs it (`MADV_FREE`), which takes the
+contents away and nothing else.
 
 NumPy takes allocators as capsules around a structure (NEP 49), in force only while an array
 is made, and which the array keeps for its end. NumPy calls it with the GIL, so it needs no lock.
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 import sys
 
-LARGE = 1 << 22  # elements of a result, from which on its memory comes from here
-KEPT = 4  # blocks that wait to be used again, at most
+LARGE = 1 << 14  # elements of a result, from which on its memory comes from here
+KEPT = 16  # blocks that wait to be used again, at most: the last ones
 MOST = 1 << 29  # bytes in all of them, at most
+PLAIN = 1 << 26  # bytes that are kept without a mark
 _HEAD = 64  # bytes before an array, which hold how many there are in all
 
 _PRIVATE_ANONYMOUS = 0x22
@@ -62,14 +64,20 @@ declare i64 @llvm.umin.i64(i64, i64)
 @kept = internal global [{KEPT} x ptr] zeroinitializer  ; blocks to be used again, or null
 @held = internal global i64 0                      ; bytes in them
 
-; a block of at least so many bytes, of whole huge pages
+@turn = internal global i64 0                      ; whose block goes next when all slots are taken
+
+; a block of at least so many bytes: of whole huge pages, or of a few small ones
 define internal ptr @large.new(ptr %context, i64 %bytes) {{
 entry:
   %possible = icmp ult i64 %bytes, {1 << 47}
   br i1 %possible, label %search, label %none
 search:
-  %room = add i64 %bytes, {_HEAD + (1 << 21) - 1}
-  %size = and i64 %room, {-(1 << 21)}
+  %huge = icmp uge i64 %bytes, {1 << 21}
+  %unit = select i1 %huge, i64 {1 << 21}, i64 {1 << 16}
+  %past = add i64 %unit, {_HEAD - 1}
+  %room = add i64 %bytes, %past
+  %mask = sub i64 0, %unit
+  %size = and i64 %room, %mask
   br label %look
 look:
   %k = phi i64 [ 0, %search ], [ %after, %on ]
@@ -101,7 +109,11 @@ fresh:
   %refused = icmp eq ptr %new, inttoptr (i64 -1 to ptr)
   br i1 %refused, label %none, label %got
 got:
+  br i1 %huge, label %ask, label %begin
+ask:
   call i32 @madvise(ptr %new, i64 %size, i32 {_HUGE})
+  br label %begin
+begin:
   store i64 %size, ptr %new
   %start = getelementptr i8, ptr %new, i64 {_HEAD}
   ret ptr %start
@@ -129,12 +141,30 @@ look:
 on:
   %after = add i64 %k, 1
   %more = icmp ult i64 %after, {KEPT}
-  br i1 %more, label %look, label %give
+  br i1 %more, label %look, label %replace
+replace:
+  %turn = load i64, ptr @turn
+  %second = add i64 %turn, 1
+  %next = urem i64 %second, {KEPT}
+  store i64 %next, ptr @turn
+  %taken = getelementptr ptr, ptr @kept, i64 %turn
+  %old = load ptr, ptr %taken
+  %size = load i64, ptr %old
+  %rest = sub i64 %sum, %size
+  call i32 @munmap(ptr %old, i64 %size)
+  br label %keep
 keep:
+  %place = phi ptr [ %slot, %look ], [ %taken, %replace ]
+  %total = phi i64 [ %sum, %look ], [ %rest, %replace ]
+  %many = icmp ugt i64 %total, {PLAIN}
+  br i1 %many, label %mark, label %put
+mark:
   call i32 @madvise(ptr %block, i64 %capacity, i32 {_FREE})
+  br label %put
+put:
   store i64 %capacity, ptr %block                  ; the page with its size is in use
-  store ptr %block, ptr %slot
-  store i64 %sum, ptr @held
+  store ptr %block, ptr %place
+  store i64 %total, ptr @held
   br label %done
 give:
   call i32 @munmap(ptr %block, i64 %capacity)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from naperian.backends import entry
 from naperian.backends.entry_ir import entry_ir
 from naperian.backends.kernel import Kernel, Library, link, object_code
@@ -71,6 +73,7 @@ class Runtime:
     services: dict[str, int]
     pool: Library
     entries: Library | None  # None where objects are laid out otherwise, or NAPERIAN_ENTRY=ctypes
+    empty: entry.Empty  # makes arrays for results
 
     def set_threads(self, n: int) -> None:
         """How many threads a region may use, the caller's among them."""
@@ -110,15 +113,15 @@ def _runtime() -> Runtime:
     process = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
     imports = python | {name: _function(process, name) for name in ("malloc", "free")}
     pool = link(object_code(AS_WRITTEN + pool_ir()), (*_SERVICES, *_CONTROLS), imports)
-    entries = None
+    entries, empty = None, np.empty
     if os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds():
         image = object_code(entry_ir())
         exports = ("nap_entry", "nap_call", "nap_allocator", "nap_capsule")
         entries = link(image, exports, entry.imports())
-        entry.keep_large_results(entries)
+        empty = entry.keep_large_results(entries)
     services = {name: pool.symbols[name] for name in _SERVICES}
     services["nap_print"] = ctypes.cast(_PRINT, ctypes.c_void_p).value or 0
-    made = Runtime(services, pool, entries)
+    made = Runtime(services, pool, entries, empty)
     # never unloaded, not even while the interpreter ends
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     made.set_threads(_threads or default_threads())

@@ -91,12 +91,13 @@ class Order(Enum):
 
     SERIAL = "serial"  # iterations depend on each other
     FREE = "free"  # independent iterations: LLVM may vectorise
+    LANES = "lanes"  # independent iterations, few enough to be one vector
     PARALLEL = "parallel"  # independent iterations, worth threads (outside only SERIAL loops)
 
 
 @node
 class Reduction:
-    """What a loop accumulates: `var` is combined with a monoid in every iteration. In a FREE or
+    """What a loop accumulates: `var` is combined with a monoid in every iteration. In a FREE, LANES or
     PARALLEL loop it is the only thing that iterations share. For floats `add` and `mul` may be
     reassociated inside it. `var` is a variable or, in a PARALLEL loop, a buffer that the body
     mentions in `Update`s with this monoid alone."""
