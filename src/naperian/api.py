@@ -141,7 +141,8 @@ class Function:
         run = partial(runtime.run, kernel)
         if lines := compiled.instance.lines:
             run = partial(runtime.run_aloud, kernel, _listener(lines))
-        return border.call(compiled.instance, values, sizes, run, out, runtime.free, runtime.runtime().empty)
+        made = runtime.runtime().empty
+        return border.call(compiled.instance, values, sizes, run, out, runtime.free, made)
 
     def instance(self, dtypes: tuple[DType, ...]) -> tuple[Compiled, Kernel]:
         """The code for these dtypes of the type variables; its entry becomes what is called."""

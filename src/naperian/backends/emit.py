@@ -71,7 +71,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import gathers
+from naperian.loops.walk import gathers, statements
 from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
@@ -274,7 +274,7 @@ def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> i
         if s.order is Order.LANES:
             # not unrolled before it is a vector
             hints.append('!"llvm.loop.unroll.disable"')
-            hints.append('!"llvm.loop.interleave.count", i32 1')
+            hints.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
         elif heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
@@ -294,6 +294,13 @@ def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> i
             # rows may be short, and few are so long that two sums at a time would not be enough
             hints.append('!"llvm.loop.interleave.count", i32 2')
     return frame.module.loop(*hints)
+
+
+def _vectors(frame: Frame, s: Loop) -> int:
+    """How many vectors the lanes of a loop are."""
+    stored = (x for x in statements(s.body) if isinstance(x, Store | Update))
+    bytes = max((frame.place(x.buffer).buffer.dtype.bytes for x in stored), default=8)
+    return max(1, (s.high.constant or 1) * bytes // frame.module.target.vector_bytes)
 
 
 def _while(frame: Frame, s: While) -> None:

@@ -113,7 +113,8 @@ def _runtime() -> Runtime:
     process = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
     imports = python | {name: _function(process, name) for name in ("malloc", "free")}
     pool = link(object_code(AS_WRITTEN + pool_ir()), (*_SERVICES, *_CONTROLS), imports)
-    entries, empty = None, np.empty
+    entries = None
+    empty: entry.Empty = np.empty
     if os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds():
         image = object_code(entry_ir())
         exports = ("nap_entry", "nap_call", "nap_allocator", "nap_capsule")

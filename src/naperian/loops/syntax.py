@@ -97,8 +97,8 @@ class Order(Enum):
 
 @node
 class Reduction:
-    """What a loop accumulates: `var` is combined with a monoid in every iteration. In a FREE, LANES or
-    PARALLEL loop it is the only thing that iterations share. For floats `add` and `mul` may be
+    """What a loop accumulates: `var` is combined with a monoid in every iteration. In a loop
+    that is not SERIAL it is the only thing that iterations share. For floats `add` and `mul` may be
     reassociated inside it. `var` is a variable or, in a PARALLEL loop, a buffer that the body
     mentions in `Update`s with this monoid alone."""
 

@@ -60,9 +60,9 @@ from naperian.loops.syntax import (
     When,
 )
 from naperian.loops.walk import (
+    atoms,
     blocks,
     expressions,
-    index_expressions,
     loads,
     mentions,
     parts,
@@ -74,9 +74,10 @@ from naperian.loops.walk import (
 )
 from naperian.names import Lit, Var, fresh
 from naperian.prims import PRIMITIVES, unit
-from naperian.sizes import ZERO, Atom, Size, atom, size, substitute
+from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
 _VECTOR = 64  # bytes
+_VECTORS = 4  # of rows at a time: what one waits for, the other computes
 _LONG = 4  # what an operation costs that a recurrence waits for long
 _MONOIDS = ("add", "mul", "min", "max")
 
@@ -117,7 +118,7 @@ def _rows(s: Loop, buffers: Buffers) -> _Rows | None:
     varying = {s.var}
     if not _alike(s, s.body, varying, written):
         return None
-    rows = _Rows(s, buffers, frozenset(varying), written)
+    rows = _Rows(s, buffers, frozenset(varying), written, slow)
     return rows if slow or rows.packs() else None
 
 
@@ -143,13 +144,32 @@ def _long(s: Loop) -> bool:
 
 def _uneven(s: Loop) -> bool:
     """Whether an innermost loop of a row is as long as a loop around it says."""
-    loops = [x for x in statements(s.body) if isinstance(x, Loop)]
-    inner = {x.var for x in loops}
-    return any(
-        not any(isinstance(y, Loop) for y in statements(x.body))
-        and not inner.isdisjoint((*used_in(x.low), *used_in(x.high)))
-        for x in loops
-    )
+    inner: set[Var] = set()  # loop variables, and what depends on them
+    for x in statements(s.body):
+        match x:
+            case Loop(var, low, high, body):
+                uneven = not inner.isdisjoint((*used_in(low), *used_in(high)))
+                if uneven and not any(isinstance(y, Loop) for y in statements(body)):
+                    return True
+                inner.add(var)
+            case Let(var) if not inner.isdisjoint(reads(x)):
+                inner.add(var)
+            case _:
+                pass
+    return False
+
+
+def _deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """The statements in the deepest loops."""
+    deep = {s: _depth(s) for s in body}
+    for s in body:
+        if deep[s] == max(deep.values()):
+            yield from _deepest(sum(blocks(s), ())) if deep[s] else (s,)
+
+
+def _depth(s: Stmt) -> int:
+    inner = max((_depth(x) for b in blocks(s) for x in b), default=0)
+    return inner + isinstance(s, Loop)
 
 
 def _alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[Var]) -> bool:
@@ -161,10 +181,10 @@ def _alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[Var]
         match x:
             case Loop():
                 bounds = {*used_in(x.low), *used_in(x.high)}
-                if x.order is Order.PARALLEL or not bounds.isdisjoint(varying):
+                if x.order is Order.PARALLEL or not bounds.isdisjoint(varying | written):
                     return False
             case When():
-                if not varying.isdisjoint(used(x.condition)):
+                if not (varying | written).isdisjoint(used(x.condition)):
                     return False
             case Let():
                 here = reads(x)
@@ -185,9 +205,20 @@ def _alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[Var]
                 return False
         if any(v in sums and not _adds(x, v) for v in reads(x)):
             return False
+        if any(_traps(p) for e in expressions(x) for p in parts(e)):
+            return False
         if not all(_alike(s, b, varying, written) for b in blocks(x)):
             return False
     return True
+
+
+def _traps(e: Expr) -> bool:
+    """Whether an operation may stop the processor, on the zeros of a lane without a row."""
+    match e:
+        case Apply("floordiv" | "mod", (_, divisor), _, operand):
+            return not operand.is_float and not isinstance(divisor, Lit)
+        case _:
+            return False
 
 
 def _adds(x: Stmt, v: Var) -> bool:
@@ -215,33 +246,35 @@ class _Rows:
     buffers: Buffers
     varying: frozenset[Var]
     written: set[Var]
+    slow: bool
     lane: Var = field(default_factory=lambda: Var("lane"))
     own: set[Var] = field(default_factory=set)
     packed: dict[tuple[Var, int], Var] = field(default_factory=dict)
     sums: dict[Var, Var] = field(default_factory=dict)
     top: dict[Var, Stmt] = field(default_factory=dict)
+    masked: list[tuple[Var, DType, Expr]] = field(default_factory=list)
+    addends: dict[Stmt, Var] = field(default_factory=dict)
 
     def packs(self) -> bool:
-        """Whether every element that an innermost loop goes along is one for all rows, one of the
+        """Whether every element that the deepest loops go along is one for all rows, one of the
         row's own, beside that of the next row, or packed."""
         self.find_packed()
-        for x in statements(self.loop.body):
-            if not isinstance(x, Loop) or any(isinstance(y, Loop) for y in statements(x.body)):
-                continue
-            for y in statements(x.body):
-                places = [(z.buffer, z.at) for z in loads(y)]
-                if isinstance(y, Store | Update):
-                    places.append((y.buffer, y.at))
-                if not all(self.near(b, at) for b, at in places):
-                    return False
+        for x in _deepest(self.loop.body):
+            places = [(y.buffer, y.at) for y in loads(x)]
+            if isinstance(x, Store | Update):
+                places.append((x.buffer, x.at))
+            if not all(self.near(b, at) for b, at in places):
+                return False
         return True
 
     def near(self, buffer: Var, at: tuple[Size, ...]) -> bool:
-        if buffer in self.varying:
-            return True
-        axes = [k for k, e in enumerate(at) if not self.varying.isdisjoint(used_in(e))]
+        axes = self.axes(at)
         beside = axes == [len(at) - 1] and at[-1].coefficient(self.loop.var) == 1
-        return not axes or beside or (axes[0], *axes[1:]) == self.axis(buffer, at)
+        own = buffer in self.varying or not axes
+        return own or beside or tuple(axes) == self.axis(buffer, at)
+
+    def axes(self, at: tuple[Size, ...]) -> list[int]:
+        return [k for k, e in enumerate(at) if not self.varying.isdisjoint(used_in(e))]
 
     def axis(self, buffer: Var, at: tuple[Size, ...]) -> tuple[int, ...]:
         """The axis of the rows, in a tuple, if the elements there are packed."""
@@ -263,7 +296,7 @@ class _Rows:
     def look_at(self, e: Load, inside: frozenset[Var]) -> None:
         axes = [k for k, i in enumerate(e.at) if i == size(self.loop.var)]
         others = [i.single for k, i in enumerate(e.at) if k not in axes]
-        if len(axes) == 1 and axes[0] < len(e.at) - 1 and len(others) < len(inside):
+        if len(axes) == 1 and len(others) < len(inside):
             if all(isinstance(v, Var) and v in inside for v in others):
                 self.packed.setdefault((e.buffer, axes[0]), Var(e.buffer.name))
 
@@ -271,25 +304,24 @@ class _Rows:
         s = self.loop
         types = [x.dtype for x in statements(s.body) if isinstance(x, Variable | Let)]
         types += [x.buffer.dtype for x in statements(s.body) if isinstance(x, Allocate)]
-        width = _VECTOR // max(t.bytes for t in types)
+        self.width = _VECTOR // max(t.bytes for t in types)
+        self.many = self.width * (1 if self.slow else _VECTORS)
         row = fresh(s.var)
-        self.row, self.width = size(row) * width + self.lane, width
+        self.first = size(row) * self.many
         self.sums = {r.var: fresh(r.var) for r in s.reductions}
         self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
         self.own |= {x.var for x in statements(s.body) if isinstance(x, Variable)}
         self.find_wide(s.body)
         body = self.block(s.body)
         first = tuple(y for key, v in self.packed.items() for y in self.pack(key, v))
-        many = s.high // width
+        count = (s.high + self.many - 1) // self.many
         parallel = s.order is Order.PARALLEL
         new = tuple(Reduction(self.sums[r.var], r.monoid, r.dtype) for r in s.reductions)
         order = Order.SERIAL if new and not parallel else s.order
-        vectors = Loop(row, ZERO, many, (*self.top.values(), *first, *body), order,
-                       new if parallel else (), s.work * width)  # fmt: skip
-        tail = replace(s, low=many * width, order=Order.SERIAL, reductions=())
+        vectors = Loop(row, ZERO, count, (*self.top.values(), *first, *body), order,
+                       new if parallel else (), s.work * self.many)  # fmt: skip
         before = [self.lane_sums(r) for r in s.reductions]
-        after = [self.folded(r, parallel) for r in s.reductions]
-        return [*before, vectors, *after, tail]
+        return [*before, vectors, *self.folded()]
 
     # what lives longer than a vector statement
 
@@ -299,25 +331,40 @@ class _Rows:
         for k, x in enumerate(body):
             last |= dict.fromkeys(mentions(x), k)
         run: list[Var] = []
+        stored = False
         for k, x in enumerate(body):
-            if isinstance(x, Loop | When):
+            if isinstance(x, Loop | When) or (stored and self.reads_on(x)):
                 self.own |= {v for v in run if last.get(v, -1) >= k}
-                run = []
+                run, stored = [], False
                 for b in blocks(x):
                     self.find_wide(b)
-            elif isinstance(x, Let) and x.var in self.varying:
+            if isinstance(x, Let) and x.var in self.varying:
                 run.append(x.var)
+            stored = stored or self.writes_on(x)
+
+    def writes_on(self, x: Stmt) -> bool:
+        """Whether a statement changes an array that is not its row's own."""
+        return isinstance(x, Store | Update) and x.buffer not in self.varying
+
+    def reads_on(self, x: Stmt) -> bool:
+        """Whether a statement reads an array that is changed, which the run does first."""
+        return any(y.buffer in self.written - self.varying for y in loads(x))
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """What is not a loop and not the same in all rows goes through all lanes."""
         out: list[Stmt] = []
-        together: list[Stmt] = []
+        rows: list[Stmt] = []
+        sums: list[Stmt] = []
+        stored = False
 
         def close() -> None:
-            if together:
-                lane = Loop(self.lane, ZERO, size(self.width), tuple(together), Order.LANES)
-                out.append(lane)
-                together.clear()
+            nonlocal stored
+            stored = False
+            for run, n in ((rows, self.many), (sums, self.width)):
+                if run:
+                    inner = (*self.loaded(), *run)
+                    out.append(Loop(self.lane, ZERO, size(n), inner, Order.LANES))
+                    run.clear()
 
         for x in body:
             match x:
@@ -332,109 +379,181 @@ class _Rows:
                 case When():
                     close()
                     out.append(rebuild(x, self.block))
+                case Assign(var) | Update(var) if var in self.sums:
+                    if stored and self.reads_on(x):
+                        close()
+                    rows.append(self.addend(x))
+                    sums.append(self.sum(x))
                 case _:
-                    together.append(self.stmt(x))
+                    if stored and self.reads_on(x):
+                        close()
+                    rows.append(self.stmt(x))
+                    stored = stored or self.writes_on(x)
         close()
         return tuple(out)
 
     def allocate(self, b: Buffer) -> None:
-        self.top[b.var] = Allocate(replace(b, shape=(*b.shape, size(self.width))))
+        self.top[b.var] = Allocate(replace(b, shape=(*b.shape, size(self.many))))
 
     def stmt(self, x: Stmt) -> Stmt:
+        here = size(self.lane)
         match x:
             case Let(var, dtype, value) | Variable(var, dtype, value) if var in self.own:
                 self.allocate(Buffer(var, dtype, (), Role.TEMP))
-                return Store(var, (size(self.lane),), self.expr(value))
+                return Store(var, (here,), self.expr(value, here))
             case Let(var, dtype, value):
-                return Let(var, dtype, self.expr(value))
-            case Assign(var) if var in self.sums:
-                monoid = next(r.monoid for r in self.loop.reductions if r.var == var)
-                addend = _addend(x, monoid)
-                assert addend is not None
-                return Update(self.sums[var], (size(self.lane),), monoid, self.expr(addend))
+                return Let(var, dtype, self.expr(value, here))
             case Assign(var, value):
-                return Store(var, (size(self.lane),), self.expr(value))
+                return Store(var, (here,), self.expr(value, here))
             case Store(buffer, at, value):
-                return Store(*self.element(buffer, at), self.expr(value))
+                there = self.element(buffer, at, here)
+                return self.guarded(Store(*there, self.expr(value, here)))
             case Update(buffer, at, monoid, value):
-                return Update(*self.element(buffer, at), monoid, self.expr(value))
+                there = self.element(buffer, at, here)
+                return self.guarded(Update(*there, monoid, self.expr(value, here)))
             case _:
                 raise AssertionError(x)
 
-    def element(self, buffer: Var, at: tuple[Size, ...]) -> tuple[Var, tuple[Size, ...]]:
-        where = tuple(self.index(i) for i in at)
-        if buffer in self.own or buffer in self.sums:
-            return self.sums.get(buffer, buffer), (*where, size(self.lane))
-        return buffer, where
+    def reduction(self, x: Stmt) -> Reduction:
+        var = x.var if isinstance(x, Assign) else x.buffer if isinstance(x, Update) else None
+        return next(r for r in self.loop.reductions if r.var == var)
 
-    def index(self, i: Size) -> Size:
+    def addend(self, x: Assign | Update) -> Stmt:
+        """What every lane adds to a sum over all rows."""
+        r, here = self.reduction(x), size(self.lane)
+        value = _addend(x, r.monoid) if isinstance(x, Assign) else x.value
+        assert value is not None
+        kept = Buffer(Var("addend"), r.dtype, (), Role.TEMP)
+        self.allocate(kept)
+        self.addends[x] = kept.var
+        choice = (self.inside(here), self.expr(value, here), Lit(unit(r.monoid, r.dtype), r.dtype))
+        return Store(kept.var, (here,), Apply("select", choice, r.dtype, r.dtype))
+
+    def sum(self, x: Assign | Update) -> Stmt:
+        """A sum over all rows: one vector of them for several of rows."""
+        r, here = self.reduction(x), size(self.lane)
+        addends = [
+            Load(self.addends[x], (here + k,)) for k in range(0, self.many, self.width)
+        ]
+        where = () if isinstance(x, Assign) else tuple(self.index(i, here) for i in x.at)
+        return Update(self.sums[r.var], (*where, here), r.monoid, _combined(addends, r))
+
+    def inside(self, here: Size) -> Expr:
+        """Whether the lane has a row."""
+        row = Number(self.first + here)
+        return Apply("lt", (row, Number(self.loop.high)), DType.BOOL, DType.I64)
+
+    def guarded(self, s: Store | Update) -> Stmt:
+        return s if s.buffer in self.own else When(self.inside(size(self.lane)), (s,))
+
+    def loaded(self) -> Iterator[Stmt]:
+        """The elements of arrays that the lanes of a run load: those that have a row."""
+        for var, dtype, _ in self.masked:
+            yield Variable(var, dtype, Lit(unit("add", dtype), dtype))
+        if self.masked:
+            assigned = tuple(Assign(v, e) for v, _, e in self.masked)
+            yield When(self.inside(size(self.lane)), assigned)
+        self.masked = []
+
+    def element(
+        self, buffer: Var, at: tuple[Size, ...], here: Size
+    ) -> tuple[Var, tuple[Size, ...]]:
+        where = tuple(self.index(i, here) for i in at)
+        return buffer, (*where, here) if buffer in self.own else where
+
+    def index(self, i: Size, here: Size) -> Size:
         def replaced(a: Atom) -> Size | None:
             if isinstance(a, Load):
-                return atom(Load(*self.element(a.buffer, a.at)))
+                return atom(Load(*self.element(a.buffer, a.at, here)))
             if isinstance(a, Var) and a in self.own:
-                return atom(Load(a, (size(self.lane),)))
-            return self.row if a == self.loop.var else None
+                return atom(Load(a, (here,)))
+            return self.first + here if a == self.loop.var else None
 
         return substitute(i, replaced)
 
-    def expr(self, e: Expr) -> Expr:
+    def expr(self, e: Expr, here: Size) -> Expr:
         match e:
             case Load(buffer, at):
                 for k in self.axis(buffer, at):
-                    others = (self.index(i) for n, i in enumerate(at) if n != k)
-                    return Load(self.packed[buffer, k], (*others, size(self.lane)))
-                return Load(*self.element(buffer, at))
+                    others = (self.index(i, here) for n, i in enumerate(at) if n != k)
+                    return Load(self.packed[buffer, k], (*others, here))
+                element = Load(*self.element(buffer, at, here))
+                same = buffer in self.varying or not self.axes(at)
+                dtype = self.buffers[buffer].dtype
+                return element if same else self.where_rows(element, dtype)
             case Local(var) if var in self.own:
-                return Load(var, (size(self.lane),))
+                return Load(var, (here,))
             case Number(value):
-                return Number(self.index(value))
+                new = Number(self.index(value, here))
+                given = any(isinstance(a, Load) and a.buffer not in self.varying
+                            for a in atoms(value))  # fmt: skip
+                return self.where_rows(new, DType.I64) if given else new
             case Apply(_, args):
-                return replace(e, args=tuple(map(self.expr, args)))
+                return replace(e, args=tuple(self.expr(a, here) for a in args))
             case _:
                 return e
+
+    def where_rows(self, e: Expr, dtype: DType) -> Local:
+        for var, _, other in self.masked:
+            if other == e:
+                return Local(var)
+        self.masked.append((Var("x"), dtype, e))
+        return Local(self.masked[-1][0])
 
     # packing, and sums over rows
 
     def pack(self, key: tuple[Var, int], packed: Var) -> Iterator[Stmt]:
         buffer, k = self.buffers[key[0]], key[1]
         rest = (*buffer.shape[:k], *buffer.shape[k + 1 :])
-        shape = (*rest, size(self.width))
+        shape = (*rest, size(self.many))
         names = [Var("e") for _ in rest]
         where = tuple(map(size, names))
+        here = size(self.lane)
         yield Allocate(Buffer(packed, buffer.dtype, shape, Role.TEMP))
-        value = Load(buffer.var, (*where[:k], self.row, *where[k:]))
-        store = Store(packed, (*where, size(self.lane)), value)
-        body: Stmt = Loop(self.lane, ZERO, size(self.width), (store,), Order.FREE)
-        yield _nest(names, rest, (body,), Order.SERIAL)
+        value = Load(buffer.var, (*where[:k], clamp(self.first + here, self.loop.high), *where[k:]))
+        store = Store(packed, (*where, here), value)
+        body: Stmt = Loop(self.lane, ZERO, size(self.many), (store,), Order.FREE)
+        yield _nest(names, rest, (body,))
 
     def lane_sums(self, r: Reduction) -> Stmt:
         shape = self.buffers[r.var].shape if r.var in self.buffers else ()
         made = Buffer(self.sums[r.var], r.dtype, (*shape, size(self.width)), Role.TEMP)
         return Allocate(made, Lit(unit(r.monoid, r.dtype), r.dtype))
 
-    def folded(self, r: Reduction, parallel: bool) -> Stmt:
-        """What the lanes have summed is added, in their order."""
-        array = r.var in self.buffers
-        shape = self.buffers[r.var].shape if array else ()
-        names = [Var("e") for _ in shape]
-        where = tuple(map(size, names))
-        each: list[Expr] = [
-            Load(self.sums[r.var], (*where, size(k))) for k in range(self.width)
-        ]
-        total = reduce(lambda a, b: Apply(r.monoid, (a, b), r.dtype, r.dtype), each)
-        if not array:
-            value = Apply(r.monoid, (Local(r.var), total), r.dtype, r.dtype)
-            return Assign(r.var, value)
-        body = (Update(r.var, where, r.monoid, total),)
-        return _nest(names, shape, body, Order.PARALLEL if parallel else Order.FREE)
+    def folded(self) -> Iterator[Stmt]:
+        """What the lanes have summed is added, in their order: arrays with the same first axis in
+        one loop over it."""
+        parallel = self.loop.order is Order.PARALLEL
+        together: dict[Size, tuple[Var, list[Stmt]]] = {}
+        for r in self.loop.reductions:
+            if r.var not in self.buffers:
+                part = Load(self.sums[r.var], (size(self.lane),))
+                yield self.each(Assign(r.var, _combined((Local(r.var), part), r)))
+                continue
+            first, *rest = self.buffers[r.var].shape
+            e, body = together.setdefault(first, (Var("e"), []))
+            names = [Var("e") for _ in rest]
+            where = (size(e), *map(size, names))
+            part = Load(self.sums[r.var], (*where, size(self.lane)))
+            add = self.each(Update(r.var, where, r.monoid, part))
+            body.append(_nest(names, rest, (add,)))
+        for n, (e, body) in together.items():
+            order = Order.PARALLEL if parallel else Order.FREE
+            yield Loop(e, ZERO, n, tuple(body), order)
+
+    def each(self, s: Stmt) -> Stmt:
+        return Loop(self.lane, ZERO, size(self.width), (s,), Order.SERIAL)
+
+
+def _combined(each: Sequence[Expr], r: Reduction) -> Expr:
+    return reduce(lambda a, b: Apply(r.monoid, (a, b), r.dtype, r.dtype), each)
 
 
 def _nest(
-    names: Sequence[Var], extents: Sequence[Size], body: tuple[Stmt, ...], order: Order
+    names: Sequence[Var], extents: Sequence[Size], body: tuple[Stmt, ...]
 ) -> Stmt:
-    """Loops around statements: the outermost in this order, those inside free."""
-    inner = Order.SERIAL if order is Order.SERIAL else Order.FREE
-    for k, (v, n) in reversed(list(enumerate(zip(names, extents, strict=True)))):
-        body = (Loop(v, ZERO, n, body, order if k == 0 else inner),)
+    """Loops around a statement."""
+    for v, n in reversed(list(zip(names, extents, strict=True))):
+        body = (Loop(v, ZERO, n, body, Order.SERIAL),)
     (only,) = body
     return only
