@@ -27,7 +27,6 @@ from naperian.ainf.syntax import (
     Trips,
 )
 from naperian.ainf.walk import (
-    is_reduction,
     map_guards,
     map_prim,
     operands,
@@ -152,11 +151,14 @@ class _Narrow:
         match b.prim:
             case Accumulate(_, init, entries):
                 out |= self.operand(init)
-                if not is_reduction(b.context, b.prim):
-                    for i in b.context:
-                        out |= self.open[i]
+                for k, i in enumerate(b.context):
+                    if any(e.at[k] != size(i) or i in e.over for e in entries):
+                        out |= self.open[i]  # elements of it are chosen
                 for e in entries:
                     inner = self.operand(e.value)
+                    for i, x in zip(b.context, e.at, strict=True):
+                        if x != size(i):
+                            inner |= self.size(x)
                     for g in e.guards:
                         inner |= self.operand(g.operand)
                     for i in e.over:

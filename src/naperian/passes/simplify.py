@@ -69,6 +69,7 @@ class _Simplify:
         self.known = Facts()
         self.guards: Guards = ()
         self.context: tuple[Var, ...] = ()
+        self.times = {b.prim.time for b in program.bindings if isinstance(b.prim, Delay)}
 
     def result(self) -> Program:
         slots: list[tuple[int, Delay]] = []
@@ -225,7 +226,20 @@ class _Simplify:
             self.seen(checked)
             self.values[b.var] = (b.context, k)
         else:
-            self.add(b, Op("checked", (k, n), prim.code), b.context)
+            self.add(b, Op("checked", (k, n), prim.code), self.deciding(b, (k, n)))
+
+    def deciding(self, b: Binding, args: tuple[Operand, ...]) -> tuple[Var, ...]:
+        """The context of a test without the indices that it does not depend on: done once, it fails
+        if it fails at all. One of which there may be none stays, and so does a loop's time."""
+        mine = {*self.b.closed([v for a in args for v in free(a)])}
+        for g in self.guards:
+            mine |= {*self.b.closed([*free(g.operand), *(variables(g.fact) if g.fact else ())])}
+        found = (self.b.indices[i].extent for i in b.context)
+        return self.b.order(self.b.closed([
+            i for i, n in zip(b.context, found, strict=True)
+            if i in mine or i in self.times or n is None
+            or not self.facts(n - 1).proves(n - 1)
+        ]))  # fmt: skip
 
     def op(self, op: Op, dtype: DType) -> Op | Operand:
         """An operation by the laws, until none applies."""

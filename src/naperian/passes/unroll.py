@@ -33,8 +33,8 @@ from naperian.passes.graph import (
 from naperian.sizes import Size, size
 
 _FEW = 4  # elements
-_COPIES = 16  # of one task
-_MOST = 256  # tasks more than before
+_COPIES = 32  # of one task
+_MOST = 2000  # tasks more than before
 
 _Member = tuple[Task, Var]
 _KINDS = (Kind.COMPUTE, Kind.START, Kind.ENTER, Kind.FINAL, Kind.DEMAND, Kind.PUT)
