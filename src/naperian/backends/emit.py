@@ -46,6 +46,7 @@ from naperian.backends.traits import (
     mergeable,
     most_trips,
     only_updates,
+    stores_zeros,
     streams,
     trips,
 )
@@ -270,6 +271,7 @@ def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> i
     if few or lines > _MOST_VECTORISED:
         hints.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
+        frame.zeros = frame.zeros or stores_zeros(s.body)
         hints.append(f'!"llvm.loop.parallel_accesses", !{group}')
         if s.order is Order.LANES:
             # not unrolled before it is a vector

@@ -157,6 +157,7 @@ class Frame:
     cleanups: list[str] = field(default_factory=list)
     calls: frozenset[str] = frozenset()  # the elementary functions that are not inlined here
     narrow: bool = False  # whether its vectors are shorter than the processor's
+    zeros: bool = False  # whether a loop of vectors stores zeros side by side
     loops: bool = False  # whether it has loops of its own, beside those it runs as parts
     slots: dict[str, Value] = field(default_factory=dict)
 
@@ -286,7 +287,9 @@ class Frame:
             "  ret i64 %status",
         ]
         text = self.code.text() + "\n" + "\n".join(lines)
-        self.module.functions.append(f"{header} #{int(self.narrow)} {{\n{text}\n}}")
+        # no call instead of the zeros: no loop with a call in it becomes one of vectors
+        own = ' "no-builtin-memset"' * self.zeros
+        self.module.functions.append(f"{header}{own} #{int(self.narrow)} {{\n{text}\n}}")
 
     # --- memory ---------------------------------------------------------------------------------
 

@@ -40,9 +40,8 @@ class Target:
 
     @property
     def attributes(self) -> str:
-        """The attribute group that every function of a module carries. Two zeros side by side are
-        not to become a call before loops become vectors: no loop with a call in it does."""
-        return f'nounwind "no-builtin-memset" "prefer-vector-width"="{self.vector_bytes * 8}"'
+        """The attribute group that every function of a module carries."""
+        return f'nounwind "prefer-vector-width"="{self.vector_bytes * 8}"'
 
 
 def host(level: str | None = None) -> Target:

@@ -26,7 +26,7 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.loops.walk import atoms, expressions, parts, statements, used_in
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Clamp, size
 
@@ -86,6 +86,15 @@ def called(stmts: Sequence[Stmt]) -> frozenset[str]:
     if {"sin", "cos"} <= names:
         names -= {"sin", "cos"}
     return frozenset(names) if lines > _MOST_INLINED else frozenset()
+
+
+def stores_zeros(stmts: Sequence[Stmt]) -> bool:
+    """Whether statements store several zeros in one array."""
+    zeros = [
+        s.buffer for s in stmts
+        if isinstance(s, Store) and isinstance(s.value, Lit) and s.value.value == 0
+    ]  # fmt: skip
+    return len(zeros) > len(set(zeros))
 
 
 def is_ragged_sum(s: Loop) -> bool:

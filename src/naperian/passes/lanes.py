@@ -119,7 +119,9 @@ def _rows(s: Loop, buffers: Buffers) -> _Rows | None:
     if not _alike(s, s.body, varying, written):
         return None
     rows = _Rows(s, buffers, frozenset(varying), written, slow)
-    return rows if slow or rows.packs() else None
+    far, all_ = rows.far()
+    rows.beside = 2 * far < all_ if slow else far == 0
+    return rows if slow or rows.beside else None
 
 
 def _slow(s: Loop) -> bool:
@@ -247,6 +249,7 @@ class _Rows:
     varying: frozenset[Var]
     written: set[Var]
     slow: bool
+    beside: bool = False  # whether most elements of rows that the deepest loops go along are
     lane: Var = field(default_factory=lambda: Var("lane"))
     own: set[Var] = field(default_factory=set)
     packed: dict[tuple[Var, int], Var] = field(default_factory=dict)
@@ -255,17 +258,19 @@ class _Rows:
     masked: list[tuple[Var, DType, Expr]] = field(default_factory=list)
     addends: dict[Stmt, Var] = field(default_factory=dict)
 
-    def packs(self) -> bool:
-        """Whether every element that the deepest loops go along is one for all rows, one of the
-        row's own, beside that of the next row, or packed."""
+    def far(self) -> tuple[int, int]:
+        """Of the elements that the deepest loops go along, how many are not one for all rows, one
+        of the row's own, beside that of the next row, or packed; and how many are the row's."""
         self.find_packed()
+        rows = far = 0
         for x in _deepest(self.loop.body):
             places = [(y.buffer, y.at) for y in loads(x)]
             if isinstance(x, Store | Update):
                 places.append((x.buffer, x.at))
-            if not all(self.near(b, at) for b, at in places):
-                return False
-        return True
+            for buffer, at in places:
+                rows += buffer not in self.varying and bool(self.axes(at))
+                far += not self.near(buffer, at)
+        return far, rows
 
     def near(self, buffer: Var, at: tuple[Size, ...]) -> bool:
         axes = self.axes(at)
@@ -304,7 +309,8 @@ class _Rows:
         s = self.loop
         types = [x.dtype for x in statements(s.body) if isinstance(x, Variable | Let)]
         types += [x.buffer.dtype for x in statements(s.body) if isinstance(x, Allocate)]
-        self.width = _VECTOR // max(t.bytes for t in types)
+        types += [r.dtype for r in s.reductions]
+        self.width = _VECTOR // max((t.bytes for t in types), default=8)
         self.many = self.width * (1 if self.slow else _VECTORS)
         row = fresh(s.var)
         self.first = size(row) * self.many
@@ -314,14 +320,15 @@ class _Rows:
         self.find_wide(s.body)
         body = self.block(s.body)
         first = tuple(y for key, v in self.packed.items() for y in self.pack(key, v))
-        count = (s.high + self.many - 1) // self.many
+        count = (s.high + (self.many - 1 if self.beside else 0)) // self.many
         parallel = s.order is Order.PARALLEL
         new = tuple(Reduction(self.sums[r.var], r.monoid, r.dtype) for r in s.reductions)
         order = Order.SERIAL if new and not parallel else s.order
         vectors = Loop(row, ZERO, count, (*self.top.values(), *first, *body), order,
                        new if parallel else (), s.work * self.many)  # fmt: skip
         before = [self.lane_sums(r) for r in s.reductions]
-        return [*before, vectors, *self.folded()]
+        tail = replace(s, low=count * self.many, order=Order.SERIAL, reductions=())
+        return [*before, vectors, *self.folded(), *([] if self.beside else [tail])]
 
     # what lives longer than a vector statement
 
@@ -363,7 +370,8 @@ class _Rows:
             for run, n in ((rows, self.many), (sums, self.width)):
                 if run:
                     inner = (*self.loaded(), *run)
-                    out.append(Loop(self.lane, ZERO, size(n), inner, Order.LANES))
+                    order = Order.LANES if self.beside else Order.FREE
+                    out.append(Loop(self.lane, ZERO, size(n), inner, order))
                     run.clear()
 
         for x in body:
@@ -444,7 +452,8 @@ class _Rows:
         return Apply("lt", (row, Number(self.loop.high)), DType.BOOL, DType.I64)
 
     def guarded(self, s: Store | Update) -> Stmt:
-        return s if s.buffer in self.own else When(self.inside(size(self.lane)), (s,))
+        all_ = s.buffer in self.own or not self.beside
+        return s if all_ else When(self.inside(size(self.lane)), (s,))
 
     def loaded(self) -> Iterator[Stmt]:
         """The elements of arrays that the lanes of a run load: those that have a row."""
@@ -478,7 +487,7 @@ class _Rows:
                     others = (self.index(i, here) for n, i in enumerate(at) if n != k)
                     return Load(self.packed[buffer, k], (*others, here))
                 element = Load(*self.element(buffer, at, here))
-                same = buffer in self.varying or not self.axes(at)
+                same = buffer in self.varying or not (self.beside and self.axes(at))
                 dtype = self.buffers[buffer].dtype
                 return element if same else self.where_rows(element, dtype)
             case Local(var) if var in self.own:
@@ -487,7 +496,7 @@ class _Rows:
                 new = Number(self.index(value, here))
                 given = any(isinstance(a, Load) and a.buffer not in self.varying
                             for a in atoms(value))  # fmt: skip
-                return self.where_rows(new, DType.I64) if given else new
+                return self.where_rows(new, DType.I64) if given and self.beside else new
             case Apply(_, args):
                 return replace(e, args=tuple(self.expr(a, here) for a in args))
             case _:
