@@ -19,19 +19,24 @@ from naperian.loops.syntax import (
     Load,
     Local,
     Loop,
+    Number,
     Order,
+    Part,
     Reduction,
     Stmt,
     Store,
     Update,
     Variable,
+    When,
 )
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import unit
-from naperian.sizes import ONE, ZERO, Size
+from naperian.sizes import ONE, ZERO, Size, rename, size
 
 TINY = 512  # multiplications that are not worth a call
+CHANNELS = 8  # so many elements of a sum are worth a product for every window
+WINDOW = 32  # elements that are written out
 
 Matrix = tuple[Var, Size, Size, Size]
 """A buffer, the distance of the first element, and two strides."""
@@ -83,7 +88,13 @@ def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
         for v, extent in reversed(over):
             added = (Loop(v, ZERO, extent, added, Order.SERIAL, (), work),)
         clear = () if s.accumulate else _nest(rows + columns, (_zero(s),), ONE)
-        return _nest(around, (*clear, *added), work * _count(over))
+        products = _nest(around, (*clear, *added), work * _count(over))
+        written = _windows(s, offset)
+        if written is None:
+            return products
+        least = Lit(CHANNELS, DType.I64)
+        enough = Apply("ge", (Number(_count(inner)), least), DType.BOOL, DType.I64)
+        return (When(enough, products, written),)
     vanish = {v for v, _ in rows + columns + inner}
     m, n, k = (group[-1][0] for group in (rows, columns, inner))
     return Product(
@@ -120,7 +131,8 @@ def _without(loops: _Loops, some: _Loops) -> _Loops:
 
 
 def _longest_run(loops: _Loops, *offsets: Size) -> _Loops:
-    """The neighbouring loops that are one loop in both operands, the most iterations of all."""
+    """The neighbouring loops that are one loop in both operands, the most iterations of all; of
+    those that may have any number, one along both."""
     runs: list[_Loops] = []
     for v, extent in loops:
         if runs and all(_stride(o, runs[-1][-1][0]) == _stride(o, v) * extent for o in offsets):
@@ -128,9 +140,10 @@ def _longest_run(loops: _Loops, *offsets: Size) -> _Loops:
         else:
             runs.append(((v, extent),))
 
-    def length(run: _Loops) -> tuple[bool, int]:
+    def length(run: _Loops) -> tuple[bool, bool, int]:
         n = _count(run).constant
-        return n is None, n or 0
+        along = all(_stride(o, run[-1][0]) == ONE for o in offsets)
+        return n is None, along, n or 0
 
     return max(runs, key=length)
 
@@ -147,6 +160,39 @@ def _nest(loops: _Loops, body: tuple[Stmt, ...], work: Size) -> tuple[Stmt, ...]
         body = (Loop(v, ZERO, extent, body, order, (), work),)
         work = work * extent
     return body
+
+
+def _windows(s: Contract, offset: Offset) -> tuple[Stmt, ...] | None:
+    """Row by row of the result, with the inner loops of few elements written out: windows of a
+    convolution, of which there are a few to add up."""
+    out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
+    sides = ((s.rows, left), (s.columns, right))
+    runs = [p for group, m in sides for p in group if _stride(out, p[0]) == ONE == _stride(m, p[0])]
+    window = tuple(p for p in s.inner if p[1].constant is not None)
+    if not runs or not 0 < (_count(window).constant or 0) <= WINDOW:
+        return None
+    points: list[dict[Var, Size]] = [{}]
+    for v, extent in window:
+        points = [{**p, v: size(k)} for p in points for k in range(extent.constant or 0)]
+
+    def there(m: Part, point: dict[Var, Size]) -> Load:
+        return Load(m[0], tuple(rename(e, point) for e in m[1]))
+
+    total: Expr | None = None
+    for p in points:
+        term = Apply("mul", (there(s.left, p), there(s.right, p)), s.dtype, s.dtype)
+        total = term if total is None else Apply("add", (total, term), s.dtype, s.dtype)
+    assert total is not None
+    row, work = runs[-1:], size(len(points))
+    body: tuple[Stmt, ...] = (Update(*s.out, "add", total),)
+    body = (Loop(row[0][0], ZERO, row[0][1], body, Order.FREE, (), work),)
+    work = work * row[0][1]
+    for v, extent in reversed(_without(s.inner, window)):
+        body = (Loop(v, ZERO, extent, body, Order.SERIAL, (), work),)
+        work = work * extent
+    if not s.accumulate:
+        body = (Loop(row[0][0], ZERO, row[0][1], (_zero(s),), Order.FREE), *body)
+    return _nest(_without(s.batch + s.rows + s.columns, tuple(row)), body, work)
 
 
 def _zero(s: Contract) -> Stmt:

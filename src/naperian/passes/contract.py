@@ -4,7 +4,11 @@
 
 `k` must be in both factors, and each factor must have indices of the result that the other lacks
 (else it is a product with a vector, which a plain nest does as fast). The factors are arrays, read
-along plain indices, forwards or backwards. Values of a recurrence are gathered over its time only
+along plain indices, forwards or backwards; one of them may be read in windows,
+
+    y[o, j] = Σ_{c, s} w[o, c, s] * x[c, j + s]
+
+if there is more to add up than the windows. Values of a recurrence are gathered over its time only
 if the recurrence does not need the sum: so the adjoint of a matrix that a loop multiplies with is
 one product of two histories,
 
@@ -15,7 +19,7 @@ after the loop, and no longer a sum in it.
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Read
+from naperian.ainf.syntax import Operand, Read
 from naperian.ainf.walk import variables
 from naperian.names import Lit, Var
 from naperian.passes.graph import Graph, Kind, Task, in_order, link, rename_operand
@@ -84,7 +88,7 @@ def _try(
         return
     if any(e.single != i for e, i in zip(t.at, cell.context, strict=True)):
         return
-    value = t.args[0]
+    value, over_all, sums = _summed(graph, t)
     if not isinstance(value, Read):
         return
     m = graph.source.get(value.var)
@@ -98,14 +102,18 @@ def _try(
     if len(from_) < len(names) or m.guards:
         return
     sets = []
+    windows: set[Var] = set()
     for x in (a, b):
-        found = _plain(graph, x)
+        found = _plain(graph, x, windows)
         if found is None:
             return
         sets.append({from_.get(i, i) for i in found})
-    inside = set(t.over)
+    windows = {from_.get(i, i) for i in windows}
+    inside = set(over_all)
     free = set(t.context)
     one, two = sets
+    if windows and (windows <= one & two or _few(graph, inside - windows)):
+        return
     if not inside <= one & two or not (one | two) <= inside | free:
         return
     rows, columns = one - two, two - one
@@ -125,36 +133,68 @@ def _try(
     if any(graph.mentioned[i] for i in (*free - set(opened), *inside)):
         return
 
-    gone = (t, start, final, m)
+    gone = (t, start, final, m, *sums)
     for task in gone:
         for s in task.sites:
             s.task.uses -= 1
         task.sites = []
-    t.uses = start.uses = m.uses = -1
+    for task in gone:
+        task.uses = -1 if task is not final else task.uses
     final.kind = Kind.PRODUCT
     final.path = opened
     final.args = (rename_operand(a, names), rename_operand(b, names))
-    final.over = t.over
+    final.over = over_all
     final.at = ()
     final.cell = None
     link(graph, final)
 
 
-def _plain(graph: Graph, x: Read) -> set[Var] | None:
-    """The loop indices of a read, if it reads an array, each axis at a plain index of its own (or
-    at a place that no loop moves)."""
+def _summed(graph: Graph, t: Task) -> tuple[Operand, tuple[Var, ...], list[Task]]:
+    """What a sum adds up over which indices, sums of sums taken together; and the tasks of those
+    inside."""
+    value, over = t.args[0], t.over
+    inside: list[Task] = []
+    while isinstance(value, Read):
+        final = graph.source.get(value.var)
+        cell = final.cell if final is not None else None
+        if final is None or final.kind is not Kind.FINAL or cell is None or cell.time is not None:
+            break
+        entered = cell.writers[0]
+        alone = final.uses == 1 and len(cell.writers) == 1 and final.home is None
+        plain = entered.kind is Kind.ENTER and entered.name == "add" and not entered.guards
+        here = dict(zip(final.context, value.at, strict=True))
+        own = all(e.single == i for e, i in zip(entered.at, cell.context, strict=True))
+        zero = isinstance(cell.start.args[0], Lit) and cell.start.args[0].value == 0
+        if not (alone and plain and own and zero and entered.over) or in_order(graph, entered):
+            break
+        value, over = rename_operand(entered.args[0], here), (*over, *entered.over)
+        inside += [entered, cell.start, final]
+    return value, over, inside
+
+
+def _plain(graph: Graph, x: Read, windows: set[Var]) -> set[Var] | None:
+    """The loop indices of a read, if it reads an array, each axis at plain indices of its own (or
+    at a place that no loop moves). Those of an axis that has two are `windows`."""
     if not x.at:
         return None
     out: set[Var] = set()
     indices = graph.program.indices
     for e in x.at:
         mine = [v for v in variables(e) if v in indices]
-        if not mine:
-            continue
-        if len(mine) > 1 or mine[0] in out or abs(e.coefficient(mine[0])) != 1:
+        if len(mine) > 2 or any(v in out or abs(e.coefficient(v)) != 1 for v in mine):
             return None
-        out.add(mine[0])
+        if len(mine) == 2:
+            windows.update(mine)
+        out.update(mine)
     return out
+
+
+_CHANNELS = 8  # a sum over fewer elements is not worth a product
+
+
+def _few(graph: Graph, over: set[Var]) -> bool:
+    extents = [graph.program.indices[i].extent for i in over]
+    return not any(n is None or n.constant is None or n.constant >= _CHANNELS for n in extents)
 
 
 def _tiny(graph: Graph, over: tuple[Var, ...]) -> bool:
