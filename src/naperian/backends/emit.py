@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from naperian.backends.code import MEMORY, REGISTER, Value
+from naperian.backends.code import MEMORY, REGISTER, Value, literal
 from naperian.backends.contraction import Product, declaration, lower
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
 from naperian.backends.indexing import address, element, load, number, offset, store
@@ -416,6 +416,9 @@ def _allocate(
     place = Place(pointer, buffer, strides(buffer.shape), len(frame.groups))
     frame.places[buffer.var] = place
     if fill is None:
+        return
+    if not frame.parent and literal(fill.value, fill.dtype) == literal(0, fill.dtype):
+        leave_unless_zero(frame, call(frame, "zero", f"ptr {pointer}, i64 {_bytes(frame, buffer)}"))
         return
     index = Var("fill")
     flat = Buffer(Var(buffer.var.name), buffer.dtype, (count,), buffer.role)

@@ -19,12 +19,15 @@ after the loop, and no longer a sum in it.
 
 from __future__ import annotations
 
+from math import prod
+
 from naperian.ainf.syntax import Operand, Read
 from naperian.ainf.walk import variables
 from naperian.names import Lit, Var
 from naperian.passes.graph import Graph, Kind, Task, in_order, link, rename_operand
 from naperian.sizes import Size
 
+_FEW = 4  # products whose sum takes longer to store and load than to compute
 _SMALL = 4096  # multiplications, if the extents are constants: a plain nest is unrolled instead
 
 
@@ -127,6 +130,8 @@ def _try(
         return
     if _tiny(graph, (*rows, *columns, *inside)):
         return
+    if final.home is None and _terms(graph, inside) <= _FEW:
+        return
     opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
     if rows <= set(opened) or columns <= set(opened):
         return
@@ -195,6 +200,14 @@ _CHANNELS = 8  # a sum over fewer elements is not worth a product
 def _few(graph: Graph, over: set[Var]) -> bool:
     extents = [graph.program.indices[i].extent for i in over]
     return not any(n is None or n.constant is None or n.constant >= _CHANNELS for n in extents)
+
+
+def _terms(graph: Graph, inside: set[Var]) -> float:
+    """How many products are summed."""
+    return prod(
+        float("inf") if n is None or n.constant is None else n.constant
+        for n in (graph.program.indices[i].extent for i in inside)
+    )
 
 
 def _tiny(graph: Graph, over: tuple[Var, ...]) -> bool:

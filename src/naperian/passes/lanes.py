@@ -20,9 +20,10 @@
              for i in 8 * (k // 8)..k: …                                            as before
 
 Every lane does what its row did, in the same order; what does not depend on the row is done once.
-That pays in two cases. A step of a recurrence waits for the one before it, and rows do not wait for
-each other: if a step takes long, as a division does (a running sum is better read row by row). And
-a triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do.
+That pays in three cases. A step of a recurrence waits for the one before it, and rows do not wait
+for each other: if a step takes long, as a division does (a running sum is better read row by row).
+A triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do.
+And so do loops over a few components, that no loop along memory is around.
 
 LLVM makes vectors of the few lanes, with the rows' elements loaded one by one: on most processors
 that is faster than a gather. Elements that a triangle reads again and again are packed first:
@@ -79,6 +80,7 @@ from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 _VECTOR = 64  # bytes
 _VECTORS = 4  # of rows at a time: what one waits for, the other computes
 _LONG = 4  # what an operation costs that a recurrence waits for long
+_FEW = 4  # components, which do not fill a vector
 _MONOIDS = ("add", "mul", "min", "max")
 
 Buffers = Mapping[Var, Buffer]
@@ -111,8 +113,8 @@ def _rows(s: Loop, buffers: Buffers) -> _Rows | None:
     """The loop as rows, if they can go side by side and it pays."""
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
-    slow, uneven = _slow(s), _uneven(s)
-    if not (slow or uneven):
+    slow = _slow(s)
+    if not (slow or _uneven(s) or _narrow(s)):
         return None
     written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
     varying = {s.var}
@@ -121,7 +123,7 @@ def _rows(s: Loop, buffers: Buffers) -> _Rows | None:
     rows = _Rows(s, buffers, frozenset(varying), written, slow)
     far, all_ = rows.far()
     rows.beside = 2 * far < all_ if slow else far == 0
-    return rows if slow or rows.beside else None
+    return rows if rows.beside or (slow and _sums_nothing(s)) else None
 
 
 def _slow(s: Loop) -> bool:
@@ -144,6 +146,13 @@ def _long(s: Loop) -> bool:
     )  # fmt: skip
 
 
+def _sums_nothing(s: Loop) -> bool:
+    """Whether rows are recurrences alone, which pays even if their elements are far apart."""
+    inside = list(statements(s.body))
+    sums = [x for x in (s, *inside) if isinstance(x, Loop) and x.reductions]
+    return not sums and not any(isinstance(x, Update | When) for x in inside)
+
+
 def _uneven(s: Loop) -> bool:
     """Whether an innermost loop of a row is as long as a loop around it says."""
     inner: set[Var] = set()  # loop variables, and what depends on them
@@ -161,6 +170,25 @@ def _uneven(s: Loop) -> bool:
     return False
 
 
+def _narrow(s: Loop) -> bool:
+    """Whether the deepest loops of a row are over a few components, and the loop around them does
+    not go along memory, or in order: written out, they do not make it one of vectors."""
+    around: Loop | None = None
+    few = False
+    body: tuple[Stmt, ...] = s.body
+    while inner := [x for x in body if isinstance(x, Loop) and _depth(x) == _depths(body)]:
+        trips = [(x.high - x.low).constant for x in inner]
+        few = all(n is not None and n <= _FEW for n in trips)
+        around = around if few else inner[0]
+        body = tuple(y for x in inner for y in x.body)
+    if around is None or not few:
+        return False
+    inside = tuple(statements(around.body))
+    return around.order is Order.SERIAL or any(
+        around.var in used_in(e) for x in inside for y in loads(x) for e in y.at[:-1]
+    )
+
+
 def _deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """The statements in the deepest loops."""
     deep = {s: _depth(s) for s in body}
@@ -170,8 +198,11 @@ def _deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def _depth(s: Stmt) -> int:
-    inner = max((_depth(x) for b in blocks(s) for x in b), default=0)
-    return inner + isinstance(s, Loop)
+    return isinstance(s, Loop) + max((_depths(b) for b in blocks(s)), default=0)
+
+
+def _depths(body: tuple[Stmt, ...]) -> int:
+    return max(map(_depth, body), default=0)
 
 
 def _alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[Var]) -> bool:
@@ -311,7 +342,7 @@ class _Rows:
         types += [x.buffer.dtype for x in statements(s.body) if isinstance(x, Allocate)]
         types += [r.dtype for r in s.reductions]
         self.width = _VECTOR // max((t.bytes for t in types), default=8)
-        self.many = self.width * (1 if self.slow else _VECTORS)
+        self.many = self.width * (1 if self.slow else self.vectors())
         row = fresh(s.var)
         self.first = size(row) * self.many
         self.sums = {r.var: fresh(r.var) for r in s.reductions}
@@ -326,9 +357,15 @@ class _Rows:
         order = Order.SERIAL if new and not parallel else s.order
         vectors = Loop(row, ZERO, count, (*self.top.values(), *first, *body), order,
                        new if parallel else (), s.work * self.many)  # fmt: skip
-        before = [self.lane_sums(r) for r in s.reductions]
+        before = [x for r in s.reductions for x in self.lane_sums(r)]
         tail = replace(s, low=count * self.many, order=Order.SERIAL, reductions=())
         return [*before, vectors, *self.folded(), *([] if self.beside else [tail])]
+
+    def vectors(self) -> int:
+        """How many vectors of rows go at a time: of a known number of rows, not so many that
+        there is nothing for other threads."""
+        rows = self.loop.high.constant
+        return _VECTORS if rows is None else max(1, min(_VECTORS, rows // (4 * self.width)))
 
     # what lives longer than a vector statement
 
@@ -494,7 +531,7 @@ class _Rows:
                 return Load(var, (here,))
             case Number(value):
                 new = Number(self.index(value, here))
-                given = any(isinstance(a, Load) and a.buffer not in self.varying
+                given = any(isinstance(a, Load) and a.buffer not in self.varying and self.axes(a.at)
                             for a in atoms(value))  # fmt: skip
                 return self.where_rows(new, DType.I64) if given and self.beside else new
             case Apply(_, args):
@@ -524,10 +561,17 @@ class _Rows:
         body: Stmt = Loop(self.lane, ZERO, size(self.many), (store,), Order.FREE)
         yield _nest(names, rest, (body,))
 
-    def lane_sums(self, r: Reduction) -> Stmt:
+    def lane_sums(self, r: Reduction) -> Iterator[Stmt]:
+        """Arrays for the sums of the lanes. Without a loop for those of one number: a kernel that
+        only calls its parts compiles fast."""
         shape = self.buffers[r.var].shape if r.var in self.buffers else ()
         made = Buffer(self.sums[r.var], r.dtype, (*shape, size(self.width)), Role.TEMP)
-        return Allocate(made, Lit(unit(r.monoid, r.dtype), r.dtype))
+        nothing = Lit(unit(r.monoid, r.dtype), r.dtype)
+        if r.var in self.buffers:
+            yield Allocate(made, nothing)
+        else:
+            yield Allocate(made)
+            yield from (Store(made.var, (size(k),), nothing) for k in range(self.width))
 
     def folded(self) -> Iterator[Stmt]:
         """What the lanes have summed is added, in their order: arrays with the same first axis in
@@ -536,8 +580,8 @@ class _Rows:
         together: dict[Size, tuple[Var, list[Stmt]]] = {}
         for r in self.loop.reductions:
             if r.var not in self.buffers:
-                part = Load(self.sums[r.var], (size(self.lane),))
-                yield self.each(Assign(r.var, _combined((Local(r.var), part), r)))
+                each = [Load(self.sums[r.var], (size(k),)) for k in range(self.width)]
+                yield Assign(r.var, _combined((Local(r.var), *each), r))
                 continue
             first, *rest = self.buffers[r.var].shape
             e, body = together.setdefault(first, (Var("e"), []))
