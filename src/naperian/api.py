@@ -233,6 +233,9 @@ def vjp(
 def _with_respect_to(
     f: Function, kind: str, wrt: Wrt, memory: str | int | None = None
 ) -> Function:
+    if not isinstance(f, Function):
+        name = "vjp" if kind == "vjps" else "jvp" if kind == "jvps" else kind
+        raise TypeError(f"{name}() takes a Naperian function, not {type(f).__name__}")
     names = [p.name for p in f._text.params]
     chosen = []
     for w in (wrt,) if isinstance(wrt, str | int) else wrt:

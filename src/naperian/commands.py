@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         texts = [] if options.name is None else [options.name, *options.args]
     else:
         file, name, texts = options.file, options.name, options.args
-    function = _chosen(nap.load(file), name or None, file)
+    function = _derived(nap.load(file), name or None, file)
     given = [_argument(text, file) for text in texts]
     args = [value for key, value in given if key is None]
     named = {key: value for key, value in given if key is not None}

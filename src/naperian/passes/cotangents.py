@@ -104,11 +104,18 @@ class Cotangents(Closing):
             names = dict(zip(b.context, part.at, strict=True)) | self.names
             self.push(b, part.over, names, part.value, part.guards)
             return
-        here = tuple(rewrite_size(size(i), self.names) for i in b.context)
-        over = self.renamed(b.context)
-        value = self.cotangent(b.var, here)
+        names, over = self.points(b.context)
+        value = self.cotangent(b.var, tuple(names.values()))
         if value is not None:
-            self.push(b, over, {i: self.names.get(i, size(i)) for i in b.context}, value, ())
+            self.push(b, over, names, value, ())
+
+    def points(self, context: tuple[Var, ...]) -> tuple[dict[Var, Size], tuple[Var, ...]]:
+        """All points of a context, and what they range over: the rounds of loops that run
+        backwards, and copies of indices that go as far as such a round says."""
+        far = [i for i in context if i not in self.names and self.b.closures[i] & {*self.names}]
+        own, copies = self.copied(far, self.names)
+        names = {i: own.get(i) or self.names.get(i, size(i)) for i in context}
+        return names, (*self.renamed(tuple(i for i in context if i not in own)), *copies)
 
     def ruled(self, r: Ruled) -> None:
         """Back through a call of a function with a rule of its own."""
@@ -272,43 +279,41 @@ class Cotangents(Closing):
         back = self.b.index(rounds, self.b.indices[time].name)
         outside = self.names
         inside = {**outside, time: rounds - 1 - size(back)}
-        made: list[tuple[int, Read, tuple[Var, ...]]] = []
+        made: list[tuple[int, Read, tuple[Var, ...], dict[Var, Size]]] = []
         sent = {h.var: self.parts.pop(h.var, []) for h in delays}
         for h in delays:
-            own = self.renamed(h.context[:-1])
-            here = tuple(rewrite_size(size(i), outside) for i in h.context[:-1])
-            init = self.closed(h.var, sent[h.var], (*here, rounds)) or Lit(0.0, h.dtype)
+            names, own = self.points(h.context[:-1])
+            point = (*names.values(), rounds)
+            init = self.closed(h.var, sent[h.var], point) or Lit(0.0, h.dtype)
             last = self.b.index(rounds + 1, self.b.indices[time].name)
             around = self.b.order(self.b.closed((*own, *self.scope, *self.open, back)) - {back})
             slot = len(self.b.bindings)
             w = self.b.add(
                 Delay(back, last, init, init), (*around, last), self.place.guards, h.dtype, h.origin
             )
-            made.append((slot, w, own))
+            made.append((slot, w, own, names))
         self.names, self.open = inside, self.open | {back}
         self.backs[time] = back
         following = {h.var: h.prim.next for h in delays if isinstance(h.prim, Delay)}
         if time in self.b.strips:
-            carried = [Read(w.var, (*w.at[:-1], size(back))) for _, w, _ in made]
+            carried = [Read(w.var, (*w.at[:-1], size(back))) for _, w, _, _ in made]
             component, following = self.repeated(component, time, following, carried)
-        for h, (_, w, own) in zip(delays, made, strict=True):
+        for h, (_, w, own, names) in zip(delays, made, strict=True):
             now = Read(w.var, (*w.at[:-1], size(back)))
-            names = {**self.named(h.context[:-1]), time: inside[time]}
+            names = {**names, time: inside[time]}
             self.send(following[h.var], (*own, back), names, now, self.extra(h, names))
         self.through({b.var: b for b in component}, frozenset(h.var for h in delays))
-        for h, (slot, _, _) in zip(delays, made, strict=True):
-            here = tuple(rewrite_size(size(i), inside) for i in h.context[:-1])
+        for h, (slot, _, _, names) in zip(delays, made, strict=True):
             parts = sent[h.var] + self.parts.pop(h.var, [])
-            then = self.closed(h.var, parts, (*here, inside[time]))
+            then = self.closed(h.var, parts, (*names.values(), inside[time]))
             first = self.b.bindings[slot].prim
             assert isinstance(first, Delay)
             patch(self.place, slot, first.init, then or Lit(0.0, h.dtype))
         self.names, self.open = outside, self.open - {back}
         del self.backs[time]
-        for h, (_, w, own) in zip(delays, made, strict=True):
+        for h, (_, w, own, names) in zip(delays, made, strict=True):
             assert isinstance(h.prim, Delay)
             end = Read(w.var, (*w.at[:-1], rounds))
-            names = self.named(h.context[:-1])
             self.send(h.prim.init, own, names, end, self.extra(h, names))
         self.place.guards = outer
 
@@ -320,9 +325,6 @@ class Cotangents(Closing):
             if g not in self.place.guards and self.b.closed(free(g.operand)) <= here
             and all(g in self.extra(h, self.names) for h in delays)
         )  # fmt: skip
-
-    def named(self, indices: tuple[Var, ...]) -> dict[Var, Size]:
-        return {i: self.names.get(i, size(i)) for i in indices}
 
     def extra(self, b: Binding, names: Mapping[Var, Size]) -> Guards:
         return renamed(tuple(g for g in b.guards if g not in self.around), names)
