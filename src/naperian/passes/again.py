@@ -47,8 +47,7 @@ def again(
     rounds = b.extent(b.strips[time])
     assert rounds is not None
     copy.wait(rounds, late(copy.size(rounds)))
-    for x in inside:
-        copy.indices(x)
+    copy.indices(inside)
     copies = [copy.binding(x) for x in inside]
     copy.conditions()
     return Again(copies, copy.moved, copy.operand)

@@ -67,14 +67,26 @@ class Copy:
         self.names: dict[Var, Size] = {}
         self.outside: frozenset[Var] = frozenset()  # of the names, those of loops around
 
-    def index(self, i: Var, always: bool = False) -> None:
-        """A copy of an index that depends on the loop, or is bound by what is copied."""
-        if i in self.names or not (always or self.inside(i)):
-            return
-        old = self.b.indices[i]
-        extent = None if old.extent is None else self.size(old.extent)
-        around = {self.var(v) for v in self.b.closures[i] if v != i}
-        self.names[i] = size(self.b.index(extent, old.name, around))
+    def indices(self, bindings: list[Binding]) -> None:
+        """Copies of the indices that depend on the loop, that are bound by what is copied, or that
+        go as far as such a one says."""
+        bound: set[Var] = set()
+        for x in bindings:
+            match x.prim:
+                case Delay(time, index):
+                    bound |= {time, index}
+                case Accumulate(_, _, entries):
+                    bound.update(i for e in entries for i in e.over)
+                case _:
+                    pass
+        new: set[Var] = set()
+        for i in self.b.order({*bound, *(i for x in bindings for i in x.context)} - {*self.names}):
+            around = self.b.closures[i] - {i}
+            if i in bound or self.inside(i) or not around.isdisjoint(new):
+                new.add(i)
+                old = self.b.indices[i]
+                extent = None if old.extent is None else self.size(old.extent)
+                self.names[i] = size(self.b.index(extent, old.name, set(map(self.var, around))))
 
     def inside(self, i: Var) -> bool:
         """Whether an index depends on the loop, and so is another one in the copy."""
@@ -90,17 +102,6 @@ class Copy:
                 new = self.var(i)
                 extent = self.b.indices[new].extent
                 self.b.indices[new] = Index(extent, self.operand(old.condition), old.name)
-
-    def indices(self, x: Binding) -> None:
-        if isinstance(x.prim, Delay):
-            self.index(x.prim.time, always=True)
-            self.index(x.prim.index, always=True)
-        for i in x.context:
-            self.index(i)
-        if isinstance(x.prim, Accumulate):
-            for e in x.prim.entries:
-                for i in e.over:
-                    self.index(i, always=True)
 
     def var(self, i: Var) -> Var:
         new = self.names[i].single if i in self.names else i

@@ -24,8 +24,7 @@ def counted(
     """The copies of a loop's bindings, and what each of them copies."""
     inside = body(b, component, time)
     copy = _Counted(b, time, {x.var: Var(x.var.name) for x in inside})
-    for x in inside:
-        copy.indices(x)
+    copy.indices(inside)
     copies = [copy.binding(x) for x in inside]
     copy.conditions()
     return copies, copy.moved
@@ -38,8 +37,9 @@ class _Counted(Copy):
         self.rounds = atom(Trips(time, tuple((i, size(i)) for i in around)))
         self.names[time] = size(b.index(self.rounds, b.indices[time].name))
 
-    def indices(self, x: Binding) -> None:
-        if isinstance(x.prim, Delay) and x.prim.time == self.time:
-            name = self.b.indices[x.prim.index].name
-            self.names[x.prim.index] = size(self.b.index(self.rounds + 1, name))
-        super().indices(x)
+    def indices(self, bindings: list[Binding]) -> None:
+        for x in bindings:
+            if isinstance(x.prim, Delay) and x.prim.time == self.time:
+                name = self.b.indices[x.prim.index].name
+                self.names[x.prim.index] = size(self.b.index(self.rounds + 1, name))
+        super().indices(bindings)
