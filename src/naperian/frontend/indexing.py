@@ -26,7 +26,7 @@ from naperian.frontend.typed import Build, Typed, let_all, wrap
 from naperian.frontend.unions import inject, side
 from naperian.frontend.unproved import falls_out, index_bounds, wrong_set
 from naperian.frontend.walk import Walk
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.sizes import clamp as clamped
@@ -448,6 +448,7 @@ def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
     assert named.poly is not None
     poly = named.poly
     w.solver.goals.append(lambda: _counted(w, how, t, axis))
+    _something(w, how, axis, t.span)
 
     def build() -> core.Expr:
         target = w.solver.zonk_set(axis)
@@ -467,11 +468,27 @@ def _counted(w: Walk, how: str, t: Typed, axis: Set) -> None:
         )
 
 
+def _something(w: Walk, how: str, target: Set, span: Span) -> None:
+    """Nothing is in an empty set, so the run stops where an index is to be brought into one, unless
+    what is known here says that there is an element."""
+    scope = w.scope.so_far()
+
+    def checked(rest: core.Expr) -> core.Expr:
+        some = w.solver.zonk_size(cardinality(w.solver.zonk_set(target))) - 1
+        if scope.facts().proves(some):
+            return rest
+        test = core.Op("ge", (core.Number(some), core.Const(Lit(0, DType.I64))), INT)
+        return core.Check(test, f"`{how}` into an empty set", rest, span)
+
+    w.region.wraps.append(checked)
+
+
 def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
     """`clamp(k, n)` and `wrap(k, n)` away from an axis: an index of the set."""
     named = as_poly(w, t)
     assert named.poly is not None
     _counted(w, how, t, target)
+    _something(w, how, target, span)
     extent = cardinality(w.solver.zonk_set(target))
     base = _base(w.solver.zonk_set(target))
     value = named.poly - base

@@ -145,8 +145,8 @@ def _reduce_table(
         raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
     own, t = solver.set("n"), solver.type("a", dtypes)
     solver.unknown[t.var].needs.update(_needs(name))
-    scope = w.scope
     is_index = monoid in ("argmin", "argmax")
+    scope = w.scope.so_far() if is_index else w.scope
     result: Type = Index(own) if is_index else t
 
     def call(cells: list[core.Expr]) -> core.Expr:
@@ -196,7 +196,8 @@ def _reduce_generator(
 ) -> Typed:
     """`sum(e for i, j if p)`: the binders are the axis consumed; axes of `e` are frame."""
     solver = w.solver
-    scope = w.scope
+    is_index = monoid in ("argmin", "argmax")
+    scope = w.scope.so_far() if is_index else w.scope
     with w.inside(w.scope.inner(block=True)):
         bounds: list[Bound] = [open_binder(w, b) for b in g.binders]
         condition = (
@@ -212,7 +213,6 @@ def _reduce_generator(
                 w.scope.assume(*condition.condition.then)
         body = alone(w, lambda: w.infer(g.element))
         w.region = bounds[0].around
-    is_index = monoid in ("argmin", "argmax")
     if is_index and len(bounds) > 1:
         ragged(w, bounds, span)
     decided: list[tuple[list[Set], Type]] = []  # the element's axes and the scalars reduced

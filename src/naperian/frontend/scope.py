@@ -85,6 +85,14 @@ class Scope:
     def inner(self, block: bool = False, function: bool = False) -> Scope:
         return Scope(self.solver, self, block, function)
 
+    def so_far(self) -> Scope:
+        """What is known at this place, without what the lines after it will say."""
+        around = None if self.parent is None else self.parent.so_far()
+        return Scope(
+            self.solver, around, self.block, self.function, self.names, [*self.indices],
+            [*self.known],
+        )  # fmt: skip
+
     def find(self, name: str) -> Entry | None:
         scope: Scope | None = self
         while scope is not None:

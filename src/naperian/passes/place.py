@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from naperian import types
 from naperian.ainf.syntax import Check, Guard, Number, Operand, Read, Trips
-from naperian.ainf.walk import Names, atoms, number, rewrite, size_of, variables
+from naperian.ainf.walk import Names, atoms, free, number, rewrite, size_of, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.facts import Facts
@@ -110,7 +110,25 @@ class Place:
     def check(self, holds: Operand, message: str, origin: Span) -> None:
         code = self.failure(message, origin)
         context = self.b.order(self.b.closed(self.scope))
+        same = self.same(holds, context)
+        for i in same:  # nothing is asked where there are no rounds
+            extent = self.b.extent(i)
+            assert extent is not None
+            none = self.op("lt", (number(extent), Lit(1, DType.I64)), DType.BOOL)
+            holds = self.op("or", (holds, none), DType.BOOL)
+        context = tuple(i for i in context if i not in same)
         self.b.add(Check(holds, code), context, self.guards, DType.BOOL, origin, Var("check"))
+
+    def same(self, holds: Operand, context: tuple[Var, ...]) -> list[Var]:
+        """The loops of a context whose rounds all ask the same, if how many there are is known
+        outside them and says nothing of another loop."""
+        asked = self.b.closed([*free(holds), *(v for g in self.guards for v in free(g.operand))])
+        return [
+            i for i in context
+            if i not in asked and self.b.extent(i) is not None
+            and not any(i in self.b.closures[j] for j in context if j != i)
+            and self.b.closures[i] - {i} <= asked
+        ]
 
     def failure(self, message: str, origin: Span) -> int:
         return self.failures.setdefault((message, origin), len(self.failures) + 1)
