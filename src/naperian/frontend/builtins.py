@@ -13,6 +13,7 @@ from naperian.frontend import (
     set_errors,
 )
 from naperian.frontend.annotations import SCALARS, as_set
+from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, equate, join_cells, show
 from naperian.frontend.derivatives import DERIVATIVES
 from naperian.frontend.fields import replace
@@ -67,6 +68,17 @@ def _size(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None) -
     raise errors.arity("size", 1, len(e.args), e.span, "n=>a -> Int")
 
 
+def _set_or_size(w: Walk, a: s.Expr) -> Set:
+    """An index set; a number `k` where one is meant stands for `Fin(k)`."""
+    own = as_set(w, a)
+    if own is None:
+        typed = w.infer(a)
+        if typed.poly is None:
+            raise errors.not_a_set(a.span.text, "no index set", a.span)
+        own = Fin(typed.poly)
+    return own
+
+
 def _bring(how: str) -> Builtin:
     """`clamp(k, n)` and `wrap(k, n)`; `clamp(x, low, high)` of numbers."""
 
@@ -83,11 +95,7 @@ def _bring(how: str) -> Builtin:
             return into_set(w, how, w.infer(plain[0]), kind.set, e.span)
         if len(plain) != 2:
             raise errors.arity(how, 2, len(plain), e.span, "(Int, n) -> n")
-        own = as_set(w, plain[1])
-        if own is None:
-            kind_text = "a number" if w.infer(plain[1]).poly is not None else "no index set"
-            raise errors.not_a_set(plain[1].span.text, kind_text, plain[1].span)
-        return into_set(w, how, w.infer(plain[0]), own, e.span)
+        return into_set(w, how, w.infer(plain[0]), _set_or_size(w, plain[1]), e.span)
 
     return builtin
 
@@ -109,14 +117,7 @@ def _filled(name: str) -> Builtin:
         if count < 1:
             raise errors.arity(name, 1, len(plain), e.span, "(n, …) -> n=>…=>Float")
         sets: list[Set] = []
-        for a in plain[:count]:
-            own = as_set(w, a)
-            if own is None:
-                typed = w.infer(a)
-                if typed.poly is None:
-                    raise errors.not_a_set(a.span.text, "no index set", a.span)
-                own = Fin(typed.poly)
-            sets.append(own)
+        sets += (_set_or_size(w, a) for a in plain[:count])
         if name == "full":
             value = w.infer(plain[-1])
         else:
@@ -135,6 +136,18 @@ def _filled(name: str) -> Builtin:
         return Typed(table(sets, value.type), build, e.span)
 
     return builtin
+
+
+def _eye(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None) -> Typed:
+    """`eye()`, over the set that is expected, `eye(n)` or `eye(n=Fin(3))`: the identity matrix."""
+    given = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
+    if args is not None or len(e.args) > 1 or any(isinstance(a, s.Generator) for a in e.args):
+        raise errors.arity("eye", 1, len(args or e.args), e.span, "n -> n=>n=>Float")
+    keys = {a.name: a for a in e.args if isinstance(a, s.Keyword)}
+    for a in given:
+        own = a if as_set(w, a) is not None else s.Call(a.span, s.Name(a.span, "Fin"), (a,))
+        keys["n"] = s.Keyword(a.span, "n", own)
+    return use_definition(w, w.library.definitions["eye"], "eye", e.span, expected, [], keys)
 
 
 def _bitcast(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None) -> Typed:
@@ -253,6 +266,7 @@ BUILTINS: dict[str, Builtin] = {
     "zeros": _filled("zeros"),
     "ones": _filled("ones"),
     "full": _filled("full"),
+    "eye": _eye,
     "print": printed,
     "bitcast": _bitcast,
     "replace": replace,

@@ -52,6 +52,7 @@ class Library(Mapping[str, core.Definition]):
             if isinstance(d, s.Bind) and isinstance(d.pattern, s.PName)
         }
         self._done: dict[str, core.Definition] = {}
+        self.modules: dict[str, Loaded] = {}  # those that come with the language, once imported
         self.globals = Globals(definitions=self)
         enums = {d.name: d for d in module.decls if isinstance(d, s.Enum)}
         wrong: list[Diagnostic] = []
@@ -287,16 +288,22 @@ def _import(
     there = known.get(dotted)
     if there is None:
         source = read(dotted)
+        ours = source is not None and source.name == f"<{dotted}>"
+        there = library.modules.get(dotted) if ours else None
         if source is None:
             raise limit_errors.python_module(d.path[0], d.span) or errors.module_not_found(
                 dotted, d.span
             )
-        tree, mistakes = parse(source)
-        if mistakes:
-            wrong.extend(mistakes)
-            return
-        there = known[dotted] = module(dotted, tree, read, parse, library, path, known)
-        wrong.extend(there.diagnostics)
+        if there is None:
+            tree, mistakes = parse(source)
+            if mistakes:
+                wrong.extend(mistakes)
+                return
+            there = module(dotted, tree, read, parse, library, path, known)
+            wrong.extend(there.diagnostics)
+        if ours:
+            library.modules[dotted] = there
+        known[dotted] = there
     into.globals.failed.discard(name or d.path[-1])
     into.globals.known |= there.globals.known
     into.globals.known_data |= there.globals.known_data
