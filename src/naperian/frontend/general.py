@@ -46,6 +46,7 @@ BUILT_IN: Mapping[str, str] = {
     "zeros": "n -> n=>Float",
     "ones": "n -> n=>Float",
     "full": "(n, a) -> n=>a",
+    "eye": "n -> n=>n=>Float",
     "bitcast": "(type, a) -> type",
     "replace": "(a, field=b) -> a",
 }

@@ -120,15 +120,16 @@ class Place:
         self.b.add(Check(holds, code), context, self.guards, DType.BOOL, origin, Var("check"))
 
     def same(self, holds: Operand, context: tuple[Var, ...]) -> list[Var]:
-        """The loops of a context whose rounds all ask the same, if how many there are is known
-        outside them and says nothing of another loop."""
+        """The loops of a context whose rounds all ask the same, inner ones first, if how many there
+        are is known outside them."""
         asked = self.b.closed([*free(holds), *(v for g in self.guards for v in free(g.operand))])
-        return [
-            i for i in context
-            if i not in asked and self.b.extent(i) is not None
-            and not any(i in self.b.closures[j] for j in context if j != i)
-            and self.b.closures[i] - {i} <= asked
-        ]
+        out: list[Var] = []
+        for i in reversed(context):
+            inner = any(i in self.b.closures[j] for j in context if j != i and j not in out)
+            if i not in asked and not inner and self.b.extent(i) is not None:
+                out.append(i)
+                asked |= self.b.closures[i] - {i}
+        return out
 
     def failure(self, message: str, origin: Span) -> int:
         return self.failures.setdefault((message, origin), len(self.failures) + 1)
