@@ -262,6 +262,7 @@ def _settle(w: Walk, d: Demand) -> bool:
     for i in instances(w, wanted.interface):
         here = fits(i, wanted.types, lambda t: _is_float(w, t), solver.is_unknown)
         if not isinstance(here, bool):
+            here = here.and_(_chosen_types(w, i))
             said = tuple((n, here.type(t)) for n, t in i.associated.items())
             _associate(w, wanted, said)
             for condition in i.given:
@@ -298,6 +299,12 @@ def infer(w: Walk, wanted: core.Wanted) -> None:
     for more in supers(w, made):
         suppose(w, more)
     _associate(w, wanted, made.associated)
+
+
+def _chosen_types(w: Walk, i: core.Instance) -> Substitution:
+    """The associated types that an instance's conditions are about: what meets these says them."""
+    names = [(n, t.var) for g in i.given for n, t in g.associated if isinstance(t, TypeVar)]
+    return Substitution({v: w.solver.type(n) for n, v in names}, {}, {})
 
 
 def _associate(
