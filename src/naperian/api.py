@@ -111,13 +111,22 @@ class Function:
         given = {j for j, _ in self._newest().instance.donors}
         return tuple(p.name for p in self._text.params if p.form in given)
 
+    def _of_data(self) -> None:
+        """Raise TypeError unless this is a program of its own."""
+        if self._text.refusal:
+            raise TypeError(f"{self.__name__} is compiled with what calls it: {self._text.refusal}")
+
     def _newest(self) -> Compiled:
+        self._of_data()
         if not self._kernels:
             self.instance(self._usual())
         return next(reversed(self._kernels.values()))[0]
 
     def show(self, stage: str) -> str:
-        """This definition at a stage of the compiler: one of `STAGES`."""
+        """This definition at a stage of the compiler: one of `STAGES`. One that is no function of
+        data has the first two; then it is a part of what calls it."""
+        if stage not in ("surface", "elaborated"):
+            self._of_data()
         return self._program.show(self.__name__, self._usual(), stage)
 
     def explain(self) -> str:

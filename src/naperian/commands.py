@@ -218,6 +218,8 @@ def show(options: argparse.Namespace) -> int:
         texts = {stage: function.show(stage) for stage in stages}
     except NotWrittenError as e:
         raise cli.UsageError(f"`{options.place}` cannot be written in the language: {e}") from None
+    except TypeError as e:
+        raise cli.UsageError(str(e)) from None
     if options.json:
         cli.emit({"definition": options.place, "stages": texts})
     elif len(texts) == 1:
@@ -231,7 +233,10 @@ def explain(options: argparse.Namespace) -> int:
     """`nap explain file:name`"""
     function = _definition(options.place)
     text = function.explain()
-    notes = list(function.notes) if options.loops or options.parallel else []
+    try:
+        notes = list(function.notes) if options.loops or options.parallel else []
+    except TypeError as e:
+        raise cli.UsageError(str(e)) from None
     costs = list(function.account) if options.loops else []
     whose = _differentiated(options.place) if options.loops else None
     beside = list(whose.account) if whose is not None else []

@@ -201,7 +201,9 @@ class Program:
         """A definition at a stage of the compiler, as text."""
         with _compiling:
             module = self.core()
-            chosen = self.options.at(module.definitions[name], dtypes)
+            nothing = Substitution({}, {}, {})
+            written = stage in ("surface", "elaborated")  # for whatever types
+            chosen = nothing if written else self.options.at(module.definitions[name], dtypes)
             return pipeline.show(self.source, module, name, chosen, stage)
 
     def explain(self, name: str) -> str:

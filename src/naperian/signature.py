@@ -428,6 +428,8 @@ class _Reader:
             case Exists(vars, body):
                 if sets:
                     raise _NoDataError("a table of ragged arrays")
+                if self.given:
+                    raise _NoDataError(f"a value that holds a `{show_type(t)}`")
                 sizes = tuple((self.numbers[v], self.leaf(DType.I64, ())) for v in vars)
                 return Opened(sizes, self.form(body, ()))
             case Scalar(dtype):
