@@ -250,20 +250,21 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _seconds(*words: str) -> float:
-    """The shortest of several runs: what it takes when nothing else runs."""
-    times = []
-    for _ in range(7):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *words], check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
-    return min(times)
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *words], check=True, capture_output=True)
+    return time.perf_counter() - start
 
 
 def test_version_answers_at_once() -> None:
-    """0.15 s on an idle machine; on a busy one, not much more than Python's own start."""
-    python = _seconds("-c", "import argparse, dataclasses, json")
-    ours = _seconds("-m", "naperian", "--version")
-    assert ours < 0.15 or ours < 2.5 * python, f"{ours:.3f} s, Python {python:.3f} s"
+    """0.15 s on an idle machine; on a busy one, not much more than Python's own start, in the
+    shortest of many runs by turns."""
+    python = ours = float("inf")
+    for _ in range(25):
+        python = min(python, _seconds("-c", "import argparse, dataclasses, json"))
+        ours = min(ours, _seconds("-m", "naperian", "--version"))
+        if ours < 0.15 or ours < 2.5 * python:
+            return
+    pytest.fail(f"{ours:.3f} s, Python {python:.3f} s")
 
 
 def test_version_imports_no_numpy() -> None:

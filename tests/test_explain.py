@@ -22,8 +22,9 @@ from naperian.surface.show import show
 from naperian.types import F64, Function, Reference, Substitution, Table, Tuple, Type
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*(ROOT / "tests" / "pages").rglob("*.md"), *(ROOT / "examples").rglob("*.md"),
-                *(ROOT / "docs").glob("*.md")])  # fmt: skip
+EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))
+PAGES = sorted([*(ROOT / "tests" / "pages").rglob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES += [pytest.param(p, marks=pytest.mark.long) for p in EXAMPLES]  # type: ignore[list-item]
 
 
 def programs(page: str) -> list[str]:
