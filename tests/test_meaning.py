@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from functools import cache
 
 import numpy as np
 import pytest
@@ -59,11 +60,12 @@ def compare(text: str, known: dict[str, int], given: dict[str, object]) -> None:
     def sizes(variables):
         return [known[v.name] for v in variables]
 
+    f = cache(lambda: nap.compile(text).f)
     for how, run in (
         ("ainf", lambda: rebuild(result, ainf_run.run(flat, sizes(flat.sizes), args))),
         ("loops", lambda: rebuild(result, loops_run.run(nests, sizes(nests.sizes), args))),
-        ("compiled", lambda: nap.compile(text).f(*args)),
-        ("over an argument", lambda: over(nap.compile(text).f, args)),
+        ("compiled", lambda: f()(*args)),
+        ("over an argument", lambda: over(f(), args)),
     ):
         got = outcome(run)
         if isinstance(got, str) or isinstance(want, str):
