@@ -275,6 +275,7 @@ FOUND = (
     y
 """,
     "def f() -> exists k. Fin(k)=>Fin(k)=>Float:\n    [i for i, j]\n",
+    "def f(x: Fin(n)=>n=>Float, l: Float) -> Fin(n)=>Fin(n)=>Float = x + l * eye(n)\n",
 )
 """Texts that longer runs found."""
 

@@ -367,7 +367,7 @@ def _no_frame(
         )
     helps: tuple[str, ...] = ()
     if len(args) == 2 and callee.text is not None and all(len(a.span.text) < 30 for a in args):
-        helps = () if missing else (_turned(w, callee, args, frames),)
+        helps = () if missing else _turned(w, callee, args, frames)
         helps += (_outer(callee, args, frames),)
     return errors.frames(callee.title, _frame_labels(w, args, frames), span, why, helps)
 
@@ -379,8 +379,10 @@ def _mentions(w: Walk, frame: list[Set], v: Var) -> bool:
 _LETTERS = "ijklpqrstuvwxyz"
 
 
-def _turned(w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]]) -> str:
-    """Every axis named by its index set, in whatever order they stand."""
+def _turned(
+    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]]
+) -> tuple[str, ...]:
+    """Every axis named by its index set, in whatever order they stand, if it is known."""
     assert callee.text is not None
     common = max(frames, key=len)
     texts = []
@@ -388,12 +390,14 @@ def _turned(w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]])
         left = list(zip(_LETTERS, common, strict=False))
         mine = []
         for s in frame:
-            found = next(x for x in left if w.solver.same_set(s, x[1]) is not False)
+            found = next((x for x in left if w.solver.same_set(s, x[1]) is not False), None)
+            if found is None:
+                return ()
             left.remove(found)
             mine.append(found[0])
         texts.append(f"{errors.postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
     binders = ", ".join(_LETTERS[: len(common)])
-    return f"axis by axis: `[{callee.text(texts)} for {binders}]`"
+    return (f"axis by axis: `[{callee.text(texts)} for {binders}]`",)
 
 
 def _outer(callee: Callee, args: list[Typed], frames: list[list[Set]]) -> str:
