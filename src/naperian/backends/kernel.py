@@ -5,7 +5,8 @@
 A `Library` is object code linked into this process with the symbols it imports; it keeps its
 memory until it is collected. A `Kernel` is a library with the function above. Every library has
 its own linker session (0.4 ms): sessions that share one keep a few kilobytes for every library
-they ever had.
+they ever had. The linker is LLVM's JITLink, which lays the sections of an object side by side; the
+older one places each where there is room, and ends the process where that is too far away.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def link(
     for name, address in bound.items():
         builder.import_symbol(name, address)
     with _linking:
-        session = llvm.create_lljit_compiler(_machine(), suppress_errors=True)
+        session = llvm.create_lljit_compiler(_machine(), use_jit_link=True, suppress_errors=True)
         tracker = builder.link(session, f"naperian{next(_numbers)}")
     return Library({name: tracker[name] for name in names}, tracker, needs)
 
