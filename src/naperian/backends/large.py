@@ -17,7 +17,8 @@ LARGE = 1 << 14  # elements of a result, from which on its memory comes from her
 KEPT = 16  # blocks that wait to be used again, at most: the last ones
 MOST = 1 << 29  # bytes in all of them, at most
 PLAIN = 1 << 26  # bytes that are kept without a mark
-_HEAD = 64  # bytes before an array, which hold how many there are in all
+_HEAD = 4096  # bytes before an array, which hold how many there are in all: a page, for arrays that
+# stand a few elements apart in their pages wait for each other's stores
 
 _PRIVATE_ANONYMOUS = 0x22
 _HUGE, _FREE = 14, 8  # MADV_HUGEPAGE and MADV_FREE: what the system answers changes nothing
