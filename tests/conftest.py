@@ -9,10 +9,16 @@ import tempfile
 os.environ.setdefault("NAPERIAN_CACHE", tempfile.mkdtemp(prefix="naperian-tests-"))
 
 import pytest
+from hypothesis import settings
 
 from naperian import pipeline
 
 pipeline.every_step = True
+
+# the gate draws the same examples every time; with NAPERIAN_EXPLORE others
+settings.register_profile("same", derandomize=True)
+if "NAPERIAN_EXPLORE" not in os.environ:
+    settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

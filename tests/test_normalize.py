@@ -35,6 +35,7 @@ from core_by_hand import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import naperian as nap
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.core.run import RunError, run
@@ -656,3 +657,17 @@ def test_the_normal_form_means_the_same(d: core.Definition, k: int, number: int)
     except RunError:
         with pytest.raises(RunError):
             run_normal(module(d), "f", data, {d.sets[0]: k})
+
+
+def test_rounds_of_a_tuple_of_one() -> None:
+    """What chance found once: a scan's cells are what its state is, `(Float,)` and not `Float`."""
+    m_ = nap.compile("""
+def sums(x: Fin(n)=>Float, k: Int) -> Fin(2)=>(Float,) where n >= 1:
+    s = scan(add, (0.0,), x)
+    [(x[0],), s[clamp(k)]]
+
+def add(h: (Float,), v: Float) -> (Float,):
+    (a,) = h
+    (a + v,)
+""")
+    assert m_.sums(np.arange(1.0, 4.0), 1)[0].tolist() == [1.0, 3.0]

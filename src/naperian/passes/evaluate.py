@@ -763,12 +763,15 @@ class Evaluate:
         body = closed(self.w, scope, data(conformed(value, t)))
         made = Scan(carried, time, s, body, e.exclusive, e.origin)
         parts = leaves(t)
-        if len(parts) == 1:
-            return self.w.bind(made, Table(s, parts[0]), name, scope.fails, scope.cells)
-        rounds = self.w.bind(made, Table(s, Tuple(parts)), name, scope.fails, scope.cells)
+        flat = parts[0] if len(parts) == 1 else Tuple(parts)
+        rounds = self.w.bind(made, Table(s, flat), name, scope.fails, scope.cells)
+        if parts == (t,):
+            return rounds
 
         def held(index: Meaning) -> Meaning:
             row = At(index_expr(rounds), index_expr(index), s)
+            if len(parts) == 1:
+                return shaped(t, [Leaf(row, flat)])
             return shaped(t, [Leaf(Part(row, k), x) for k, x in enumerate(parts)])
 
         return tabulate(self.w, s, held, "i", name)
