@@ -23,7 +23,6 @@ from naperian.names import Var
 from naperian.passes.coalesce import coalesce
 from naperian.passes.collapse import collapse
 from naperian.passes.digits import digits
-from naperian.passes.early import early
 from naperian.passes.independent import independent
 from naperian.passes.lanes import lanes
 from naperian.passes.sink import sink
@@ -37,7 +36,7 @@ _SMALL = 4096  # bytes
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    program = collapse(digits(turns(coalesce(early(unread(program))))))
+    program = collapse(digits(turns(coalesce(unread(program)))))
     program = lanes(straight(program))
     body = _hoisted(unswitched(independent(sink(program.body))))
     names: dict[Var, Var] = {}
