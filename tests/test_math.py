@@ -69,9 +69,9 @@ def same(name: str, dtype: DType, level: str, monkeypatch: pytest.MonkeyPatch) -
     arguments = [np.array(SPECIAL * 3, dtype.value)]
     if FUNCTIONS[name][1] == 2:
         arguments.append(np.array((SPECIAL[5:] + SPECIAL[:5]) * 3, dtype.value))
-    monkeypatch.setattr(traits, "_MOST_INLINED", 10**6)
+    monkeypatch.setattr(traits, "_MOST_IN_A_LOOP", 10**6)
     inlined = call(program, arguments, target=target)
-    monkeypatch.setattr(traits, "_MOST_INLINED", 0)
+    monkeypatch.setattr(traits, "_MOST_IN_A_LOOP", 0)
     assert f"@nap_{name}_f{dtype.bits}(" in emit(program, target)
     assert call(program, arguments, target=target).tobytes() == inlined.tobytes()
 

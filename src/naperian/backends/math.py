@@ -10,7 +10,7 @@ Arguments for which a short reduction does not suffice (`sin(1e200)`) take a cal
 nothing else pays for: see `rare`.
 
 A loop with much of them calls them instead, many elements at a time: they are compiled once for
-all programs, and a loop of calls compiles in half the time and runs 1 to 3 % slower.
+all programs, and the loop compiles in half the time and runs as fast.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
 
 # Lines of elementary functions in a vector loop, inlined. With more of them it calls them, many
 # elements at a time, and LLVM takes half the time.
-_MOST_INLINED = 60
+_MOST_IN_A_LOOP = 60
 
 _MONOIDS = {"add", "mul", "min", "max", "and", "or"}
 
@@ -85,7 +85,7 @@ def called(stmts: Sequence[Stmt]) -> frozenset[str]:
             names.add(x.name)
     if {"sin", "cos"} <= names:
         names -= {"sin", "cos"}
-    return frozenset(names) if lines > _MOST_INLINED else frozenset()
+    return frozenset(names) if lines > _MOST_IN_A_LOOP else frozenset()
 
 
 def stores_zeros(stmts: Sequence[Stmt]) -> bool:

@@ -67,21 +67,25 @@ from naperian.loops.walk import (
     loads,
     mentions,
     parts,
-    reads,
     rebuild,
     statements,
-    used,
     used_in,
 )
 from naperian.names import Lit, Var, fresh
-from naperian.prims import PRIMITIVES, unit
+from naperian.passes.alike import (
+    addend,
+    are_alike,
+    deepest,
+    is_narrow,
+    is_slow,
+    is_uneven,
+    sums_nothing,
+)
+from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
 _VECTOR = 64  # bytes
 _VECTORS = 4  # of rows at a time: what one waits for, the other computes
-_LONG = 4  # what an operation costs that a recurrence waits for long
-_FEW = 4  # components, which do not fill a vector
-_MONOIDS = ("add", "mul", "min", "max")
 
 Buffers = Mapping[Var, Buffer]
 
@@ -106,165 +110,21 @@ def _block(body: tuple[Stmt, ...], buffers: Buffers) -> tuple[Stmt, ...]:
     return tuple(out)
 
 
-# ---------------------------------------------------------------- which loops
-
-
 def _rows(s: Loop, buffers: Buffers) -> _Rows | None:
     """The loop as rows, if they can go side by side and it pays."""
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
-    slow = _slow(s)
-    if not (slow or _uneven(s) or _narrow(s)):
+    slow = is_slow(s)
+    if not (slow or is_uneven(s) or is_narrow(s)):
         return None
     written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
     varying = {s.var}
-    if not _alike(s, s.body, varying, written):
+    if not are_alike(s, s.body, varying, written):
         return None
     rows = _Rows(s, buffers, frozenset(varying), written, slow)
     far, all_ = rows.far()
     rows.beside = 2 * far < all_ if slow else far == 0
-    return rows if rows.beside or (slow and _sums_nothing(s)) else None
-
-
-def _slow(s: Loop) -> bool:
-    """Whether a row is a recurrence with long steps, and keeps to itself what it carries."""
-    inside = list(statements(s.body))
-    return any(isinstance(x, Variable | Allocate) for x in inside) and any(
-        isinstance(x, Loop) and x.order is Order.SERIAL and _long(x) for x in inside
-    )
-
-
-def _long(s: Loop) -> bool:
-    """Whether a step of a recurrence takes long."""
-    if any(isinstance(x, Loop) for x in s.body):
-        return False
-    tops = (e for x in s.body for e in expressions(x))
-    return any(
-        isinstance(e, Apply) and e.operand.is_float and e.name in PRIMITIVES
-        and PRIMITIVES[e.name].cost >= _LONG
-        for top in tops for e in parts(top)
-    )  # fmt: skip
-
-
-def _sums_nothing(s: Loop) -> bool:
-    """Whether rows are recurrences alone, which pays even if their elements are far apart."""
-    inside = list(statements(s.body))
-    sums = [x for x in (s, *inside) if isinstance(x, Loop) and x.reductions]
-    return not sums and not any(isinstance(x, Update | When) for x in inside)
-
-
-def _uneven(s: Loop) -> bool:
-    """Whether an innermost loop of a row is as long as a loop around it says."""
-    inner: set[Var] = set()  # loop variables, and what depends on them
-    for x in statements(s.body):
-        match x:
-            case Loop(var, low, high, body):
-                uneven = not inner.isdisjoint((*used_in(low), *used_in(high)))
-                if uneven and not any(isinstance(y, Loop) for y in statements(body)):
-                    return True
-                inner.add(var)
-            case Let(var) if not inner.isdisjoint(reads(x)):
-                inner.add(var)
-            case _:
-                pass
-    return False
-
-
-def _narrow(s: Loop) -> bool:
-    """Whether the deepest loops of a row are over a few components, and the loop around them does
-    not go along memory, or in order: written out, they do not make it one of vectors."""
-    around: Loop | None = None
-    few = False
-    body: tuple[Stmt, ...] = s.body
-    while inner := [x for x in body if isinstance(x, Loop) and _depth(x) == _depths(body)]:
-        trips = [(x.high - x.low).constant for x in inner]
-        few = all(n is not None and n <= _FEW for n in trips)
-        around = around if few else inner[0]
-        body = tuple(y for x in inner for y in x.body)
-    if around is None or not few:
-        return False
-    inside = tuple(statements(around.body))
-    return around.order is Order.SERIAL or any(
-        around.var in used_in(e) for x in inside for y in loads(x) for e in y.at[:-1]
-    )
-
-
-def _deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """The statements in the deepest loops."""
-    deep = {s: _depth(s) for s in body}
-    for s in body:
-        if deep[s] == max(deep.values()):
-            yield from _deepest(sum(blocks(s), ())) if deep[s] else (s,)
-
-
-def _depth(s: Stmt) -> int:
-    return isinstance(s, Loop) + max((_depths(b) for b in blocks(s)), default=0)
-
-
-def _depths(body: tuple[Stmt, ...]) -> int:
-    return max(map(_depth, body), default=0)
-
-
-def _alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[Var]) -> bool:
-    """Whether all rows do the same steps; adds to `varying` what is not the same in all rows."""
-    sums = {r.var: r.monoid for r in s.reductions}
-    if not set(sums.values()) <= set(_MONOIDS):
-        return False
-    for x in body:
-        match x:
-            case Loop():
-                bounds = {*used_in(x.low), *used_in(x.high)}
-                if x.order is Order.PARALLEL or not bounds.isdisjoint(varying | written):
-                    return False
-            case When():
-                if not (varying | written).isdisjoint(used(x.condition)):
-                    return False
-            case Let():
-                here = reads(x)
-                if not here.isdisjoint(varying) or not here.isdisjoint(written):
-                    varying.add(x.var)
-            case Variable():
-                varying.add(x.var)
-            case Assign(v):
-                if v in sums and _addend(x, sums[v]) is None:
-                    return False
-            case Allocate(buffer, fill):
-                if buffer.role is not Role.TEMP or fill is not None or x.planes:
-                    return False
-                varying.add(buffer.var)
-            case Store() | Update():
-                pass
-            case _:
-                return False
-        if any(v in sums and not _adds(x, v) for v in reads(x)):
-            return False
-        if any(_traps(p) for e in expressions(x) for p in parts(e)):
-            return False
-        if not all(_alike(s, b, varying, written) for b in blocks(x)):
-            return False
-    return True
-
-
-def _traps(e: Expr) -> bool:
-    """Whether an operation may stop the processor, on the zeros of a lane without a row."""
-    match e:
-        case Apply("floordiv" | "mod", (_, divisor), _, operand):
-            return not operand.is_float and not isinstance(divisor, Lit)
-        case _:
-            return False
-
-
-def _adds(x: Stmt, v: Var) -> bool:
-    return isinstance(x, Assign) and x.var == v
-
-
-def _addend(x: Assign, monoid: str) -> Expr | None:
-    """What a statement adds to a variable, if it does nothing else."""
-    match x.value:
-        case Apply(name, (Local(v), e)) if v == x.var and name == monoid and v not in used(e):
-            return e
-        case _:
-            return None
+    return rows if rows.beside or (slow and sums_nothing(s)) else None
 
 
 # ---------------------------------------------------------------- the lanes
@@ -294,7 +154,7 @@ class _Rows:
         of the row's own, beside that of the next row, or packed; and how many are the row's."""
         self.find_packed()
         rows = far = 0
-        for x in _deepest(self.loop.body):
+        for x in deepest(self.loop.body):
             places = [(y.buffer, y.at) for y in loads(x)]
             if isinstance(x, Store | Update):
                 places.append((x.buffer, x.at))
@@ -466,7 +326,7 @@ class _Rows:
     def addend(self, x: Assign | Update) -> Stmt:
         """What every lane adds to a sum over all rows."""
         r, here = self.reduction(x), size(self.lane)
-        value = _addend(x, r.monoid) if isinstance(x, Assign) else x.value
+        value = addend(x, r.monoid) if isinstance(x, Assign) else x.value
         assert value is not None
         kept = Buffer(Var("addend"), r.dtype, (), Role.TEMP)
         self.allocate(kept)
