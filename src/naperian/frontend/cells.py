@@ -25,6 +25,7 @@ from naperian.types import (
     SETS,
     Data,
     Exists,
+    Fin,
     Function,
     Index,
     Reference,
@@ -322,6 +323,13 @@ def _needs(dtypes: Dtypes) -> str:
     return "integers"
 
 
+def _numbers_help(wanted: Set, found: Set) -> tuple[str, ...]:
+    if not (isinstance(wanted, Fin) and isinstance(found, SetVar)):
+        return ()
+    name = show_set(found)
+    return (f"`{name}` stands for any index set; one of numbers is `Fin({name})`",)
+
+
 def clash(
     w: Walk, what: str, wanted: Type, found: Type, span: Span, m: Mismatch,
     declared: Because | None = None, made: Type | None = None,
@@ -350,9 +358,10 @@ def clash(
             reasons = (*reasons, Because(because.span, f"{because.text}, so `{name}` = {b!r}"))
         return errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
     if isinstance(left, SETS) and isinstance(right, SETS):
+        a_set, b_set = solver.zonk_set(left), solver.zonk_set(right)
         return errors.set_clash(
-            what, show_set(solver.zonk_set(left)), show_set(solver.zonk_set(right)),
-            span, f"this is `{show(w, found)}`", reasons, notes=_set_note(left, right),
+            what, show_set(a_set), show_set(b_set), span, f"this is `{show(w, found)}`", reasons,
+            helps=_numbers_help(a_set, b_set), notes=_set_note(left, right),
         )
     x, y = solver.head(wanted), solver.head(found)
     if isinstance(left, TypeVar) and isinstance(right, Table | Function | Tuple) and (
