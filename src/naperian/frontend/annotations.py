@@ -18,8 +18,8 @@ from naperian.frontend.cells import show
 from naperian.frontend.coded import coded
 from naperian.frontend.constraints import associated, associated_names, owner_of
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
-from naperian.frontend.solve import make_range
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import make_range
 from naperian.frontend.walk import DataInfo, Walk
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size, variables

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from naperian.frontend.cells import short, show
-from naperian.frontend.solve import Because, Mismatch
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.surface import syntax as s
 from naperian.types import Exists, Function, Table, Type, TypeVar

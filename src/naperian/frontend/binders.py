@@ -15,8 +15,9 @@ from naperian.frontend.fields import each
 from naperian.frontend.indexing import range_set
 from naperian.frontend.lifting import frame_type
 from naperian.frontend.scope import Variable
-from naperian.frontend.solve import Because, Mismatch
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
 from naperian.sizes import Clamp, Size, size

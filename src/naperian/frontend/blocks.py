@@ -16,9 +16,9 @@ from naperian.frontend.matching import match
 from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
-from naperian.frontend.solve import Because
 from naperian.frontend.tables import name_ends, nest, open_all
 from naperian.frontend.typed import Build, Typed, Wrap
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
 from naperian.sizes import size

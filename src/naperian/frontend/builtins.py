@@ -22,7 +22,8 @@ from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.printing import printed
 from naperian.frontend.reductions import REDUCTIONS, Builtin, reduce_over
-from naperian.frontend.solve import NUMBERS, Mismatch
+from naperian.frontend.scalars import NUMBERS
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var

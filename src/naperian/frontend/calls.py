@@ -16,9 +16,10 @@ from naperian.frontend.boxes import name_size
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
 from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.scope import Scope
-from naperian.frontend.solve import INTERFACES, Because
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Demand, Walk
 from naperian.names import Var
 from naperian.sizes import Size, show_fact, size, variables

@@ -14,9 +14,11 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend import errors, set_errors, size_errors
 from naperian.frontend.coded import at_place, place_of, recoded
+from naperian.frontend.scalars import ANY_SCALAR, NUMBERS, Dtypes, interface_name
 from naperian.frontend.scope import Variable
-from naperian.frontend.solve import ANY_SCALAR, NUMBERS, Because, Dtypes, Mismatch, interface_name
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import Size, size, variables

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from naperian.core import syntax as core
 from naperian.frontend.derived_sets import Numbering
-from naperian.frontend.solve import Because, Mismatch
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Coded, Walk
 from naperian.names import Var
 from naperian.sizes import Size

@@ -19,7 +19,9 @@ from naperian.dtypes import FLOATS
 from naperian.frontend import interface_errors
 from naperian.frontend.cells import show
 from naperian.frontend.report import Reported
-from naperian.frontend.solve import INTERFACES, Because, Dtypes, Mismatch, interface_name
+from naperian.frontend.scalars import INTERFACES, Dtypes, interface_name
+from naperian.frontend.solve import Mismatch
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Demand, Interface, Walk
 from naperian.names import Var
 from naperian.source import Span

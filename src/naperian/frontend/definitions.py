@@ -29,8 +29,9 @@ from naperian.frontend.constraints import (
 from naperian.frontend.expressions import infer
 from naperian.frontend.naming import name_unknowns
 from naperian.frontend.references import row, used_for
+from naperian.frontend.scalars import interface_name
 from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
-from naperian.frontend.solve import Mismatch, Solver, interface_name
+from naperian.frontend.solve import Mismatch, Solver
 from naperian.frontend.typed import Build, Typed
 from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var

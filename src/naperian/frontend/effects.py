@@ -23,8 +23,9 @@ from naperian.frontend.operators import choose
 from naperian.frontend.overloading import own_monoid
 from naperian.frontend.reductions import named_monoid, unit_of
 from naperian.frontend.references import reference
+from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Variable
-from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var

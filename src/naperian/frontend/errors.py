@@ -13,7 +13,7 @@ from naperian.dtypes import DType
 from naperian.frontend.report import Reported as Reported
 from naperian.frontend.report import Silent as Silent
 from naperian.frontend.report import both, either, fail, labels, plural
-from naperian.frontend.solve import Because
+from naperian.frontend.unknowns import Because
 from naperian.sizes import Size
 from naperian.source import Label, Span
 

@@ -39,8 +39,8 @@ from naperian.frontend.operators import (
     ternary,
     unary,
 )
+from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
-from naperian.frontend.solve import NUMBERS
 from naperian.frontend.tables import bracket, comprehension, generator_table, recast
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk

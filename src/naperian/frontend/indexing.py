@@ -21,9 +21,10 @@ from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import encode
 from naperian.frontend.ordered import Places, places
 from naperian.frontend.scope import Scope
-from naperian.frontend.solve import Because, Mismatch
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, let_all, wrap
 from naperian.frontend.unions import inject, side
+from naperian.frontend.unknowns import Because
 from naperian.frontend.unproved import falls_out, index_bounds, wrong_set
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var

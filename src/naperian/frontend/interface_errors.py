@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.frontend.report import Reported, both, either, fail
-from naperian.frontend.solve import Because
+from naperian.frontend.unknowns import Because
 from naperian.source import Label, Span
 
 

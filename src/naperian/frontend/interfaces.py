@@ -37,9 +37,11 @@ from naperian.frontend.definitions import Header, complete, finish, header, star
 from naperian.frontend.endless import Calls
 from naperian.frontend.references import ROW, used_for
 from naperian.frontend.report import Reported, Silent, plural
+from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
-from naperian.frontend.solve import INTERFACES, Because, Mismatch, Solver
+from naperian.frontend.solve import Mismatch, Solver
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Globals, Interface, Walk
 from naperian.names import Var
 from naperian.sizes import size

@@ -16,8 +16,10 @@ from typing import TypeGuard
 from naperian.core import syntax as core
 from naperian.frontend import errors, size_errors
 from naperian.frontend.cells import clash, convert, converts, equate, join_cells, show
-from naperian.frontend.solve import NUMBERS, Because, Mismatch
+from naperian.frontend.scalars import NUMBERS
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import size

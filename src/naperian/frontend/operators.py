@@ -11,15 +11,8 @@ from naperian.frontend.cells import convert, equate, join_cells, show, stays_ord
 from naperian.frontend.constraints import need
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.overloading import exponent, interface_of, overloaded
-from naperian.frontend.solve import (
-    ANY_SCALAR,
-    INTEGERS,
-    INTERFACES,
-    NUMBERS,
-    Dtypes,
-    Mismatch,
-    Solver,
-)
+from naperian.frontend.scalars import ANY_SCALAR, INTEGERS, INTERFACES, NUMBERS, Dtypes
+from naperian.frontend.solve import Mismatch, Solver
 from naperian.frontend.typed import Condition, Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var

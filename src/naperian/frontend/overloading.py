@@ -22,7 +22,7 @@ from naperian.frontend.constraints import (
     overloads,
 )
 from naperian.frontend.lifting import Callee, apply
-from naperian.frontend.solve import NUMBERS
+from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var

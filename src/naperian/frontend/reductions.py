@@ -22,8 +22,9 @@ from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.constraints import known_interface, need
 from naperian.frontend.lifting import Callee, apply, lifted
 from naperian.frontend.operators import apply_primitive
+from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Scope
-from naperian.frontend.solve import INTERFACES, NUMBERS, Dtypes, Mismatch
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.tables import ragged
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.walk import Walk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from naperian.frontend.solve import Because
+from naperian.frontend.unknowns import Because
 from naperian.source import Diagnostic, Label, Span
 
 

@@ -25,7 +25,8 @@ from naperian.frontend.calls import instantiate
 from naperian.frontend.definitions import start
 from naperian.frontend.derivatives import definition
 from naperian.frontend.expressions import known_names
-from naperian.frontend.solve import INTERFACES, Mismatch
+from naperian.frontend.scalars import INTERFACES
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.walk import Globals, Walk
 from naperian.sizes import size
 from naperian.source import Diagnostic

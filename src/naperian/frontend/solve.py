@@ -1,9 +1,4 @@
-"""The unknowns of one definition and the equations between them.
-
-An unknown is a variable (`types.TypeVar`, `types.SetVar`, or a `Var` in a size) that the solver
-made; everything else is rigid. An unknown type may be restricted to some dtypes (an *interface*:
-`Num` is "one of the ten numbers"), which also says that it is a scalar, and may have a default
-(a literal's). Every binding of an unknown keeps the reason why it was made.
+"""Equations between the unknowns of one definition.
 
 What cannot be decided yet waits as a *task* and is tried again when more is known. When nothing
 moves, the oldest task is forced: it takes the choice with the fewest lifts.
@@ -11,22 +6,20 @@ moves, the oldest task is forced: it takes the choice with the fewest lifts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from naperian.dtypes import FLOATS, SIGNED, UNSIGNED, DType
+from naperian.dtypes import FLOATS, DType
 from naperian.facts import Facts
 from naperian.frontend.inverse import inverse
+from naperian.frontend.scalars import ANY_SCALAR, INTERFACES, Dtypes, interface_name
+from naperian.frontend.unknowns import Because, Unknowns
 from naperian.names import Var
-from naperian.node import node
-from naperian.sizes import Clamp as ClampAtom
-from naperian.sizes import Quotient, Remainder, Size, size, substitute, variables
-from naperian.source import Label, Span
+from naperian.sizes import Size, size, variables
 from naperian.types import (
     SETS,
     BoolSet,
     Data,
-    EnumSet,
     Exists,
     Fin,
     Function,
@@ -48,52 +41,11 @@ from naperian.types import (
     UnitSet,
     cardinality,
     cell_at,
-    dependent,
-    element,
     elements,
-    mapped,
     mentioned,
     opened,
     set_variables,
-    sets_in,
-    sum_of,
 )
-
-Dtypes = frozenset[DType]
-NUMBERS: Dtypes = FLOATS | SIGNED | UNSIGNED
-INTEGERS: Dtypes = SIGNED | UNSIGNED
-ANY_SCALAR: Dtypes = frozenset(DType)
-
-INTERFACES: dict[str, Dtypes] = {
-    "Num": NUMBERS,
-    "Floating": FLOATS,
-    "Fractional": FLOATS,
-    "Integral": INTEGERS,
-    "Real": NUMBERS,
-    "Ord": ANY_SCALAR - {DType.BOOL},
-    "Bounded": ANY_SCALAR - {DType.BOOL},
-    "Eq": ANY_SCALAR,
-}
-
-
-def interface_name(dtypes: Dtypes) -> str:
-    """The interface with these members, in the user's words."""
-    for name, members in INTERFACES.items():
-        if members == dtypes:
-            return name
-    return " or ".join(sorted(d.surface_name for d in dtypes))
-
-
-@node
-class Because:
-    """Why something was believed."""
-
-    span: Span
-    text: str
-
-    @property
-    def label(self) -> Label:
-        return Label(self.span, self.text)
 
 
 class Mismatch(Exception):
@@ -110,257 +62,22 @@ class Mismatch(Exception):
         self.variable = variable  # the size of a called definition that would be both
 
 
-@dataclass(slots=True)
-class Unknown:
-    """What is known of an unknown type so far."""
-
-    dtypes: Dtypes | None = None  # None: it need not be a scalar
-    default: DType | None = None
-    floats: bool = False  # a float literal: its default is the definition's `Float`
-    cell: bool = False  # an instance of an interface, so no table
-    needs: set[str] = field(default_factory=set)  # built-in interfaces of what is no scalar
-
-
 Task = Callable[[bool], bool]
 """Tried with `force`; says whether it is done."""
 
 
 @dataclass(slots=True)
-class Solver:
-    """The unknowns of a definition, what they are bound to and what still waits."""
+class Solver(Unknowns):
+    """What is equated, and what still waits."""
 
-    types: dict[Var, Type] = field(default_factory=dict)
-    sets: dict[Var, Set] = field(default_factory=dict)
-    sizes: dict[Var, Size] = field(default_factory=dict)
-    unknown: dict[Var, Unknown] = field(default_factory=dict)
-    unknown_sets: set[Var] = field(default_factory=set)
-    unknown_sizes: set[Var] = field(default_factory=set)
-    why: dict[Var, Because] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     goals: list[Callable[[], None]] = field(default_factory=list)
     wants: list[Callable[[], bool]] = field(default_factory=list)  # interfaces not yet settled
-    rigid: dict[Var, Dtypes] = field(default_factory=dict)
     generic: set[Var] = field(default_factory=set)  # type variables of the signature
     closed: set[Var] = field(default_factory=set)  # those of which `where` says all there is
     named: set[Var] = field(default_factory=set)  # sets that called definitions name
-    chosen: set[Var] = field(default_factory=set)  # unknowns left to the caller
-    facts: Callable[[], Facts] = Facts
     need: Callable[[Type, str], None] = lambda t, interface: None  # of a type that is known
     overloads: Callable[[Type, Iterable[str]], bool] = lambda t, interfaces: False
-
-    # ------------------------------------------------------------ making unknowns
-
-    def type(
-        self, name: str = "t", dtypes: Dtypes | None = None, default: DType | None = None
-    ) -> TypeVar:
-        v = Var(name)
-        self.unknown[v] = Unknown(dtypes, default)
-        return TypeVar(v)
-
-    def set(self, name: str = "n") -> SetVar:
-        v = Var(name)
-        self.unknown_sets.add(v)
-        return SetVar(v)
-
-    def size(self, name: str = "k") -> Var:
-        v = Var(name)
-        self.unknown_sizes.add(v)
-        return v
-
-    # ------------------------------------------------------------ reading
-
-    def head(self, t: Type) -> Type:
-        """The type with its outermost constructor known, if it is."""
-        first, steps = t, 0
-        while isinstance(t, TypeVar):
-            bound = self.types.get(t.var)
-            if bound is None:
-                break
-            t, steps = bound, steps + 1
-        if steps > 1:  # what was passed on the way leads there at once from now on
-            while isinstance(first, TypeVar) and first is not t:
-                self.types[first.var], first = t, self.types[first.var]
-        if isinstance(t, Index):
-            s = self.head_set(t.set)
-            if s is not t.set:
-                return element(s)
-        return t
-
-    def head_set(self, s: Set) -> Set:
-        while isinstance(s, SetVar):
-            bound = self.sets.get(s.var)
-            if bound is None:
-                return s
-            s = bound
-        return s
-
-    def zonk_size(self, s: Size) -> Size:
-        """With every solved unknown written in."""
-        if not s.terms:
-            return s
-
-        def look(a: object) -> Size | None:
-            if isinstance(a, Var):
-                if a in self.sizes:
-                    return self.zonk_size(self.sizes[a])
-                if a in self.sets:
-                    return self.zonk_size(cardinality(self.sets[a]))
-            return None
-
-        return substitute(s, look)
-
-    def zonk_set(self, s: Set) -> Set:
-        s = self.head_set(s)
-        match s:
-            case Fin(n):
-                return Fin(self.zonk_size(n))
-            case TupleSet(sets, made):
-                kind = self.zonk(made) if made is not None else None
-                assert kind is None or isinstance(kind, Data)
-                return TupleSet(tuple(self.zonk_set(x) for x in sets), kind)
-            case Range(low, high):
-                return make_range(self.zonk_size(low), self.zonk_size(high))
-            case Reverse(inner):
-                return Reverse(self.zonk_set(inner))
-            case Sum(left, right):
-                return sum_of(self.zonk_set(left), self.zonk_set(right))
-            case Slice(inner, start, step, n):
-                sizes = (self.zonk_size(x) for x in (start, step, n))
-                return Slice(self.zonk_set(inner), *sizes)
-            case SetVar() | BoolSet() | UnitSet() | EnumSet():
-                return s
-
-    def zonk(self, t: Type) -> Type:
-        t = self.head(t)
-        match t:
-            case Index(s):
-                return element(self.zonk_set(s))
-            case Table(s, cell, index) if index is not None:
-                return dependent(self.zonk_set(s), index, self.zonk(cell))
-            case Table(s, cell):
-                return Table(self.zonk_set(s), self.zonk(cell))
-            case Data():
-                return mapped(t, self.zonk_size, self.zonk_set, self.zonk)
-            case Tuple(items):
-                return Tuple(tuple(self.zonk(x) for x in items))
-            case Function(params, result):
-                own = tuple(self.zonk(p) for p in params)
-                return Function(own, self.zonk(result), t.effects)
-            case Reference(cell):
-                return Reference(self.zonk(cell))
-            case Exists(vars, body):
-                return Exists(vars, self.zonk(body))
-            case Scalar() | TypeVar() | Text():
-                return t
-
-    def axes(self, t: Type) -> tuple[list[Set], Type]:
-        """Axes, outermost first, and the cell, as far as known; a dependent table is a cell."""
-        sets = []
-        t = self.head(t)
-        while isinstance(t, Table) and t.index is None:
-            sets.append(self.head_set(t.set))
-            t = self.head(t.cell)
-        return sets, t
-
-    def is_open(self, t: Type) -> bool:
-        """Whether the type is an unknown that may still turn out to be anything."""
-        t = self.head(t)
-        return (
-            isinstance(t, TypeVar)
-            and t.var in self.unknown
-            and self.unknown[t.var].dtypes is None
-        )
-
-    def is_cell(self, t: Type) -> bool:
-        """Whether a type variable is never a table: a number, or an instance of an interface."""
-        t = self.head(t)
-        if isinstance(t, TypeVar) and t.var in self.unknown and self.unknown[t.var].cell:
-            return True
-        return self.dtypes_of(t) is not None
-
-    def is_unknown(self, t: Type) -> bool:
-        """Whether the type is an unknown, a scalar one perhaps."""
-        t = self.head(t)
-        return isinstance(t, TypeVar) and t.var in self.unknown
-
-    def set_is_open(self, s: Set) -> bool:
-        s = self.head_set(s)
-        match s:
-            case SetVar(v):
-                return v in self.unknown_sets
-            case Fin(n):
-                return self.size_is_open(n)
-            case TupleSet(sets):
-                return any(self.set_is_open(x) for x in sets)
-            case Range(low, high):
-                return self.size_is_open(low) or self.size_is_open(high)
-            case Reverse(inner):
-                return self.set_is_open(inner)
-            case Sum(left, right):
-                return self.set_is_open(left) or self.set_is_open(right)
-            case Slice(inner, start, step, n):
-                return self.set_is_open(inner) or any(map(self.size_is_open, (start, step, n)))
-            case BoolSet() | UnitSet() | EnumSet():
-                return False
-
-    def unknown_types(self, t: Type) -> Iterator[Var]:
-        """The unknown types in a type."""
-        t = self.zonk(t)
-        match t:
-            case TypeVar(v):
-                if v in self.unknown:
-                    yield v
-            case Table(_, cell):
-                yield from self.unknown_types(cell)
-            case Tuple(items):
-                for x in items:
-                    yield from self.unknown_types(x)
-            case Function(params, result):
-                for x in (*params, result):
-                    yield from self.unknown_types(x)
-            case Reference(cell):
-                yield from self.unknown_types(cell)
-            case Exists(_, body):
-                yield from self.unknown_types(body)
-            case Scalar() | Index() | Text():
-                pass
-
-    def unknown_extents(self, t: Type) -> Iterator[Var]:
-        """The unknown sets and sizes in a type."""
-        for own in sets_in(self.zonk(t)):
-            for v in set_variables(own):
-                if v in self.unknown_sets or v in self.unknown_sizes:
-                    yield v
-
-    def determined(self, t: Type) -> bool:
-        """Whether all of a type is known, or left to the caller."""
-        unknown = {*self.unknown_types(t), *self.unknown_extents(t)}
-        return unknown <= self.chosen
-
-    def size_is_open(self, s: Size) -> bool:
-        return any(True for _ in self._open_in(s))
-
-    def unsaid(self, s: Size) -> bool:
-        """Whether nothing says a size, nor may a caller."""
-        return not self.chosen.issuperset(self._open_in(s))
-
-    def _open_in(self, s: Size) -> Iterator[Var]:
-        for v in variables(self.zonk_size(s)):
-            if v in self.unknown_sizes or v in self.unknown_sets:
-                yield v
-
-    def dtypes_of(self, t: Type) -> Dtypes | None:
-        """The scalars a type may be, or None if it is no scalar (or not known to be one)."""
-        t = self.head(t)
-        match t:
-            case Scalar(d):
-                return frozenset({d})
-            case TypeVar(v):
-                if v in self.unknown:
-                    return self.unknown[v].dtypes
-                return self.rigid.get(v)
-            case _:
-                return None
 
     # ------------------------------------------------------------ equating
 
@@ -442,12 +159,12 @@ class Solver:
             case Exists(vs, x), Exists(us) if len(vs) == len(us):
                 self.unify(x, opened(b, tuple(map(size, vs))), because)
             case _:
-                raise Mismatch(a, b, self.reasons(a, b))
+                raise Mismatch(a, b)
 
     def _unify_data(self, a: Type, b: Type, because: Because | None) -> None:
         """Data types are equal by name and arguments, which say what the items are."""
         if not (isinstance(a, Data) and isinstance(b, Data) and a.layout == b.layout):
-            raise Mismatch(a, b, self.reasons(a, b))
+            raise Mismatch(a, b)
         for p, q in zip(a.args, b.args, strict=True):
             if isinstance(p, Size):
                 assert isinstance(q, Size)
@@ -491,9 +208,9 @@ class Solver:
                 try:
                     self.restrict(b, u.dtypes, u.needs)
                 except Mismatch:
-                    raise Mismatch(a, b, self.reasons(a, b)) from None
+                    raise Mismatch(a, b) from None
             if self._occurs(a.var, b):
-                raise Mismatch(a, b, self.reasons(a, b))
+                raise Mismatch(a, b)
         self.types[a.var] = b
         if because is not None:
             self.why[a.var] = because
@@ -633,56 +350,6 @@ class Solver:
             why = tuple(dict.fromkeys(reasons + self._why_sizes(a, b)))
             raise Mismatch(x, y, why, variable)
 
-    # ------------------------------------------------------------ reasons
-
-    def reasons(self, a: Type, b: Type) -> tuple[Because, ...]:
-        return ()
-
-    def reasons_set(self, a: Set, b: Set) -> tuple[Because, ...]:
-        """Why each side is what it is: the bindings on the way."""
-        return tuple(dict.fromkeys(self._chain(a) + self._chain(b)))
-
-    def _chain(self, s: Set) -> tuple[Because, ...]:
-        out: list[Because] = []
-        while isinstance(s, SetVar) and s.var in self.sets:
-            if s.var in self.why:
-                out.append(self.why[s.var])
-            s = self.sets[s.var]
-        if isinstance(s, Fin):
-            out += [self.why[v] for v in variables(s.size) if v in self.why]
-        return tuple(out)
-
-    def _why_sizes(self, a: Size, b: Size) -> tuple[Because, ...]:
-        out: list[Because] = []
-        for s in (a, b):
-            for v in variables(s):
-                while v in self.sizes or v in self.sets:
-                    if v in self.why:
-                        out.append(self.why[v])
-                    bound = self.sizes.get(v)
-                    single = bound.single if bound is not None else None
-                    target = self.sets.get(v)
-                    if isinstance(target, SetVar):
-                        v = target.var
-                    elif isinstance(single, Var):
-                        v = single
-                    else:
-                        break
-        return tuple(dict.fromkeys(out))
-
-    # ------------------------------------------------------------ sets as far as known
-
-    def same_set(self, a: Set, b: Set) -> bool | None:
-        """Whether two sets are the same; None if that depends on unknowns."""
-        x, y = self.zonk_set(a), self.zonk_set(b)
-        if x == y:
-            return True
-        if self.set_is_open(x) or self.set_is_open(y):
-            return None
-        if isinstance(x, Fin) and isinstance(y, Fin):
-            return self.facts().proves_equal(x.size, y.size)
-        return False
-
     # ------------------------------------------------------------ tasks
 
     def later(self, task: Task) -> None:
@@ -716,11 +383,3 @@ class Solver:
         goals, self.goals = self.goals, []
         for goal in goals:
             goal()
-
-
-def make_range(low: Size, high: Size) -> Set:
-    """low..high; a range from 0 is a `Fin`."""
-    return Fin(high) if low.constant == 0 else Range(low, high)
-
-
-__all__ = ["Because", "ClampAtom", "Mismatch", "Quotient", "Remainder", "Solver", "make_range"]

@@ -17,8 +17,9 @@ from naperian.frontend.operators import (
 )
 from naperian.frontend.repack import is_packed, repacked, same_cells
 from naperian.frontend.scope import Scope
-from naperian.frontend.solve import Because, Mismatch
+from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.frontend.zipped import rezip
 from naperian.names import Var

@@ -12,8 +12,8 @@ from naperian.facts import Facts
 from naperian.frontend import errors
 from naperian.frontend.cells import show
 from naperian.frontend.scope import Scope, SetName, SizeName, Variable
-from naperian.frontend.solve import Because
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import ZERO, Size, polynomial, rename, variables

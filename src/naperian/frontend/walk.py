@@ -10,8 +10,9 @@ from typing import Protocol
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.scope import Scope
-from naperian.frontend.solve import Because, Solver
+from naperian.frontend.solve import Solver
 from naperian.frontend.typed import Typed, Wrap
+from naperian.frontend.unknowns import Because
 from naperian.names import Var
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
