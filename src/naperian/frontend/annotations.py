@@ -9,8 +9,10 @@ from naperian.frontend import (
     data,
     data_errors,
     errors,
+    index_errors,
     interface_errors,
     limit_errors,
+    name_errors,
     set_errors,
     size_errors,
 )
@@ -84,9 +86,9 @@ def as_type(w: Walk, e: s.Expr) -> Type:
                 case SetName(own, _):
                     return element(own)
                 case SizeName():
-                    raise errors.not_a_type(name, "a number", span)
+                    raise index_errors.not_a_type(name, "a number", span)
                 case Variable():
-                    raise errors.not_a_type(name, "a value", span)
+                    raise index_errors.not_a_type(name, "a value", span)
                 case None:
                     pass
             if name in w.globals.enums:
@@ -96,7 +98,7 @@ def as_type(w: Walk, e: s.Expr) -> Type:
                 return as_data(w, info, (), span)
             if name in w.globals.failed:
                 raise errors.Silent()
-            raise limit_errors.python_type(e) or errors.unknown_name(
+            raise limit_errors.python_type(e) or name_errors.unknown_name(
                 name, span, _types(w)
             )
         case s.Field(span, _, _, _) if (info := data.find(w, e)) is not None:
@@ -146,10 +148,10 @@ def as_type(w: Walk, e: s.Expr) -> Type:
             if found is not None:
                 return element(found)
             if isinstance(e, s.Call) and isinstance(e.function, s.Name):
-                raise limit_errors.python_type(e) or errors.unknown_name(
+                raise limit_errors.python_type(e) or name_errors.unknown_name(
                     e.function.name, e.function.span, _types(w)
                 )
-            raise limit_errors.python_type(e) or errors.not_a_type(
+            raise limit_errors.python_type(e) or index_errors.not_a_type(
                 e.span.text, "an expression", e.span
             )
 
@@ -204,7 +206,7 @@ def set_of(w: Walk, e: s.Expr) -> Set:
     own = as_set(w, e)
     if own is None:
         kind = "a number" if isinstance(e, s.Number) or _is_number(w, e) else "no index set"
-        raise errors.not_a_set(e.span.text, kind, e.span)
+        raise index_errors.not_a_set(e.span.text, kind, e.span)
     return own
 
 
@@ -363,7 +365,7 @@ def as_size(w: Walk, e: s.Expr) -> Size:
     if typed.poly is None and is_constant(w, e):
         raise size_errors.computed_constant(e.span.text, e.span)
     if typed.poly is None or typed.lets:
-        raise errors.not_a_size(e.span.text, show(w, typed.type), e.span)
+        raise index_errors.not_a_size(e.span.text, show(w, typed.type), e.span)
     return typed.poly
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from naperian.core import syntax as core
-from naperian.frontend import data_errors, errors
+from naperian.frontend import data_errors, errors, index_errors, name_errors
 from naperian.frontend.annotations import as_set
 from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
@@ -109,7 +109,7 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
         solver.unify(table.type, t)
     if not isinstance(t, Table):
         kind = "a number" if table.poly is not None else f"`{show(w, t)}`"
-        raise errors.not_a_set(b.domain.span.text, kind, b.domain.span)
+        raise index_errors.not_a_set(b.domain.span.text, kind, b.domain.span)
     whole = Var("xs")
     own = t.set
     bound = _bound(w, b, own, ((whole, table.build),), "i")
@@ -144,9 +144,9 @@ def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
     def goal() -> None:
         found = w.solver.zonk_set(own)
         if isinstance(found, SetVar) and found.var in w.solver.unknown_sets - w.solver.chosen:
-            raise errors.unknown_range(name, b.span)
+            raise index_errors.unknown_range(name, b.span)
         if isinstance(found, Fin) and w.solver.unsaid(found.size):
-            raise errors.unknown_range(name, b.span)  # the size of a box that is to be made
+            raise index_errors.unknown_range(name, b.span)  # the size of a box that is to be made
 
     w.solver.goals.insert(0, goal)
 
@@ -305,7 +305,7 @@ def check_new(w: Walk, p: s.Pattern, kind: str) -> None:
         case s.PName(span, name):
             outer = w.scope.enclosing(name)
             if isinstance(outer, Variable):
-                raise errors.hides_enclosing(name, span, outer.span, kind)
+                raise name_errors.hides_enclosing(name, span, outer.span, kind)
         case s.PTuple(_, items) | s.PConstructor(_, _, tuple() as items):
             for x in items:
                 check_new(w, x, kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import derivative_errors, errors, limit_errors
+from naperian.frontend import derivative_errors, errors, limit_errors, name_errors
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
@@ -104,7 +104,7 @@ def _statement(w: Walk, st: s.Stmt) -> Wrap:
             if w.scope.enclosing(name) is not None:
                 outer = w.scope.enclosing(name)
                 assert outer is not None
-                raise errors.hides_enclosing(name, name_span, outer.span, "this block")
+                raise name_errors.hides_enclosing(name, name_span, outer.span, "this block")
             left = w.infer(target)
             right = w.infer(value)
             total = apply_primitive(w, "add", [left, right], span, "+")

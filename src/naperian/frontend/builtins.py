@@ -10,6 +10,8 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import (
     errors,
+    index_errors,
+    lift_errors,
     set_errors,
 )
 from naperian.frontend.annotations import SCALARS, as_set
@@ -75,7 +77,7 @@ def _set_or_size(w: Walk, a: s.Expr) -> Set:
     if own is None:
         typed = w.infer(a)
         if typed.poly is None:
-            raise errors.not_a_set(a.span.text, "no index set", a.span)
+            raise index_errors.not_a_set(a.span.text, "no index set", a.span)
         own = Fin(typed.poly)
     return own
 
@@ -112,7 +114,7 @@ def _filled(name: str) -> Builtin:
         w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
     ) -> Typed:
         if args is not None:
-            raise errors.not_a_value(name, "a function of index sets", e.span)
+            raise index_errors.not_a_value(name, "a function of index sets", e.span)
         plain = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
         count = len(plain) - (1 if name == "full" else 0)
         if count < 1:
@@ -154,7 +156,7 @@ def _eye(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None) ->
 def _bitcast(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None) -> Typed:
     """`bitcast(F32, u)`: the same bits as another type of the same width."""
     if args is not None:
-        raise errors.not_a_value("bitcast", "a function of a type", e.span)
+        raise index_errors.not_a_value("bitcast", "a function of a type", e.span)
     plain = [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
     if len(plain) != 2 or not isinstance(plain[0], s.Name) or (
         plain[0].name not in SCALARS and plain[0].name != "Float"
@@ -189,7 +191,7 @@ def contract(w: Walk, left: Typed, right: Typed, span: Span, op_span: Span) -> T
     for t, axes, cell, side in ((left, a_axes, a_cell, "left"), (right, b_axes, b_cell, "right")):
         if not axes:
             if not solver.is_open(cell):
-                raise errors.contraction(
+                raise lift_errors.contraction(
                     show(w, left.type), show(w, right.type), span, left.span, right.span, (),
                     f"the {side} side is `{show(w, t.type)}`, which has no axis",
                 )
@@ -206,7 +208,7 @@ def contract(w: Walk, left: Typed, right: Typed, span: Span, op_span: Span) -> T
             helps = (f"`{left.span.text} @ transpose({right.span.text})`",)
         elif len(a_axes) > 1 and solver.same_set(a_axes[0], b_axes[0]):
             helps = (f"`transpose({left.span.text}) @ {right.span.text}`",)
-        raise errors.contraction(
+        raise lift_errors.contraction(
             show(w, left.type), show(w, right.type), span, left.span, right.span, helps,
             "they have different index sets",
         ) from None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from naperian.core import syntax as core
 from naperian.core.instances import short_name
 from naperian.core.written import written_type
-from naperian.frontend import errors, references
+from naperian.frontend import errors, index_errors, references
 from naperian.frontend.ambient import given as given_effects
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_set
@@ -246,13 +246,13 @@ def _implicit(
             own = as_set(w, given)
             if own is None:
                 kind = "a number" if w.infer(given).poly is not None else "no index set"
-                raise errors.not_a_set(given.span.text, kind, given.span)
+                raise index_errors.not_a_set(given.span.text, kind, given.span)
             solver.unify_set(at.sets[v], own, Because(given.span, "given here"))
     for v in d.sizes:
         if v.name in keywords and v.name not in [p.name for p in d.params]:
             typed = w.infer(keywords[v.name].value)
             if typed.poly is None:
-                raise errors.not_a_size(typed.span.text, show(w, typed.type), typed.span)
+                raise index_errors.not_a_size(typed.span.text, show(w, typed.type), typed.span)
             solver.unify_size(at.sizes[v], typed.poly)
     if not d.implicit:
         return
@@ -263,7 +263,7 @@ def _implicit(
                 solver.set_is_open(at.sets[v]) if v in at.sets else solver.size_is_open(at.sizes[v])
             )
             if is_open:
-                raise errors.implicit_missing(name, v.name, span)
+                raise index_errors.implicit_missing(name, v.name, span)
 
     solver.goals.append(goal)
 
@@ -280,9 +280,9 @@ def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span)
                 if scope.facts().proves(found):
                     return
                 if found.constant is None:
-                    raise errors.fact_fails(name, show_fact(found), span, d.origin)
+                    raise index_errors.fact_fails(name, show_fact(found), span, d.origin)
                 here = {v.name: w.solver.zonk_size(at.size(size(v))) for v in variables(fact)}
-                raise errors.fact_false(name, show_fact(fact), here, span, d.origin)
+                raise index_errors.fact_false(name, show_fact(fact), here, span, d.origin)
 
         w.solver.goals.append(goal)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
-from naperian.frontend import errors, set_errors, size_errors
+from naperian.frontend import errors, index_errors, set_errors, size_errors
 from naperian.frontend.coded import at_place, place_of, recoded
 from naperian.frontend.scalars import ANY_SCALAR, NUMBERS, Dtypes, interface_name
 from naperian.frontend.scope import Variable
@@ -358,10 +358,10 @@ def clash(
         if made is not None and (source := _source(w, made, b)) is not None:
             name, because = source
             reasons = (*reasons, Because(because.span, f"{because.text}, so `{name}` = {b!r}"))
-        return errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
+        return index_errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
     if isinstance(left, SETS) and isinstance(right, SETS):
         a_set, b_set = solver.zonk_set(left), solver.zonk_set(right)
-        return errors.set_clash(
+        return index_errors.set_clash(
             what, show_set(a_set), show_set(b_set), span, f"this is `{show(w, found)}`", reasons,
             helps=_numbers_help(a_set, b_set), notes=_set_note(left, right),
         )

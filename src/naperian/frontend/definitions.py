@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors, limit_errors
+from naperian.frontend import errors, index_errors, limit_errors, name_errors
 from naperian.frontend.ambient import hidden, may_have
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
 from naperian.frontend.binders import bind_pattern
@@ -146,7 +146,7 @@ def header(w: Walk, d: s.Def, own: Mapping[str, Var] = _NO_NAMES) -> Header:
     seen: dict[str, Span] = {}
     for p in d.params:
         if p.name in seen:
-            raise errors.duplicate(p.name, p.span, seen[p.name])
+            raise name_errors.duplicate(p.name, p.span, seen[p.name])
         seen[p.name] = p.span
         v = Var(p.name)
         # a parameter may stand in the types after it: `k: Int` and `Fin(k)`
@@ -345,7 +345,7 @@ def finish(
         if isinstance(m.left, Size) and isinstance(m.right, Size):
             a, b = solver.zonk_size(m.left), solver.zonk_size(m.right)
             message = f"a size would have to be both {a!r} and {b!r}"
-            raise errors.size_clash(message, span, "here", m.reasons) from None
+            raise index_errors.size_clash(message, span, "here", m.reasons) from None
         raise clash(w, "a value", _as_type(m.left), _as_type(m.right), span, m) from None
 
 
@@ -395,7 +395,7 @@ def complete(
     if not solver.determined(result):
         raise errors.undetermined(f"the result of `{d.name}`", body.span)
     for v in sorted(mentioned(result) - known, key=lambda v: v.id):
-        raise errors.local_size(f"the result of `{d.name}`", v.name, body.span)
+        raise index_errors.local_size(f"the result of `{d.name}`", v.name, body.span)
     implicit = by_keyword(out_params, set_vars, size_vars)
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
     effects = row(w, d, [(v, t) for _, v, t in head.params])

@@ -12,7 +12,10 @@ from naperian.frontend import (
     effects,
     errors,
     habit_errors,
+    index_errors,
+    lift_errors,
     limit_errors,
+    name_errors,
     references,
 )
 from naperian.frontend.annotations import SCALARS
@@ -120,13 +123,13 @@ def _infer(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
         case s.Rank():
             return ranked_value(w, e, expected)
         case s.RangeExpr(span):
-            raise errors.not_a_value(span.text, "a range", span)
+            raise index_errors.not_a_value(span.text, "a range", span)
         case s.String(span, _):
             raise errors.text_as_data(span)
         case s.Block():
             return w.block(e, expected)
         case s.TableType(span, _, _, _) | s.FunctionType(span, _, _, _) | s.Exists(span, _, _):
-            raise errors.not_a_value(span.text, "a type", span)
+            raise index_errors.not_a_value(span.text, "a type", span)
 
 
 # ---------------------------------------------------------------- names and literals
@@ -150,7 +153,7 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
         case SizeName(var, _):
             return Typed(INT, lambda: core.Number(size(var)), e.span, size(var), exact=True)
         case TypeName(_, _):
-            raise errors.not_a_value(e.name, "a type", e.span)
+            raise index_errors.not_a_value(e.name, "a type", e.span)
         case None:
             pass
     member = _member(w, e, expected)
@@ -186,7 +189,7 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
     if e.name in w.globals.enums:
         poly = cardinality(w.globals.enums[e.name].set)
         return Typed(INT, lambda: core.Number(poly), e.span, poly)
-    raise habit_errors.habit(e.name, e.span) or errors.unknown_name(
+    raise habit_errors.habit(e.name, e.span) or name_errors.unknown_name(
         e.name, e.span, known_names(w)
     )
 
@@ -238,7 +241,7 @@ def _member(w: Walk, e: s.Name, expected: Type | None) -> Typed | None:
             if info.set == own:
                 return enum_member(info.set, e.name, e.span)
     if len(owners) > 1:
-        raise errors.bare_member(e.name, list(owners), e.span)
+        raise name_errors.bare_member(e.name, list(owners), e.span)
     return enum_member(next(iter(owners.values())).set, e.name, e.span)
 
 
@@ -278,7 +281,7 @@ def _as_index(w: Walk, t: Type, value: Size, span: Span) -> None:
             after, before = value - first, cardinality(own) - 1 - (value - first)
             if step != ONE or facts.absurd or (facts.proves(after) and facts.proves(before)):
                 return
-        raise errors.literal_index(span.text, show_set(own), span)
+        raise index_errors.literal_index(span.text, show_set(own), span)
 
     w.solver.goals.append(goal)
 
@@ -422,7 +425,7 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
             if fname in w.library.definitions:
                 return _call_definition(w, w.library.definitions[fname], fname, e, expected)
             if fname == "Fin":
-                raise errors.not_a_value(e.span.text, "an index set", e.span)
+                raise index_errors.not_a_value(e.span.text, "an index set", e.span)
         case s.Field(_, _, variant, _) if (maker := data.member(w, e.function)) is not None:
             return known_parameters(w, _call_definition(w, maker, variant, e, expected), e.span)
         case s.Field(_, s.Name(_, module), member, member_span) if (
@@ -432,7 +435,7 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
             if member in there.failed:
                 raise errors.Silent()
             if member not in there.definitions:
-                raise errors.unknown_member(module, member, member_span, there.names())
+                raise name_errors.unknown_member(module, member, member_span, there.names())
             return _call_definition(
                 w, there.definitions[member], f"{module}.{member}", e, expected
             )
@@ -513,7 +516,7 @@ def _call_ranked(
     """`f~(1, 1)(x, y)`."""
     count = len(e.args)
     if len(ranks) not in (1, count):
-        raise errors.rank_count(function.span.text, count, len(ranks), function.span)
+        raise lift_errors.rank_count(function.span.text, count, len(ranks), function.span)
     args = plain_args(w, e)
     return ranked(
         w, f"`{function.span.text}`", partial(_apply_to_cells, w, e, function, expected), args,
@@ -548,7 +551,7 @@ def ranked_value(w: Walk, e: s.Rank, expected: Type | None) -> Typed:
     kind = known_axes(w, e, expected)
     count = len(kind.params)
     if len(e.ranks) not in (1, count):
-        raise errors.rank_count(e.function.span.text, count, len(e.ranks), e.span)
+        raise lift_errors.rank_count(e.function.span.text, count, len(e.ranks), e.span)
 
     def make(args: list[Typed]) -> Typed:
         called = s.Call(e.span, e.function, tuple(s.Name(e.span, "_") for _ in args))
@@ -567,7 +570,7 @@ def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:
             if base in w.globals.enums:
                 own = w.globals.enums[base].set
                 if e.name not in own.members:
-                    raise errors.unknown_member(base, e.name, e.name_span, list(own.members))
+                    raise name_errors.unknown_member(base, e.name, e.name_span, list(own.members))
                 return enum_member(own, e.name, e.span)
             if base in w.globals.modules:
                 there = w.globals.modules[base]
@@ -575,7 +578,7 @@ def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:
                     raise errors.Silent()
                 if e.name in there.definitions:
                     return use_definition(w, there.definitions[e.name], e.name, e.span, None)
-                raise errors.unknown_member(base, e.name, e.name_span, there.names())
+                raise name_errors.unknown_member(base, e.name, e.name_span, there.names())
         case s.Field(_, s.Name(_, module), base, _) if module in w.globals.modules:
             info = w.globals.modules[module].enums.get(base)
             if info is not None and e.name in info.set.members:
@@ -590,16 +593,16 @@ def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:
     if part is not None:
         return part
     if e.name == "T":
-        raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
+        raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
                               f"write `transpose({e.base.span.text})`")
     if e.name == "size" and typed.poly is not None:
-        raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
+        raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
                               f"as a number `{e.base.span.text}` is its size")
     if e.name in ("shape", "size", "ndim"):
-        raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
+        raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
                               f"`size({e.base.span.text})` is the size of its first axis")
     hint = f"write `{e.name}({e.base.span.text})`" if e.name in known_names(w) else ""
-    raise errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span, hint)
+    raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span, hint)
 
 
 def _checked_value(w: Walk, operand: s.Expr, span: Span, expected: Type | None) -> Typed:

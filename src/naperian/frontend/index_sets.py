@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from naperian.frontend import coded, errors, interface_errors, set_errors
+from naperian.frontend import coded, interface_errors, name_errors, set_errors
 from naperian.frontend.annotations import as_set, as_size
 from naperian.frontend.report import Reported
 from naperian.frontend.scope import SetName, SizeName
@@ -54,7 +54,7 @@ def index_sets(
         try:
             name = _subject(d, structures)
             if name in out:
-                raise errors.duplicate(f"Ix({name})", d.span, out[name].span)
+                raise name_errors.duplicate(f"Ix({name})", d.span, out[name].span)
             if d.members is not None:
                 _check_members(d, structures[name])
             out[name] = d
@@ -95,11 +95,11 @@ def _check_members(d: s.Instance, declared: s.Struct | s.Enum) -> None:
         given |= {m.name: m for m in declared.methods if m.name in _METHODS}
     for m in d.members or ():
         if not isinstance(m, s.Def):
-            raise errors.misplaced_top(m.span)
+            raise name_errors.misplaced_top(m.span)
         if m.name not in _METHODS:
             raise interface_errors.no_member("Ix", m.name, m.name_span, [*_METHODS])
         if m.name in given:
-            raise errors.duplicate(m.name, m.name_span, given[m.name].name_span)
+            raise name_errors.duplicate(m.name, m.name_span, given[m.name].name_span)
         given[m.name] = m
         wanted = 0 if m.name == "size" else 1
         if len(m.params) != wanted or any(p.type or p.default for p in m.params) or m.result:

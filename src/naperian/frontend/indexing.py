@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import errors, set_errors
+from naperian.frontend import errors, index_errors, set_errors
 from naperian.frontend.annotations import (
     between,
     end_of,
@@ -116,7 +116,7 @@ def _check_tuple_axis(w: Walk, e: s.IndexExpr, axis: Set) -> None:
         isinstance(ix, s.TupleExpr) for ix in e.indices
     ):
         inner = ", ".join(ix.span.text for ix in e.indices)
-        raise errors.tuple_axis(
+        raise index_errors.tuple_axis(
             e.base.span.text, inner, show_set(w.solver.zonk_set(axis)), e.span
         )
 
@@ -175,7 +175,7 @@ def at_axis(w: Walk, e: s.Expr, axis: Set, table: str, checked: bool = False) ->
                 return lambda: core.Pack(tuple(b() for b in builds))
         case s.Binary(_, "/", op_span, left, right):
             w.infer(e)
-            raise errors.true_division(
+            raise index_errors.true_division(
                 e.span.text, left.span.text, right.span.text, op_span
             )
         case _:
@@ -314,7 +314,7 @@ def _no_index(w: Walk, t: Typed, axis: Set) -> errors.Reported:
     kind = w.solver.head(t.type)
     generic = isinstance(kind, TypeVar) and not w.solver.is_open(kind)
     shown = show_set(w.solver.zonk_set(axis))
-    return errors.not_an_index(t.span.text, show(w, kind), shown, t.span, generic)
+    return index_errors.not_an_index(t.span.text, show(w, kind), shown, t.span, generic)
 
 
 def _try_unify(w: Walk, a: Set, b: Set, because: Because) -> bool:
@@ -423,7 +423,7 @@ def number(w: Walk, t: Typed) -> Build:
     elif not isinstance(kind, Index) and not (
         isinstance(kind, Scalar) and kind.dtype.is_integer
     ):
-        raise errors.not_an_index(t.span.text, show(w, kind), "an index set", t.span)
+        raise index_errors.not_an_index(t.span.text, show(w, kind), "an index set", t.span)
     return lambda: convert(w, t.build(), t.type, INT)
 
 
@@ -464,7 +464,7 @@ def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
 def _counted(w: Walk, how: str, t: Typed, axis: Set) -> None:
     """A number can be brought into sets whose elements are counted, not into Booleans or tuples."""
     if not isinstance(element(w.solver.zonk_set(axis)), Index):
-        raise errors.not_an_index(
+        raise index_errors.not_an_index(
             f"{how}({t.span.text})", "Int", show_set(w.solver.zonk_set(axis)), t.span
         )
 
@@ -589,11 +589,11 @@ def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Ste
             a, b, n = (solver.zonk_size(x) for x in (start, stop, extent))
             text, shown = r.span.text, show_set(solver.zonk_set(axis))
             if not facts.proves(a):
-                raise errors.slice_range(text, shown, f"{a!r} may be negative", r.span)
+                raise index_errors.slice_range(text, shown, f"{a!r} may be negative", r.span)
             if not facts.proves(n - b):
-                raise errors.slice_range(text, shown, f"{b!r} may be more than {n!r}", r.span)
+                raise index_errors.slice_range(text, shown, f"{b!r} may be more than {n!r}", r.span)
             if not posts and not facts.proves(b - a):
-                raise errors.slice_range(text, shown, f"{a!r} may be more than {b!r}", r.span)
+                raise index_errors.slice_range(text, shown, f"{a!r} may be more than {b!r}", r.span)
 
     solver.goals.append(goal)
     v = Var("i")

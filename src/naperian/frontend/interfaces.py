@@ -19,7 +19,7 @@ from naperian.core import syntax as core
 from naperian.core.instances import short_name, show_wanted
 from naperian.core.written import written_type
 from naperian.dtypes import FLOATS
-from naperian.frontend import effect_errors, errors, interface_errors, limit_errors
+from naperian.frontend import effect_errors, interface_errors, limit_errors, name_errors
 from naperian.frontend.ambient import hidden as hidden_params
 from naperian.frontend.ambient import may_have
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
@@ -90,7 +90,7 @@ class Declared:
                 for m in d.members:
                     if isinstance(m, s.Def):
                         if m.name in places:
-                            raise errors.duplicate(m.name, m.name_span, places[m.name])
+                            raise name_errors.duplicate(m.name, m.name_span, places[m.name])
                         places[m.name] = m.name_span
             except Reported as r:
                 wrong.append(r.diagnostic)
@@ -216,7 +216,7 @@ def declare(d: s.Interface, full: str, globals: Globals, library: Globals) -> In
             if m.body is not None:
                 made.defaults[m.name] = m
         elif not isinstance(m, s.AssociatedType):
-            raise errors.misplaced_top(m.span)
+            raise name_errors.misplaced_top(m.span)
     return made
 
 
@@ -430,9 +430,9 @@ def _methods(
         if isinstance(m, s.AssociatedType):
             continue
         if not isinstance(m, s.Def):
-            raise errors.misplaced_top(m.span)
+            raise name_errors.misplaced_top(m.span)
         if m.name in places:
-            raise errors.duplicate(m.name, m.name_span, places[m.name])
+            raise name_errors.duplicate(m.name, m.name_span, places[m.name])
         places[m.name] = m.name_span
         if m.name not in interface.methods:
             raise interface_errors.no_member(

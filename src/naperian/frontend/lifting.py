@@ -14,8 +14,9 @@ from itertools import combinations
 from typing import TypeGuard
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, size_errors
+from naperian.frontend import errors, lift_errors, size_errors
 from naperian.frontend.cells import clash, convert, converts, equate, join_cells, show
+from naperian.frontend.report import postfix
 from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
@@ -371,7 +372,7 @@ def _no_frame(
     if len(args) == 2 and callee.text is not None and all(len(a.span.text) < 30 for a in args):
         helps = () if missing else _turned(w, callee, args, frames)
         helps += (_outer(callee, args, frames),)
-    return errors.frames(callee.title, _frame_labels(w, args, frames), span, why, helps)
+    return lift_errors.frames(callee.title, _frame_labels(w, args, frames), span, why, helps)
 
 
 def _mentions(w: Walk, frame: list[Set], v: Var) -> bool:
@@ -397,7 +398,7 @@ def _turned(
                 return ()
             left.remove(found)
             mine.append(found[0])
-        texts.append(f"{errors.postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
+        texts.append(f"{postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
     binders = ", ".join(_LETTERS[: len(common)])
     return (f"axis by axis: `[{callee.text(texts)} for {binders}]`",)
 
@@ -410,7 +411,7 @@ def _outer(callee: Callee, args: list[Typed], frames: list[list[Set]]) -> str:
     for a, frame in zip(args, frames, strict=True):
         mine = [next(names) for _ in frame]
         binders += mine
-        texts.append(f"{errors.postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
+        texts.append(f"{postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
     return f"for every combination: `[{callee.text(texts)} for {', '.join(binders)}]`"
 
 
@@ -433,13 +434,13 @@ def _ambiguous(
             if not frame:
                 texts.append(a.span.text)
             elif len(frame) == len(common):
-                texts.append(f"{errors.postfix(a.span.text)}[{', '.join(letters)}]")
+                texts.append(f"{postfix(a.span.text)}[{', '.join(letters)}]")
             else:
-                texts.append(f"{errors.postfix(a.span.text)}[{', '.join(letters[c] for c in way)}]")
+                texts.append(f"{postfix(a.span.text)}[{', '.join(letters[c] for c in way)}]")
         body = callee.text(texts) if callee.text else f"…({', '.join(texts)})"
         candidates.append(f"[{body} for {', '.join(letters)}]")
     axis = ", ".join(show_set(w.solver.zonk_set(a)) for a in frames[k])
-    return errors.ambiguous(
+    return lift_errors.ambiguous(
         callee.title, span, axis, (args[k].span, show(w, args[k].type)), tuple(candidates)
     )
 
@@ -502,7 +503,7 @@ def ranked(
         fixed = ranks[k if len(ranks) > 1 else 0]
         n = len(axes) if fixed is None else fixed if fixed >= 0 else len(axes) + fixed
         if not 0 <= n <= len(axes):
-            raise errors.bad_rank(title, str(fixed), show(w, a.type), a.span)
+            raise lift_errors.bad_rank(title, str(fixed), show(w, a.type), a.span)
         frames.append(axes[: len(axes) - n])
         cells.append(Typed(table(axes[len(axes) - n :], cell), _ref(v), a.span))
     common = max(frames, key=len, default=[])
@@ -511,7 +512,7 @@ def ranked(
             try:
                 solver.unify_set(x, y, _because(w, a, x))
             except Mismatch:
-                raise errors.prefix(title, _frame_labels(w, args, frames), span) from None
+                raise lift_errors.prefix(title, _frame_labels(w, args, frames), span) from None
     inner = make(cells)
 
     def build() -> core.Expr:

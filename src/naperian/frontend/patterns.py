@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import data_errors, errors
+from naperian.frontend import data_errors, errors, name_errors
 from naperian.frontend.binders import bind_pattern
 from naperian.frontend.cells import equate, show
 from naperian.frontend.data import fresh, owner
@@ -150,9 +150,9 @@ def read(w: Walk, p: s.Pattern, t: Type) -> Pattern:
         case s.PString(span):
             raise errors.text_as_data(span)
         case s.PBracket(span):
-            raise errors.not_yet("a pattern of a table", span)
+            raise name_errors.not_yet("a pattern of a table", span)
         case s.PBoth(span):
-            raise errors.not_yet("`&` in a pattern", span)
+            raise name_errors.not_yet("`&` in a pattern", span)
 
 
 def _known(w: Walk, p: s.Pattern, t: Type) -> Type:

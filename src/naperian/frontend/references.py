@@ -7,7 +7,7 @@ What is done to a parameter is the row of its definition's type: `State` if it i
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import effect_errors, errors
+from naperian.frontend import effect_errors, name_errors
 from naperian.frontend.indexing import index_of
 from naperian.frontend.scope import Variable
 from naperian.frontend.typed import Typed
@@ -47,7 +47,7 @@ def reference(w: Walk, e: s.Expr, effect: str) -> Typed:
             return Typed(kind.cell, lambda: core.Ref(var), span)
         case s.IndexExpr(span, base, indices):
             if any(isinstance(i, s.RangeExpr) for i in indices):
-                raise errors.not_yet("a slice of a reference", span)
+                raise name_errors.not_yet("a slice of a reference", span)
             return index_of(w, reference(w, base, effect), e)
         case s.Checked(_, s.IndexExpr(_, base, _) as inner):
             return index_of(w, reference(w, base, effect), inner, checked=True)

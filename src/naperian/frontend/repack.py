@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, set_errors
+from naperian.frontend import errors, index_errors, set_errors
 from naperian.frontend.cells import convert, equate, show, widens
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
@@ -73,7 +73,7 @@ def repacked(w: Walk, e: s.As, value: Typed, target: Type) -> Typed:
     same_cells(w, held, cell, span)
     left, right = (_total(w, shape, t, e.span) for shape, t in ((old, found), (new, target)))
     if not e.checked and not w.scope.facts().proves_equal(left, right):
-        raise errors.recast_sizes(
+        raise index_errors.recast_sizes(
             show(w, found), show_type(solver.zonk(target)), repr(left), repr(right), e.span
         )
 

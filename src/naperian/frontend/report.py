@@ -90,3 +90,8 @@ def _shortened(quoted: re.Match[str]) -> str:
 
 _LONGEST = 120  # letters of program text in a sentence
 _MANY = 12  # names in a list
+
+
+def postfix(text: str) -> str:
+    """An expression before `?`, `.` or `[`: in parentheses unless nothing in it binds less."""
+    return text if re.fullmatch(r"\w+(\[[^\[\]]*\]|\([^()]*\))*", text) else f"({text})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from naperian.components import components
 from naperian.core import syntax as core
 from naperian.core.walk import everything
-from naperian.frontend import data_errors, derivative_errors, errors, limit_errors
+from naperian.frontend import data_errors, derivative_errors, errors, limit_errors, name_errors
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.index_sets import index_sets, numbered, numbering
@@ -182,7 +182,7 @@ def module(
                 case s.Instance():
                     instances.append(d)
                 case _:
-                    raise errors.misplaced_top(d.span)
+                    raise name_errors.misplaced_top(d.span)
         except errors.Reported as r:
             wrong.append(r.diagnostic)
     loaded.globals.indexed = index_sets(indexed, structures, wrong)
@@ -223,7 +223,7 @@ def module(
     for cycle in cycles:
         d = written[cycle[0]]
         span = d.name_span if isinstance(d, s.Def) else d.pattern.span
-        wrong.append(errors.recursion(cycle, span).diagnostic)
+        wrong.append(name_errors.recursion(cycle, span).diagnostic)
         loaded.globals.failed.update(cycle)
     for n in order:
         if n not in first:
@@ -264,14 +264,14 @@ def _by_use(loaded: Loaded) -> list[Diagnostic]:
     order, cycles = _order(uses)
     if cycles:
         first = cycles[0][0]
-        return [errors.recursion(cycles[0], loaded.definitions[first].origin).diagnostic]
+        return [name_errors.recursion(cycles[0], loaded.definitions[first].origin).diagnostic]
     loaded.definitions = {n: loaded.definitions[n] for n in order}
     return []
 
 
 def _new(places: dict[str, Span], name: str, span: Span) -> None:
     if name in places:
-        raise errors.duplicate(name, span, places[name])
+        raise name_errors.duplicate(name, span, places[name])
     places[name] = span
 
 
@@ -284,14 +284,14 @@ def _import(
     name = d.alias if isinstance(d, s.Import) else None
     into.globals.failed.add(name or d.path[-1])  # until it is known to be there
     if dotted in path:
-        raise errors.import_cycle([*path[path.index(dotted) :], dotted], d.span)
+        raise name_errors.import_cycle([*path[path.index(dotted) :], dotted], d.span)
     there = known.get(dotted)
     if there is None:
         source = read(dotted)
         ours = source is not None and source.name == f"<{dotted}>"
         there = library.modules.get(dotted) if ours else None
         if source is None:
-            raise limit_errors.python_module(d.path[0], d.span) or errors.module_not_found(
+            raise limit_errors.python_module(d.path[0], d.span) or name_errors.module_not_found(
                 dotted, d.span
             )
         if there is None:
@@ -323,7 +323,7 @@ def _import(
         elif a.name in there.globals.enums:
             into.globals.enums[target] = there.globals.enums[a.name]
         elif a.name not in there.globals.failed:
-            raise errors.unknown_member(dotted, a.name, a.span, there.globals.names())
+            raise name_errors.unknown_member(dotted, a.name, a.span, there.globals.names())
 
 
 # ---------------------------------------------------------------- order

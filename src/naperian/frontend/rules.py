@@ -20,7 +20,7 @@ from naperian.core.derivatives import bare
 from naperian.core.walk import everything
 from naperian.dtypes import FLOATS
 from naperian.facts import Facts
-from naperian.frontend import derivative_errors, errors
+from naperian.frontend import derivative_errors, errors, name_errors
 from naperian.frontend.calls import instantiate
 from naperian.frontend.definitions import start
 from naperian.frontend.derivatives import definition
@@ -68,7 +68,7 @@ def _no_definition(w: Walk, at: s.Decorator) -> Exception:
         if e.name in w.globals.failed:
             return errors.Silent()
         if e.name not in known_names(w):
-            return errors.unknown_name(e.name, e.span, list(w.globals.definitions))
+            return name_errors.unknown_name(e.name, e.span, list(w.globals.definitions))
     return derivative_errors.no_rule(at.name, e.span)
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial, reduce
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, limit_errors, set_errors
+from naperian.frontend import errors, index_errors, limit_errors, name_errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alike, alone, closed, computed, countable, natural, open_box
@@ -274,7 +274,7 @@ def join(w: Walk, e: s.Bracket, cell_hint: Type | None, expected: Set | None) ->
     for x in e.items:
         if isinstance(x, s.Star):
             if x.double:
-                raise errors.not_yet("a grid of blocks", x.span)
+                raise name_errors.not_yet("a grid of blocks", x.span)
             typed = w.infer(x.value)
             t = solver.head(typed.type)
             if not isinstance(t, Table):
@@ -368,7 +368,7 @@ def recast(w: Walk, e: s.As) -> Typed:
         a, b = solver.zonk_size(left), solver.zonk_size(right)
         with w.inside(scope):
             if not scope.facts().proves_equal(a, b):
-                raise errors.recast_sizes(
+                raise index_errors.recast_sizes(
                     show(w, value.type), show_type(solver.zonk(target)), repr(a), repr(b), e.span
                 )
 

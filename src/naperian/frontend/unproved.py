@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from naperian.facts import Facts
-from naperian.frontend import errors
+from naperian.frontend import errors, index_errors
 from naperian.frontend.cells import show
+from naperian.frontend.report import postfix
 from naperian.frontend.scope import Scope, SetName, SizeName, Variable
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because
@@ -38,7 +39,7 @@ def wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Repo
         helps = (f"write `{table}: {found}=>…` if they are meant to be the same",)
     elif isinstance(b, Range) and not isinstance(element(a), Index):
         helps = (f"say what the range is over where its start is bound: `for i in {wanted}`",)
-    return errors.wrong_index_set(
+    return index_errors.wrong_index_set(
         table, wanted, t.span.text, found, t.span, reasons, helps, notes
     )
 
@@ -51,15 +52,15 @@ def falls_out(
     own = w.solver.zonk_set(axis)
     extent, shown = cardinality(own), show_set(own)
     if poly.constant is not None and poly.constant < 0 and text.lstrip().startswith("-"):
-        return errors.negative_index(table, text, t.span)
+        return index_errors.negative_index(table, text, t.span)
     if poly.constant is not None and extent.constant:
         last = f"the last index is `{extent.constant - 1}`"
-        return errors.no_such_index(table, poly.constant, shown, last, t.span)
+        return index_errors.no_such_index(table, poly.constant, shown, last, t.span)
     first = numbers(own)[0]
     place = poly - first
     if poly.constant is not None and place.constant is not None and place.constant < 0:
         known = f"the first index is `{first!r}`"
-        return errors.no_such_index(table, poly.constant, shown, known, t.span)
+        return index_errors.no_such_index(table, poly.constant, shown, known, t.span)
     wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
     unsaid = _unsaid(w, scope, wanted)
     if unsaid:
@@ -79,14 +80,14 @@ def falls_out(
     if poly.constant is None:
         helps.append(
             f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
-            f"outside; `{errors.postfix(text)}?` checks at run time; a range such as "
+            f"outside; `{postfix(text)}?` checks at run time; a range such as "
             "`for … in 1..n-1` or an `if` keeps it inside"
         )
     else:
         helps.append(
             f"`{table}.get({text}, default)` gives a default; `{text}?` checks at run time"
         )
-    return errors.out_of_range(
+    return index_errors.out_of_range(
         table, text, shown, example, t.span, _ranges_of(w, scope, poly), tuple(helps)
     )
 
