@@ -32,9 +32,9 @@ from naperian.backends.leaving import (
     poll_when_due,
     work_of,
 )
-from naperian.backends.parallel import REPORT, parallel
+from naperian.backends.parallel import parallel
+from naperian.backends.regions import DECLARATIONS
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
-from naperian.backends.shared import call
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
@@ -80,13 +80,12 @@ _GLUE = 200  # lines that a call does once, between its loops, and that are not 
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
-declare i64 @nap_parallel(ptr, ptr, i64, i64, i64) nounwind
 declare i64 @nap_chunks(i64, i64, i64) nounwind willreturn memory(none)
 declare i64 @nap_poll() nounwind
 declare i64 @nap_print(i64, i64, ptr) nounwind
 declare noalias ptr @nap_alloc(i64) nounwind
 declare void @nap_free(ptr) nounwind
-"""
+""" + DECLARATIONS
 
 
 def emit(program: Program, target: Target | None = None) -> str:
@@ -370,9 +369,8 @@ def _fail(frame: Frame, condition: Expr, number: int, values: tuple[Expr, ...]) 
     words += ["0"] * (4 - len(words))
     error = frame.error()
     if frame.parent:
-        frame.module.definitions["@nap.report"] = REPORT
         rest = ", ".join(f"i64 {w}" for w in words)
-        code.put(f"call void @nap.report(ptr %env, ptr {error}, i64 %chunk, i64 {number}, {rest})")
+        code.put(f"call void @nap_report(ptr %env, ptr {error}, i64 %chunk, i64 {number}, {rest})")
     else:
         for k, word in enumerate(words):
             at = code.let(f"getelementptr i64, ptr {error}, i64 {k}")
@@ -418,7 +416,8 @@ def _allocate(
     if fill is None:
         return
     if not frame.parent and literal(fill.value, fill.dtype) == literal(0, fill.dtype):
-        leave_unless_zero(frame, call(frame, "zero", f"ptr {pointer}, i64 {_bytes(frame, buffer)}"))
+        zero = f"call i64 @nap_zero(ptr {pointer}, i64 {_bytes(frame, buffer)})"
+        leave_unless_zero(frame, code.let(zero))
         return
     index = Var("fill")
     flat = Buffer(Var(buffer.var.name), buffer.dtype, (count,), buffer.role)
@@ -448,9 +447,16 @@ def _in_planes(frame: Frame, s: Allocate, held: list[Value]) -> None:
 
 def _bytes(frame: Frame, buffer: Buffer) -> Value:
     """How many bytes a buffer needs; more than there can be where the product overflows."""
-    total: Value = str(buffer.dtype.bytes)
+    constant, rest = buffer.dtype.bytes, []
     for extent in buffer.shape:
-        total = call(frame, "times", f"i64 {total}, i64 {number(frame, extent)}")
+        if extent.constant is None:
+            rest.append(extent)
+        else:
+            constant *= max(0, extent.constant)
+    total: Value = str(min(constant, (1 << 63) - 1))
+    for extent in rest:
+        each = number(frame, extent)
+        total = frame.code.let(f"call i64 @nap_times(i64 {total}, i64 {each})")
     return total
 
 

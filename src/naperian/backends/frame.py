@@ -222,7 +222,7 @@ class Frame:
         return self.places[v]
 
     def capture(self, value: Value, type: str) -> Value:
-        """A value of the parent's, in this frame. Slots 0 to 2 are `nap.report`'s."""
+        """A value of the parent's, in this frame. Slots 0 to 2 are `nap_report`'s."""
         self.captured.append((value, type))
         at = self.code.first(f"getelementptr i64, ptr %env, i64 {len(self.captured) + 2}")
         return self.code.first(f"load {type}, ptr {at}")

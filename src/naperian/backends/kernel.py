@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     math = late("naperian.backends.math")
 
-ABI = "1"  # of kernels and of what they import; part of every key
+ABI = "2"  # of kernels and of what they import; part of every key
 
 _linking = threading.Lock()
 _numbers = count()

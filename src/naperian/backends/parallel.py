@@ -9,8 +9,8 @@ from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
 from naperian.backends.indexing import number, offset
 from naperian.backends.leaving import allocated, hold, leave_unless_zero
+from naperian.backends.regions import GRAIN
 from naperian.backends.scalars import combine
-from naperian.backends.shared import GRAIN, call
 from naperian.loops.syntax import Loop, Reduction, Store
 from naperian.names import Lit, Var
 from naperian.node import node
@@ -20,39 +20,6 @@ from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, size
 # a loop over chunks: they are few, and vectors of Booleans would be a thousand lines
 AS_IT_IS = ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')
 
-REPORT = """\
-; the failure of the lowest chunk wins: its number, its code and its values
-define internal void @nap.report(ptr %env, ptr %error, i64 %chunk, i64 %code, \
-i64 %a, i64 %b, i64 %c, i64 %d) noinline cold nounwind {
-entry:
-  br label %wait
-wait:
-  %seen = cmpxchg ptr %env, i64 0, i64 1 acquire monotonic
-  %mine = extractvalue { i64, i1 } %seen, 1
-  br i1 %mine, label %compare, label %wait
-compare:
-  %at = getelementptr i64, ptr %env, i64 1
-  %lowest = load i64, ptr %at
-  %lower = icmp slt i64 %chunk, %lowest
-  br i1 %lower, label %write, label %leave
-write:
-  store i64 %chunk, ptr %at
-  %at.code = getelementptr i64, ptr %env, i64 2
-  store i64 %code, ptr %at.code
-  store i64 %a, ptr %error
-  %e1 = getelementptr i64, ptr %error, i64 1
-  store i64 %b, ptr %e1
-  %e2 = getelementptr i64, ptr %error, i64 2
-  store i64 %c, ptr %e2
-  %e3 = getelementptr i64, ptr %error, i64 3
-  store i64 %d, ptr %e3
-  br label %leave
-leave:
-  store atomic i64 0, ptr %env release, align 8
-  ret void
-}"""
-
-
 def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     """The loop as a function of a range, which `write` writes, called once when there is
     little to do, else by the pool. The choice depends on sizes alone, and so do the chunks."""
@@ -61,8 +28,8 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     cleared = _cleared(frame, s)
     if cleared:
         pointer, each = cleared
-        bytes = call(frame, "times", f"i64 {each}, i64 {high}")
-        leave_unless_zero(frame, call(frame, "zero", f"ptr {pointer}, i64 {bytes}"))
+        bytes = code.let(f"call i64 @nap_times(i64 {each}, i64 {high})")
+        leave_unless_zero(frame, code.let(f"call i64 @nap_zero(ptr {pointer}, i64 {bytes})"))
         return
     trips = code.let(f"sub nsw i64 {high}, {low}")
     scalars = tuple(r for r in s.reductions if r.var in frame.cells)
@@ -107,7 +74,7 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
         at = code.let(f"getelementptr i64, ptr {env}, i64 {k + 3}")
         code.put(f"store {type} {value}, ptr {at}")
     args = f"ptr {name}, ptr {env}, i64 {low}, i64 {high}, i64 {grain}, i1 {few}"
-    leave_unless_zero(frame, call(frame, "run", args))
+    leave_unless_zero(frame, code.let(f"call i64 @nap_run({args})"))
     if partials:
         _merge(frame, scalars, partials)
     for c in reversed(copies):

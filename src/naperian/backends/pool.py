@@ -7,6 +7,8 @@ A kernel calls
     i64 nap_poll()                                not 0: stop, and answer -1
     ptr nap_alloc(bytes), nap_free(ptr)           memory on a 64-byte boundary, or null
 
+and what `regions.py` has, which is written with these.
+
 Chunks depend on `low`, `high` and `grain` only, never on the number of threads, so what is merged
 in the order of chunks is the same on every machine. A failure is that of the first failing chunk.
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 import sys
 
 from naperian.backends.kept import kept_ir
+from naperian.backends.regions import REGIONS
 from naperian.backends.threads import has_threads, threads_ir
 
 CHUNKS = 256  # at most: enough to balance 64 threads, few enough to merge
@@ -27,7 +30,8 @@ def pool_ir(python: bool = True) -> str:
     """The module that defines the services above. Without Python nothing interrupts a run."""
     large = _HUGE_PAGES if sys.platform.startswith("linux") else _ANY_PAGES
     asks = _PYTHON if python else _NOBODY
-    return _SERVICES + kept_ir() + large + asks + (threads_ir() if has_threads() else _SEQUENTIAL)
+    pool = threads_ir() if has_threads() else _SEQUENTIAL
+    return _SERVICES + REGIONS + kept_ir() + large + asks + pool
 
 
 # A large array's memory comes fresh from the system, page by page as it is first touched: in pages

@@ -16,7 +16,6 @@ from naperian.backends.frame import Frame, Module, Place
 from naperian.backends.indexing import memory, number, register
 from naperian.backends.leaving import allocated, hold, leave_unless_zero
 from naperian.backends.scalars import combine
-from naperian.backends.shared import call
 from naperian.dtypes import DType
 from naperian.loops.syntax import Reduction
 from naperian.node import node
@@ -114,13 +113,13 @@ def merge(frame: Frame, c: Copies, chunks: Value) -> None:
     part = _merger(frame.module, c.reduction.monoid, c.reduction.dtype)
     to, count = frame.place(c.reduction.var).pointer, number(frame, c.count)
     args = f"ptr {part}, ptr {to}, ptr {c.pointer}, i64 {c.stride}, i64 {chunks}, i64 {count}"
-    leave_unless_zero(frame, call(frame, "merge", args))
+    leave_unless_zero(frame, frame.code.let(f"call i64 @nap_merge({args})"))
     frame.code.put(f"call void @nap_free(ptr {c.pointer})")
     frame.exits.pop()
 
 
 def _merger(module: Module, monoid: str, dtype: DType) -> str:
-    """The part that `@nap.merge` runs, written once."""
+    """The part that `nap_merge` runs, written once."""
     name = f"@nap.merge.{monoid}.{MEMORY[dtype]}.{int(dtype.is_signed)}"
     if name in module.shared:
         return name

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 else:
     contract = late("naperian.backends.contract")
 
-_SERVICES = ("nap_parallel", "nap_chunks", "nap_poll", "nap_alloc", "nap_free")
+_SERVICES = (
+    "nap_parallel", "nap_chunks", "nap_poll", "nap_alloc", "nap_free",
+    "nap_run", "nap_zero", "nap_merge", "nap_times", "nap_report",
+)  # fmt: skip
 _CONTROLS = ("nap_set_threads", "nap_forked", "nap_workers")
 _PYTHON = (
     "PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals",
