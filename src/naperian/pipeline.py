@@ -37,6 +37,7 @@ from naperian.loops import syntax as loops
 from naperian.node import node
 from naperian.passes.allocate import allocate
 from naperian.passes.cse import cse
+from naperian.passes.distribute import distribute
 from naperian.passes.flatten import flatten
 from naperian.passes.normalize import normalize
 from naperian.passes.prune import prune
@@ -142,6 +143,7 @@ PASSES: tuple[Step, ...] = (
     Step("scatter", scatter, ainf_check.check, ainf_show.show),
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
+    Step("distribute", distribute, ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
@@ -170,7 +172,7 @@ def specialise(program: core.Module, name: str, at: Substitution) -> core.Defini
 def flat(definition: core.Definition) -> ainf.Program:
     """AiNF after all its passes."""
     with deep():
-        return _through(definition, PASSES[:5])  # type: ignore[no-any-return]
+        return _through(definition, PASSES[:6])  # type: ignore[no-any-return]
 
 
 def lower(program: core.Module, name: str, at: Substitution) -> loops.Program:

@@ -48,7 +48,8 @@ class Math(Enum):
     """What may be done with floating-point arithmetic, beside what is written.
 
     DEFAULT  a·b + c may be rounded once; sums and products over an index may be taken in any order,
-             which does not depend on the number of threads, but on the processor
+             which does not depend on the number of threads, but on the processor; a factor that
+             does not depend on the index may come out of a sum
     STRICT   nothing: every operation is rounded, reductions go in the order of their index
     FAST     sums may be regrouped everywhere, a division become a product with the reciprocal, and
              the sign of a zero get lost; infinities and NaN stay

@@ -265,7 +265,8 @@ _MOST_VECTORISED = 3_000
 def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> int:
     """What LLVM is told about a loop with so many lines; with `few`, rounds."""
     hints = ['!"llvm.loop.mustprogress"']
-    if few:
+    if few or _has_lanes(s):
+        # of few rounds, or of vectors enough already
         hints.append('!"llvm.loop.unroll.disable"')
     if few or lines > _MOST_VECTORISED:
         hints.append('!"llvm.loop.vectorize.enable", i1 false')
@@ -295,6 +296,11 @@ def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> i
             # rows may be short, and few are so long that two sums at a time would not be enough
             hints.append('!"llvm.loop.interleave.count", i32 2')
     return frame.module.loop(*hints)
+
+
+def _has_lanes(s: Loop) -> bool:
+    """Whether a loop's body is made of vectors; a lane by itself is one of them."""
+    return any(isinstance(x, Loop) and x.order is Order.LANES for x in s.body)
 
 
 def _vectors(frame: Frame, s: Loop) -> int:
