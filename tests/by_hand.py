@@ -68,10 +68,11 @@ class Hand:
         self.instance = Instance(self.signature, self.dtypes, slots, self.faults)
         self.kernel: Kernel = load(object_code(self.ir), runtime.runtime().services)
         self.call: Callable[..., Any] = self.slow
-        words = entry.table(self.instance, self.kernel)
+        table = entry.table(self.instance, self.kernel)
         entries = runtime.runtime().entries
-        if words is not None and entries is not None:
-            self.call = entry.entry(entries, words, self.slow, self.fail, self.kernel)
+        if table is not None and entries is not None:
+            words, known = table
+            self.call = entry.entry(entries, words, self.slow, self.fail, (self.kernel, known))
 
     def fail(self, code: int, *values: int) -> None:
         border.stop(self.faults, code, *values)

@@ -39,7 +39,7 @@ MAY: dict[str, set[str]] = (
         "pipeline": _BELOW_PIPELINE,
         "signature": _NOUNS | _LANGUAGES,
         "forms": _NOUNS | {"signature", "records"},
-        "border": _NOUNS | {"signature", "forms"},
+        "border": _NOUNS | {"signature", "forms", "records"},
         "program": _BELOW_PIPELINE | {"pipeline", "signature"},
         "within": _BELOW_PIPELINE | {"pipeline", "program"},
         "api": _BELOW_PIPELINE

@@ -68,9 +68,10 @@ class Function:
     everything written out that the compiler added."""
 
     # a slot, so that a call goes to what is stored there with no Python code in between
-    __slots__ = ("__call__", "__dict__", "__weakref__", "_derivatives", "_kernels", "_lock",
-                 "_program", "_text")  # fmt: skip
+    __slots__ = ("__call__", "__dict__", "__weakref__", "_derivatives", "_entry", "_kernels",
+                 "_lock", "_plain", "_program", "_text")  # fmt: skip
     __call__: Callable[..., Any]
+    _entry: Callable[..., Any]
 
     def __init__(self, program: Program, name: str) -> None:
         self._program = program
@@ -79,6 +80,8 @@ class Function:
         self._derivatives: dict[tuple[str, tuple[int, ...], Checkpoints], Function] = {}
         self._lock = threading.Lock()
         self.__call__ = self.convert
+        self._plain = entry.plain(self._text)
+        self._entry = self.convert if self._plain else border.refuse
         self.__name__ = self.__qualname__ = name
         self.__module__ = program.source.name
         self.__doc__ = f"{name} : {self.type}" + (f"\n\n{self._text.doc}" if self._text.doc else "")
@@ -161,10 +164,18 @@ class Function:
                 found = compiled, kernel = self._program.compiled(self.__name__, dtypes)
                 self._kernels[dtypes] = found
                 entries = runtime.runtime().entries
-                words = entry.table(compiled.instance, kernel)
-                if entries is not None and words is not None:
+                table = entry.table(compiled.instance, kernel)
+                if entries is not None and table is not None:
+                    words, known = table
                     fail = partial(border.stop, compiled.instance.faults)
-                    self.__call__ = entry.entry(entries, words, self.__call__, fail, kernel)
+                    kept = kernel, known
+                    self._entry = entry.entry(entries, words, self._entry, fail, kept)
+                    self.__call__ = self._entry
+                    if not self._plain:
+                        told = entry.told(self._text)
+                        self.__call__ = border.adapter(
+                            self._text, told, self._entry, self.convert
+                        )
             return found
 
     def _constant(self, name: str) -> Any:

@@ -143,7 +143,7 @@ def _choices(form: Tagged, given: Any, where: str, rows: RowsOf) -> Iterator[Ite
         return
     if isinstance(given, records.Variants):
         numbers: Any = given.tag
-        columns = [_column(form, given, k) for k in range(1, len(form.items))]
+        columns = [kept_in(form, given, k) for k in range(1, len(form.items))]
     elif isinstance(given, list | tuple | np.ndarray):
         numbers = np.array([_each(form, x, where, None) for x in given], np.int64)
         columns = [
@@ -173,6 +173,11 @@ def enum_of(form: Tagged) -> Any:
     """The class of an enum's values."""
     plain = tuple((v, tuple(n for n, _ in fields)) for v, fields in form.variants)
     return records.enum(form.name, plain)
+
+
+def slots_of_variant(form: Tagged, number: int) -> tuple[int, ...]:
+    """Which items keep the fields of a variant."""
+    return tuple(k for _, k in form.variants[number][1])
 
 
 def _number(form: Tagged, given: Any, where: str) -> int:
@@ -226,7 +231,7 @@ def _filled(given: Column) -> Any:
     return fill(given)
 
 
-def _column(form: Tagged, given: records.Variants, item: int) -> Any:
+def kept_in(form: Tagged, given: records.Variants, item: int) -> Any:
     """A slot of a table of values: each variant's fields where it is that variant."""
     out: Any = BLANK
     for number, (variant, fields) in enumerate(form.variants):
@@ -269,11 +274,11 @@ def dressed(form: Form, value: Any) -> Any:
         case Record(name, fields, items):
             parts = zip(items, value, strict=True)
             return records.struct(name, fields)(*[dressed(x, v) for x, v in parts])
-        case Tagged(_, variants, items):
+        case Tagged(_, _, items):
             slots = [dressed(x, v) for x, v in zip(items, value, strict=True)]
 
             def columns(number: int) -> tuple[Any, ...]:
-                return tuple(slots[k] for _, k in variants[number][1])
+                return tuple(slots[k] for k in slots_of_variant(form, number))
 
             if np.ndim(slots[0]):
                 return records.Variants(enum_of(form), slots[0], columns)

@@ -2,22 +2,28 @@
 
     PyObject *nap_entry(self, args, nargs, names)          METH_FASTCALL | METH_KEYWORDS
 
-It is compiled once and driven by a table. `self` is the tuple (table, slow, fail, kernel): the
+It is compiled once and driven by a table. `self` is the tuple (table, slow, fail, kept): the
 table says what the arguments must be, how their shapes give the sizes and what results to make.
 An argument that is not exactly as expected (its type, dtype, number of axes, layout, size or
 element range) is no error: then `slow` is called with the same arguments, and it converts or
 explains. `fail(code, v0, v1, v2, v3)` raises what a failed run means.
 
+An argument is an array or a scalar: a leaf of a signature. Where arguments are made of several,
+as structs are, what is called takes them apart before (`adapter`); then they have no names here.
+Sizes that no shape gives come after them.
+
 The table is a string of 64-bit words:
 
-    nargs kernel
-    arguments   nargs × (kind | ARRAY descriptor axes)
-    steps       n, n × (argument axis slot (poly | factor rest))       slot -1: the axis is poly
+    inputs positional count kernel
+    names       count × (name default)                                addresses of objects, or 0
+    arguments   count × (kind | ARRAY descriptor axes | SIZE slot)
+    steps       n, n × (BIND argument axis slot factor rest | EQUAL argument axis poly
+                        | GIVEN argument slot | SEARCH argument axis slot poly)
     facts       n, n × poly                                           not negative
     bounds      n, n × (argument what low high)                       of index values
     order       n, n × slot                                           the sizes the kernel takes
-    results     n, form, n × (kind | ARRAY type descriptor axes poly…)
-    poly        terms × (coefficient factors slot…), counted
+    results     n, form, n × (kind | ARRAY type descriptor axes poly… | SIZE slot)
+    poly        terms × (coefficient factors (slot | how poly poly)…), counted
 
 Objects are read at the offsets of CPython's and NumPy's public structures; `layout_holds` tries
 them all out, and where they do not hold this way in is not used.
@@ -35,8 +41,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from naperian.backends.entry_ir import (
+from naperian.backends.entry_ir import PYTHON
+from naperian.backends.entry_sizes import CLAMP, QUOTIENT, REMAINDER
+from naperian.backends.entry_words import (
     ARRAY,
+    BIND,
     BOOL,
     BYTES,
     DATA,
@@ -45,29 +54,42 @@ from naperian.backends.entry_ir import (
     DOUBLE,
     ELEMENTS,
     EMPTY,
+    EQUAL,
     FLAGS,
     FLOAT,
     FLOAT_ONLY,
+    GIVEN,
     INT,
     ITEMS,
     LENGTH,
     MOST,
     ND,
     OB_TYPE,
-    PYTHON,
     SCALAR,
+    SEARCH,
     SINGLE,
     SINGLE_ARRAY,
     SINGLE_ONLY,
     SINGLE_RESULT,
+    SIZE,
     TUPLE,
     WELL,
 )
 from naperian.backends.kernel import Kernel, Library
 from naperian.backends.large import LARGE, has_large
 from naperian.dtypes import DType
-from naperian.signature import Bind, Equal, Given, Instance, Leaf, Search
-from naperian.sizes import Size
+from naperian.signature import (
+    Bind,
+    Constant,
+    Equal,
+    Given,
+    Instance,
+    Leaf,
+    Search,
+    Signature,
+    slots_of,
+)
+from naperian.sizes import Clamp, Quotient, Remainder, Size
 
 _SCALARS = {DType.F64: FLOAT, DType.F32: SINGLE, DType.I64: INT, DType.BOOL: BOOL}
 # in NumPy's table of functions
@@ -79,30 +101,52 @@ class _NoTableError(Exception):
     """The instance has something only the slow way knows."""
 
 
-def table(instance: Instance, kernel: Kernel) -> bytes | None:
-    """The table of an instance, or None if calls must go the slow way."""
-    sig = instance.signature
+def plain(sig: Signature) -> bool:
+    """Whether every argument is a leaf, and so are the results: calls go straight to the entry."""
     flat = sig.result if isinstance(sig.result, tuple) else (sig.result,)
-    plain = [p.form for p in sig.params] == list(range(len(sig.inputs)))
-    if not plain or list(flat) != list(range(len(sig.outputs))) or sig.implicit or sig.refusal:
+    return (
+        all(isinstance(p.form, int) for p in sig.params)
+        and list(flat) == list(range(len(sig.outputs)))
+        and not told(sig)
+    )
+
+
+def told(sig: Signature) -> tuple[int, ...]:
+    """The slots that say where the rows of results start; the entry gives them after the leaves."""
+    rows = [n for leaf in sig.outputs for sizes in leaf.rows for n in sizes]
+    return tuple(sorted({k for n in rows for k in slots_of(n) if k >= 0}))
+
+
+def table(instance: Instance, kernel: Kernel) -> tuple[bytes, Any] | None:
+    """The table of an instance, and the objects it has addresses of; None if calls must go the slow
+    way."""
+    sig = instance.signature
+    if sig.refusal or instance.lines or any(sig.late(leaf) for leaf in sig.outputs):
         return None
-    if instance.lines:
+    given, also = len(sig.inputs), told(sig)
+    count = given + len(sig.implicit)
+    if max(count, len(sig.outputs) + len(also), len(sig.slots)) > MOST:
         return None
-    if max(len(sig.inputs), len(sig.outputs), len(sig.slots)) > MOST:
-        return None
+    names, defaults = _known(sig)
     try:
-        words = [len(sig.inputs), kernel.address]
+        words = [given, given if plain(sig) else count, count, kernel.address]
+        for name, default in zip(names, defaults, strict=True):
+            words += [id(name) if name else 0, id(default) if default is not None else 0]
         for leaf in sig.inputs:
             words += _argument(instance, leaf)
+        for slot in sig.implicit:
+            words += [SIZE, slot]
         words.append(len(sig.plan))
         for step in sig.plan:
             match step:
                 case Bind(argument, axis, slot, factor, rest):
-                    words += [argument, axis, slot, *_poly(factor), *_poly(rest)]
+                    words += [BIND, argument, axis, slot, *_poly(factor), *_poly(rest)]
                 case Equal(argument, axis, size):
-                    words += [argument, axis, -1, *_poly(size)]
-                case Search() | Given():
-                    return None
+                    words += [EQUAL, argument, axis, *_poly(size)]
+                case Search(argument, axis, slot, size):
+                    words += [SEARCH, argument, axis, slot, *_poly(size)]
+                case Given(argument, slot):
+                    words += [GIVEN, argument, slot]
         words.append(len(sig.facts))
         for size, _ in sig.facts:
             words += _poly(size)
@@ -114,24 +158,40 @@ def table(instance: Instance, kernel: Kernel) -> bytes | None:
             kind = EMPTY if k in instance.checked else SCALAR if not leaf.shape else ELEMENTS
             words += [k, kind, *_poly(leaf.low), *_poly(leaf.high)]
         words += [len(instance.order), *instance.order]
-        form = TUPLE if isinstance(sig.result, tuple) else SINGLE_RESULT
-        if form == SINGLE_RESULT and sig.outputs[0].shape:
-            form = SINGLE_RESULT if any(p.name == "out" for p in sig.params) else SINGLE_ARRAY
-        words += [len(sig.outputs), form]
+        words += [len(sig.outputs) + len(also), _gives(sig)]
         for leaf in sig.outputs:
             words += _result(instance, leaf)
+        for slot in also:
+            words += [SIZE, slot]
     except _NoTableError:
         return None
-    return struct.pack(f"{len(words)}q", *words)
+    return struct.pack(f"{len(words)}q", *words), (names, defaults)
+
+
+def _known(sig: Signature) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """What the arguments and sizes are called, and what they are if they are not given."""
+    if not plain(sig):
+        count = len(sig.inputs) + len(sig.implicit)
+        return ("",) * count, (None,) * count
+    names = (*(p.name for p in sig.params), *(sig.slots[k] for k in sig.implicit))
+    values = (p.default.value if isinstance(p.default, Constant) else None for p in sig.params)
+    return tuple(map(sys.intern, names)), (*values, *(None for _ in sig.implicit))
+
+
+def _gives(sig: Signature) -> int:
+    """What a call gives."""
+    if not plain(sig) or isinstance(sig.result, tuple):
+        return TUPLE
+    if sig.outputs[0].shape and all(p.name != "out" for p in sig.params):
+        return SINGLE_ARRAY
+    return SINGLE_RESULT
 
 
 def _argument(instance: Instance, leaf: Leaf) -> list[int]:
     dtype = instance.dtype(leaf)
-    if any(leaf.rows):
-        raise _NoTableError
     if leaf.shape:
         return [ARRAY, id(np.dtype(dtype.value)), len(leaf.shape)]
-    if dtype not in _SCALARS or leaf.members:
+    if dtype not in _SCALARS:
         raise _NoTableError
     if not isinstance(leaf.dtype, int):
         return [_SCALARS[dtype]]
@@ -149,8 +209,6 @@ def _argument(instance: Instance, leaf: Leaf) -> list[int]:
 
 def _result(instance: Instance, leaf: Leaf) -> list[int]:
     dtype = instance.dtype(leaf)
-    if any(leaf.rows):
-        raise _NoTableError
     if leaf.shape:
         words = [ARRAY, (kind := np.dtype(dtype.value)).num, id(kind), len(leaf.shape)]
         for s in leaf.shape:
@@ -166,9 +224,17 @@ def _poly(s: Size) -> list[int]:
     for monomial, c in s.terms:
         words += [c, len(monomial)]
         for a in monomial:
-            if not isinstance(a, int):
-                raise _NoTableError
-            words.append(a)
+            match a:
+                case int():
+                    words.append(a)
+                case Quotient(x, y):
+                    words += [QUOTIENT, *_poly(x), *_poly(y)]
+                case Remainder(x, y):
+                    words += [REMAINDER, *_poly(x), *_poly(y)]
+                case Clamp(x, y):
+                    words += [CLAMP, *_poly(x), *_poly(y)]
+                case _:
+                    raise _NoTableError
     return words
 
 
@@ -193,15 +259,15 @@ def entry(
     words: bytes,
     slow: Callable[..., Any],
     fail: Callable[..., Any],
-    kernel: Kernel,
+    kept: Any,
 ) -> Callable[..., Any]:
     """A built-in function that runs the kernel, or `slow` where the table does not fit. It keeps
-    all of these alive."""
+    all of these alive, and what the table has addresses of."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     method = _method(library.symbols["nap_entry"])
-    made: Callable[..., Any] = make(ctypes.addressof(method), (words, slow, fail, kernel), None)
+    made: Callable[..., Any] = make(ctypes.addressof(method), (words, slow, fail, kept), None)
     return made
 
 

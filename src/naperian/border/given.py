@@ -1,0 +1,154 @@
+"""What a caller gives, as the leaves of a signature."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from naperian.border.errors import ShapeError
+from naperian.border.numbers import dtype_of, is_floating
+from naperian.border.rows import packed, rows_given
+from naperian.border.value import LARGEST, Array, Value, counted
+from naperian.dtypes import DType
+from naperian.forms import Blank, kind, parted
+from naperian.signature import Constant, Leaf, Named, Signature
+
+
+def gather(
+    sig: Signature,
+    args: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    constant: Callable[[str], Any],
+) -> tuple[list[Value], dict[int, int]]:
+    """The leaves in order, and the implicit sizes given by keyword. `constant` gives the value of
+    a definition that is a default."""
+    if sig.refusal:
+        raise TypeError(f"{sig.name}() cannot be called from Python: {sig.refusal}")
+    names = [p.name for p in sig.params]
+    implicit = {sig.slots[k]: k for k in sig.implicit}
+    if len(args) > len(names):
+        takes = counted(len(names), "positional argument")
+        raise TypeError(f"{sig.name}() takes {takes} but {len(args)} were given")
+    for key in keywords:
+        if key not in names and key not in implicit:
+            close = difflib.get_close_matches(key, [*names, *implicit], 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{sig.name}() got an unexpected keyword argument {key!r}{hint}")
+        if key in names[: len(args)]:
+            raise TypeError(f"{sig.name}() got multiple values for argument {key!r}")
+    values: list[Value] = []
+    missing = []
+    for k, p in enumerate(sig.params):
+        if k < len(args):
+            given = args[k]
+        elif p.name in keywords:
+            given = keywords[p.name]
+        elif isinstance(p.default, Constant):
+            given = p.default.value
+        elif isinstance(p.default, Named):
+            given = constant(p.default.name)
+        else:
+            missing.append(p.name)
+            continue
+        for leaf, where, value in parted(p.form, given, f"argument {p.name}", rows_given):
+            values.append(_value(sig, sig.inputs[leaf], value, where))
+    if missing:
+        listed = " and ".join(repr(x) for x in missing)
+        raise TypeError(f"{sig.name}() is missing {counted(len(missing), 'argument')}: {listed}")
+    sizes: dict[int, int] = {}
+    for name, slot in implicit.items():
+        if name not in keywords:
+            raise TypeError(
+                f"{sig.name}() needs the size {name} by keyword, as in {name}=10: "
+                "no argument's shape gives it"
+            )
+        sizes[slot] = as_size(name, keywords[name])
+    return values, sizes
+
+
+def as_size(name: str, given: Any) -> int:
+    """A size given by keyword: a number, or an enum class for its number of members."""
+    if isinstance(given, type) and hasattr(given, "__members__"):
+        return len(given.__members__)
+    try:
+        if isinstance(given, bool | np.bool_):
+            raise TypeError
+        n = operator.index(given)
+    except TypeError:
+        raise TypeError(
+            f"{name} is a size: a whole number or an enum class, not {kind(given)}"
+        ) from None
+    if n < 0 or n >= LARGEST:
+        raise ShapeError(f"{name} is {n}, which is no size")
+    return n
+
+
+def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
+    """What was given, as an array of its own dtype."""
+    if isinstance(given, Blank):
+        return Value(where, True, np.zeros((0,) * len(leaf.shape)), DType.BOOL, blank=True)
+    python = isinstance(given, bool | int | float | list | tuple)
+    weak = python and not isinstance(given, np.generic)
+    offsets = None
+    if leaf.rows and leaf.rows[0]:
+        given, offsets = packed(given, where)
+    if leaf.members:
+        given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
+    if isinstance(given, np.ndarray) and hasattr(given, "mask"):
+        raise TypeError(f"{where} is a masked array; fill it first, as in x.filled(0)")
+    try:
+        array = np.asarray(given)
+    except (ValueError, TypeError) as error:
+        uneven = "inhomogeneous" in str(error)
+        why = "its parts are of different lengths" if uneven else str(error)
+        raise ShapeError(f"{where} is no array: {why}") from None
+    if array.ndim == 0 and array.dtype.kind in "OUS" and not isinstance(given, int | np.ndarray):
+        raise TypeError(f"{where} is {said(given)}: no number and no array")
+    if python and array.dtype == object and all(isinstance(x, int) for x in array.flat):
+        array = _large(sig, leaf, array, where)
+    return Value(where, weak, array, dtype_of(where, array.dtype), offsets)
+
+
+def said(given: Any) -> str:
+    return "None" if given is None else type(given).__name__
+
+
+def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
+    """Python's integers where some have more than 64 bits: a Float may hold them."""
+    if is_floating(sig, leaf):
+        try:
+            return integers.astype(np.float64)
+        except OverflowError:
+            raise OverflowError(f"{where} is too large for any Float") from None
+    if leaf.dtype is DType.BOOL:
+        raise TypeError(f"{where} is int, but it must be bool")
+    wrong = max(integers.flat, key=abs)
+    number = wrong if wrong.bit_length() <= 128 else f"an integer of {wrong.bit_length()} bits"
+    kind = leaf.dtype.value if isinstance(leaf.dtype, DType) else "int64"
+    raise OverflowError(f"{where} is {number}, which does not fit in {kind}")
+
+
+def _ordinals(leaf: Leaf, given: Any, where: str) -> Any:
+    """Names of enum members as their ordinals; other things as they are."""
+
+    def ordinal(name: str) -> int:
+        if name in leaf.members:
+            return leaf.members.index(name)
+        close = difflib.get_close_matches(name, leaf.members, 1)
+        hint = f"; did you mean {close[0]}?" if close else f": {', '.join(leaf.members)}"
+        raise ValueError(f"{where}: {leaf.enum} has no member {name!r}{hint}")
+
+    if isinstance(given, str):
+        return ordinal(given)
+    if isinstance(given, list | tuple | np.ndarray):
+        try:
+            array = np.asarray(given)
+        except ValueError:  # of different lengths, which is told of all arrays alike
+            return given
+        if array.dtype.kind == "U":
+            return np.array([ordinal(str(x)) for x in array.ravel()], np.int64).reshape(array.shape)
+    return given

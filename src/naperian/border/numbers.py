@@ -1,0 +1,123 @@
+"""Dtypes: which instance arguments choose, and arguments in the dtypes of an instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from naperian.border.value import Array, Value
+from naperian.dtypes import DType, holds, join
+from naperian.signature import Leaf, Signature, TypeSlot
+
+
+def choose(sig: Signature, values: list[Value]) -> tuple[DType, ...]:
+    """The dtype of each type slot.
+
+    Arrays and NumPy scalars have a dtype; Python's numbers fit the others. `Float` is F32 if every
+    floating argument is and the rest are held by it, else F64."""
+    return tuple(
+        _choice(t, [v for v, leaf in zip(values, sig.inputs, strict=True) if leaf.dtype == k])
+        for k, t in enumerate(sig.types)
+    )
+
+
+def usual(sig: Signature) -> tuple[DType, ...]:
+    """The instance when nothing is given that could choose."""
+    return tuple(_choice(t, []) for t in sig.types)
+
+
+def _choice(slot: TypeSlot, values: list[Value]) -> DType:
+    strong = [v.dtype for v in values if not v.weak]
+    weak = [v.dtype for v in values if v.weak and v.array.size and not v.blank]
+    if chooses_precision(slot):
+        single = any(d is DType.F32 for d in strong) and all(holds(DType.F32, d) for d in strong)
+        return DType.F32 if single else DType.F64
+    if not values and slot.instances is None:
+        return DType.I64  # as a literal of any number type
+    chosen = strong[0] if strong else weak[0] if weak else DType.F64
+    for v in values:
+        joined = chosen if v.weak else join(chosen, v.dtype)
+        if joined is None:
+            raise TypeError(
+                f"{v.where} is {v.dtype.value}, which has no common type with {chosen.value} "
+                f"({slot.name} is one type)"
+            )
+        chosen = joined
+    for d in weak:
+        if d.is_float and chosen.is_integer:
+            chosen = DType.F64
+        elif not strong and d is not chosen and not chosen.is_float:
+            chosen = join(chosen, d) or chosen
+    if slot.instances is not None and chosen not in slot.instances:
+        wider = [d for d in slot.instances if not strong and all(join(d, x) is d for x in weak)]
+        if not wider:
+            found = f"{values[0].where} is {chosen.value}: " if values else ""
+            raise TypeError(f"{found}no instance for {slot.wanted}")
+        return wider[0]
+    if chosen is DType.BOOL and slot.interface == "Num":
+        raise TypeError(f"{values[0].where} is bool; {slot.name} must be a number")
+    return chosen
+
+
+_DTYPES = {np.dtype(d.value): d for d in DType}
+
+
+def dtype_of(where: str, own: np.dtype[Any]) -> DType:
+    """The scalar type of an argument. Half precision is held by single."""
+    found = _DTYPES.get(own.newbyteorder("="))
+    if found is not None:
+        return found
+    if own == np.float16:
+        return DType.F32
+    by_kind = {
+        "c": "complex numbers are not supported",
+        "O": "it holds Python objects",
+        "U": "it holds text", "S": "it holds text",
+        "M": "dates are not numbers", "m": "durations are not numbers",
+        "V": "it holds records",
+        "f": "it would lose precision in any type there is",
+    }  # fmt: skip
+    raise TypeError(f"{where} is {own}: {by_kind.get(own.kind, 'this is no number type')}")
+
+
+def converted(v: Value, dtype: DType) -> Array:
+    """The argument in the dtype the kernel takes: itself if it is well laid out, else a copy."""
+    target = np.dtype(dtype.value)
+    if v.blank:
+        return np.zeros(v.array.shape, target)
+    if v.weak and v.array.size == 0:
+        return np.empty(v.array.shape, target)
+    if not holds(dtype, v.dtype) and not (v.weak and _python_fits(v, dtype)):
+        own = v.array.dtype.newbyteorder("=")
+        if DType.BOOL in (dtype, v.dtype):
+            raise TypeError(f"{v.where} is {own}, but it must be {target}")
+        hint = "" if v.weak else f"; convert it with .astype(np.{target}) if that is meant"
+        raise TypeError(f"{v.where} is {own}, which would lose information as {target}{hint}")
+    return np.require(v.array, target, ("C", "A"))
+
+
+def _python_fits(v: Value, dtype: DType) -> bool:
+    """Python's numbers have no size: an int goes where it fits, a float into any float."""
+    if DType.BOOL in (v.dtype, dtype):
+        return False
+    if dtype.is_float:
+        return True
+    if v.dtype.is_float:
+        return False
+    limits = np.iinfo(dtype.value)
+    least, most = int(v.array.min()), int(v.array.max())
+    if least < limits.min or most > limits.max:
+        wrong = least if least < limits.min else most
+        raise OverflowError(f"{v.where} is {wrong}, which does not fit in {dtype.value}")
+    return True
+
+
+def is_floating(sig: Signature, leaf: Leaf) -> bool:
+    if isinstance(leaf.dtype, int):
+        return chooses_precision(sig.types[leaf.dtype])
+    return leaf.dtype.is_float
+
+
+def chooses_precision(slot: TypeSlot) -> bool:
+    return slot.precision or slot.interface == "Floating"

@@ -1,0 +1,87 @@
+"""Rows of unequal length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from naperian.border.errors import ShapeError
+from naperian.border.shapes import Sizes
+from naperian.border.value import Array, Value, counted
+from naperian.forms import kind
+from naperian.ragged import Ragged
+from naperian.signature import Leaf
+
+
+def packed(given: Any, where: str) -> tuple[Any, Array | None]:
+    """Rows of unequal length one after the other, and where each starts. A flat array is packed
+    already, and says nothing of its rows."""
+    if isinstance(given, Ragged):
+        return given.values, given.offsets
+    rows = isinstance(given, list | tuple) and any(np.ndim(x) for x in given)
+    if not rows:
+        return given, None
+    try:
+        parts = [np.asarray(x) for x in given]
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"{where} is no list of rows: {error}") from None
+    # a row without elements says nothing of them: `[]` is an array of floats to NumPy
+    used = [(k, x) for k, x in enumerate(parts) if x.size or x.ndim != 1]
+    for k, x in used:
+        first, start = used[0]
+        if x.ndim and x.shape[1:] != start.shape[1:]:
+            raise ShapeError(
+                f"{where}: row {k} has shape {x.shape} and row {first} {start.shape}; rows may "
+                "differ in their first axis only"
+            )
+    try:
+        whole: Any = np.concatenate([x for _, x in used]) if used else []
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"{where} is no list of rows: {error}") from None
+    ends = np.cumsum([0, *(len(x) for x in parts)])
+    return whole, ends
+
+
+def rows_given(given: Any, where: str) -> tuple[Any, Array]:
+    """The rows of a ragged array one after the other, and where each starts, which is checked."""
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        given = list(given)
+    if isinstance(given, list | tuple) and not len(given):
+        return [], np.zeros(1, np.int64)
+    values, offsets = packed(given, where)
+    if offsets is None:
+        raise TypeError(f"{where} must be rows, a list of arrays or nap.Ragged(values, offsets), "
+                        f"not {kind(given)}")  # fmt: skip
+    starts = np.asarray(offsets)
+    length = len(np.asarray(values))
+    if starts.ndim != 1 or not np.issubdtype(starts.dtype, np.integer) or not len(starts):
+        raise ShapeError(f"{where}: the offsets must be one row of whole numbers, and at least one")
+    if starts[0] != 0 or starts[-1] != length:
+        raise ShapeError(f"{where}: the offsets go from {starts[0]} to {starts[-1]}, but they must "
+                         f"go from 0 to {length}, the number of values")  # fmt: skip
+    falls = np.flatnonzero(np.diff(starts.astype(np.int64)) < 0)
+    if len(falls):
+        i = int(falls[0])
+        raise ShapeError(f"{where}: offset {i + 1} is {starts[i + 1]}, which is less than "
+                         f"{starts[i]} before it")  # fmt: skip
+    return values, starts.astype(np.int64)
+
+
+def check_rows(v: Value, leaf: Leaf, sizes: Sizes) -> None:
+    """The rows that were given are as long as the type says."""
+    if v.offsets is None or len(leaf.rows[0]) != 2:
+        return
+    wanted = sizes.offsets(leaf.rows[0])
+    found = v.offsets
+    if len(wanted) != len(found):
+        raise ShapeError(
+            f"{v.where} has {counted(len(found) - 1, 'row')}, but it must have {len(wanted) - 1}"
+        )
+    wrong = np.flatnonzero(wanted != found)
+    if len(wrong):
+        i = int(wrong[0]) - 1
+        raise ShapeError(
+            f"{v.where}: row {i} has {counted(int(found[i + 1] - found[i]), 'element')}, "
+            f"but it must have {int(wanted[i + 1] - wanted[i])}"
+        )
