@@ -2,9 +2,9 @@
 
 A fact is a polynomial that is not negative. `Facts.proves(goal)` shows that `goal >= 0` follows:
 it assumes `goal <= -1` and looks for a contradiction by Fourier-Motzkin elimination over the
-rationals, each monomial taken as an unknown of its own. That is sound, and complete enough for
-fence posts, stencils, concatenations and flattened indices; what it cannot show the user states
-with `assert`.
+rationals, each monomial taken as an unknown of its own and each inequality rounded to integers.
+That is sound, and complete enough for fence posts, stencils, parities, concatenations and
+flattened indices; what it cannot show the user states with `assert`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from naperian.sizes import (
     Quotient,
     Remainder,
     Size,
+    atom,
     size,
     substitute,
 )
@@ -125,20 +126,36 @@ def _bounds(a: object, known: tuple[Size, ...]) -> list[Size]:
     """What holds of a derived atom whatever else is known."""
     match a:
         case Quotient(above, below):
-            q = Size((((a,), 1),))
-            rest = above - below * q
-            return [rest, -rest if exact(above, below) else below - 1 - rest]
-        case Remainder(_, below):
-            r = Size((((a,), 1),))
-            return [r, below - 1 - r]
+            if exact(above, below):
+                rest = above - below * atom(a)
+                return [rest, -rest]
+            return _divided(above, below, known)
+        case Remainder(above, below):
+            return _divided(above, below, known)
         case Clamp(value, extent) if extent == value + 1:
-            c = Size((((a,), 1),))
+            c = atom(a)
             return [c, c - value]
         case Clamp(_, extent):
-            c = Size((((a,), 1),))
+            c = atom(a)
             return [c, extent - 1 - c]
         case _:
             return []
+
+
+def _divided(above: Size, below: Size, known: tuple[Size, ...]) -> list[Size]:
+    """What holds of ⌊above / below⌋ and of what it leaves. Of a divisor that may be zero or less,
+    nothing is said."""
+    if not _positive(below, known):
+        return []
+    left = atom(Remainder(above, below))
+    rest = above - below * atom(Quotient(above, below)) - left
+    return [left, below - 1 - left, rest, -rest]
+
+
+def _positive(s: Size, known: tuple[Size, ...]) -> bool:
+    """Whether `s >= 1` is known, without what follows from divisions."""
+    number = s.constant
+    return number >= 1 if number is not None else _contradiction([-s, *known])
 
 
 def at_least_zero(v: Var) -> Size:
@@ -173,13 +190,17 @@ def _contradiction(facts: list[Size]) -> bool:
     while rows:
         ups: dict[Monomial, int] = {}
         downs: dict[Monomial, int] = {}
+        rounded: set[Monomial] = set()
         for key in rows:
             for m, c in key:
                 side = ups if c > 0 else downs
                 side[m] = side.get(m, 0) + 1
-        # the cheapest monomial to eliminate
+                if abs(c) != 1:
+                    rounded.add(m)
+        # the cheapest monomial to eliminate, of those that lose nothing of being an integer
         target = min(
-            ups | downs, key=lambda m: (ups.get(m, 0) * downs.get(m, 0), repr(m))
+            ups | downs,
+            key=lambda m: (m in rounded, ups.get(m, 0) * downs.get(m, 0), repr(m)),
         )
         plus, minus, rest = [], [], {}
         for key, bound in rows.items():

@@ -80,8 +80,6 @@ class Size:
                 return size(mine // k)
             if all(c % k == 0 for _, c in self.terms):
                 return Size(tuple((m, c // k) for m, c in self.terms))
-        if self == by:
-            return ONE
         return atom(Quotient(self, by))
 
     def __mod__(self, other: Size | int) -> Size:

@@ -81,14 +81,18 @@ from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.source import Span
 from naperian.types import (
     Exists,
+    Function,
     Index,
     Scalar,
     Set,
+    SetVar,
     Substitution,
     Table,
     Tuple,
+    TupleSet,
     Type,
     TypeVar,
+    UnitSet,
     runs,
 )
 
@@ -182,8 +186,30 @@ def _apply(
 ) -> Value:
     scope = _scope(module, definition, at)
     params = (*definition.params, *definition.hidden)
+    if any(isinstance(s, TupleSet | UnitSet) for s in at.sets.values()):
+        args = [_element(p.type, a, scope) for p, a in zip(params, args, strict=True)]
     scope.values.update(zip((p.var for p in params), args, strict=True))
     return _value(custom.body(definition), scope)
+
+
+def _element(t: Type, value: Value, scope: Scope) -> Value:
+    """A value for a parameter of type `t`: elements of a set of tuples that the caller chose know
+    their ordinals from here on."""
+    match t:
+        case Index(SetVar() as chosen):
+            s = scope.set(chosen)
+            return element_at(s, ordinal(s, value)) if isinstance(s, TupleSet | UnitSet) else value
+        case Table(_, cell):
+            return [_element(cell, x, scope) for x in value]
+        case Tuple(items):
+            return tuple([_element(x, v, scope) for x, v in zip(items, value, strict=True)])
+        case Exists(_, body):
+            sizes, inside = value
+            return sizes, _element(body, inside, scope)
+        case Function(_, result):
+            return lambda *args: _element(result, value(*args), scope)
+        case _:
+            return value
 
 
 def _value(e: Expr, scope: Scope) -> Value:
@@ -643,7 +669,8 @@ def _exact(value: Value, t: Type) -> Value:
         case Scalar(dtype):
             return _number(value, dtype)
         case Tuple(items):
-            return tuple(_exact(v, x) for v, x in zip(value, items, strict=True))
+            made = tuple([_exact(v, x) for v, x in zip(value, items, strict=True)])
+            return Element.of(made, value.ordinal) if isinstance(value, Element) else made
         case Table():
             _, cell = runs(t)
             if not isinstance(cell, Scalar | Tuple | Exists):

@@ -8,7 +8,7 @@ function a Python function, a box the tuple of its sizes and its value.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,6 +72,12 @@ class Element(tuple[Value, ...]):
 
     ordinal: int
 
+    @staticmethod
+    def of(items: Iterable[Value], ordinal: int) -> Element:
+        made = Element(items)
+        made.ordinal = ordinal
+        return made
+
     def __int__(self) -> int:
         return self.ordinal
 
@@ -103,7 +109,7 @@ def element_at(s: Set, k: int, evaluate: Evaluate = constant) -> Value:
         case BoolSet():
             return np.bool_(k)
         case UnitSet():
-            return ()
+            return Element.of((), 0)
         case Range() | Slice():
             first, step = numbers(s)
             return evaluate(first) + evaluate(step) * k
@@ -114,9 +120,7 @@ def element_at(s: Set, k: int, evaluate: Evaluate = constant) -> Value:
             for part in reversed(sets):
                 k, below = divmod(k, max(1, count(part, evaluate)))
                 parts.append(element_at(part, below, evaluate))
-            made = Element(reversed(parts))
-            made.ordinal = place
-            return made
+            return Element.of(reversed(parts), place)
 
 
 def blank(t: Type) -> Value:

@@ -17,7 +17,6 @@ from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
 from naperian.frontend.lifting import Callee, apply
 from naperian.frontend.scalars import INTERFACES
-from naperian.frontend.scope import Scope
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Demand, Walk
@@ -270,7 +269,7 @@ def _implicit(
 
 def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span) -> None:
     """What the definition requires of its sizes must be known where it is called."""
-    scope: Scope = w.scope
+    scope = w.scope.so_far()
     for fact, _ in d.facts:
         needed = at.size(fact)
 

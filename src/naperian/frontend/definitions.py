@@ -113,7 +113,7 @@ def constant(
 def start(globals: Globals, library: Globals) -> Walk:
     solver = Solver()
     scope = Scope(solver, None, block=True, function=True)
-    solver.facts = scope.facts
+    solver.place = scope
     w = Walk(globals, library, solver, scope, infer, block)
     solver.need = lambda t, interface: need(w, t, interface)
     solver.overloads = lambda t, interfaces: overloads(w, t, interfaces)

@@ -33,7 +33,7 @@ from naperian.frontend.conversions import conversion
 from naperian.frontend.fields import field as struct_field
 from naperian.frontend.fields import has_member, method
 from naperian.frontend.indexing import _checked as checked_index
-from naperian.frontend.indexing import get, index
+from naperian.frontend.indexing import get, index, numbered
 from naperian.frontend.lifting import ranked
 from naperian.frontend.operators import (
     apply_primitive,
@@ -268,7 +268,7 @@ def number(w: Walk, e: s.Number) -> Typed:
 
 def _as_index(w: Walk, t: Type, value: Size, span: Span) -> None:
     """A literal that turns out to be an index is one of its set."""
-    scope = w.scope
+    scope = w.scope.so_far()
 
     def goal() -> None:
         kind = w.solver.zonk(t)
@@ -298,6 +298,8 @@ def constant(w: Walk, value: int | float, t: Type, span: Span) -> core.Expr:
             return core.Const(Lit(int(value), d))
         case TypeVar() | Tuple():
             return core.ConstOf(value, kind)
+        case Index(own):
+            return numbered(size(int(value)), own)
         case _:
             return core.Number(size(int(value)))
 

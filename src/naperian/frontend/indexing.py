@@ -197,7 +197,7 @@ def _is_enum(w: Walk, axis: Set) -> bool:
 def use(w: Walk, t: Typed, axis: Set, table: str, checked: bool = False) -> Build:
     """A typed expression as an index of `axis`: equal sets, an embedding, or a proof."""
     chosen: list[Build] = []
-    scope = w.scope
+    scope = w.scope.so_far()
 
     def attempt(force: bool) -> bool:
         with w.inside(scope):
@@ -402,6 +402,11 @@ def _base(axis: Set) -> Size:
     return numbers(axis)[0]
 
 
+def numbered(element: Size, own: Set) -> core.Expr:
+    """A number that is known to be one of a set's elements, as an index of the set."""
+    return core.Checked(core.Number(element - _base(own)), own, proved=True)
+
+
 def _numbered(w: Walk, place: Size, axis: Set) -> core.Expr:
     """A number that is known to be in range, as an index of the axis. A set that the caller chooses
     may be one of pairs or Booleans."""
@@ -494,7 +499,9 @@ def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
     base = _base(w.solver.zonk_set(target))
     value = named.poly - base
     poly = (clamped(value, extent) if how == "clamp" else value % extent) + base
-    build = wrap(named.lets, lambda: _numbered(w, w.solver.zonk_size(poly), target))
+    build = wrap(
+        named.lets, lambda: numbered(w.solver.zonk_size(poly), w.solver.zonk_set(target))
+    )
     return Typed(element(target), build, span, poly if not named.lets else None)
 
 
@@ -511,7 +518,7 @@ def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span
         named = as_poly(w, w.infer(e))
         lets += named.lets
         assert named.poly is not None
-        tests.append(_range_tests(w, named.poly, t.set, w.scope))
+        tests.append(_range_tests(w, named.poly, t.set, w.scope.so_far()))
         steps.append(_point(w, _number_at(w, named.poly), t.set))
         t = solver.head(t.cell)
     value = w.infer(default, t)
@@ -581,7 +588,7 @@ def _slice(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Ste
     start = (end(r.low) if r.low is not None else ZERO) + int(r.after)
     stop = (end(r.high) if r.high is not None else extent) + int(r.inclusive)
     length = not_negative(w, stop - start) if posts else stop - start
-    scope = w.scope
+    scope = w.scope.so_far()
 
     def goal() -> None:
         with w.inside(scope):
@@ -629,12 +636,12 @@ def not_negative(w: Walk, n: Size) -> Size:
 
 def _assume_later(w: Walk, v: Var, t: Typed) -> None:
     """`v` is the number that `t` is: an index, as soon as its set is known, or else an Int."""
-    solver, scope = w.solver, w.scope
+    solver, scope = w.solver, w.scope.so_far()
+    w.scope.assume_type(v, t.type)
 
     def attempt(force: bool) -> bool:
         kind = solver.head(t.type)
         if isinstance(kind, Index):
-            scope.assume_index(v, kind.set)
             return True
         if solver.is_unknown(kind) and not force:
             return False

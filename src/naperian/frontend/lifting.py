@@ -84,7 +84,7 @@ def apply(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed:
         return by_rows
     plan: Plan | None = None
     answer: Type | None = None
-    scope = w.scope
+    scope = w.scope.so_far()
 
     def attempt(force: bool) -> bool:
         nonlocal plan

@@ -147,7 +147,7 @@ def _reduce_table(
     own, t = solver.set("n"), solver.type("a", dtypes)
     solver.unknown[t.var].needs.update(_needs(name))
     is_index = monoid in ("argmin", "argmax")
-    scope = w.scope.so_far() if is_index else w.scope
+    scope = w.scope.so_far()
     result: Type = Index(own) if is_index else t
 
     def call(cells: list[core.Expr]) -> core.Expr:
@@ -198,7 +198,7 @@ def _reduce_generator(
     """`sum(e for i, j if p)`: the binders are the axis consumed; axes of `e` are frame."""
     solver = w.solver
     is_index = monoid in ("argmin", "argmax")
-    scope = w.scope.so_far() if is_index else w.scope
+    scope = w.scope.so_far()
     with w.inside(w.scope.inner(block=True)):
         bounds: list[Bound] = [open_binder(w, b) for b in g.binders]
         condition = (

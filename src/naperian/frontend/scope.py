@@ -18,6 +18,7 @@ from naperian.source import Span
 from naperian.types import (
     EnumSet,
     Fin,
+    Index,
     Range,
     Reverse,
     Set,
@@ -78,20 +79,29 @@ class Scope:
     block: bool = False  # starts a block whose bindings are its own
     function: bool = False  # starts a function: it may hide enclosing names
     names: dict[str, Entry] = field(default_factory=dict)
-    indices: list[tuple[Var, Set]] = field(default_factory=list)
+    indices: list[tuple[Var, Type]] = field(default_factory=list)
     known: list[Size | Apart] = field(default_factory=list)
     _cache: tuple[object, Facts] | None = None
+    _place: tuple[tuple[int, int], Scope] | None = None
 
     def inner(self, block: bool = False, function: bool = False) -> Scope:
         return Scope(self.solver, self, block, function)
 
     def so_far(self) -> Scope:
-        """What is known at this place, without what the lines after it will say."""
+        """This place: what is known here, without what the lines after it will say. Whatever is
+        proved later than it is walked is proved from this."""
+        extent = (len(self.indices), len(self.known))
         around = None if self.parent is None else self.parent.so_far()
-        return Scope(
+        if self._place is not None:
+            before, place = self._place
+            if before == extent and place.parent is around:
+                return place
+        place = Scope(
             self.solver, around, self.block, self.function, self.names, [*self.indices],
             [*self.known],
         )  # fmt: skip
+        self._place = (extent, place)
+        return place
 
     def find(self, name: str) -> Entry | None:
         scope: Scope | None = self
@@ -124,7 +134,18 @@ class Scope:
 
     def assume_index(self, var: Var, s: Set) -> None:
         """`var` is an element of the set (which may not be known yet)."""
-        self.indices.append((var, s))
+        self.indices.append((var, Index(s)))
+
+    def assume_type(self, var: Var, t: Type) -> None:
+        """`var` has this type, which may turn out to be an index."""
+        self.indices.append((var, t))
+
+    def ranges(self) -> Iterator[tuple[Var, Set]]:
+        """The indices bound in this scope itself, and what each is an element of."""
+        for var, t in self.indices:
+            kind = self.solver.head(t)
+            if isinstance(kind, Index):
+                yield var, self.solver.zonk_set(kind.set)
 
     def assume(self, *facts: Size | Apart) -> None:
         """These polynomials are not negative (or not 0) here."""
@@ -133,15 +154,15 @@ class Scope:
     def facts(self) -> Facts:
         """Everything known here, with what the solver has found so far."""
         solver = self.solver
-        stamp = (len(solver.sets), len(solver.sizes), self._extent())
+        stamp = (len(solver.types), len(solver.sets), len(solver.sizes), self._extent())
         if self._cache is not None and self._cache[0] == stamp:
             return self._cache[1]
         known: list[Size] = []
         apart: list[Apart] = []
         scope: Scope | None = self
         while scope is not None:
-            for var, s in scope.indices:
-                known += _bounds(var, solver.zonk_set(s))
+            for var, s in scope.ranges():
+                known += _bounds(var, s)
             for k in scope.known:
                 if isinstance(k, Apart):
                     apart.append(Apart(solver.zonk_size(k.poly)))

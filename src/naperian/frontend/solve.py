@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from naperian.dtypes import FLOATS, DType
-from naperian.facts import Facts
 from naperian.frontend.inverse import inverse
 from naperian.frontend.scalars import ANY_SCALAR, INTERFACES, Dtypes, interface_name
-from naperian.frontend.unknowns import Because, Unknowns
+from naperian.frontend.unknowns import Because, Place, Unknowns
 from naperian.names import Var
 from naperian.sizes import Size, size, variables
 from naperian.types import (
@@ -271,12 +270,12 @@ class Solver(Unknowns):
                 self.unify_set(x, y, because)
                 self.unify_set(p, q, because)
             case (Sum(), Fin()) | (Fin(), Sum()):
-                facts = self.facts
+                here = self.place.so_far()
                 self.unify_size(cardinality(a), cardinality(b), because)
                 if self.set_is_open(a) or self.set_is_open(b):
-                    self.goals.append(lambda: self._check_sum(one, two, facts))
+                    self.goals.append(lambda: self._check_sum(one, two, here))
                 else:
-                    self._check_sum(one, two, facts)
+                    self._check_sum(one, two, here)
             case Slice(x), Slice(y):
                 self.unify_set(x, y, because)
                 for m, n in ((a.start, b.start), (a.step, b.step), (a.count, b.count)):
@@ -284,10 +283,10 @@ class Solver(Unknowns):
             case _:
                 raise Mismatch(self.zonk_set(a), self.zonk_set(b), self.reasons_set(one, two))
 
-    def _check_sum(self, a: Set, b: Set, facts: Callable[[], Facts]) -> None:
+    def _check_sum(self, a: Set, b: Set, place: Place) -> None:
         """A sum that met a `Fin` must be one of the same size."""
         x, y = self.zonk_set(a), self.zonk_set(b)
-        if not (isinstance(x, Fin) and isinstance(y, Fin)) or not facts().proves_equal(
+        if not (isinstance(x, Fin) and isinstance(y, Fin)) or not place.facts().proves_equal(
             x.size, y.size
         ):
             raise Mismatch(x, y, self.reasons_set(a, b))
@@ -333,20 +332,19 @@ class Solver(Unknowns):
             case _:
                 pass
         if self.size_is_open(gap):
-            facts = self.facts
+            here = self.place.so_far()
             given = (because,) if because is not None else ()
             self.goals.append(
-                lambda: self._check_equal(one, two, given + reasons, facts, variable)
+                lambda: self._check_equal(one, two, given + reasons, here, variable)
             )
             return
-        self._check_equal(one, two, reasons, self.facts, variable)
+        self._check_equal(one, two, reasons, self.place, variable)
 
     def _check_equal(
-        self, a: Size, b: Size, reasons: tuple[Because, ...], facts: Callable[[], Facts],
-        variable: str,
+        self, a: Size, b: Size, reasons: tuple[Because, ...], place: Place, variable: str,
     ) -> None:
         x, y = self.zonk_size(a), self.zonk_size(b)
-        if x != y and not facts().proves_equal(x, y):
+        if x != y and not place.facts().proves_equal(x, y):
             why = tuple(dict.fromkeys(reasons + self._why_sizes(a, b)))
             raise Mismatch(x, y, why, variable)
 

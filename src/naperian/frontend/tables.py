@@ -108,7 +108,7 @@ def nest(
 
 def _around(w: Walk, bounds: list[Bound]) -> list[Scope]:
     """What is known outside each of these binders, which are bound in the scope of the walk."""
-    outside = w.scope.parent or w.scope
+    outside = (w.scope.parent or w.scope).so_far()
     out = []
     for b in bounds:
         out.append(outside)
@@ -360,7 +360,7 @@ def recast(w: Walk, e: s.As) -> Typed:
     kept: Type = cell
     same_cells(w, found, cell, e.operand.span)
     left, right = _product(old), _product(new)
-    scope = w.scope
+    scope = w.scope.so_far()
 
     def goal() -> None:
         if e.checked:

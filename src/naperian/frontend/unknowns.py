@@ -8,8 +8,9 @@ made; everything else is rigid. An unknown type may be restricted to some dtypes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from naperian.dtypes import DType
 from naperian.facts import Facts
@@ -63,6 +64,24 @@ class Because:
         return Label(self.span, self.text)
 
 
+class Place(Protocol):
+    """A place in the program: what is known there."""
+
+    def facts(self) -> Facts: ...
+
+    def so_far(self) -> Place: ...
+
+
+class Nowhere:
+    """Nothing is known."""
+
+    def facts(self) -> Facts:
+        return Facts()
+
+    def so_far(self) -> Place:
+        return self
+
+
 @dataclass(slots=True)
 class Unknown:
     """What is known of an unknown type so far."""
@@ -87,7 +106,7 @@ class Unknowns:
     why: dict[Var, Because] = field(default_factory=dict)
     rigid: dict[Var, Dtypes] = field(default_factory=dict)
     chosen: set[Var] = field(default_factory=set)  # unknowns left to the caller
-    facts: Callable[[], Facts] = Facts
+    place: Place = field(default_factory=Nowhere)  # the one that is walked
 
     # ------------------------------------------------------------ making unknowns
 
@@ -313,7 +332,7 @@ class Unknowns:
         if self.set_is_open(x) or self.set_is_open(y):
             return None
         if isinstance(x, Fin) and isinstance(y, Fin):
-            return self.facts().proves_equal(x.size, y.size)
+            return self.place.facts().proves_equal(x.size, y.size)
         return False
 
     # ------------------------------------------------------------ reasons

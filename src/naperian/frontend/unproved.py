@@ -17,7 +17,7 @@ from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
-from naperian.sizes import ZERO, Size, polynomial, rename, variables
+from naperian.sizes import ZERO, Quotient, Remainder, Size, polynomial, rename, variables
 from naperian.types import Fin, Index, Range, Set, SetVar, cardinality, element, numbers, show_set
 
 
@@ -62,7 +62,8 @@ def falls_out(
         known = f"the first index is `{first!r}`"
         return index_errors.no_such_index(table, poly.constant, shown, known, t.span)
     wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
-    unsaid = _unsaid(w, scope, wanted)
+    divisors = [a.below - 1 for a in poly.atoms() if isinstance(a, Quotient | Remainder)]
+    unsaid = _unsaid(w, scope, [x for x in divisors if not facts.proves(x)] or wanted)
     if unsaid:
         example = f"nothing says that {' and '.join(f'`{x}`' for x in unsaid)}"
         claim = f"`assert {' and '.join(unsaid)}`"
@@ -136,9 +137,9 @@ def _ranges_of(w: Walk, scope: Scope, poly: Size) -> tuple[Because, ...]:
             for entry in at.names.values():
                 if getattr(entry, "var", None) == v and getattr(entry, "what", "") == "index":
                     assert not isinstance(entry, SetName)
-                    for var, own in at.indices:
+                    for var, own in at.ranges():
                         if var == v:
-                            ranges = show_set(w.solver.zonk_set(own))
+                            ranges = show_set(own)
                             out.append(Because(entry.span, f"`{v.name}` ranges over `{ranges}`"))
             at = at.parent
     return tuple(out)
@@ -169,8 +170,8 @@ def index_bounds(w: Walk, scope: Scope) -> dict[Var, tuple[Size, Size]]:
     out: dict[Var, tuple[Size, Size]] = {}
     at: Scope | None = scope
     while at is not None:
-        for var, own in at.indices:
-            match w.solver.zonk_set(own):
+        for var, own in at.ranges():
+            match own:
                 case Range(low, high):
                     out.setdefault(var, (low, high))
                 case Fin() | SetVar() as plain:

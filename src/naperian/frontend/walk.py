@@ -212,14 +212,14 @@ class Walk:
         """Walk in another scope."""
         before = self.scope
         self.scope = scope
-        self.solver.facts = scope.facts
+        self.solver.place = scope
         try:
             yield scope
         finally:
             self.scope = before
-            self.solver.facts = before.facts
+            self.solver.place = before
 
     def enter(self, scope: Scope) -> None:
         """Go on in another scope to the end of the block (after an `assert`)."""
         self.scope = scope
-        self.solver.facts = scope.facts
+        self.solver.place = scope
