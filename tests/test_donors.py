@@ -85,3 +85,31 @@ def test_two_results_and_one_argument() -> None:
         out = (x, np.zeros(5)) if k == 0 else (np.zeros(5), x)
         a, b = f(x, out=out)
         assert (a.tolist(), b.tolist()) == ([1, 2, 3, 4, 5], [0, 2, 4, 6, 8])
+
+
+OVER = {
+    """def f(x: n=>d=>Float, w: d=>m=>Float, b: m=>Float) =
+    [max(sum(x[i, k] * w[k, j] for k) + b[j], 0.0) for i, j]
+""": 0,
+    """def f(x: n=>d=>Float, w: d=>m=>Float, b: m=>Float):
+    h = [max(sum(x[i, k] * w[k, j] for k) + b[j], 0.0) for i, j]
+    [sum(h[i, j] * w[k, j] for j) for i, k]
+""": 1,
+    """def f(x: n=>d=>Float, w: d=>m=>Float, b: m=>Float):
+    h = [sum(x[i, k] * w[k, j] for k) for i, j]
+    [h[i, j] + h[i, wrap(j + 1)] + b[j] for i, j]
+""": 1,
+}
+
+
+@pytest.mark.parametrize("text", OVER)
+def test_an_array_that_is_replaced_element_by_element_is_written_over(text: str) -> None:
+    """A product and what becomes of it are one array, and each is read in the order of memory."""
+    f: Any = nap.compile(text).f
+    rng = np.random.default_rng(0)
+    x, w, b = rng.normal(size=(40, 30)), rng.normal(size=(30, 50)), rng.normal(size=50)
+    h = x @ w
+    want = {0: np.maximum(h + b, 0.0), 1: np.maximum(h + b, 0.0) @ w.T,
+            2: h + np.roll(h, -1, 1) + b}[list(OVER).index(text)]  # fmt: skip
+    np.testing.assert_allclose(f(x, w, b), want, rtol=1e-12, atol=1e-12)
+    assert f.show("loops").count("allocate") == OVER[text]

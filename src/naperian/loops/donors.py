@@ -54,16 +54,16 @@ def donors(program: Program) -> tuple[tuple[Var, Var], ...]:
             if a.role is not Role.IN or (a.dtype, a.shape) != (r.dtype, r.shape):
                 continue
             last = max((k for k, names in enumerate(named) if a.var in names), default=-1)
-            if last < first or (last == first and _together((body[first],), a.var, r.var)):
+            if last < first or (last == first and together((body[first],), a.var, r.var)):
                 pairs.append((a.var, r.var))
     return tuple(pairs)
 
 
-def _together(block: tuple[Stmt, ...], a: Var, r: Var) -> bool:
+def together(block: tuple[Stmt, ...], a: Var, r: Var) -> bool:
     """Whether every iteration reads no other element of `a` than it writes of `r`, and before."""
     match [s for s in block if not mentions(s).isdisjoint((a, r))]:
         case [Loop(_, _, _, body, Order.FREE | Order.PARALLEL, reductions)]:
-            return all(x.var != r for x in reductions) and _together(body, a, r)
+            return all(x.var != r for x in reductions) and together(body, a, r)
         case concerned:
             pass
     places: set[tuple[Size, ...]] = set()

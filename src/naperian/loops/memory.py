@@ -47,6 +47,16 @@ def needed(program: Program, given: Mapping[Var, int], threads: int) -> int:
         return results + m.alive(program.body)
 
 
+def constant_bytes(b: Buffer) -> int | None:
+    """The size of a buffer whose extents are constants."""
+    total = b.dtype.bytes
+    for n in b.shape:
+        if n.constant is None:
+            return None
+        total *= max(0, n.constant)
+    return total
+
+
 class _Sizes(Machine):
     def __init__(self, given: dict[Var, int], threads: int) -> None:
         super().__init__(lambda _: None)

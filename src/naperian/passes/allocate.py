@@ -2,6 +2,7 @@
 
     for i: allocate t[8]; …     ⇒   allocate small t[8]; for i: …     (a sequential loop)
     allocate a[n]; … last use of a …; allocate b[n]   ⇒   b uses a's memory
+    for i: store b[i] = f(a[i])                       ⇒   so it does where this is the last use
 
 A small constant size (at most 4 KiB) is marked `small`: a stack slot.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from naperian.loops.memory import constant_bytes
 from naperian.loops.syntax import (
     Allocate,
     Loop,
@@ -25,19 +27,18 @@ from naperian.passes.collapse import collapse
 from naperian.passes.digits import digits
 from naperian.passes.independent import independent
 from naperian.passes.lanes import lanes
+from naperian.passes.over import SMALL, over
 from naperian.passes.sink import sink
 from naperian.passes.straight import straight
 from naperian.passes.turns import turns
 from naperian.passes.unread import unread
 from naperian.passes.unswitch import unswitched
 
-_SMALL = 4096  # bytes
-
 
 def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(program)))))
-    program = lanes(straight(program))
+    program = over(lanes(straight(program)))
     body = _hoisted(unswitched(independent(sink(program.body))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
@@ -48,14 +49,7 @@ def allocate(program: Program) -> Program:
 
 def _bytes(s: Allocate) -> int | None:
     """The size of a temporary, if it is a constant."""
-    if s.buffer.role is not Role.TEMP or s.planes:
-        return None
-    total = s.buffer.dtype.bytes
-    for n in s.buffer.shape:
-        if n.constant is None:
-            return None
-        total *= max(0, n.constant)
-    return total
+    return None if s.buffer.role is not Role.TEMP or s.planes else constant_bytes(s.buffer)
 
 
 def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -66,7 +60,7 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         match s:
             case Allocate():
                 n = _bytes(s)
-                out.append(replace(s, small=True) if n is not None and n <= _SMALL else s)
+                out.append(replace(s, small=True) if n is not None and n <= SMALL else s)
             case Loop(order=Order.SERIAL):
                 inner = _hoisted(s.body)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]

@@ -29,10 +29,9 @@ from naperian.passes.graph import (
 )
 from naperian.passes.operands import Values
 from naperian.passes.split import Bounds, end, segments
-from naperian.passes.statements import FALSE, Statements
+from naperian.passes.statements import FALSE, Statements, lines
 from naperian.passes.storage import Memory, Storage, tasks_in
 from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, size, substitute
-from naperian.source import NOWHERE
 
 _LITTLE = 4096  # additions that are not worth a thread
 _WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}
@@ -69,7 +68,7 @@ class Emitter:
         if not memory.temp:
             self.s.notes.append(f"`{memory.buffer.name}` is made here: its size is known now")
             return
-        name = f"`{t.var.name}` is stored"
+        name = f"`{t.var.name}`{lines((t,))} is stored"
         if isinstance(what, Cell):
             if what.time is None:
                 why = "its sums go on over a loop outside it"
@@ -139,7 +138,7 @@ class Emitter:
         total = (extent * work).constant
         if order is Order.PARALLEL and total is not None and total <= _LITTLE:
             order, why = alone, f"{_WHY[alone]}, too few for threads"
-        self.s.notes.append(f"loop over `{n.var.name}`{_lines(n)}: {why}")
+        self.s.notes.append(f"loop over `{n.var.name}`{lines(n.members)}: {why}")
         self.inside += not n.times
         inside = self.inner_bounds(n, above)
         parts = segments(extent, self.conditions(n, extent), n.var, inside, above)
@@ -246,7 +245,7 @@ class Emitter:
         out.put(loops.While(start, more, body.statements()))
         self.v.bounds = above
         why = "sequential until its condition fails"
-        self.s.notes.append(f"loop over `{time.name}`{_lines(n)}: {why}")
+        self.s.notes.append(f"loop over `{time.name}`{lines(n.members)}: {why}")
 
     def reductions(self, n: Nest, order: Order) -> tuple[loops.Reduction, ...]:
         """What the iterations of a nest accumulate together; arrays only if it is parallel."""
@@ -328,15 +327,6 @@ def _at_most_once(s: loops.Loop) -> loops.Stmt:
     takes time to make."""
     some = loops.Apply("lt", (loops.Number(s.low), loops.Number(s.high)), DType.BOOL, DType.I64)
     return loops.When(some, remade(s.body, lambda a: s.low if a == s.var else None))
-
-
-def _lines(n: Nest) -> str:
-    """Where in the text the work of a loop comes from, if it is there: ` (lines 2 and 5)`."""
-    spans = (t.origin for t in n.members if t.origin.source.name != NOWHERE.source.name)
-    lines = sorted({s.source.position(s.start)[0] for s in spans})
-    if len(lines) < 2:
-        return "".join(f" (line {line})" for line in lines)
-    return f" (lines {lines[0]} {'and' if len(lines) == 2 else 'to'} {lines[-1]})"
 
 
 def _constant(n: Nest) -> bool:

@@ -181,7 +181,8 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
     for x in t.args:
         if isinstance(x, Read) and x.at:
             q = graph.source.get(x.var)
-            if q is None or any(not isinstance(e.single, Var) for e in x.at):
+            apart = q is None or q.kind is Kind.PRODUCT  # in memory, whatever the loops are
+            if apart or any(not isinstance(e.single, Var) for e in x.at):
                 total += _stride(x.at, inner)
     if t.home is not None:
         order = tuple(t.context[k] for k in t.home[1])

@@ -6,6 +6,8 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
@@ -17,6 +19,7 @@ from naperian.passes.operands import Values
 from naperian.passes.unswitch import chosen
 from naperian.prims import unit
 from naperian.sizes import ZERO, Size, size
+from naperian.source import NOWHERE
 
 _DEEP = 5  # nested expressions, for readers
 TRUE = Lit(True, DType.BOOL)
@@ -290,7 +293,7 @@ class Statements:
             ),
             guards,
         )  # fmt: skip
-        self.notes.append(f"`{t.var.name}` is a contraction")
+        self.notes.append(f"`{t.var.name}`{lines((t,))} is a contraction")
 
 
 def _extreme(name: str, dtype: DType) -> str:
@@ -312,3 +315,12 @@ def _as_size(e: Expr) -> Size:
             return Size((((e,), 1),))
         case loops.Apply():
             raise Broken(f"an index expression reads {e!r}")
+
+
+def lines(tasks: Iterable[Task]) -> str:
+    """Where in the text some work comes from, if it is there: ` (lines 2 and 5)`."""
+    spans = (t.origin for t in tasks if t.origin.source.name != NOWHERE.source.name)
+    found = sorted({s.source.position(s.start)[0] for s in spans})
+    if len(found) < 2:
+        return "".join(f" (line {line})" for line in found)
+    return f" (lines {found[0]} {'and' if len(found) == 2 else 'to'} {found[-1]})"
