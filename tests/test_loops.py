@@ -186,11 +186,13 @@ def test_run_finds_what_check_cannot(body: tuple[Stmt, ...]) -> None:
 
 
 def test_allocate_reuses_hoists_and_marks() -> None:
+    backwards = (size(n) - 1 - size(i),)
+
     def through(temp: Var, source: Var, to: Var, shape: tuple[int, ...] = ()) -> tuple[Stmt, ...]:
         return (
             Allocate(Buffer(temp, F, (size(n),), Role.TEMP)),
             each(Store(temp, (size(i),), here(source))),
-            each(Store(to, (size(i),), Apply("neg", (Load(temp, (size(n) - 1 - size(i),)),), F, F))),
+            each(Store(to, (size(i),), Apply("neg", (Load(temp, backwards),), F, F))),
         )
 
     z = Buffer(Var("z"), F, (size(n),), Role.OUT)
