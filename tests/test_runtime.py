@@ -49,7 +49,6 @@ def regions(body: str, grain: int = 16) -> str:
     """A kernel that runs `body` for each %i of 0 … %n-1 in parallel; `%env` is the buffers."""
     function = f"""
 declare i64 @nap_parallel(ptr, ptr, i64, i64, i64)
-declare i64 @nap_chunks(i64, i64, i64)
 declare i64 @nap_poll()
 define internal i64 @body(ptr %env, i64 %low, i64 %high, i64 %chunk) {{
 entry:

@@ -80,7 +80,6 @@ _GLUE = 200  # lines that a call does once, between its loops, and that are not 
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
-declare i64 @nap_chunks(i64, i64, i64) nounwind willreturn memory(none)
 declare i64 @nap_poll() nounwind
 declare i64 @nap_print(i64, i64, ptr) nounwind
 declare noalias ptr @nap_alloc(i64) nounwind
@@ -158,7 +157,7 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
                 _while(frame, s)
             elif s.order is Order.PARALLEL and not frame.parent and mergeable(s):
                 free = all(r.var in frame.cells for r in s.reductions)
-                parallel(frame, s, lambda child: _loop(child, s, "%low", "%high", free))
+                parallel(frame, s, lambda child: _loop(child, s, "%low", "%high", free, part=True))
             else:
                 low, high = number(frame, s.low), number(frame, s.high)
                 _loop(frame, s, low, high, s.order is not Order.SERIAL)
@@ -170,8 +169,10 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
 # --- loops --------------------------------------------------------------------------------------
 
 
-def _loop(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
-    """`for var in low … high-1`, vectorisable if `free`."""
+def _loop(
+    frame: Frame, s: Loop, low: Value, high: Value, free: bool, part: bool = False
+) -> None:
+    """`for var in low … high-1`, vectorisable if `free`. Between parts of a loop the pool polls."""
     leaf = is_short(s.body)
     calls = frame.calls
     frame.calls = called(s.body) if leaf and free else frozenset()
@@ -179,7 +180,9 @@ def _loop(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
     frame.reductions |= new
     if not leaf:
         _counted(frame, s, low, high, free, polls=True)
-    elif min(trips(low, high), most_trips(s)) <= STRIP or (frame.polled and streams(s)):
+    elif min(trips(low, high), most_trips(s)) <= STRIP or (
+        (frame.polled or part) and streams(s)
+    ):
         polled, frame.polled = frame.polled, 0  # what is inside is part of this loop's work
         _counted(frame, s, low, high, free)
         frame.polled = polled

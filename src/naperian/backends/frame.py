@@ -160,6 +160,7 @@ class Frame:
     zeros: bool = False  # whether a loop of vectors stores zeros side by side
     loops: bool = False  # whether it has loops of its own, beside those it runs as parts
     slots: dict[str, Value] = field(default_factory=dict)
+    partials: dict[int, Value] = field(default_factory=dict)  # by how many a chunk has
 
     # --- names ----------------------------------------------------------------------------------
 

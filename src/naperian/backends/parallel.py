@@ -8,8 +8,8 @@ from naperian.backends import private
 from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
 from naperian.backends.indexing import number, offset
-from naperian.backends.leaving import allocated, hold, leave_unless_zero
-from naperian.backends.regions import GRAIN
+from naperian.backends.leaving import leave_unless_zero
+from naperian.backends.regions import CHUNKS, GRAIN
 from naperian.backends.scalars import combine
 from naperian.loops.syntax import Loop, Reduction, Store
 from naperian.names import Lit, Var
@@ -19,6 +19,7 @@ from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, size
 
 # a loop over chunks: they are few, and vectors of Booleans would be a thousand lines
 AS_IT_IS = ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')
+
 
 def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     """The loop as a function of a range, which `write` writes, called once when there is
@@ -95,33 +96,19 @@ def _cleared(frame: Frame, s: Loop) -> tuple[Value, int] | None:
 
 @node
 class _Partials:
-    """An array of 8-byte results, one per chunk and reduction."""
+    """An array of 8-byte results, one per chunk and reduction, and how many chunks there are."""
 
     pointer: Value
     chunks: Value
-    heap: Value  # the same pointer, or null if it is on the stack
 
 
 def _partials(
     frame: Frame, width: int, few: Value, low: Value, high: Value, grain: Value
 ) -> _Partials:
-    code = frame.code
-    one = code.first(f"alloca [{width} x i64], align 8")
-    many, ready = code.label("many"), code.label("ready")
-    before = code.block
-    code.branch(few, ready, many)
-    code.begin(many)
-    count = code.let(f"call i64 @nap_chunks(i64 {low}, i64 {high}, i64 {grain})")
-    bytes = code.let(f"mul i64 {count}, {8 * width}")
-    heap = allocated(frame, bytes)
-    last = code.block
-    code.jump(ready)
-    code.begin(ready)
-    pointer = code.let(f"phi ptr [ {one}, %{before} ], [ {heap}, %{last} ]")
-    chunks = code.let(f"phi i64 [ 1, %{before} ], [ {count}, %{last} ]")
-    given = code.let(f"phi ptr [ null, %{before} ], [ {heap}, %{last} ]")
-    hold(frame, given)
-    return _Partials(pointer, chunks, given)
+    """Room for the most chunks there can be: one loop after the other uses it."""
+    if width not in frame.partials:
+        frame.partials[width] = frame.code.first(f"alloca [{CHUNKS * width} x i64], align 8")
+    return _Partials(frame.partials[width], _chunks(frame, few, low, high, grain))
 
 
 def _partial(frame: Frame, base: Value, chunk: Value, width: int, k: int) -> Value:
@@ -149,14 +136,12 @@ def _merge(frame: Frame, reductions: tuple[Reduction, ...], partials: _Partials)
     short = frame.module.loop(*AS_IT_IS)
     code.branch(more, body, done, f", !llvm.loop !{short}")
     code.begin(done)
-    code.put(f"call void @nap_free(ptr {partials.heap})")
-    frame.exits.pop()
 
 
 def _chunks(frame: Frame, few: Value, low: Value, high: Value, grain: Value) -> Value:
     """How many chunks there will be."""
-    many = frame.code.let(f"call i64 @nap_chunks(i64 {low}, i64 {high}, i64 {grain})")
-    return frame.code.let(f"select i1 {few}, i64 1, i64 {many}")
+    args = f"i64 {low}, i64 {high}, i64 {grain}, i1 {few}"
+    return frame.code.let(f"call i64 @nap_parts({args})")
 
 
 def _work(frame: Frame, work: Size) -> Value:

@@ -3,7 +3,6 @@
 A kernel calls
 
     i64 nap_parallel(fn, env, low, high, grain)   run fn(env, lo, hi, chunk) for chunks of low…high
-    i64 nap_chunks(low, high, grain)              how many chunks that makes
     i64 nap_poll()                                not 0: stop, and answer -1
     ptr nap_alloc(bytes), nap_free(ptr)           memory on a 64-byte boundary, or null
 
@@ -20,10 +19,8 @@ from __future__ import annotations
 import sys
 
 from naperian.backends.kept import kept_ir
-from naperian.backends.regions import REGIONS
+from naperian.backends.regions import CHUNKS, REGIONS
 from naperian.backends.threads import has_threads, threads_ir
-
-CHUNKS = 256  # at most: enough to balance 64 threads, few enough to merge
 
 
 def pool_ir(python: bool = True) -> str:
@@ -135,7 +132,7 @@ define internal i64 @step(i64 %n, i64 %grain) {{
   ret i64 %step
 }}
 
-define i64 @nap_chunks(i64 %low, i64 %high, i64 %grain) {{
+define internal i64 @chunks_of(i64 %low, i64 %high, i64 %grain) {{
   %n = sub i64 %high, %low
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %count, label %none
@@ -163,16 +160,22 @@ define internal i64 @in_order(ptr %fn, ptr %env, i64 %low, i64 %high, i64 %step,
 entry:
   br label %next
 next:
-  %k = phi i64 [ 0, %entry ], [ %after, %run ]
+  %k = phi i64 [ 0, %entry ], [ %after, %ask ]
   %more = icmp slt i64 %k, %chunks
   br i1 %more, label %run, label %done
 run:
   %code = call i64 @run_chunk(ptr %fn, ptr %env, i64 %low, i64 %high, i64 %step, i64 %k)
   %after = add i64 %k, 1
   %fine = icmp eq i64 %code, 0
-  br i1 %fine, label %next, label %fail
+  br i1 %fine, label %ask, label %fail
+ask:
+  %stop = call i64 @nap_poll()
+  %go = icmp eq i64 %stop, 0
+  br i1 %go, label %next, label %interrupted
 fail:
   ret i64 %code
+interrupted:
+  ret i64 %stop
 done:
   ret i64 0
 }}
@@ -222,7 +225,7 @@ _SEQUENTIAL = """
 @polls = internal global i64 0
 
 define i64 @nap_parallel(ptr %fn, ptr %env, i64 %low, i64 %high, i64 %grain) {
-  %chunks = call i64 @nap_chunks(i64 %low, i64 %high, i64 %grain)
+  %chunks = call i64 @chunks_of(i64 %low, i64 %high, i64 %grain)
   %n = sub i64 %high, %low
   %step = call i64 @step(i64 %n, i64 %grain)
   %code = call i64 @in_order(ptr %fn, ptr %env, i64 %low, i64 %high, i64 %step, i64 %chunks)

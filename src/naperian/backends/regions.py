@@ -1,6 +1,7 @@
 """What kernels do around their loops, written once for all of them: services of the run time.
 
     i64 nap_run(part, env, low, high, grain, few)     the loop that `part` is, here or by the pool
+    i64 nap_parts(low, high, grain, few)              how many chunks that makes
     i64 nap_zero(p, bytes)                            0, or not: the bytes become 0
     i64 nap_merge(part, to, copies, stride, n, count) an array's n copies are combined with it
     i64 nap_times(a, b)                               a product of sizes, -1 where it overflows
@@ -15,10 +16,12 @@ An environment starts with three words: a lock, the lowest chunk that failed and
 
 from __future__ import annotations
 
+CHUNKS = 256  # at most: enough to balance 64 threads, few enough to merge
 GRAIN = 1 << 16  # additions that are worth another thread: about 20 microseconds
 
 DECLARATIONS = """\
 declare i64 @nap_run(ptr, ptr, i64, i64, i64, i1) nounwind
+declare i64 @nap_parts(i64, i64, i64, i1) nounwind willreturn memory(none)
 declare i64 @nap_zero(ptr, i64) nounwind
 declare i64 @nap_merge(ptr, ptr, ptr, i64, i64, i64) nounwind
 declare i64 @nap_times(i64, i64) nounwind willreturn memory(none)
@@ -47,6 +50,15 @@ both:
   %first = load i64, ptr %code
   %result = select i1 %failed, i64 %first, i64 %status
   ret i64 %result
+}}
+
+define i64 @nap_parts(i64 %low, i64 %high, i64 %grain, i1 %few) {{
+  br i1 %few, label %one, label %many
+one:
+  ret i64 1
+many:
+  %chunks = call i64 @chunks_of(i64 %low, i64 %high, i64 %grain)
+  ret i64 %chunks
 }}
 
 ; bytes become 0, shared out if they are many

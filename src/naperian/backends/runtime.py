@@ -32,7 +32,7 @@ else:
     contract = late("naperian.backends.contract")
 
 _SERVICES = (
-    "nap_parallel", "nap_chunks", "nap_poll", "nap_alloc", "nap_free",
+    "nap_parallel", "nap_parts", "nap_poll", "nap_alloc", "nap_free",
     "nap_run", "nap_zero", "nap_merge", "nap_times", "nap_report",
 )  # fmt: skip
 _CONTROLS = ("nap_set_threads", "nap_forked", "nap_workers")

@@ -481,7 +481,7 @@ done:
 
 define i64 @nap_parallel(ptr %fn, ptr %env, i64 %low, i64 %high, i64 %grain) {{
 entry:
-  %chunks = call i64 @nap_chunks(i64 %low, i64 %high, i64 %grain)
+  %chunks = call i64 @chunks_of(i64 %low, i64 %high, i64 %grain)
   %n = sub i64 %high, %low
   %step = call i64 @step(i64 %n, i64 %grain)
   %several = icmp sgt i64 %chunks, 1
