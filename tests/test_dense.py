@@ -136,3 +136,20 @@ def all(xs: n=>k=>Float) -> n=>Int = one(xs)
     want = y.argmin(axis=1) if "min" in text else y.argmax(axis=1)
     np.testing.assert_array_equal(f.all(rows), want)
     assert [f.one(r) for r in rows] == want.tolist()
+
+
+def test_long_rows_are_summed_four_vectors_at_a_time() -> None:
+    """What is summed waits for the sum before, so long rows have four sums; what reads two arrays
+    waits for memory and has two. The rows of any length have the same sums but for rounding."""
+    text = """
+def tops(x: n=>d=>Float) -> n=>Float = [max(x[i, j] for j) for i]
+def dots(x: n=>d=>Float, y: n=>d=>Float) -> n=>Float = [sum(x[i, j] * y[i, j] for j) for i]
+"""
+    m = nap.compile(text)
+    assert m.tops.show("llvm").count('interleave.count", i32 4') == 1
+    assert 'interleave.count", i32 4' not in m.dots.show("llvm")
+    assert vectors(m.tops, "maxpd") >= 4
+    lanes = host().lanes(8)
+    for d in (1, 5, 4 * lanes, 32 * lanes - 1, 32 * lanes, 36 * lanes + 3):
+        x = np.random.default_rng(d).standard_normal((7, d))
+        np.testing.assert_array_equal(m.tops(x), x.max(axis=1))

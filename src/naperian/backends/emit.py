@@ -22,6 +22,7 @@ from dataclasses import replace
 from naperian.backends.code import MEMORY, REGISTER, Value, literal
 from naperian.backends.contraction import Product, declaration, lower
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
+from naperian.backends.hints import hints
 from naperian.backends.indexing import address, element, load, number, offset, store
 from naperian.backends.leaving import (
     allocated,
@@ -39,15 +40,11 @@ from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
     called,
-    heavy,
-    is_ragged_sum,
     is_short,
-    is_side_by_side,
     mergeable,
     most_trips,
-    only_updates,
-    stores_zeros,
     streams,
+    sums_a_row,
     trips,
 )
 from naperian.backends.turned import turned
@@ -72,7 +69,6 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import gathers, statements
 from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
@@ -198,6 +194,32 @@ def _counted(
     frame: Frame, s: Loop, low: Value, high: Value, free: bool, polls: bool = False
 ) -> None:
     """The loop itself. With `polls`, every iteration looks whether it is time to."""
+    if free and frame.depth and sums_a_row(s):
+        low = _fours(frame, s, low, high)
+    _rounds(frame, s, low, high, free, polls)
+
+
+_FOUR = 4
+_LONG = 8  # times four vectors: a long row
+
+
+def _fours(frame: Frame, s: Loop, low: Value, high: Value) -> Value:
+    """A long row's sums, vectors at a time, for each waits for the one before; the first round
+    that is left. A short row would leave many, and pay for adding up the four."""
+    code = frame.code
+    block = _FOUR * frame.module.target.lanes(min(r.dtype.bytes for r in s.reductions))
+    rounds = code.let(f"sub nsw i64 {high}, {low}")
+    whole = code.let(f"and i64 {rounds}, {-block}")
+    long = code.let(f"icmp sge i64 {rounds}, {_LONG * block}")
+    many = code.let(f"select i1 {long}, i64 {whole}, i64 0")
+    end = code.let(f"add nsw i64 {low}, {many}")
+    _rounds(frame, s, low, end, True, False, _FOUR)
+    return end
+
+
+def _rounds(
+    frame: Frame, s: Loop, low: Value, high: Value, free: bool, polls: bool, vectors: int = 0
+) -> None:
     code = frame.code
     left = turned(frame, s, low, high) if free else low
     few, low = left != low, left  # what is left is not worth a vector's code
@@ -227,7 +249,7 @@ def _counted(
         code.let(f"icmp slt i64 {after}, {high}"),
         body,
         done,
-        f", !llvm.loop !{_hints(frame, s, group, few, len(code.lines) - start)}",
+        f", !llvm.loop !{hints(frame, s, group, few, len(code.lines) - start, vectors)}",
     )
     code.begin(done)
 
@@ -258,59 +280,6 @@ def _in_strips(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> No
     code.lines[at] = f"  {start} = phi i64 [ {low}, %{before} ], [ {stop}, %{code.block} ]"
     code.jump(outer)
     code.begin(done)
-
-
-# Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
-# square: half a second here, minutes for what a program writes that writes programs.
-_MOST_VECTORISED = 3_000
-
-
-def _hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> int:
-    """What LLVM is told about a loop with so many lines; with `few`, rounds."""
-    hints = ['!"llvm.loop.mustprogress"']
-    if few or _has_lanes(s):
-        # of few rounds, or of vectors enough already
-        hints.append('!"llvm.loop.unroll.disable"')
-    if few or lines > _MOST_VECTORISED:
-        hints.append('!"llvm.loop.vectorize.enable", i1 false')
-    if group is not None:
-        frame.zeros = frame.zeros or stores_zeros(s.body)
-        hints.append(f'!"llvm.loop.parallel_accesses", !{group}')
-        if s.order is Order.LANES:
-            # not unrolled before it is a vector
-            hints.append('!"llvm.loop.unroll.disable"')
-            hints.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
-        elif heavy(s.body):
-            # one vector at a time: the processor overlaps iterations of long code by itself.
-            # Not masked, though that would save the remainder's copy: masked accesses are slow
-            hints.append('!"llvm.loop.interleave.count", i32 1')
-        elif is_ragged_sum(s) and is_side_by_side(s):
-            # its rows are short: a masked vector at a time, and no element by itself
-            hints.append('!"llvm.loop.interleave.count", i32 1')
-            hints.append('!"llvm.loop.vectorize.predicate.enable", i1 true')
-        elif is_ragged_sum(s):
-            # its rows are short, and what it reads is not worth masking: shorter vectors
-            hints.append('!"llvm.loop.interleave.count", i32 1')
-            frame.narrow = True
-        elif gathers(s) or only_updates(s.body):
-            # it waits for memory: for the reads of one vector together, and others follow
-            hints.append('!"llvm.loop.interleave.count", i32 1')
-        elif frame.depth and s.reductions:
-            # rows may be short, and few are so long that two sums at a time would not be enough
-            hints.append('!"llvm.loop.interleave.count", i32 2')
-    return frame.module.loop(*hints)
-
-
-def _has_lanes(s: Loop) -> bool:
-    """Whether a loop's body is made of vectors; a lane by itself is one of them."""
-    return any(isinstance(x, Loop) and x.order is Order.LANES for x in s.body)
-
-
-def _vectors(frame: Frame, s: Loop) -> int:
-    """How many vectors the lanes of a loop are."""
-    stored = (x for x in statements(s.body) if isinstance(x, Store | Update))
-    bytes = max((frame.place(x.buffer).buffer.dtype.bytes for x in stored), default=8)
-    return max(1, (s.high.constant or 1) * bytes // frame.module.target.vector_bytes)
 
 
 def _while(frame: Frame, s: While) -> None:

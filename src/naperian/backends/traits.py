@@ -104,6 +104,19 @@ def is_ragged_sum(s: Loop) -> bool:
     return all(isinstance(x, Let | Assign) for x in s.body)
 
 
+def sums_a_row(s: Loop) -> bool:
+    """Whether a loop does nothing but reduce one array's elements that lie side by side, by cheap
+    operations: it waits for what it has summed, not for memory. How many there are is not known."""
+    if not s.reductions or any(r.monoid not in ("add", "mul", "min", "max") for r in s.reductions):
+        return False
+    count = s.high - s.low
+    if count.constant is not None or any(isinstance(a, Load) for a in atoms(count)):
+        return False
+    reads = {x for t in s.body for e in expressions(t) for x in parts(e) if isinstance(x, Load)}
+    plain = all(isinstance(x, Let | Assign) for x in s.body)
+    return plain and len(reads) == 1 and not heavy(s.body) and is_side_by_side(s)
+
+
 def is_side_by_side(s: Loop) -> bool:
     """Whether what a reduction reads lies side by side in memory."""
     return all(

@@ -1,0 +1,71 @@
+"""What LLVM is told about a loop: whether it becomes vectors, and how many at a time."""
+
+from __future__ import annotations
+
+from naperian.backends.frame import Frame
+from naperian.backends.traits import (
+    heavy,
+    is_ragged_sum,
+    is_side_by_side,
+    only_updates,
+    stores_zeros,
+)
+from naperian.loops.syntax import Loop, Order, Store, Update
+from naperian.loops.walk import gathers, statements
+
+# Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
+# square: half a second here, minutes for what a program writes that writes programs.
+_MOST_VECTORISED = 3_000
+
+
+def hints(
+    frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vectors: int
+) -> int:
+    """What LLVM is told about a loop with so many lines; with `few`, rounds. `vectors` at a time,
+    if somebody chose."""
+    told = ['!"llvm.loop.mustprogress"']
+    if few or _has_lanes(s):
+        # of few rounds, or of vectors enough already
+        told.append('!"llvm.loop.unroll.disable"')
+    if few or lines > _MOST_VECTORISED:
+        told.append('!"llvm.loop.vectorize.enable", i1 false')
+    if group is not None:
+        frame.zeros = frame.zeros or stores_zeros(s.body)
+        told.append(f'!"llvm.loop.parallel_accesses", !{group}')
+        if s.order is Order.LANES:
+            # not unrolled before it is a vector
+            told.append('!"llvm.loop.unroll.disable"')
+            told.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
+        elif vectors:
+            told.append(f'!"llvm.loop.interleave.count", i32 {vectors}')
+        elif heavy(s.body):
+            # one vector at a time: the processor overlaps iterations of long code by itself.
+            # Not masked, though that would save the remainder's copy: masked accesses are slow
+            told.append('!"llvm.loop.interleave.count", i32 1')
+        elif is_ragged_sum(s) and is_side_by_side(s):
+            # its rows are short: a masked vector at a time, and no element by itself
+            told.append('!"llvm.loop.interleave.count", i32 1')
+            told.append('!"llvm.loop.vectorize.predicate.enable", i1 true')
+        elif is_ragged_sum(s):
+            # its rows are short, and what it reads is not worth masking: shorter vectors
+            told.append('!"llvm.loop.interleave.count", i32 1')
+            frame.narrow = True
+        elif gathers(s) or only_updates(s.body):
+            # it waits for memory: for the reads of one vector together, and others follow
+            told.append('!"llvm.loop.interleave.count", i32 1')
+        elif frame.depth and s.reductions:
+            # rows may be short, and few are so long that two sums at a time would not be enough
+            told.append('!"llvm.loop.interleave.count", i32 2')
+    return frame.module.loop(*told)
+
+
+def _has_lanes(s: Loop) -> bool:
+    """Whether a loop's body is made of vectors; a lane by itself is one of them."""
+    return any(isinstance(x, Loop) and x.order is Order.LANES for x in s.body)
+
+
+def _vectors(frame: Frame, s: Loop) -> int:
+    """How many vectors the lanes of a loop are."""
+    stored = (x for x in statements(s.body) if isinstance(x, Store | Update))
+    bytes = max((frame.place(x.buffer).buffer.dtype.bytes for x in stored), default=8)
+    return max(1, (s.high.constant or 1) * bytes // frame.module.target.vector_bytes)
