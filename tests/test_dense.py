@@ -153,3 +153,35 @@ def dots(x: n=>d=>Float, y: n=>d=>Float) -> n=>Float = [sum(x[i, j] * y[i, j] fo
     for d in (1, 5, 4 * lanes, 32 * lanes - 1, 32 * lanes, 36 * lanes + 3):
         x = np.random.default_rng(d).standard_normal((7, d))
         np.testing.assert_array_equal(m.tops(x), x.max(axis=1))
+
+
+CONVOLUTION = """
+def conv(
+    x: b=>c=>Fin(h + 2)=>Fin(w + 2)=>Float, k: o=>c=>Fin(3)=>Fin(3)=>Float
+) -> b=>o=>Fin(h)=>Fin(w)=>Float =
+    [sum(x[b, c, i + r, j + s] * k[o, c, r, s] for c, r, s) for b, o, i in Fin(h), j in Fin(w)]
+"""
+
+
+def test_windows_are_read_where_they_are() -> None:
+    """One product for a row of the result, whose sum is over channels and window at once: nothing
+    is copied, and the result is written once. Any shape gives what NumPy gives."""
+    conv = nap.compile(CONVOLUTION).conv
+    text = conv.show("llvm")
+    calls = [x for x in text.splitlines() if "call i64 @nap_contract_f64" in x]
+    assert len(calls) == 1
+    assert "ptr null" not in calls[0]
+    assert calls[0].rstrip(")").endswith("i64 0")
+    r = np.random.default_rng(0)
+    for b, c, o, h, w in ((2, 9, 5, 3, 7), (1, 60, 9, 2, 500), (2, 8, 1, 40, 3), (0, 8, 3, 2, 2)):
+        x, k = r.standard_normal((b, c, h + 2, w + 2)), r.standard_normal((o, c, 3, 3))
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+        want = np.einsum("bcijrs,ocrs->boij", windows, k)
+        got = conv(x, k)
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+        before = nap.threads()
+        try:
+            nap.threads(1)
+            np.testing.assert_array_equal(conv(x, k), got)
+        finally:
+            nap.threads(before)

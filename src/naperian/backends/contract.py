@@ -1,6 +1,6 @@
 """The product of two matrices: C[m, n] (+)= Σ_k A[m, k]·B[k, n], any strides.
 
-    i64 @nap_contract_f64(m, n, k, C, cm, cn, A, am, ak, B, bk, bn, add)
+    i64 @nap_contract_f64(m, n, k, C, cm, cn, A, am, ak, B, bk, bn, at, add)
 
 One module per dtype and machine, compiled once and called by every kernel. Goto's algorithm: B is
 copied a block of DEPTH rows at a time into panels as wide as the micro-kernel; threads take
@@ -8,6 +8,9 @@ blocks of rows of A, copy them, and run the micro-kernel over all panels. The mi
 tile of C, `rows` by `vectors`, in registers; rows beyond the edge repeat the last one and are not
 written, columns beyond it are masked. Small products skip the copies. The sum over k runs in the
 same order whatever the number of threads.
+
+With a table, B[k, j] is `at[k] + j` elements after its first one: rows of B are windows of an array
+and are read where they are. C is stored by rows then.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from naperian.backends.microkernel import (
     least,
     micro_kernel,
     mul,
+    only_if,
     returning_if,
     row_of_tiles,
     sub,
@@ -32,6 +36,7 @@ from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 
 DEPTH = 256  # of the sum, per block: a tile's operands stay in the first-level cache
+DEEP = 512  # of a small product's sum: what is not copied may be deeper
 BLOCK = 8  # tiles of rows that one copy of A holds: it stays in the second-level cache
 WIDTH = 4096  # columns per copied block of B, about
 SMALL = 1 << 21  # multiplications up to which nothing is copied: about 128 by 128 by 128
@@ -46,6 +51,7 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
     return AS_WRITTEN + "\n\n".join(
         [
             _DECLARATIONS,
+            _packed(t),
             *kernels,
             micro_kernel(t, t.vectors, False),
             row_of_tiles(t),
@@ -66,6 +72,12 @@ declare i64 @nap_parallel(ptr, ptr, i64, i64, i64) nounwind
 declare i64 @nap_poll() nounwind
 declare noalias ptr @nap_alloc(i64) nounwind
 declare void @nap_free(ptr) nounwind"""
+
+
+def _packed(t: Tile) -> str:
+    """Where the rows of a panel are."""
+    places = ", ".join(f"i64 {p * t.columns}" for p in range(DEEP))
+    return f"@packed = internal constant [{DEEP} x i64] [{places}]"
 
 
 # --- copies -------------------------------------------------------------------------------------
@@ -188,7 +200,7 @@ def _block_of_rows(t: Tile) -> str:
             p = code.let(f"udiv i64 {j}, {t.columns}")
             code.put(
                 f"call void @column(i64 {rows}, i64 {sub(code, n, j)}, i64 {k}, ptr {copy}, "
-                f"i64 {pm}, i64 {pk}, ptr {element(code, t, panels, (p, size))}, i64 {t.columns}, "
+                f"i64 {pm}, i64 {pk}, ptr {element(code, t, panels, (p, size))}, ptr @packed, "
                 f"ptr {element(code, t, ci, (j, 1))}, i64 {cm}, i64 {add})"
             )
     code.put("ret i64 0")
@@ -197,37 +209,44 @@ def _block_of_rows(t: Tile) -> str:
 
 _PRODUCT = (
     "i64 %m, i64 %n, i64 %k, ptr %c, i64 %cm, ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, "
-    "i64 %bn, i64 %add"
+    "i64 %bn, ptr %at, i64 %add"
 )
 
 
 def _small(t: Tile) -> str:
-    """No copies, unless the rows of B are not contiguous."""
+    """DEEP rows of B after the other. They are copied only if they are not contiguous."""
     code = Code()
-    unit = code.let("icmp eq i64 %bn, 1")
-    with returning_if(code, unit):
+    own = code.first(f"alloca [{DEEP} x i64], align 64")
+    panel = code.first(f"alloca [{DEEP * t.columns} x {REGISTER[t.dtype]}], align 64")
+    spread = code.let("icmp ne i64 %bn, 1")
+    plain = code.let("icmp eq ptr %at, null")
+    some = code.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")  # of no rows the sum is 0
+    with counted(code, "0", some, DEEP) as p:
+        k = least(code, sub(code, "%k", p), DEEP)
+        first = code.let(f"icmp eq i64 {p}, 0")
+        adds = code.let(f"select i1 {first}, i64 %add, i64 1")
+        with only_if(code, plain), counted(code, "0", k) as q:
+            place = code.let(f"getelementptr i64, ptr {own}, i64 {q}")
+            code.put(f"store i64 {mul(code, add(code, p, q), '%bk')}, ptr {place}")
+        given = code.let(f"getelementptr i64, ptr %at, i64 {p}")
+        table = code.let(f"select i1 {plain}, ptr {own}, ptr {given}")
+        table = code.let(f"select i1 {spread}, ptr @packed, ptr {table}")
+        a = element(code, t, "%a", (p, "%ak"))
         with counted(code, "0", "%n", t.columns) as j:
+            left = sub(code, "%n", j)
+            b = element(code, t, "%b", (j, "%bn"))
+            with only_if(code, spread):
+                rows = element(code, t, b, (p, "%bk"))
+                code.put(
+                    f"call void @copy.panel(i64 {left}, i64 {k}, ptr {rows}, i64 %bk, i64 %bn, "
+                    f"ptr {panel})"
+                )
+            b = code.let(f"select i1 {spread}, ptr {panel}, ptr {b}")
             code.put(
-                f"call void @column(i64 %m, i64 {sub(code, '%n', j)}, i64 %k, ptr %a, i64 %am, "
-                f"i64 %ak, ptr {element(code, t, '%b', (j, 1))}, i64 %bk, "
-                f"ptr {element(code, t, '%c', (j, 1))}, i64 %cm, i64 %add)"
+                f"call void @column(i64 %m, i64 {left}, i64 {k}, ptr {a}, i64 %am, i64 %ak, "
+                f"ptr {b}, ptr {table}, ptr {element(code, t, '%c', (j, 1))}, i64 %cm, "
+                f"i64 {adds})"
             )
-        code.put("ret i64 0")
-    panel = code.let(f"call ptr @nap_alloc(i64 {mul(code, '%k', t.columns * t.dtype.bytes)})")
-    with returning_if(code, code.let(f"icmp eq ptr {panel}, null")):
-        code.put("ret i64 -2")
-    with counted(code, "0", "%n", t.columns) as j:
-        left = sub(code, "%n", j)
-        code.put(
-            f"call void @copy.panel(i64 {left}, i64 %k, ptr {element(code, t, '%b', (j, '%bn'))}, "
-            f"i64 %bk, i64 %bn, ptr {panel})"
-        )
-        code.put(
-            f"call void @column(i64 %m, i64 {left}, i64 %k, ptr %a, i64 %am, i64 %ak, "
-            f"ptr {panel}, i64 {t.columns}, ptr {element(code, t, '%c', (j, 1))}, i64 %cm, "
-            "i64 %add)"
-        )
-    code.put(f"call void @nap_free(ptr {panel})")
     code.put("ret i64 0")
     return function(f"i64 @small({_PRODUCT})", code)
 
@@ -295,13 +314,15 @@ def _large(t: Tile) -> str:
 
 def _entry(t: Tile) -> str:
     """Chooses; turns a product whose result is stored by columns around; and gives one whose
-    result is neither a contiguous temporary."""
+    result is neither a contiguous temporary. What has a table is done as it is."""
     code, e = Code(), REGISTER[t.dtype]
     name = f"@nap_contract_f{t.dtype.bits}"
     none = code.let("icmp slt i64 %m, 1")
     none = code.let(f"or i1 {none}, {code.let('icmp slt i64 %n, 1')}")
     with returning_if(code, none):
         code.put("ret i64 0")
+    with returning_if(code, code.let("icmp ne ptr %at, null")):
+        code.put(f"ret i64 {code.let(f'call i64 @small({_PRODUCT})')}")
     strided = code.let("icmp ne i64 %cn, 1")
     strided = code.let(f"and i1 {strided}, {code.let('icmp ne i64 %n, 1')}")
     with returning_if(code, strided):
@@ -310,7 +331,7 @@ def _entry(t: Tile) -> str:
         with returning_if(code, by_columns):
             turned = code.let(
                 f"call i64 {name}(i64 %n, i64 %m, i64 %k, ptr %c, i64 %cn, i64 1, "
-                "ptr %b, i64 %bn, i64 %bk, ptr %a, i64 %ak, i64 %am, i64 %add)"
+                "ptr %b, i64 %bn, i64 %bk, ptr %a, i64 %ak, i64 %am, ptr null, i64 %add)"
             )
             code.put(f"ret i64 {turned}")
         bytes = mul(code, mul(code, "%m", "%n"), t.dtype.bytes)
@@ -319,7 +340,7 @@ def _entry(t: Tile) -> str:
             code.put("ret i64 -2")
         status = code.let(
             f"call i64 {name}(i64 %m, i64 %n, i64 %k, ptr {own}, i64 %n, i64 1, "
-            "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, i64 0)"
+            "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, ptr null, i64 0)"
         )
         adds = code.let("icmp ne i64 %add, 0")
         with counted(code, "0", "%m") as i, counted(code, "0", "%n") as j:
@@ -334,17 +355,13 @@ def _entry(t: Tile) -> str:
     for other in ("%n", "%k"):
         size = code.let(f"fmul double {size}, {code.let(f'uitofp i64 {other} to double')}")
     little = code.let(f"fcmp ole double {size}, {float(SMALL)}")
-    args = (
-        "i64 %m, i64 %n, i64 %k, ptr %c, i64 %cm, ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, "
-        "i64 %bn, i64 %add"
-    )
     for condition, way in ((little, "small"), ("true", "large")):
         with returning_if(code, condition):
-            code.put(f"ret i64 {code.let(f'call i64 @{way}({args})')}")
+            code.put(f"ret i64 {code.let(f'call i64 @{way}({_PRODUCT})')}")
     code.put("unreachable")
     return function(
         f"i64 {name}(i64 %m, i64 %n, i64 %k, ptr %c, i64 %cm, i64 %cn, "
-        "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, i64 %add)",
+        "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, ptr %at, i64 %add)",
         code,
         internal=False,
     )

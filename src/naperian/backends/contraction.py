@@ -7,9 +7,19 @@ products with a vector, and products of a few elements are plain loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from naperian.backends.strides import (
+    Loops,
+    Offset,
+    constant,
+    count,
+    gathered,
+    longest_run,
+    stride,
+    without,
+)
+from naperian.backends.tabled import tabled
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Apply,
@@ -44,7 +54,8 @@ Matrix = tuple[Var, Size, Size, Size]
 
 @node
 class Product:
-    """out[m, n] (+)= Σ_k left[m, k]·right[k, n]; strides in elements, in that order."""
+    """out[m, n] (+)= Σ_k left[m, k]·right[k, n]; strides in elements, in that order. Row k of the
+    right one is where the table `at` says, if there is one."""
 
     dtype: DType
     rows: Size
@@ -54,19 +65,16 @@ class Product:
     left: Matrix
     right: Matrix
     accumulate: bool
+    at: Var | None = None
 
 
 def declaration(dtype: DType) -> str:
     """The kernel of `backends/contract.py`: m n k, then pointer and two strides each of out, left
-    and right, then whether to add. Gives a status."""
+    and right, then a table or null, and whether to add. Gives a status."""
     return f"declare i64 @nap_contract_f{dtype.bits}({', '.join(_TYPES)}) nounwind"
 
 
-_TYPES = ["i64"] * 3 + ["ptr", "i64", "i64"] * 3 + ["i64"]
-
-_Loops = tuple[tuple[Var, Size], ...]
-Offset = Callable[[Var, tuple[Size, ...]], Size]
-"""The distance of an element from its buffer's first, as a polynomial."""
+_TYPES = ["i64"] * 3 + ["ptr", "i64", "i64"] * 3 + ["ptr", "i64"]
 
 
 def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
@@ -74,86 +82,58 @@ def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
     if not s.dtype.is_float or not (s.rows and s.columns and s.inner) or _is_tiny(s):
         return _plain(s, offset)
     out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
-    rows = _longest_run(s.rows, out, left)
-    columns = _longest_run(s.columns, out, right)
-    inner = _longest_run(s.inner, left, right)
-    around = _without(s.batch + s.rows, rows) + _without(s.columns, columns)
-    over = _without(s.inner, inner)
+    rows = longest_run(s.rows, out, left)
+    columns = longest_run(s.columns, out, right)
+    inner = longest_run(s.inner, left, right)
+    around = without(s.batch + s.rows, rows) + without(s.columns, columns)
+    over = without(s.inner, inner)
+    written = _windows(s, offset) if over else None
+    if over:
+        seen = tabled(s, offset)
+        if seen is not None:
+            return seen if written is None else (_if_channels(inner, seen, written),)
     if around or over:
         small = replace(s, batch=(), rows=rows, columns=columns, inner=inner)
-        work = _count(rows + columns + inner)
+        work = count(rows + columns + inner)
         if not over:
             return _nest(around, (small,), work)
         added: tuple[Stmt, ...] = (replace(small, accumulate=True),)
         for v, extent in reversed(over):
             added = (Loop(v, ZERO, extent, added, Order.SERIAL, (), work),)
         clear = () if s.accumulate else _nest(rows + columns, (_zero(s),), ONE)
-        products = _nest(around, (*clear, *added), work * _count(over))
-        written = _windows(s, offset)
-        if written is None:
-            return products
-        least = Lit(CHANNELS, DType.I64)
-        enough = Apply("ge", (Number(_count(inner)), least), DType.BOOL, DType.I64)
-        return (When(enough, products, written),)
+        products = _nest(around, (*clear, *added), work * count(over))
+        return products if written is None else (_if_channels(inner, products, written),)
+    if gathered(left):
+        s = replace(s, left=s.right, right=s.left)
+        rows, columns, left, right = columns, rows, right, left
+    table = gathered(right)
     vanish = {v for v, _ in rows + columns + inner}
     m, n, k = (group[-1][0] for group in (rows, columns, inner))
     return Product(
         s.dtype,
-        _count(rows),
-        _count(columns),
-        _count(inner),
-        (s.out[0], _constant(out, vanish), _stride(out, m), _stride(out, n)),
-        (s.left[0], _constant(left, vanish), _stride(left, m), _stride(left, k)),
-        (s.right[0], _constant(right, vanish), _stride(right, k), _stride(right, n)),
+        count(rows),
+        count(columns),
+        count(inner),
+        (s.out[0], constant(out, vanish), stride(out, m), stride(out, n)),
+        (s.left[0], constant(left, vanish), stride(left, m), stride(left, k)),
+        (s.right[0], constant(right, vanish), stride(right, k), stride(right, n)),
         s.accumulate,
+        table,
     )
 
 
-def _stride(offset: Size, v: Var) -> Size:
-    """The factor of a loop variable."""
-    return Size(tuple((tuple(a for a in m if a != v), c) for m, c in offset.terms if v in m))
-
-
-def _constant(offset: Size, vanish: set[Var]) -> Size:
-    """The value where loop variables are 0."""
-    return Size(tuple((m, c) for m, c in offset.terms if vanish.isdisjoint(m)))
-
-
-def _count(loops: _Loops) -> Size:
-    total = ONE
-    for _, extent in loops:
-        total = total * extent
-    return total
-
-
-def _without(loops: _Loops, some: _Loops) -> _Loops:
-    return tuple(p for p in loops if p not in some)
-
-
-def _longest_run(loops: _Loops, *offsets: Size) -> _Loops:
-    """The neighbouring loops that are one loop in both operands, the most iterations of all; of
-    those that may have any number, one along both."""
-    runs: list[_Loops] = []
-    for v, extent in loops:
-        if runs and all(_stride(o, runs[-1][-1][0]) == _stride(o, v) * extent for o in offsets):
-            runs[-1] = (*runs[-1], (v, extent))
-        else:
-            runs.append(((v, extent),))
-
-    def length(run: _Loops) -> tuple[bool, bool, int]:
-        n = _count(run).constant
-        along = all(_stride(o, run[-1][0]) == ONE for o in offsets)
-        return n is None, along, n or 0
-
-    return max(runs, key=length)
+def _if_channels(inner: Loops, products: tuple[Stmt, ...], written: tuple[Stmt, ...]) -> Stmt:
+    """Products where a sum is long enough for them."""
+    enough = Apply("ge", (Number(count(inner)), Lit(CHANNELS, DType.I64)), DType.BOOL, DType.I64)
+    return When(enough, products, written)
 
 
 def _is_tiny(s: Contract) -> bool:
-    n = _count(s.rows + s.columns + s.inner).constant
+    n = count(s.rows + s.columns + s.inner).constant
     return n is not None and n <= TINY
 
 
-def _nest(loops: _Loops, body: tuple[Stmt, ...], work: Size) -> tuple[Stmt, ...]:
+def _nest(loops: Loops, body: tuple[Stmt, ...], work: Size) -> tuple[Stmt, ...]:
     """Independent loops, the outermost for threads."""
     for k, (v, extent) in reversed(list(enumerate(loops))):
         order = Order.FREE if k else Order.PARALLEL
@@ -167,9 +147,9 @@ def _windows(s: Contract, offset: Offset) -> tuple[Stmt, ...] | None:
     convolution, of which there are a few to add up."""
     out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
     sides = ((s.rows, left), (s.columns, right))
-    runs = [p for group, m in sides for p in group if _stride(out, p[0]) == ONE == _stride(m, p[0])]
+    runs = [p for group, m in sides for p in group if stride(out, p[0]) == ONE == stride(m, p[0])]
     window = tuple(p for p in s.inner if p[1].constant is not None)
-    if not runs or not 0 < (_count(window).constant or 0) <= WINDOW:
+    if not runs or not 0 < (count(window).constant or 0) <= WINDOW:
         return None
     points: list[dict[Var, Size]] = [{}]
     for v, extent in window:
@@ -187,12 +167,12 @@ def _windows(s: Contract, offset: Offset) -> tuple[Stmt, ...] | None:
     body: tuple[Stmt, ...] = (Update(*s.out, "add", total),)
     body = (Loop(row[0][0], ZERO, row[0][1], body, Order.FREE, (), work),)
     work = work * row[0][1]
-    for v, extent in reversed(_without(s.inner, window)):
+    for v, extent in reversed(without(s.inner, window)):
         body = (Loop(v, ZERO, extent, body, Order.SERIAL, (), work),)
         work = work * extent
     if not s.accumulate:
         body = (Loop(row[0][0], ZERO, row[0][1], (_zero(s),), Order.FREE), *body)
-    return _nest(_without(s.batch + s.rows + s.columns, tuple(row)), body, work)
+    return _nest(without(s.batch + s.rows + s.columns, tuple(row)), body, work)
 
 
 def _zero(s: Contract) -> Stmt:
@@ -203,9 +183,9 @@ def _plain(s: Contract, offset: Offset) -> tuple[Stmt, ...]:
     """Loops whose innermost is contiguous: a row of the result, else a dot product."""
     out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
     product: Expr = Apply("mul", (Load(*s.left), Load(*s.right)), s.dtype, s.dtype)
-    if s.columns and _stride(out, s.columns[-1][0]) == ONE == _stride(right, s.columns[-1][0]):
+    if s.columns and stride(out, s.columns[-1][0]) == ONE == stride(right, s.columns[-1][0]):
         rows, columns = s.rows, s.columns
-    elif s.rows and _stride(out, s.rows[-1][0]) == ONE == _stride(left, s.rows[-1][0]):
+    elif s.rows and stride(out, s.rows[-1][0]) == ONE == stride(left, s.rows[-1][0]):
         rows, columns = s.columns, s.rows
     else:
         return _dots(s, product)

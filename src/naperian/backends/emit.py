@@ -442,8 +442,7 @@ def _contract(frame: Frame, s: Contract) -> None:
     """A contraction of two matrices is a call; every other one is loops around such, or loops."""
     lowered = lower(s, lambda v, at: offset(frame, frame.place(v), at))
     if not isinstance(lowered, Product):
-        for t in lowered:
-            _statement(frame, t, [])
+        _block(frame, lowered)
         return
     p = lowered
     operands = []
@@ -455,7 +454,8 @@ def _contract(frame: Frame, s: Contract) -> None:
             f"i64 {number(frame, second)}",
         ]
     sizes = [f"i64 {number(frame, n)}" for n in (p.rows, p.columns, p.inner)]
-    args = ", ".join([*sizes, *operands, f"i64 {int(p.accumulate)}"])
+    table = "null" if p.at is None else frame.place(p.at).pointer
+    args = ", ".join([*sizes, *operands, f"ptr {table}", f"i64 {int(p.accumulate)}"])
     symbol = f"nap_contract_f{p.dtype.bits}"
     frame.module.definitions[symbol] = declaration(p.dtype)
     leave_unless_zero(frame, frame.code.let(f"call i64 @{symbol}({args})"))

@@ -18,9 +18,7 @@ from naperian.loops.walk import gathers, statements
 _MOST_VECTORISED = 3_000
 
 
-def hints(
-    frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vectors: int
-) -> int:
+def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vectors: int) -> int:
     """What LLVM is told about a loop with so many lines; with `few`, rounds. `vectors` at a time,
     if somebody chose."""
     told = ['!"llvm.loop.mustprogress"']

@@ -1,9 +1,10 @@
 """The inner part of a matrix product: a tile of C held in registers.
 
-    @tile, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, bk, C, cm, add)
+    @tile, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, at, C, cm, add)
 
-adds k products of a column of A and a row of B to a tile of `rows` by `vectors`. Rows of the tile
-beyond m repeat the last one and are not written; `@edgeV` has V vectors, the last with a mask.
+adds k products of a column of A and a row of B to a tile of `rows` by `vectors`. Row p of B begins
+at[p] elements after the first, so the rows may be windows of an array. Rows of the tile beyond m
+repeat the last one and are not written; `@edgeV` has V vectors, the last with a mask.
 """
 
 from __future__ import annotations
@@ -150,8 +151,8 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
     code.begin(head)
     sums = [[code.name() for _ in range(vectors)] for _ in range(t.rows)]
     new = [[code.name() for _ in range(vectors)] for _ in range(t.rows)]
-    p, p_new, ia, ia_new, ib, ib_new = (code.name() for _ in range(6))
-    for name, update in ((p, p_new), (ia, ia_new), (ib, ib_new)):
+    p, p_new, ia, ia_new = (code.name() for _ in range(4))
+    for name, update in ((p, p_new), (ia, ia_new)):
         code.put(f"{name} = phi i64 [ 0, %entry ], [ {update}, %{body} ]")
     for r in range(t.rows):
         for w in range(vectors):
@@ -160,7 +161,8 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
             )
     code.branch(code.let(f"icmp slt i64 {p}, %k"), body, done)
     code.begin(body)
-    b = element(code, t, "%b", (ib, 1))
+    row = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr %at, i64 {p}')}")
+    b = element(code, t, "%b", (row, 1))
     row_of_b = [load(element(code, t, b, (str(w * t.lanes), 1)), w) for w in range(vectors)]
     for r in range(t.rows):
         x = code.let(f"load {e}, ptr {element(code, t, a[r], (ia, 1))}, align {size}")
@@ -173,7 +175,6 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
             )
     code.put(f"{p_new} = add nsw i64 {p}, 1")
     code.put(f"{ia_new} = add nsw i64 {ia}, %ak")
-    code.put(f"{ib_new} = add nsw i64 {ib}, %bk")
     code.jump(head)
     code.begin(done)
     adds = code.let("icmp ne i64 %add, 0")
@@ -210,7 +211,7 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
 
 _MICRO = (
     "i64 %m, i64 %lanes, i64 %k, ptr noalias readonly %a, i64 %am, i64 %ak, "
-    "ptr noalias readonly %b, i64 %bk, ptr noalias %c, i64 %cm, i64 %add"
+    "ptr noalias readonly %b, ptr noalias readonly %at, ptr noalias %c, i64 %cm, i64 %add"
 )
 
 
@@ -228,7 +229,7 @@ def row_of_tiles(t: Tile) -> str:
         a = element(code, t, "%a", (i, "%am"))
         c = element(code, t, "%c", (i, "%cm"))
         args = (
-            f"i64 {rows}, i64 {lanes}, i64 %k, ptr {a}, i64 %am, i64 %ak, ptr %b, i64 %bk, "
+            f"i64 {rows}, i64 {lanes}, i64 %k, ptr {a}, i64 %am, i64 %ak, ptr %b, ptr %at, "
             f"ptr {c}, i64 %cm, i64 %add"
         )
         labels = [code.label("case") for _ in range(t.vectors + 1)]
@@ -242,7 +243,7 @@ def row_of_tiles(t: Tile) -> str:
         code.begin(join)
     code.put("ret void")
     return function(
-        "void @column(i64 %m, i64 %n, i64 %k, ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, "
+        "void @column(i64 %m, i64 %n, i64 %k, ptr %a, i64 %am, i64 %ak, ptr %b, ptr %at, "
         "ptr %c, i64 %cm, i64 %add)",
         code,
         more="noinline",

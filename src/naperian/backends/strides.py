@@ -1,0 +1,66 @@
+"""The loops of a contraction and how far they step through its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from naperian.loops.syntax import Load
+from naperian.names import Var
+from naperian.sizes import ONE, Size
+
+Loops: TypeAlias = tuple[tuple[Var, Size], ...]
+Offset: TypeAlias = Callable[[Var, tuple[Size, ...]], Size]
+"""The distance of an element from its buffer's first, as a polynomial."""
+
+
+def stride(offset: Size, v: Var) -> Size:
+    """The factor of a loop variable."""
+    return Size(tuple((tuple(a for a in m if a != v), c) for m, c in offset.terms if v in m))
+
+
+def constant(offset: Size, vanish: set[Var]) -> Size:
+    """The value where loop variables are 0, and what a table says."""
+    return Size(tuple(
+        (m, c) for m, c in offset.terms
+        if vanish.isdisjoint(m) and not any(isinstance(a, Load) for a in m)
+    ))  # fmt: skip
+
+
+def count(loops: Loops) -> Size:
+    total = ONE
+    for _, extent in loops:
+        total = total * extent
+    return total
+
+
+def without(loops: Loops, some: Loops) -> Loops:
+    return tuple(p for p in loops if p not in some)
+
+
+def runs(loops: Loops, *offsets: Size) -> list[Loops]:
+    """The neighbouring loops that are one loop in all of these."""
+    found: list[Loops] = []
+    for v, extent in loops:
+        if found and all(stride(o, found[-1][-1][0]) == stride(o, v) * extent for o in offsets):
+            found[-1] = (*found[-1], (v, extent))
+        else:
+            found.append(((v, extent),))
+    return found
+
+
+def longest_run(loops: Loops, *offsets: Size) -> Loops:
+    """The neighbouring loops that are one loop in both operands, the most iterations of all; of
+    those that may have any number, one along both."""
+
+    def length(run: Loops) -> tuple[bool, bool, int]:
+        n = count(run).constant
+        along = all(stride(o, run[-1][0]) == ONE for o in offsets)
+        return n is None, along, n or 0
+
+    return max(runs(loops, *offsets), key=length)
+
+
+def gathered(offset: Size) -> Var | None:
+    """The table that an offset is read from, if one is."""
+    return next((a.buffer for a in offset.atoms() if isinstance(a, Load)), None)
