@@ -377,6 +377,22 @@ def test_results_do_not_share_memory() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has the allocator")
+def test_large_results_lie_half_a_page_from_their_argument() -> None:
+    """A read waits for a store that is a few elements before it but for whole pages, so streams
+    that are read and written together lie apart in their pages."""
+    f = nap.compile("def f(x: n=>Float) = 2.0 * x + 1.0").f
+    room = np.arange(100_000.0)
+    f(room)  # the first call compiles, and NumPy allocates
+    for start in (0, 1, 8, 100, 511, 512):
+        x = room[start : start + 50_000]
+        y = f(x)
+        apart = (y.ctypes.data - x.ctypes.data) % 4096
+        assert 2048 - 64 < apart <= 2048
+        assert y.ctypes.data % 64 == 0
+        np.testing.assert_array_equal(y, 2.0 * x + 1.0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has the allocator")
 def test_memory_of_large_results_is_used_again() -> None:
     f = nap.compile("def f(x: n=>Float) = 2.0 * x + 1.0").f
     x = np.arange(5e6)

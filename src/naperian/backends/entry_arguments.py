@@ -30,6 +30,7 @@ from naperian.backends.entry_words import (
     loop,
     put,
 )
+from naperian.backends.large import LARGE
 
 _KEYWORDS = (
     """
@@ -178,10 +179,14 @@ accept:"""
 counted:
   %elements = load i64, ptr %product"""
     + put("i64", "%elements", "%lengths", "%argument_k", "length")
-    + """
+    + f"""
   %work1 = load i64, ptr %work
   %work2 = add i64 %work1, %elements
   store i64 %work2, ptr %work
+  %is_large = icmp uge i64 %elements, {LARGE}
+  br i1 %is_large, label %noted, label %argument_next
+noted:
+  store ptr %data, ptr @beside
   br label %argument_next
 float:
   %is_float = icmp eq ptr %type, @PyFloat_Type

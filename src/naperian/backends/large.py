@@ -17,8 +17,9 @@ LARGE = 1 << 14  # elements of a result, from which on its memory comes from her
 KEPT = 16  # blocks that wait to be used again, at most: the last ones
 MOST = 1 << 29  # bytes in all of them, at most
 PLAIN = 1 << 26  # bytes that are kept without a mark
-_HEAD = 4096  # bytes before an array, which hold how many there are in all: a page, for arrays that
-# stand a few elements apart in their pages wait for each other's stores
+_HEAD = 4096  # bytes before an array, or more, whose first page holds how many there are in all
+_APART = 2048  # bytes between an argument's place in its pages and a result's in its own: a read that
+# comes a few elements after a store, but for the page, waits for it
 
 _PRIVATE_ANONYMOUS = 0x22
 _HUGE, _FREE = 14, 8  # MADV_HUGEPAGE and MADV_FREE: what the system answers changes nothing
@@ -31,7 +32,7 @@ def has_large() -> bool:
 
 def large_ir() -> str:
     """`nap_allocator`, the structure, and `nap_capsule`, which is set to its capsule;
-    `@make_array`, PyArray_New with it."""
+    `@make_array`, PyArray_New with it, for results beside the argument that `@beside` names."""
     return _LARGE if has_large() else _USUAL
 
 
@@ -39,6 +40,7 @@ _NAME = "naperian" + r"\00" * 119
 _PARAMETERS = "ptr %type, i32 %axes, ptr %shape, i32 %number"
 
 _USUAL = f"""
+@beside = internal global i64 0
 @nap_allocator = global i64 0
 @nap_capsule = global ptr null
 
@@ -66,6 +68,26 @@ declare i64 @llvm.umin.i64(i64, i64)
 @held = internal global i64 0                      ; bytes in them
 
 @turn = internal global i64 0                      ; whose block goes next when all slots are taken
+@beside = internal global i64 0                    ; the argument that a result is written beside
+
+; where in a block the array begins
+define internal ptr @large.start(ptr %block) {{
+  %argument = load i64, ptr @beside
+  %there = add i64 %argument, {_APART}
+  %within = and i64 %there, {4096 - 64}
+  %offset = add i64 %within, {_HEAD}
+  %start = getelementptr i8, ptr %block, i64 %offset
+  ret ptr %start
+}}
+
+; the block of an array
+define internal ptr @large.block(ptr %start) {{
+  %number = ptrtoint ptr %start to i64
+  %before = sub i64 %number, {_HEAD}
+  %page = and i64 %before, -4096
+  %block = inttoptr i64 %page to ptr
+  ret ptr %block
+}}
 
 ; a block of at least so many bytes: of whole huge pages, or of a few small ones
 define internal ptr @large.new(ptr %context, i64 %bytes) {{
@@ -75,7 +97,7 @@ entry:
 search:
   %huge = icmp uge i64 %bytes, {1 << 21}
   %unit = select i1 %huge, i64 {1 << 21}, i64 {1 << 16}
-  %past = add i64 %unit, {_HEAD - 1}
+  %past = add i64 %unit, {_HEAD + 4096 - 1}
   %room = add i64 %bytes, %past
   %mask = sub i64 0, %unit
   %size = and i64 %room, %mask
@@ -103,7 +125,7 @@ take:
   %held = load i64, ptr @held
   %less = sub i64 %held, %capacity
   store i64 %less, ptr @held
-  %used = getelementptr i8, ptr %block, i64 {_HEAD}
+  %used = call ptr @large.start(ptr %block)
   ret ptr %used
 fresh:
   %new = call ptr @mmap(ptr null, i64 %size, i32 3, i32 {_PRIVATE_ANONYMOUS}, i32 -1, i64 0)
@@ -116,7 +138,7 @@ ask:
   br label %begin
 begin:
   store i64 %size, ptr %new
-  %start = getelementptr i8, ptr %new, i64 {_HEAD}
+  %start = call ptr @large.start(ptr %new)
   ret ptr %start
 none:
   ret ptr null
@@ -127,7 +149,7 @@ entry:
   %nothing = icmp eq ptr %start, null
   br i1 %nothing, label %done, label %weigh
 weigh:
-  %block = getelementptr i8, ptr %start, i64 {-_HEAD}
+  %block = call ptr @large.block(ptr %start)
   %capacity = load i64, ptr %block
   %held = load i64, ptr @held
   %sum = add i64 %held, %capacity
@@ -196,9 +218,12 @@ define internal ptr @large.moved(ptr %context, ptr %start, i64 %bytes) {{
   %both = and i1 %got, %some
   br i1 %both, label %copy, label %done
 copy:
-  %block = getelementptr i8, ptr %start, i64 {-_HEAD}
+  %block = call ptr @large.block(ptr %start)
   %capacity = load i64, ptr %block
-  %room = sub i64 %capacity, {_HEAD}
+  %from = ptrtoint ptr %start to i64
+  %first = ptrtoint ptr %block to i64
+  %before = sub i64 %from, %first
+  %room = sub i64 %capacity, %before
   %length = call i64 @llvm.umin.i64(i64 %room, i64 %bytes)
   call void @llvm.memcpy.p0.p0.i64(ptr %made, ptr %start, i64 %length, i1 false)
   call void @large.free(ptr %context, ptr %start, i64 0)
