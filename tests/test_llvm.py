@@ -420,6 +420,20 @@ def test_product_at_every_width(level: str) -> None:
         np.testing.assert_allclose(got, a[:, :deep] @ b[:deep], rtol=1e-11, atol=1e-11)
 
 
+def test_rows_are_copied_for_wide_products_alone() -> None:
+    """Of few columns, the rows of the left factor are read where they are: by rows or by columns,
+    deeper than a block, more of them than a block has."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(600, 700))
+    for columns in (5, 24, 70, 96, 97, 200):
+        b = rng.normal(size=(700, columns))
+        for turned in (False, True):
+            p = product(F64, (turned, False), False)
+            left = np.ascontiguousarray(a.T) if turned else a
+            got = call(p, [left, b], [600, columns, 700])
+            np.testing.assert_allclose(got, a @ b, rtol=1e-11, atol=1e-11)
+
+
 # --- what the machine code looks like -----------------------------------------------------------
 
 _REGISTER = {64: "zmm", 32: "ymm", 16: "xmm"}

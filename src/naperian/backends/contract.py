@@ -4,10 +4,10 @@
 
 One module per dtype and machine, compiled once and called by every kernel. Goto's algorithm: B is
 copied a block of DEPTH rows at a time into panels as wide as the micro-kernel; threads take
-blocks of rows of A, copy them, and run the micro-kernel over all panels. The micro-kernel holds a
-tile of C, `rows` by `vectors`, in registers; rows beyond the edge repeat the last one and are not
-written, columns beyond it are masked. Small products skip the copies. The sum over k runs in the
-same order whatever the number of threads.
+blocks of rows of A, copy them if there are panels enough, and run the micro-kernel over all
+panels. The micro-kernel holds a tile of C, `rows` by `vectors`, in registers; rows beyond the edge
+repeat the last one and are not written, columns beyond it are masked. Small products skip the
+copies. The sum over k runs in the same order whatever the number of threads.
 
 With a table, B[k, j] is `at[k] + j` elements after its first one: rows of B are windows of an array
 and are read where they are. C is stored by rows then.
@@ -39,6 +39,7 @@ DEPTH = 256  # of the sum, per block: a tile's operands stay in the first-level 
 DEEP = 512  # of a small product's sum: what is not copied may be deeper
 BLOCK = 8  # tiles of rows that one copy of A holds: it stays in the second-level cache
 WIDTH = 4096  # columns per copied block of B, about
+NARROW = 4  # panels of B that do not repay a copy of A's rows, read once a panel
 SMALL = 1 << 21  # multiplications up to which nothing is copied: about 128 by 128 by 128
 GRAIN = 1 << 18  # multiplications worth a thread
 
@@ -183,6 +184,10 @@ def _block_of_rows(t: Tile) -> str:
     by_rows = code.let(f"icmp eq i64 {ak}, 1")
     pm = code.let(f"select i1 {by_rows}, i64 {_apart(t)}, i64 1")
     pk = code.let(f"select i1 {by_rows}, i64 1, i64 {t.rows * BLOCK}")
+    narrow = code.let(f"icmp sle i64 {n}, {NARROW * t.columns}")
+    stays = code.let(f"and i1 {narrow}, {by_rows}")
+    moves = code.let(f"xor i1 {stays}, true")
+    pm = code.let(f"select i1 {stays}, i64 {am}, i64 {pm}")
     size = mul(code, k, t.columns)
     first, past = mul(code, "%low", t.rows), mul(code, "%high", t.rows)
     end = least(code, past, m)
@@ -191,15 +196,18 @@ def _block_of_rows(t: Tile) -> str:
         with returning_if(code, code.let(f"icmp ne i64 {status}, 0")):
             code.put(f"ret i64 {status}")
         rows = least(code, sub(code, end, i), t.rows * BLOCK)
-        code.put(
-            f"call void @copy.rows(i64 {rows}, i64 {k}, ptr {element(code, t, a, (i, am))}, "
-            f"i64 {am}, i64 {ak}, ptr {copy})"
-        )
+        there = element(code, t, a, (i, am))
+        with only_if(code, moves):
+            code.put(
+                f"call void @copy.rows(i64 {rows}, i64 {k}, ptr {there}, i64 {am}, i64 {ak}, "
+                f"ptr {copy})"
+            )
+        here = code.let(f"select i1 {moves}, ptr {copy}, ptr {there}")
         ci = element(code, t, c, (i, cm))
         with counted(code, "0", n, t.columns) as j:
             p = code.let(f"udiv i64 {j}, {t.columns}")
             code.put(
-                f"call void @column(i64 {rows}, i64 {sub(code, n, j)}, i64 {k}, ptr {copy}, "
+                f"call void @column(i64 {rows}, i64 {sub(code, n, j)}, i64 {k}, ptr {here}, "
                 f"i64 {pm}, i64 {pk}, ptr {element(code, t, panels, (p, size))}, ptr @packed, "
                 f"ptr {element(code, t, ci, (j, 1))}, i64 {cm}, i64 {add})"
             )

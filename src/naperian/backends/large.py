@@ -18,8 +18,8 @@ KEPT = 16  # blocks that wait to be used again, at most: the last ones
 MOST = 1 << 29  # bytes in all of them, at most
 PLAIN = 1 << 26  # bytes that are kept without a mark
 _HEAD = 4096  # bytes before an array, or more, whose first page holds how many there are in all
-_APART = 2048  # bytes between an argument's place in its pages and a result's in its own: a read that
-# comes a few elements after a store, but for the page, waits for it
+_APART = 2048  # bytes between the places of an argument and a result in their pages: a read that is
+# a few elements behind a store, but for the page, waits for it
 
 _PRIVATE_ANONYMOUS = 0x22
 _HUGE, _FREE = 14, 8  # MADV_HUGEPAGE and MADV_FREE: what the system answers changes nothing
