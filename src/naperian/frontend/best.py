@@ -1,6 +1,6 @@
-"""`argmax(e for i if p)`: where the largest is, of what the condition keeps.
+"""`argmax(e for i, j in s(i) if p)`: where the largest is, of what the condition keeps.
 
-    pairs = [(i, e) for i if p]
+    pairs = [((i, j), e) for i, j in s(i) if p]
     (lambda k: pairs[k][0])~(0)(argmax(value for (_, value) in pairs))
 
 A binder over an array, `v in x`, stands for `x[i]`: what is told is `i`.
@@ -18,6 +18,11 @@ from itertools import count
 from naperian.surface import syntax as s
 
 _PAIRS, _PLACE, _VALUE, _AT = "the kept", "the place", "the value", "which"  # not a program's names
+
+
+def depends(g: s.Generator) -> bool:
+    """Whether a binder may go over a set that depends on another: then no one axis has them all."""
+    return len(g.binders) > 1 and any(b.domain is not None for b in g.binders)
 
 
 def best_of_kept(call: s.Call, g: s.Generator, is_array: Callable[[s.Expr], bool]) -> s.Block:

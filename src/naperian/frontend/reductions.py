@@ -14,7 +14,7 @@ from typing import Protocol
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend import errors
-from naperian.frontend.best import best_of_kept
+from naperian.frontend.best import best_of_kept, depends
 from naperian.frontend.binders import Bound, open_binder, over_array
 from naperian.frontend.boxes import alone
 from naperian.frontend.calls import use_definition
@@ -108,7 +108,7 @@ def _reduction(name: str) -> Builtin:
         given = e.args if args is None else ()
         if args is None and len(given) == 1 and isinstance(given[0], s.Generator):
             g = given[0]
-            if g.condition is not None and monoid in ("argmin", "argmax"):
+            if g.condition is not None and monoid in ("argmin", "argmax") and depends(g):
                 return alone(w, lambda: w.block(best_of_kept(e, g, partial(over_array, w))))
             return _reduce_generator(w, name, monoid, dtypes, g, e.span)
         if args is None:
@@ -259,13 +259,17 @@ def _reduce_generator(
             for v, axis in zip(frame, axes, strict=True):
                 value = core.At(value, core.Ref(v), axis)
             if condition is not None:
-                value = core.If(condition.build(), value, unit_of(w, monoid, operand))
+                unit = unit_of(w, monoid.removeprefix("arg"), operand)
+                value = core.If(condition.build(), value, unit)
             return value
 
-        if is_index and len(bounds) > 1:
-            inner = _arg_of_pairs(w, monoid, bounds, point, operand, span, scope)
-        else:
+        if not is_index:
             inner = _nested(w, monoid, bounds, point, operand, span, scope)
+        else:
+            find = _place if condition is None else partial(_kept_place, condition.build)
+            lets = tuple(x for b in bounds for x in b.outside)
+            args = (w, monoid, bounds, point, operand, span, scope)
+            inner = wrap(lets, partial(find, *args))()
         if is_index and (found := bounds[0].element) is not None:
             inner = core.Let(bounds[0].var, inner, found.build())
         if name == "mean":
@@ -295,18 +299,52 @@ def _reduce_bound(
     )
 
 
-def _arg_of_pairs(
+def _place(
     w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span, scope: Scope
 ) -> core.Expr:
-    """argmin over several binders: one axis of tuples."""
+    """`argmin(e for i, j)`: several binders are one axis of tuples."""
+    sets = tuple(w.solver.zonk_set(b.set) for b in bounds)
+    if len(bounds) == 1:
+        var, body = bounds[0].var, bounds[0].body(point)
+        return reduce_over(w, monoid, var, sets[0], body(), t, span, scope)
     pair = Var("p")
+    body = _at_pair(bounds, pair, point)
+    return reduce_over(w, monoid, pair, TupleSet(sets), body(), t, span, scope)
+
+
+def _at_pair(bounds: list[Bound], pair: Var, point: Build) -> Build:
     body = point
     for k, b in reversed(list(enumerate(bounds))):
         body = _let_part(b, pair, k, b.body(body))
-    own = TupleSet(tuple(w.solver.zonk_set(b.set) for b in bounds))
-    expr = reduce_over(w, monoid, pair, own, body(), t, span, scope)
-    lets = tuple(x for b in bounds for x in b.outside)
-    return wrap(lets, lambda: expr)()
+    return body
+
+
+def _kept_place(
+    kept: Build, w: Walk, monoid: str, bounds: list[Bound], point: Build, t: Type, span: Span,
+    scope: Scope,
+) -> core.Expr:
+    """`argmin(e for i if p)`, where `point` is the worst of all values unless `p`:
+
+        k, first = argmin(e if p else inf for i), argmax(1 if p else 0 for i)
+        k if p[i := k] else first
+
+    For where `k` is not kept, no value that is kept is better than the worst. If not even `first`
+    is kept, nothing is, and the run stops."""
+    one, zero = core.Const(Lit(1, DType.I64)), core.Const(Lit(0, DType.I64))
+    best, first = Var("best"), Var("first")
+
+    def holds(place: Var) -> core.Expr:
+        if len(bounds) > 1:
+            return _at_pair(bounds, place, kept)()
+        return core.Let(bounds[0].var, core.Ref(place), bounds[0].body(kept)())
+
+    def mark() -> core.Expr:
+        return core.If(kept(), one, zero)
+
+    chosen = core.If(holds(best), core.Ref(best), core.Ref(first))
+    checked = core.Check(holds(first), f"`{monoid}` of nothing", chosen, span)
+    found = core.Let(best, _place(w, monoid, bounds, point, t, span, scope), checked)
+    return core.Let(first, _place(w, "argmax", bounds, mark, INT, span, scope), found)
 
 
 def _let_part(b: Bound, pair: Var, k: int, inner: Build) -> Build:
