@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from kernels import Failed, apply, array, at, call, loop, op, program, put
 
+import naperian as nap
 from naperian.backends.emit import emit
 from naperian.backends.kernel import functions_of
 from naperian.backends.llvm import assembly, compile_ir
@@ -463,6 +464,18 @@ def test_loops_become_vectors(level: str) -> None:
         assert packed(reduction(name, F64, Order.PARALLEL), target) >= 2
     if level != "baseline":
         assert "vgather" in assembly(emit(gather(), target), target) or target.vector_bytes == 32
+
+
+def test_the_best_of_some_becomes_vectors() -> None:
+    texts = (
+        "def f(x: n=>Float, use: n=>Bool) -> Float = min(x[i] for i if use[i])",
+        "def f(x: m=>n=>Float) -> m=>n = argmax(x)",
+        "def f(x: m=>n=>Float, use: n=>Bool) -> m=>n = [argmin(x[j, i] for i if use[i]) for j]",
+    )
+    for text in texts:
+        listing = assembly(nap.compile(text).f.show("llvm"), host("native"))
+        register = _REGISTER[host("native").vector_bytes]
+        assert re.search(rf"v?(min|max)pd.*%{register}", listing)
 
 
 @pytest.mark.parametrize("level", ["avx2", "baseline"])

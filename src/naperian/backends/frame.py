@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -272,6 +273,20 @@ class Frame:
                 return value
         value = self.memo[-1][key] = self.code.let(operation)
         return value
+
+    def unknown(self, value: int | float, dtype: DType) -> Value:
+        """A constant that the optimiser knows nothing of: the result of no instructions."""
+        found = self.memo[0].get((value, dtype))
+        if found is None:
+            width, code = dtype.bits, {DType.F32: "<f", DType.F64: "<d"}.get(dtype)
+            bits = value if code is None else int.from_bytes(struct.pack(code, value), "little")
+            found = self.code.first(f'call i64 asm "", "=r,0"(i64 {bits})')
+            if width < 64:
+                found = self.code.first(f"trunc i64 {found} to i{width}")
+            if code is not None:
+                found = self.code.first(f"bitcast i{width} {found} to {REGISTER[dtype]}")
+            self.memo[0][value, dtype] = found
+        return found
 
     def fail(self, status: Value) -> None:
         """End this block by leaving the function with a status, freeing what is allocated."""

@@ -13,14 +13,17 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from naperian.backends.rare import INLINED
 from naperian.backends.target import Target, host
 
-VERSION = f"llvmlite {llvm.llvm_version_info}"
+_OURS = {"": "-disable-lsr", "x86": "-x86-cmov-converter=false"}  # by the start of a triple
+_USUAL = {"": "-disable-lsr=false", "x86": "-x86-cmov-converter=true"}
+
+VERSION = f"llvmlite {llvm.llvm_version_info} {' '.join(_OURS.values())}"
 
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
     """The object file of a module: parsed, verified, optimised, and written out."""
     machine = _machine(target or host())
     module = _optimised(text, machine)
-    with _quick():
+    with _generating(machine):
         return bytes(machine.emit_object(module))
 
 
@@ -28,7 +31,7 @@ def assembly(text: str, target: Target | None = None) -> str:
     """What `compile_ir` makes, to read."""
     machine = _machine(target or host())
     module = _optimised(text, machine)
-    with _quick():
+    with _generating(machine):
         listing: str = machine.emit_assembly(module)
     return listing
 
@@ -78,16 +81,22 @@ def _freed(passes: llvm.ModulePassManager) -> Iterator[llvm.ModulePassManager]:
 
 
 @contextmanager
-def _quick() -> Iterator[None]:
-    """Code generation without loop strength reduction: our loops address by base and index
-    already, and the pass takes up to four fifths of the time for stencils. LLVM has this only as a
-    setting of the process, so it is put back for whoever else uses LLVM here."""
+def _generating(machine: llvm.TargetMachine) -> Iterator[None]:
+    """Code generation without two passes. LLVM has them only as settings of the process, so they
+    are put back for whoever else uses LLVM here.
+
+    Loop strength reduction: our loops address by base and index already, and it takes up to four
+    fifths of the time for stencils. Branches for choices that a round hands to the next, on x86:
+    which of three neighbours is largest, where a table is filled row by row, nobody predicts."""
+    here = [k for k in _OURS if machine.triple.startswith(k)]
     with _settings:
-        llvm.set_option("naperian", "-disable-lsr")
+        for k in here:
+            llvm.set_option("naperian", _OURS[k])
         try:
             yield
         finally:
-            llvm.set_option("naperian", "-disable-lsr=false")
+            for k in here:
+                llvm.set_option("naperian", _USUAL[k])
 
 
 _settings = Lock()

@@ -14,7 +14,7 @@ from naperian.backends.indexing import (
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Load, Local, Number
 from naperian.names import Lit
-from naperian.prims import PRIMITIVES, Kind, Math
+from naperian.prims import PRIMITIVES, Kind, Math, unit
 from naperian.sizes import Clamp, Size
 
 _FLAGS = {Math.DEFAULT: "contract", Math.STRICT: "", Math.FAST: "reassoc nsz arcp contract afn"}
@@ -79,7 +79,8 @@ def apply(
         case "bitcast":
             return code.let(f"bitcast {t} {args[0]} to {REGISTER[result]}")
         case "select":
-            return code.let(f"select i1 {args[0]}, {t} {args[1]}, {t} {args[2]}")
+            sides = [_unknown(frame, x, operand) for x in args[1:]]
+            return code.let(f"select i1 {args[0]}, {t} {sides[0]}, {t} {sides[1]}")
         case _:
             pass
     if PRIMITIVES[name].kind in (Kind.COMPARE, Kind.EQUAL):
@@ -98,6 +99,18 @@ def apply(
             case _:
                 raise ValueError(f"{name} is not an operation on Booleans")
     return _integer(frame, name, operand, args)
+
+
+def _unknown(frame: Frame, value: Value, dtype: DType) -> Value:
+    """The unit of a minimum or maximum as the result of no instructions, which LLVM knows nothing
+    of: it would turn min(so far, x if c else inf) into a choice between that and `so far`, which
+    is no minimum to its vectoriser."""
+    if dtype is DType.BOOL:
+        return value
+    units = {literal(u, dtype): u for u in (unit("min", dtype), unit("max", dtype)) if u}
+    if value not in units:
+        return value
+    return frame.unknown(units[value], dtype)
 
 
 def combine(frame: Frame, monoid: str, x: Value, y: Value, dtype: DType) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
+from naperian.dtypes import DType
 from naperian.frontend import derivative_errors, errors, limit_errors, name_errors
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
@@ -20,7 +21,7 @@ from naperian.frontend.tables import name_ends, nest, open_all
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Region, Walk
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.sizes import size
 from naperian.source import Span
 from naperian.surface import syntax as s
@@ -247,7 +248,8 @@ def _arms(
 
 
 def loop(w: Walk, st: s.Loop) -> Typed:
-    """`loop x = x0, y = y0 for t in S while p: …`: the value is the tuple of the carried."""
+    """`loop x = x0, y = y0 for t in S while p: …`: the value is the tuple of the carried. A `while`
+    that carries nothing counts its rounds, which nobody sees."""
     solver = w.solver
     checkpoint = _depth(st)
     starts: list[Typed] = []
@@ -256,6 +258,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         start = w.infer(c.start, wanted)
         starts.append(start if wanted is None else expect(w, start, wanted, "the start", c.type))
     carried: list[Var] = []
+    rounds = Var("rounds")
     throws, flag = w.throws, w.thrower
     wraps: list[Wrap] = []
     outer = w.scope
@@ -278,7 +281,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
             carried.append(v)
         condition = None
         if st.condition is not None:
-            condition = w.infer(st.condition)
+            condition = _changing(w, st) if not st.carries else w.infer(st.condition)
             is_bool(w, condition)
         with w.inside(w.scope.inner()) as inner:
             if condition is not None and condition.condition is not None:
@@ -291,7 +294,10 @@ def loop(w: Walk, st: s.Loop) -> Typed:
     if bound is not None:
         w.region = bound.around
     whole = starts[0].type if len(starts) == 1 else Tuple(tuple(x.type for x in starts))
-    _next_agrees(w, st, starts, body, whole)
+    if starts:
+        _next_agrees(w, st, starts, body, whole)
+    else:
+        effect(w, Typed(body.type, body.build, st.body.statements[-1].span))
 
     def around(expr: core.Expr) -> core.Expr:
         for f in reversed(wraps):
@@ -305,6 +311,8 @@ def loop(w: Walk, st: s.Loop) -> Typed:
             core.Carried(v, solver.zonk(x.type), x.build())
             for v, x in zip(carried, starts, strict=True)
         )
+        if not items:
+            items = (core.Carried(rounds, INT, core.Const(Lit(0, DType.I64))),)
         own = solver.zonk_set(bound.set) if bound is not None else None
         time = bound.var if bound is not None else None
         test = None
@@ -316,15 +324,31 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         if may_throw and flag is not None:
             expr = unless_thrown(w, expr, whole, flag)
             test = None if test is None else unless_thrown(w, test, BOOL, flag)
+        if not starts:
+            one = core.Const(Lit(1, DType.I64))
+            expr = core.Let(Var("done"), expr, core.Op("add", (core.Ref(rounds), one), INT))
         if bound is not None:
             expr = bound.body(_constantly(expr))()
         made: core.Expr = core.Loop(items, time, own, test, expr, st.span, checkpoint)
         if bound is not None:
             for var, value in reversed(bound.outside):
                 made = core.Let(var, value(), made)
-        return made
+        return made if starts else core.Let(rounds, made, core.Pack(()))
 
     return Typed(whole, build, st.span)
+
+
+def _changing(w: Walk, st: s.Loop) -> Typed:
+    """The condition of a `while`, which must read what its rounds change."""
+    assert st.condition is not None
+    outside, w.uses = w.uses, {}
+    condition = w.infer(st.condition)
+    if not any("State" in effects for effects in w.uses.values()):
+        raise errors.while_loop(st.condition.span)
+    for var, effects in w.uses.items():
+        outside.setdefault(var, set()).update(effects)
+    w.uses = outside
+    return condition
 
 
 def _depth(st: s.Loop) -> int:
@@ -354,6 +378,8 @@ def _next_agrees(
 def loop_statement(w: Walk, st: s.Loop) -> Wrap:
     """A loop before the last line rebinds its names."""
     value = loop(w, st)
+    if not st.carries:
+        return effect(w, value)
     patterns = [c.pattern for c in st.carries]
     for p in patterns:
         check_new(w, p, "this block")

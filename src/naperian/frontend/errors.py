@@ -298,3 +298,15 @@ def text_as_data(span: Span) -> Reported:
     return fail(
         "N0325", "a string is a message, not data", span, "strings stand only in `assert`",
     )
+
+
+def while_loop(span: Span) -> Reported:
+    """N0116"""
+    return fail(
+        "N0116", "this `while` could never end: its condition reads nothing that a round changes",
+        span, "names do not change",
+        helps=(
+            "write `loop x = x0 while c:`; the block's value is the next `x`",
+            "or change a state: `with state(x0) as x:` around it, and `x := …` in its rounds",
+        ),
+    )

@@ -328,8 +328,8 @@ def _kept_place(
         k, first = argmin(e if p else inf for i), argmax(1 if p else 0 for i)
         k if p[i := k] else first
 
-    For where `k` is not kept, no value that is kept is better than the worst. If not even `first`
-    is kept, nothing is, and the run stops."""
+    For where `k` is not kept, no value that is kept is better than the worst. If nothing is kept,
+    the run stops."""
     one, zero = core.Const(Lit(1, DType.I64)), core.Const(Lit(0, DType.I64))
     best, first = Var("best"), Var("first")
 
@@ -342,9 +342,20 @@ def _kept_place(
         return core.If(kept(), one, zero)
 
     chosen = core.If(holds(best), core.Ref(best), core.Ref(first))
-    checked = core.Check(holds(first), f"`{monoid}` of nothing", chosen, span)
-    found = core.Let(best, _place(w, monoid, bounds, point, t, span, scope), checked)
-    return core.Let(first, _place(w, "argmax", bounds, mark, INT, span, scope), found)
+    found = core.Let(best, _place(w, monoid, bounds, point, t, span, scope), chosen)
+    found = core.Let(first, _place(w, "argmax", bounds, mark, INT, span, scope), found)
+    some = _any(w, bounds, kept, span, scope)
+    return core.Check(some, f"`{monoid}` of nothing", found, span)
+
+
+def _any(w: Walk, bounds: list[Bound], kept: Build, span: Span, scope: Scope) -> core.Expr:
+    build = kept
+    for b in reversed(bounds):
+        build = partial(
+            reduce_over, w, "or", b.var, w.solver.zonk_set(b.set), b.body(build)(), BOOL, span,
+            scope,
+        )
+    return build()
 
 
 def _let_part(b: Bound, pair: Var, k: int, inner: Build) -> Build:

@@ -10,7 +10,8 @@ The law: the first best is the first that equals the best value, or the first Na
 for then `top` is NaN and equals nothing; 0 if there is none at all. Looking for it element by
 element, as the primitive is defined, depends on the element before.
 
-Only where no loop is around: inside one there is work enough for every thread.
+Inside a loop there is work enough for every thread, and `v` is computed twice or stored for each of
+its rounds; so there only where it is little, element by element of what is stored anyway.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import replace
 from naperian.ainf.syntax import (
     Accumulate,
     Binding,
+    Delay,
     Entry,
     Index,
     Number,
@@ -34,9 +36,14 @@ from naperian.ainf.walk import dtype_of, rewrite
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.prims import unit
-from naperian.sizes import size
+from naperian.sizes import Size, size, variables
 
 _FEW = 64  # elements that are looked at faster one by one
+_LITTLE = 3  # operations that may follow each other where a value is computed twice
+_QUICK = frozenset((
+    "add", "sub", "mul", "neg", "abs", "min", "max", "select", "cast", "copy", "held", "not",
+    "and", "or", "eq", "ne", "lt", "le", "gt", "ge",
+))  # fmt: skip
 
 
 def best(program: Program) -> Program:
@@ -45,15 +52,22 @@ def best(program: Program) -> Program:
     dtypes = {p.var: p.dtype for p in program.params} | {
         b.var: b.dtype for b in program.bindings
     }
+    made = {b.var: b for b in program.bindings}
     bindings: list[Binding] = []
     for b in program.bindings:
         match b.prim:
-            case Accumulate("argmin" | "argmax" as name, _, (Entry((i,), _, value, ()),)) if (
-                not b.context and not b.guards and _many(indices[i])
+            case Accumulate("argmin" | "argmax" as name, _, (Entry((i,), at, value, ()),)) if (
+                not b.guards
+                and _many(indices[i])
+                and (not b.context or _little(value, i, made, _LITTLE))
             ):
                 dtype = dtype_of(value, dtypes)
+                marked = _mark(value, made)
+                if marked is not None and name == "argmax":
+                    bindings += _first(b, i, at, *marked, indices)
+                    continue
                 if dtype is not DType.BOOL:
-                    bindings += _found(b, name[3:], i, value, dtype, indices)
+                    bindings += _found(b, name[3:], i, at, value, dtype, indices)
                     continue
             case _:
                 pass
@@ -68,32 +82,85 @@ def _many(index: Index) -> bool:
     return known is None or known > _FEW
 
 
+def _little(value: Operand, i: Var, made: dict[Var, Binding], most: int) -> bool:
+    """Whether a value is a few quick operations away from tables that are stored anyway."""
+    if not isinstance(value, Read):
+        return True
+    b = made.get(value.var)
+    if b is None or not any(i in variables(e) for e in value.at):
+        return True
+    match b.prim:
+        case Op(name, args) if name in _QUICK and most > 0 and not b.guards:
+            here = {e.single: c for e, c in zip(value.at, b.context, strict=True) if e.single}
+            return i in here and all(_little(a, here[i], made, most - 1) for a in args)
+        case Delay(_, index):
+            return i not in variables(value.at[b.context.index(index)])
+        case _:
+            return False
+
+
+def _mark(value: Operand, made: dict[Var, Binding]) -> tuple[Operand, bool] | None:
+    """The condition of which a value is 1 where it holds, else 0, or the other way round."""
+    if not isinstance(value, Read) or value.var not in made:
+        return None
+    b = made[value.var]
+    match b:
+        case Binding(guards=(), prim=Op("select", (Read() as c, Lit(int(x)), Lit(int(y))))) if (
+            {x, y} == {0, 1}
+        ):
+            return rewrite(c, dict(zip(b.context, value.at, strict=True))), x == 1
+        case _:
+            return None
+
+
 def _found(
-    b: Binding, monoid: str, i: Var, value: Operand, dtype: DType, indices: dict[Var, Index]
+    b: Binding, monoid: str, i: Var, at: tuple[Size, ...], value: Operand, dtype: DType,
+    indices: dict[Var, Index],
 ) -> Iterator[Binding]:
     """The bindings that take the place of one; the index of the second search is added."""
-    extent = indices[i].extent
-    assert extent is not None
     j = fresh(i)
     indices[j] = indices[i]
     there = rewrite(value, {i: size(j)})
-    made: list[Binding] = []
-
-    def bind(name: str, d: DType, prim: Prim, *context: Var) -> Read:
-        made.append(Binding(Var(name), context, (), d, prim, b.origin))
-        return Read(made[-1].var, tuple(size(v) for v in context))
-
-    none, last = Lit(unit(monoid, dtype), dtype), Lit(unit("min", DType.I64), DType.I64)
-    top = bind("top", dtype, Accumulate(monoid, none, (Entry((i,), (), value),)))
+    bind = _Bind(b)
+    none = Lit(unit(monoid, dtype), dtype)
+    top = bind("top", dtype, Accumulate(monoid, none, (Entry((i,), at, value),)))
     hit = bind("hit", DType.BOOL, Op("eq", (there, top)), j)
     if dtype.is_float:
         nan = bind("nan", DType.BOOL, Op("isnan", (there,)), j)
         hit = bind("hit", DType.BOOL, Op("or", (hit, nan)), j)
-    place = bind("place", DType.I64, Op("select", (hit, Number(size(j)), Number(extent))), j)
-    first = bind("first", DType.I64, Accumulate("min", last, (Entry((j,), (), place),)))
+    yield from bind.made
+    yield from _first(b, j, at, hit, True, indices)
+
+
+def _first(
+    b: Binding, j: Var, at: tuple[Size, ...], condition: Operand, holds: bool,
+    indices: dict[Var, Index],
+) -> Iterator[Binding]:
+    """The first place where a condition holds, or where it does not; 0 if there is none."""
+    extent = indices[j].extent
+    assert extent is not None
+    bind = _Bind(b)
+    last = Lit(unit("min", DType.I64), DType.I64)
+    here, nowhere = Number(size(j)), Number(extent)
+    sides = (here, nowhere) if holds else (nowhere, here)
+    place = bind("place", DType.I64, Op("select", (condition, *sides)), j)
+    first = bind("first", DType.I64, Accumulate("min", last, (Entry((j,), at, place),)))
     some = bind("some", DType.BOOL, Op("lt", (first, Number(extent))))
     found = Op("select", (some, first, Lit(0, DType.I64)))
     if b.dtype is not DType.I64:
         found = Op("cast", (bind("found", DType.I64, found),))
-    yield from made
+    yield from bind.made
     yield replace(b, prim=found)
+
+
+class _Bind:
+    """Bindings in the context of another."""
+
+    def __init__(self, b: Binding) -> None:
+        self.b = b
+        self.made: list[Binding] = []
+
+    def __call__(self, name: str, dtype: DType, prim: Prim, *over: Var) -> Read:
+        context = (*self.b.context, *over)
+        self.made.append(Binding(Var(name), context, (), dtype, prim, self.b.origin))
+        return Read(self.made[-1].var, tuple(size(v) for v in context))

@@ -375,17 +375,6 @@ def else_if(span: Span) -> Diagnostic:
     return _error("N0120", "`else if` is written `elif`", span, helps=("write `elif`",))
 
 
-def while_loop(span: Span) -> Diagnostic:
-    """N0116"""
-    return _error(
-        "N0116", "`while` is a part of `loop`, which names what changes from round to round", span,
-        helps=(
-            "write `loop x = x0 while c:`; the block's value is the next `x`",
-            "in a `with state`, `loop k = 0 while c:` counts the rounds, and ends with `k + 1`",
-        ),
-    )
-
-
 _INSTEAD = {
     "class": "a value with named fields is a `struct`",
     "try": "a computation that may fail is `with except:`",

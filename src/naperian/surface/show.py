@@ -71,6 +71,8 @@ def _statement(t: s.Stmt, indent: str) -> list[str]:
         case s.With(_, handlers, body):
             return _headed(("with ", *commas([_handler(h) for h in handlers])), body, indent)
         case s.Loop(_, carries, binder, checkpoint, condition, body):
+            if not carries and condition is not None:
+                return _headed(("while ", *_header(condition)), body, indent)
             over: Doc = () if binder is None else (" for ", *range_of(binder))
             if checkpoint is not None:
                 over += (" checkpoint(", *expr(checkpoint, 0), ")")

@@ -25,7 +25,7 @@ from naperian.surface.patterns import as_pattern, pattern
 
 T = TypeVar("T")
 
-_BLOCKS = frozenset(("for", "if", "match", "with", "loop"))
+_BLOCKS = frozenset(("for", "if", "match", "with", "loop", "while"))
 _WITH_STATEMENTS = frozenset(("def", "for", "if", "elif", "else", "with", "loop", "while", "case"))
 _BELONGS = {
     "elif": "after the block of an `if`",
@@ -128,8 +128,6 @@ def statement(c: Cursor) -> s.Stmt:
             return _return(c)
         if word in errors.FOREIGN and after in ("NAME", "NUM", "STR", "def"):
             raise Wrong(errors.foreign(c.here))
-    elif kind == "while":
-        raise Wrong(errors.while_loop(c.here))
     elif kind == "@":
         raise Wrong(errors.foreign(c.here))
     elif kind in _BELONGS:
@@ -268,7 +266,7 @@ def indented(c: Cursor, header: Span) -> s.Block:
 
 
 def block_form(c: Cursor) -> s.Stmt:
-    """`for`, `if`, `match`, `with` or `loop`."""
+    """`for`, `if`, `match`, `with`, `loop` or `while`."""
     c.down()
     made: s.Stmt
     match c.kind:
@@ -280,6 +278,8 @@ def block_form(c: Cursor) -> s.Stmt:
             made = _match(c)
         case "with":
             made = _with(c)
+        case "while":
+            made = _while(c)
         case _:
             made = _loop(c)
     c.depth -= 1
@@ -397,6 +397,13 @@ def _loop(c: Cursor) -> s.Stmt:
     c.header = False
     body = suite(c, word)
     return s.Loop(word.to(body.span), tuple(carries), over, checkpoint, condition, body)
+
+
+def _while(c: Cursor) -> s.Stmt:
+    word = c.skip()
+    condition = _in_header(c, expression)
+    body = suite(c, word)
+    return s.Loop(word.to(body.span), (), None, None, condition, body)
 
 
 def _carry(c: Cursor) -> s.Carry:

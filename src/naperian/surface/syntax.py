@@ -421,7 +421,8 @@ class Carry:
 
 @node
 class Loop:
-    """`loop x = x0, y = y0 for t in S checkpoint(k) while p: body`."""
+    """`loop x = x0, y = y0 for t in S checkpoint(k) while p: body`; `while p: body` if it carries
+    nothing."""
 
     span: Span
     carries: tuple[Carry, ...]
