@@ -410,7 +410,6 @@ def mistakes(text: str) -> list[tuple[str, int]]:
         ("try:\n    x\nexcept:\n    y\n", "N0115"),
         ("print x", "N0115"),
         ("@jit\ndef f(x) = x", "N0115"),
-        ("while x < 3:\n    x += 1", "N0116"),
         ("f = lambda x y", "N0117"),
         ("f = x => x + 1", "N0117"),
         ("if lambda x: y: z", "N0117"),

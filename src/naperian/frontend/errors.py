@@ -301,9 +301,9 @@ def text_as_data(span: Span) -> Reported:
 
 
 def while_loop(span: Span) -> Reported:
-    """N0116"""
+    """N0326"""
     return fail(
-        "N0116", "this `while` could never end: its condition reads nothing that a round changes",
+        "N0326", "this `while` could never end: its condition reads nothing that a round changes",
         span, "names do not change",
         helps=(
             "write `loop x = x0 while c:`; the block's value is the next `x`",
