@@ -185,3 +185,36 @@ def test_windows_are_read_where_they_are() -> None:
             np.testing.assert_array_equal(conv(x, k), got)
         finally:
             nap.threads(before)
+
+
+WALKS = """
+def prices(z: k=>n=>Float) -> k=>Float:
+    walk = [cumsum(z[i]) for i]
+    [sum(exp(0.01 * walk[i, j]) for j) for i]
+
+def paths(z: k=>n=>Float) -> (k=>n=>Float):
+    walk = [cumsum(z[i]) for i]
+    [exp(0.01 * walk[i, j]) for i, j]
+
+def grown(z: k=>n=>Float) -> k=>Float = [fold(lambda x, e: exp(-x) + e, 1.0, z[i]) for i]
+"""
+
+
+def test_what_a_recurrence_does_not_wait_for_is_done_in_vectors() -> None:
+    """Exponentials of a walk come after it, a strip at a time; what a step itself takes, stays."""
+    m = nap.compile(WALKS)
+    text = loops(m.prices)
+    assert text.count("exp(") == 1
+    assert "free for" in text
+    assert text.index("exp(") > text.index("free for")
+    assert vectors(m.prices, "mulpd") >= 3
+    assert "strip" not in loops(m.grown)
+    for n in (0, 1, 7, 511, 512, 513, 1100):
+        z = np.random.default_rng(n).standard_normal((3, n))
+        walk = np.cumsum(z, axis=1)
+        np.testing.assert_allclose(m.prices(z), np.exp(0.01 * walk).sum(axis=1), rtol=1e-12)
+        np.testing.assert_allclose(m.paths(z), np.exp(0.01 * walk), rtol=1e-12)
+        x = np.ones(3)
+        for e in z.T:
+            x = np.exp(-x) + e
+        np.testing.assert_allclose(m.grown(z), x, rtol=1e-9)

@@ -1,8 +1,8 @@
 """Loops of rows that do the same, and those of them that pay when they go side by side (`lanes`):
 
-    slow     a row is a recurrence with long steps, which the next row does not wait for
-    uneven   its inner loops are of all lengths, as a triangle's are
-    narrow   its inner loops are over a few components
+slow     a row is a recurrence with long steps, which the next row does not wait for
+uneven   its inner loops are of all lengths, as a triangle's are
+narrow   its inner loops are over a few components
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import blocks, expressions, loads, parts, reads, statements, used, used_in
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
+from naperian.sizes import Clamp
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
 _FEW = 4  # components, which do not fill a vector
@@ -62,13 +63,15 @@ def sums_nothing(s: Loop) -> bool:
 
 
 def is_uneven(s: Loop) -> bool:
-    """Whether an innermost loop of a row is as long as a loop around it says."""
+    """Whether an innermost loop of a row is as long as a loop around it says. Strips are equal."""
     inner: set[Var] = set()  # loop variables, and what depends on them
     for x in statements(s.body):
         match x:
             case Loop(var, low, high, body):
                 uneven = not inner.isdisjoint((*used_in(low), *used_in(high)))
-                if uneven and not any(isinstance(y, Loop) for y in statements(body)):
+                length = (high - low).single
+                strip = isinstance(length, Clamp) and length.extent.constant is not None
+                if uneven and not strip and not any(isinstance(y, Loop) for y in statements(body)):
                     return True
                 inner.add(var)
             case Let(var) if not inner.isdisjoint(reads(x)):

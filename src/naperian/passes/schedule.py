@@ -60,6 +60,7 @@ from naperian.passes.statements import zero
 from naperian.passes.storage import place
 from naperian.passes.strips import strips
 from naperian.passes.tasks import build
+from naperian.passes.trailing import trailing
 from naperian.passes.unroll import unroll
 from naperian.sizes import Size, size
 
@@ -95,7 +96,8 @@ def schedule(program: ainf.Program) -> Program:
     block = Block()
     emitter.block(items, block)
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
-    body = across(jam(outside(strips(_escape(block.statements())), program.sizes, buffers)))
+    nests = strips(trailing(_escape(block.statements())))
+    body = across(jam(outside(nests, program.sizes, buffers)))
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys(emitter.s.notes))
