@@ -49,7 +49,13 @@ class Size:
         return Size(tuple((m, -c) for m, c in self.terms))
 
     def __sub__(self, other: Size | Var | int) -> Size:
-        return self + (-size(other))
+        other = size(other)
+        if not other.terms:
+            return self
+        sums = dict(self.terms)
+        for m, c in other.terms:
+            sums[m] = sums.get(m, 0) - c
+        return _of(sums)
 
     def __rsub__(self, other: int) -> Size:
         return size(other) - self

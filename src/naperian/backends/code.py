@@ -61,6 +61,14 @@ class Code:
         self.lines.append(f"  {name} = {operation}")
         return name
 
+    def minus(self, a: Value, b: Value) -> Value:
+        """a - b, of 64 bits; of numbers it is a number."""
+        if b == "0":
+            return a
+        if a.lstrip("-").isdigit() and b.lstrip("-").isdigit():
+            return str(int(a) - int(b))
+        return self.let(f"sub nsw i64 {a}, {b}")
+
     def first(self, operation: str) -> Value:
         """Name the result of an operation, in the entry block."""
         name = self.name()

@@ -227,7 +227,10 @@ def _rounds(
     body, done = code.label("body"), code.label("done")
     index, after = code.name(), code.name()
     before = code.block
-    code.branch(code.let(f"icmp slt i64 {low}, {high}"), body, done)
+    if 0 < trips(low, high) < float("inf"):
+        code.jump(body)
+    else:
+        code.branch(code.let(f"icmp slt i64 {low}, {high}"), body, done)
     # the end of the body is known only when it is written
     start = len(code.lines)
     group = frame.module.node("distinct !{}") if free else None

@@ -17,7 +17,9 @@ FUEL = 1 << 20  # additions between two polls: about a millisecond
 def work_of(frame: Frame, s: Loop, low: Value, high: Value) -> Value:
     code = frame.code
     work = s.work.constant or 1
-    trips = code.let(f"sub nsw i64 {high}, {low}")
+    trips = code.minus(high, low)
+    if trips.lstrip("-").isdigit():
+        return str(max(0, int(trips)) * work)
     trips = code.let(f"call i64 @llvm.smax.i64(i64 {trips}, i64 0)")
     return code.let(f"mul i64 {trips}, {work}") if work > 1 else trips
 

@@ -32,7 +32,7 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
         bytes = code.let(f"call i64 @nap_times(i64 {each}, i64 {high})")
         leave_unless_zero(frame, code.let(f"call i64 @nap_zero(ptr {pointer}, i64 {bytes})"))
         return
-    trips = code.let(f"sub nsw i64 {high}, {low}")
+    trips = code.minus(high, low)
     scalars = tuple(r for r in s.reductions if r.var in frame.cells)
     arrays = tuple(r for r in s.reductions if r.var not in frame.cells)
     work = _work(frame, s.work)

@@ -79,10 +79,17 @@ def index_expressions(s: Stmt) -> Iterator[Size]:
 
 def loads(s: Stmt) -> Iterator[Load]:
     """The elements that a statement itself reads, also inside index expressions."""
+    at = [*indices(s)]
     for e in expressions(s):
-        yield from (x for x in parts(e) if isinstance(x, Load))
-    for n in index_expressions(s):
-        yield from (a for a in atoms(n) if isinstance(a, Load))
+        for x in parts(e):
+            if isinstance(x, Load):
+                yield x
+                at += x.at
+            elif isinstance(x, Number):
+                at.append(x.value)
+    for n in at:
+        if any(type(a) is not Var for a in n.atoms()):
+            yield from (a for a in atoms(n) if isinstance(a, Load))
 
 
 def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:

@@ -44,6 +44,7 @@ from naperian.loops.walk import (
     rebuild,
     remade,
     statements,
+    writes,
 )
 from naperian.names import Var
 from naperian.node import node
@@ -280,11 +281,13 @@ class _Check:
         self.pair = pair
         self.shapes = shapes
         loops = (s.var for s in statements(program.body) if isinstance(s, Loop))
-        self.known: dict[int, bool] = {}
+        self.mentioned: set[int] = set()  # the statements that have to do with the two at all
+        self.found: dict[int, Live] = {}
         self.natural = {*program.sizes, *loops}
 
     def passes(self) -> bool:
         body = self.program.body
+        self.mention(body)
         results = frozenset(Coming(v, None) for v in self.pair if not _allocated(body, v))
         try:
             self.block(body, results)
@@ -295,17 +298,21 @@ class _Check:
     def block(self, body: tuple[Stmt, ...], live: Live) -> Live:
         """What may be read from the beginning of a block on, given what may be after it."""
         for s in reversed(body):
-            if self.mentioned(s):
+            if id(s) in self.mentioned:
                 live = self.stmt(s, live)
         return live
 
-    def mentioned(self, s: Stmt) -> bool:
-        """Whether a statement has to do with the two at all."""
-        known = self.known.get(id(s))
-        if known is None:
-            here = isinstance(s, Allocate) and s.buffer.var in self.pair
-            known = self.known[id(s)] = here or not mentions(s).isdisjoint(self.pair)
-        return known
+    def mention(self, body: tuple[Stmt, ...]) -> bool:
+        """Whether something in a block has to do with the two; marks what does."""
+        some = False
+        for s in body:
+            inside = [self.mention(inner) for inner in blocks(s)]
+            allocates = isinstance(s, Allocate) and s.buffer.var in self.pair
+            multiplies = isinstance(s, Contract) and not mentions(s).isdisjoint(self.pair)
+            if allocates or multiplies or any(inside) or writes(s) in self.pair or self.reads(s):
+                self.mentioned.add(id(s))
+                some = True
+        return some
 
     def stmt(self, s: Stmt, live: Live) -> Live:
         for to, of in _copy(s, self.shapes):
@@ -358,7 +365,11 @@ class _Check:
 
     def reads(self, s: Stmt) -> Live:
         """The reads of the two arrays that a statement itself makes."""
-        return frozenset(Coming(x.buffer, x.at) for x in loads(s) if x.buffer in self.pair)
+        known = self.found.get(id(s))
+        if known is None:
+            live = (Coming(x.buffer, x.at) for x in loads(s) if x.buffer in self.pair)
+            known = self.found[id(s)] = frozenset(live)
+        return known
 
     def write(self, buffer: Var, at: tuple[Size, ...] | None, live: Live) -> None:
         if buffer not in self.pair:

@@ -192,6 +192,8 @@ class _Narrow:
         if r.var not in self.contexts:
             return r.at
         needs = self.needs[r.var]
+        if len(needs) == len(r.at):
+            return r.at
         return tuple(e for i, e in zip(self.contexts[r.var], r.at, strict=True) if i in needs)
 
     def size(self, s: Size) -> set[Var]:
@@ -258,8 +260,9 @@ class _Narrow:
 
     def new_operand(self, o: Operand) -> Operand:
         match o:
-            case Read(var):
-                return Read(var, tuple(self.new_size(e) for e in self.kept(o)))
+            case Read(var, at):
+                kept = tuple(self.new_size(e) for e in self.kept(o))
+                return o if kept == at else Read(var, kept)
             case Number(value):
                 return Number(self.new_size(value))
             case _:
@@ -270,10 +273,11 @@ class _Narrow:
 
     def new_atom(self, a: Atom) -> Size | None:
         match a:
-            case Read(var):
-                return atom(Read(var, tuple(self.new_size(e) for e in self.kept(a))))
-            case Trips(time, at):
-                kept = tuple((i, self.new_size(e)) for i, e in at if i in self.open[time])
-                return atom(Trips(time, kept))
+            case Read(var, at):
+                kept = tuple(self.new_size(e) for e in self.kept(a))
+                return None if kept == at else atom(Read(var, kept))
+            case Trips(time, steps):
+                left = tuple((i, self.new_size(e)) for i, e in steps if i in self.open[time])
+                return atom(Trips(time, left))
             case _:
                 return None
