@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from naperian.backends import math, rare
 from naperian.backends.code import MEMORY, REGISTER, Code, Value
 from naperian.backends.target import Target
+from naperian.backends.twins import without_twins
 from naperian.dtypes import DType
 from naperian.loops.syntax import Buffer, Program, Role
 from naperian.names import Var
@@ -85,7 +86,8 @@ class Module:
         forms += [s for f in self.apart for s in math.forms(*f)]
         if forms:
             parts.append(rare.kept(forms))
-        return "\n\n".join([*parts, *self.functions, "\n".join(self.metadata)]) + "\n"
+        functions = without_twins(self.functions, self.metadata)
+        return "\n\n".join([*parts, *functions, "\n".join(self.metadata)]) + "\n"
 
 
 # Lines of inlined functions in a module; with more of them they are called. LLVM's time grows with
