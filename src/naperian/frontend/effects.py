@@ -157,7 +157,7 @@ def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:
     """What the place says of the contents."""
     n = sum(h.effect is not None for h in st.handlers)
     kind = w.solver.head(expected) if expected is not None else None
-    if not _only_effects(st.body) and kind is not None:
+    if kind is not None and (n < len(st.handlers) or not _only_effects(st.body)):
         both = isinstance(kind, Tuple) and len(kind.items) == 2
         kind = w.solver.head(kind.items[1]) if both and isinstance(kind, Tuple) else None
     if n == 1:

@@ -61,8 +61,8 @@ class Entering:
 @dataclass(slots=True, eq=False)
 class Held:
     """A cell. Its versions exist in the loops and under the guards where it was opened, or those
-    of the innermost loop that carries it. A `flag` is an `except`'s. `line` changes when a version
-    does not continue the one before it."""
+    of the innermost loop that carries it. A `flag` is an `except`'s. `level` tells how many cells
+    were open before its handler. `line` changes when a version does not continue the one before."""
 
     name: str
     type: Type
@@ -74,6 +74,7 @@ class Held:
     depth: int
     guards: Guards
     flag: bool = False
+    level: int = 0
     waiting: list[Entering] = field(default_factory=list)
     line: int = 0
 
@@ -117,12 +118,13 @@ class Cells(Place):
     # handlers and effects
 
     def handle(self, e: core.Handle) -> Value:
+        level = len(self.cells)
         for c in e.cells:
             sets, cell = types.axes(c.type)
             self.cells[c.var] = Held(
                 c.var.name, c.type, tuple(self.set(s) for s in sets), dtype_of(cell), c.monoid,
                 e.origin, self.tabulated(self.expr(c.start)), len(self.scope), self.guards,
-                c.state and c.monoid == "and",
+                c.state and c.monoid == "and", level,
             )  # fmt: skip
         body = self.expr(e.body)
         contents = [self.contents(self.cells.pop(c.var)) for c in e.cells]
@@ -298,12 +300,11 @@ class Cells(Place):
 
     # loops
 
-    def effects(self, *bodies: core.Expr | None) -> tuple[list[Held], bool]:
-        """The cells of outside that expressions change, and whether the order of what they do
-        matters: they do more than add."""
+    def effects(self, *bodies: core.Expr | None) -> tuple[list[Held], list[Held]]:
+        """The cells of outside that expressions change, and those of them for which the order
+        matters: that they do more with than add."""
         changed: dict[Var, Held] = {}
-        got: set[Var] = set()
-        in_order = False
+        more: set[Var] = set()
         for body in bodies if self.cells else ():
             for e in everything(body) if body is not None else ():
                 match e:
@@ -314,24 +315,25 @@ class Cells(Place):
                         v = root(reference)
                         if v not in self.cells:
                             continue
-                        if isinstance(e, core.Get):
-                            got.add(v)
-                        else:
+                        if not isinstance(e, core.Get):
                             changed[v] = self.cells[v]
-                            in_order = in_order or not isinstance(e, core.Add)
+                        if not isinstance(e, core.Add):
+                            more.add(v)
                     case _:
                         pass
-        return list(changed.values()), in_order or not got.isdisjoint(changed)
+        return list(changed.values()), [h for v, h in changed.items() if v in more]
 
-    def only_throws(self, changed: list[Held], body: core.Expr) -> bool:
-        """Whether the only effect of a loop's rounds is that one may throw, so that each may go by
-        itself: nobody sees what those after it compute, unless they stop the run or never end."""
+    def may_throw(self, changed: list[Held], ordered: list[Held], body: core.Expr) -> bool:
+        """Whether the rounds of a loop only throw and add, so that each may go by itself: nobody
+        sees what those after one that throws compute, unless they stop the run or never end."""
         return (
-            bool(changed)
-            and all(h.flag for h in changed)
+            bool(ordered)
+            and all(h.flag for h in ordered)
             and not any(
                 isinstance(e, core.Check | core.Checked)
                 or (isinstance(e, core.Loop) and e.condition is not None)
+                or (isinstance(e, core.Loop | core.Scan) and len(ordered) < len(changed)
+                    and bool(self.effects(e.body)[0]))
                 for e in everything(body)
             )
         )

@@ -269,8 +269,10 @@ class Emitter:
         for t in n.members:
             if t.kind is Kind.STEP and t.cell is not None and t.cell.time == t.path[n.depth]:
                 prints = any(m.name == "print" for m in n.members)
-                carries = "it prints" if prints else f"it carries `{t.var.name}`"
-                return Order.SERIAL, f"sequential, {carries}"
+                throws = t.var.name == "thrown" and t.dtype is DType.BOOL
+                carries = f"it carries `{t.var.name}`"
+                why = "it prints" if prints else "a `throw()` ends it" if throws else carries
+                return Order.SERIAL, f"sequential, {why}"
             if t.kind is Kind.ENTER and t.path[n.depth] in t.over:
                 if t.cell in self.v.storage.cells and t.cell is not None:
                     if apart(n, t.cell):

@@ -17,6 +17,7 @@ from dataclasses import replace
 from naperian import prims, types
 from naperian.ainf.syntax import (
     Failure,
+    Guard,
     Index,
     Op,
     Operand,
@@ -26,7 +27,7 @@ from naperian.ainf.syntax import (
     Result,
     Trips,
 )
-from naperian.ainf.walk import number, rewrite_size, size_of
+from naperian.ainf.walk import number, rewrite, rewrite_size, size_of
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.core.resolve import resize
@@ -267,10 +268,11 @@ class _Flatten(Cells):
     # tables
 
     def table(self, var: Var, s: Set, body: core.Expr) -> Value:
-        changed, in_order = self.effects(body)
-        if self.only_throws(changed, body):
-            return self.table_of_throws(var, s, body, changed)
-        if in_order:
+        changed, ordered = self.effects(body)
+        if self.may_throw(changed, ordered, body):
+            sums = [h for h in changed if h not in ordered]
+            return self.table_of_throws(var, s, body, ordered, sums)
+        if ordered:
             return self.table_in_order(var, s, body, changed)
         indices = self.indices(s, var.name)
         self.env[var] = element(s, tuple(size(i) for i in indices))
@@ -297,26 +299,54 @@ class _Flatten(Cells):
         at = ordinal(extents(s), tuple(size(i) for i in indices))
         return row(s, indices, substitute(cell, {time: at}))
 
-    def table_of_throws(self, var: Var, s: Set, body: core.Expr, flags: list[Held]) -> Value:
-        """A table whose cells may throw, and have no other effect: each has flags of its own, which
-        are put together in the end."""
+    def table_of_throws(
+        self, var: Var, s: Set, body: core.Expr, flags: list[Held], sums: list[Held]
+    ) -> Value:
+        """A table whose cells may throw and add, and have no other effect: each has flags of its
+        own, which are put together in the end. What a handler outside of an `except` is left with
+        comes from the rounds up to the first that throws."""
         around = [(f, self.contents(f), f.depth, f.guards) for f in flags]
+        before = [len(h.waiting) for h in sums]
         indices = self.indices(s, var.name)
-        self.env[var] = element(s, tuple(size(i) for i in indices))
+        at = tuple(size(i) for i in indices)
+        self.env[var] = element(s, at)
         outer = self.scope
         self.scope = outer + indices
         for f in flags:
             f.depth, f.guards = len(self.scope), self.guards
         cell = self.tabulated(self.expr(body))
         own = [self.operand(self.contents(f)) for f in flags]
+        level = max(f.level for f in flags)
+        seen = [(h, n) for h, n in zip(sums, before, strict=True) if h.level <= level]
+        if seen:
+            here = ordinal(extents(s), at)
+            last = self.last_round(own, here, indices, s)
+            heard = Guard(self.op("le", (number(here), last), DType.BOOL), True)
+            for h, n in seen:
+                h.waiting[n:] = [replace(w, guards=(*w.guards, heard)) for w in h.waiting[n:]]
         self.scope = outer
         if cell == Items(()):
             self.spare.update(indices)
-        for (f, before, depth, guards), still in zip(around, own, strict=True):
-            f.current, f.depth, f.guards = before, depth, guards
-            here = self.guards[len(guards) :]
-            f.waiting.append(Entering("and", indices, (), (), still, here))
+        for (f, current, depth, guards), still in zip(around, own, strict=True):
+            f.current, f.depth, f.guards = current, depth, guards
+            inside = self.guards[len(guards) :]
+            f.waiting.append(Entering("and", indices, (), (), still, inside))
         return row(s, indices, cell)
+
+    def last_round(
+        self, own: list[Operand], at: Size, indices: tuple[Var, ...], s: Set
+    ) -> Operand:
+        """The number of the first round that throws, or of rounds: the last one that anybody hears
+        of. `own` are the flags of the round `at`."""
+        fine, *others = own
+        for x in others:
+            fine = self.op("and", (fine, x), DType.BOOL)
+        total = number(self.count(s))
+        place = self.op("select", (fine, total, number(at)), DType.I64)
+        over = self.indices(s, indices[0].name if indices else "i")
+        names = {i: size(k) for i, k in zip(indices, over, strict=True)}
+        rounds = ((over, rewrite(place, names), ()),)
+        return self.b.reduce("min", total, rounds, DType.I64, self.guards)
 
     def components_of(self, s: Set, index: core.Expr) -> tuple[Size, ...]:
         return components(s, self.expr(index))
