@@ -34,8 +34,11 @@ from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
+    INT,
     UNIT,
+    Data,
     Function,
+    Index,
     Reference,
     Scalar,
     Set,
@@ -237,6 +240,9 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
     if unit is not None:
         _cell_is(w, t, unit, given[1].span, operator)
     name = monoid or "add"
+    var = Var(h.name or "")
+    if unit is None or not any(isinstance(x, Index) for x in _inside(solver.zonk(unit.type))):
+        w.counting.add(var)
     if operator is None:
         _scalars(w, t, name, not given, h)
     start = unit
@@ -259,9 +265,7 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
             raise effect_errors.undetermined_accum(h.name or "", h.span)
 
     solver.goals.append(determined)
-    return Opened(
-        Var(h.name or ""), t, first, name, step, False, h.span,
-    )
+    return Opened(var, t, first, name, step, False, h.span)
 
 
 def _own(
@@ -407,12 +411,35 @@ def add(w: Walk, st: s.Add) -> Typed:
     value = w.block(st.value, place.type) if isinstance(st.value, s.Block) else w.infer(
         st.value, place.type
     )
+    if w.solver.is_open(w.solver.axes(place.type)[1]) and _counts(w, st.target):
+        w.solver.unify(place.type, _counted(w, value.type))
     converts(w, f"`{st.target.span.text}`", place.type, value.type, value, value.span)
     return Typed(
         UNIT,
         lambda: core.Add(place.build(), convert(w, value.build(), value.type, place.type)),
         st.span,
     )
+
+
+def _counts(w: Walk, target: s.Expr) -> bool:
+    """Whether an accumulator holds numbers, and no indices."""
+    while isinstance(target, s.IndexExpr | s.Checked):
+        target = target.base if isinstance(target, s.IndexExpr) else target.operand
+    entry = w.scope.find(target.name) if isinstance(target, s.Name) else None
+    return isinstance(entry, Variable) and entry.var in w.counting
+
+
+def _counted(w: Walk, t: Type) -> Type:
+    """What is added up of a type: indices are numbers."""
+    match w.solver.head(t):
+        case Index():
+            return INT
+        case Table(own, cell, None):
+            return Table(own, _counted(w, cell))
+        case Tuple(items) as whole if not isinstance(whole, Data):
+            return Tuple(tuple(_counted(w, x) for x in items))
+        case other:
+            return other
 
 
 def performed(effect: Typed) -> Wrap:

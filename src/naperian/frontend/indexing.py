@@ -506,7 +506,8 @@ def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
 
 
 def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span) -> Typed:
-    """`x.get(i + 1, default)`: the element, or the default where an index is outside."""
+    """`x.get(i + 1, default)`: the element, or the default where an index is outside. Of a table of
+    indices, a number as default makes it one of numbers."""
     solver = w.solver
     t = solver.head(base.type)
     tests: list[Callable[[], list[core.Expr]]] = []
@@ -515,17 +516,17 @@ def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span
     for e in indices:
         if not isinstance(t, Table):
             raise errors.not_a_table(base.span.text, show(w, base.type), base.span)
-        named = as_poly(w, w.infer(e))
-        lets += named.lets
-        assert named.poly is not None
-        tests.append(_range_tests(w, named.poly, t.set, w.scope.so_far()))
-        steps.append(_point(w, _number_at(w, named.poly), t.set))
+        steps.append(_point(w, _tried(w, e, t.set, base.span.text, tests, lets), t.set))
         t = solver.head(t.cell)
-    value = w.infer(default, t)
-    kind = t
+    indexed = isinstance(t, Index)
+    value = w.infer(default, None if indexed and _is_negative(default) else t)
+    if indexed and (_is_negative(default) or isinstance(solver.head(value.type), Scalar)):
+        number(w, value)
+    kind = INT if indexed and solver.head(value.type) == INT else t
+    cell = t
 
     def build() -> core.Expr:
-        inner = _take(base.build(), steps)
+        inner = convert(w, _take(base.build(), steps), cell, kind)
         other = convert(w, value.build(), value.type, kind)
         for test in reversed([c for make in tests for c in make()]):
             inner = core.If(test, inner, other)
@@ -535,8 +536,34 @@ def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span
     return Typed(kind, wrap(tuple(lets), build), span)
 
 
-def _number_at(w: Walk, poly: Size) -> Build:
-    return lambda: core.Number(w.solver.zonk_size(poly))
+def _is_negative(e: s.Expr) -> bool:
+    return isinstance(e, s.Unary) and e.op == "-" and isinstance(e.operand, s.Number)
+
+
+def _tried(
+    w: Walk, e: s.Expr, axis: Set, table: str, tests: list[Callable[[], list[core.Expr]]],
+    lets: list[tuple[Var, Build]],
+) -> Build:
+    """An index that may be outside, with the tests whether it is. What is no number is an element
+    of the axis' own set, and inside."""
+    own = w.solver.head_set(axis)
+    if isinstance(e, s.TupleExpr) and isinstance(own, TupleSet) and len(own.plain) == len(e.items):
+        parts = [
+            _tried(w, x, part, table, tests, lets)
+            for x, part in zip(e.items, own.sets, strict=True)
+        ]
+        return lambda: core.Pack(tuple(b() for b in parts))
+    typed = w.infer(e)
+    if isinstance(own, BoolSet | UnitSet | TupleSet) or isinstance(
+        w.solver.head(typed.type), Tuple
+    ):
+        return use(w, typed, axis, table)
+    named = as_poly(w, typed)
+    lets += named.lets
+    assert named.poly is not None
+    tests.append(_range_tests(w, named.poly, axis, w.scope.so_far()))
+    poly = named.poly
+    return lambda: _numbered(w, w.solver.zonk_size(poly), axis)
 
 
 def _range_tests(
@@ -544,7 +571,7 @@ def _range_tests(
 ) -> Callable[[], list[core.Expr]]:
     def tests() -> list[core.Expr]:
         target = w.solver.zonk_set(axis)
-        value, extent = w.solver.zonk_size(poly), cardinality(target)
+        value, extent = w.solver.zonk_size(poly) - _base(target), cardinality(target)
         facts = scope.facts()
         out: list[core.Expr] = []
         if not facts.proves(value):

@@ -18,7 +18,20 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import ZERO, Quotient, Remainder, Size, polynomial, rename, variables
-from naperian.types import Fin, Index, Range, Set, SetVar, cardinality, element, numbers, show_set
+from naperian.types import (
+    BoolSet,
+    EnumSet,
+    Fin,
+    Index,
+    Range,
+    Set,
+    SetVar,
+    TupleSet,
+    UnitSet,
+    cardinality,
+    numbers,
+    show_set,
+)
 
 
 def wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Reported:
@@ -37,11 +50,23 @@ def wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Repo
     if isinstance(a, SetVar) and isinstance(b, SetVar):
         notes = (f"`{wanted}` and `{found}` are chosen by the caller and may differ",)
         helps = (f"write `{table}: {found}=>…` if they are meant to be the same",)
-    elif isinstance(b, Range) and not isinstance(element(a), Index):
+    elif isinstance(a, EnumSet | BoolSet | UnitSet | TupleSet) and _from_an_index(w, b):
         helps = (f"say what the range is over where its start is bound: `for i in {wanted}`",)
     return index_errors.wrong_index_set(
         table, wanted, t.span.text, found, t.span, reasons, helps, notes
     )
+
+
+def _from_an_index(w: Walk, own: Set) -> bool:
+    """Whether a set of numbers starts or ends with an index."""
+    own, bound = w.solver.zonk_set(own), index_bounds(w, w.scope)
+    match own:
+        case Fin(n):
+            return any(v in bound for v in variables(n))
+        case Range(low, high):
+            return any(v in bound for v in variables(low + high))
+        case _:
+            return False
 
 
 def falls_out(

@@ -185,6 +185,7 @@ class Walk:
     demands: list[Demand] = field(default_factory=list)  # interfaces asked for and not yet settled
     uses: dict[Var, set[str]] = field(default_factory=dict)  # what is done with references
     ambient: dict[str, Var] = field(default_factory=dict)  # what the caller's effects act on
+    counting: set[Var] = field(default_factory=set)  # accumulators that hold no indices
     performed: set[str] = field(default_factory=set)  # which of them there are
     thrower: Var | None = None  # the flag of the `except` around, or the caller's
     throws: int = 0  # how many times so far something may have thrown

@@ -35,6 +35,7 @@ from naperian.passes.values import (
     element,
     extents,
     leaves,
+    mapped,
     number_of,
     row,
     substitute,
@@ -348,7 +349,7 @@ class Cells(Place):
         fewest = len(self.guards)
         anyway = total is None or self.anywhere(total)
         for held in changed:
-            start = self.contents(held)
+            start = mapped(self.contents(held), self.operand)  # bound before the delays
             guards = held.guards if held.sets and anyway else self.guards
             if guards != held.guards:
                 held.line += 1
