@@ -21,7 +21,7 @@ FILES = sorted(SRC.rglob("*.py"))
 
 _NOUNS = {
     "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
-    "partials", "ragged", "broken", "lines", "components", "late",
+    "partials", "ragged", "records", "broken", "lines", "components", "late",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}
@@ -44,9 +44,8 @@ MAY: dict[str, set[str]] = (
         "within": _BELOW_PIPELINE | {"pipeline", "program"},
         "api": _BELOW_PIPELINE
         | {"pipeline", "signature", "border", "forms", "program", "records", "within"},
-        "records": set(),
         "": {"api", "pipeline", "trial"},
-        "values": {"lines", "records"},
+        "values": {"lines", "ragged", "records"},
         "session": {"node", "border", "source", "surface"},
         "oracle": _BELOW_PIPELINE | {"", "forms", "pipeline", "session", "signature", "values"},
         "draws": _NOUNS | {"border", "forms", "signature"},

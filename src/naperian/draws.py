@@ -15,7 +15,6 @@ from naperian.border import usual
 from naperian.dtypes import DType
 from naperian.forms import dressed, nested
 from naperian.node import node
-from naperian.ragged import Ragged
 from naperian.signature import Form, Given, Leaf, Opened, Record, Rows, Signature, Tagged
 from naperian.sizes import Size, evaluate
 
@@ -37,14 +36,11 @@ class Draw:
     def plain(self, sig: Signature) -> list[Any]:
         """The arguments as nested tuples of arrays."""
 
-        def rows(r: Rows) -> Ragged:
-            return Ragged(self.leaves[r.values], self.leaves[r.rows])
-
         def leaf(k: int) -> Any:
             x = self.leaves[k]
             return x if x.ndim else x.item()
 
-        return [nested(p.form, leaf, rows) for p in sig.params]
+        return [nested(p.form, leaf, lambda k: (self.leaves[k],)) for p in sig.params]
 
     def arguments(self, sig: Signature) -> tuple[list[Any], dict[str, int]]:
         """The arguments as Python has them, and the sizes that are given by keyword."""
@@ -149,7 +145,8 @@ def numbers(form: Form) -> Iterator[int]:
         case Record(_, _, items) | Tagged(_, _, items):
             yield from numbers(items)
         case Rows(_, rows, values):
-            yield from (rows, values)
+            yield rows
+            yield from numbers(values)
         case Opened(sizes, inner):
             yield from (leaf for _, leaf in sizes)
             yield from numbers(inner)
@@ -157,8 +154,9 @@ def numbers(form: Form) -> Iterator[int]:
 
 def _rows(form: Form) -> Iterator[Rows]:
     match form:
-        case Rows():
+        case Rows(_, _, values):
             yield form
+            yield from _rows(values)
         case tuple():
             for x in form:
                 yield from _rows(x)

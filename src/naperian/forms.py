@@ -10,13 +10,15 @@ has no fields, by its name; a table of an enum as `Variants` or a list of values
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from naperian import records
 from naperian.node import node
+from naperian.ragged import Ragged
 from naperian.signature import Form, Opened, Record, Rows, Tagged
 
 
@@ -29,8 +31,32 @@ BLANK = Blank()
 
 
 class Column(list[Any]):
-    """What the values of a list have in a field or keep in a slot; blank where they do not use
-    it."""
+    """What the values of a list have in a field or keep in a slot; blank where they do not use it.
+    `base` is what messages call the list. If it is made of rows, those of `outer`, each starts at
+    one of `starts`."""
+
+    __slots__ = ("base", "outer", "starts")
+
+    def __init__(
+        self, values: Iterable[Any], base: str, starts: list[int] | None = None, outer: Any = None
+    ) -> None:
+        super().__init__(values)
+        self.base = base
+        self.starts = starts
+        self.outer = outer
+
+    def like(self, values: Iterable[Any]) -> Column:
+        """Of the same list something else."""
+        return Column(values, self.base, self.starts, self.outer)
+
+    def name(self, where: str, *position: int) -> str:
+        """What messages call an element of this column, which they call `where`."""
+        k, *inside = position
+        index = f"{self.base}[{k}]"
+        if self.starts is not None:
+            row = bisect_right(self.starts, k) - 1
+            index = f"{element_name(self.outer, self.base, row)}[{k - self.starts[row]}]"
+        return index + "".join(f"[{i}]" for i in inside) + where[len(self.base) :]
 
 
 Columns = Callable[[int], tuple[Any, ...]]
@@ -40,8 +66,9 @@ Item = tuple[int, str, Any]
 """A leaf's number, what messages call it, and what was given for it."""
 
 
-RowsOf = Callable[[Any, str], tuple[Any, Any]]
-"""From a ragged array the values of its rows and where each row starts."""
+RowsOf = Callable[[Any, str, bool], tuple[Any, Any]]
+"""From rows what they hold, one after the other, and where each starts; whether that is numbers,
+and not values of a struct or rows again, is told."""
 
 
 def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
@@ -56,13 +83,13 @@ def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
         case Tagged():
             yield from _choices(form, given, where, rows)
         case Rows(_, starts, own):
-            values, offsets = rows(given, where)
+            values, offsets = rows(given, where, isinstance(own, int))
             yield starts, where, offsets
-            yield own, where, values
+            yield from parted(own, values, where, rows)
         case Opened():
             raise TypeError(f"{where}: the size of this result is known only after the run")
         case tuple():
-            given = _table_of_tuples(form, given)
+            given = _table_of_tuples(form, given, where)
             if not isinstance(given, Blank) and (
                 not isinstance(given, tuple | list) or len(given) != len(form)
             ):
@@ -72,14 +99,14 @@ def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
                 yield from parted(form[k], value, f"{where}[{k}]", rows)
 
 
-def _table_of_tuples(form: tuple[Form, ...], given: Any) -> Any:
+def _table_of_tuples(form: tuple[Form, ...], given: Any, where: str) -> Any:
     """A list of tuples as the tuple of what they hold; a tuple is one of tables already."""
     if isinstance(given, list) and (
         isinstance(given, Column) or all(isinstance(x, int) for x in form)
     ):
         cells = [x for x in _cells(given, list) if not isinstance(x, Blank)]
         if all(isinstance(x, tuple) and len(x) == len(form) for x in cells):
-            return tuple(_items(given, k) for k in range(len(form)))
+            return tuple(_items(given, k, where) for k in range(len(form)))
     return given
 
 
@@ -92,11 +119,18 @@ def _cells(given: list[Any], inside: type[list[Any]]) -> Iterator[Any]:
             yield x
 
 
-def _items(given: list[Any], k: int) -> Column:
+def _items(given: list[Any], k: int, where: str) -> Column:
     """One item of every tuple in nested lists of them."""
-    return Column(
-        x if isinstance(x, Blank) else _items(x, k) if isinstance(x, list) else x[k] for x in given
-    )
+    parts = (
+        x if isinstance(x, Blank) else _items(x, k, where) if isinstance(x, list) else x[k]
+        for x in given
+    )  # fmt: skip
+    return given.like(parts) if isinstance(given, Column) else Column(parts, where)
+
+
+def element_name(given: Any, where: str, k: int) -> str:
+    """What messages call an element of a list."""
+    return given.name(where, k) if isinstance(given, Column) else f"{where}[{k}]"
 
 
 def kind(given: Any) -> str:
@@ -104,7 +138,8 @@ def kind(given: Any) -> str:
     if isinstance(given, np.ndarray):
         return f"an array of {given.dtype}"
     if isinstance(given, tuple | list):
-        return f"a {type(given).__name__} of {len(given)}"
+        name = "list" if isinstance(given, Column) else type(given).__name__
+        return f"a {name} of {len(given)}"
     return f"{type(given).__name__}"
 
 
@@ -123,10 +158,23 @@ def field_of(given: Any, field: str, name: str, fields: tuple[str, ...], where: 
     elif isinstance(given, list | tuple) or (
         isinstance(given, np.ndarray) and given.dtype == np.dtype(object) and given.ndim
     ):
-        parts = (field_of(x, field, name, fields, f"{where}[{k}]") for k, x in enumerate(given))
-        return Column(parts)
+        parts = (
+            field_of(x, field, name, fields, element_name(given, where, k))
+            for k, x in enumerate(given)
+        )
+        return given.like(parts) if isinstance(given, Column) else Column(parts, where)
     wanted = f"{name}({', '.join(fields)})"
-    raise TypeError(f"{where} must be a {wanted}, not {kind(given)}")
+    others = any(f != field and _has(given, f) for f in fields)
+    why = f": it has no `{field}`" if others else ""
+    raise TypeError(f"{where} must be a {wanted}, not {kind(given)}{why}")
+
+
+def _has(given: Any, field: str) -> bool:
+    if isinstance(given, Mapping):
+        return field in given
+    if isinstance(given, np.ndarray | np.void):
+        return field in (given.dtype.names or ())
+    return hasattr(given, records.attribute(field))
 
 
 # ---------------------------------------------------------------- enums
@@ -145,9 +193,13 @@ def _choices(form: Tagged, given: Any, where: str, rows: RowsOf) -> Iterator[Ite
         numbers: Any = given.tag
         columns = [kept_in(form, given, k) for k in range(1, len(form.items))]
     elif isinstance(given, list | tuple | np.ndarray):
-        numbers = np.array([_each(form, x, where, None) for x in given], np.int64)
+        tags = (
+            _each(form, x, element_name(given, where, i), None) for i, x in enumerate(given)
+        )
+        numbers = np.array(list(tags), np.int64)
+        listed = given if isinstance(given, Column) else Column((), where)
         columns = [
-            Column(_each(form, x, where, k) for x in given) for k in range(1, len(form.items))
+            listed.like(_each(form, x, where, k) for x in given) for k in range(1, len(form.items))
         ]
     else:
         numbers = _number(form, given, where)
@@ -206,7 +258,8 @@ def _slot(form: Tagged, number: int, given: Any, item: int) -> Any:
 def _each(form: Tagged, given: Any, where: str, item: int | None) -> Any:
     """The variants' numbers of nested lists of values, or what they keep in a slot."""
     if isinstance(given, list | tuple | np.ndarray):
-        return Column(_each(form, x, where, item) for x in given)
+        each = (_each(form, x, f"{where}[{i}]", item) for i, x in enumerate(given))
+        return Column(each, where)
     number = _number(form, given, where)
     if item is None:
         return number
@@ -269,8 +322,10 @@ def _pairwise(here: Any, ours: Columns, theirs: Columns) -> Columns:
 def dressed(form: Form, value: Any) -> Any:
     """Nested tuples of leaves as the value they are."""
     match form:
-        case int() | Rows():
+        case int():
             return value
+        case Rows(_, _, _, axes):
+            return _dressed_rows(form, value, axes)
         case Record(name, fields, items):
             parts = zip(items, value, strict=True)
             return records.struct(name, fields)(*[dressed(x, v) for x, v in parts])
@@ -289,16 +344,31 @@ def dressed(form: Form, value: Any) -> Any:
             return tuple(dressed(x, v) for x, v in zip(form, value, strict=True))
 
 
-def nested(form: Form, leaf: Callable[[int], Any], rows: Callable[[Rows], Any]) -> Any:
-    """Leaves by their numbers, and ragged arrays, as nested tuples."""
+def _dressed_rows(form: Rows, value: Any, axes: int) -> Any:
+    """Rows with what they hold dressed; where it is not said where they start, only that."""
+    if not isinstance(value, Ragged):
+        return dressed(form.values, value)
+    if axes > 1:
+        return Ragged(_dressed_rows(form, value.values, axes - 1), value.offsets)
+    return Ragged(dressed(form.values, value.values), value.offsets)
+
+
+def nested(
+    form: Form, leaf: Callable[[int], Any], starts: Callable[[int], tuple[Any, ...]]
+) -> Any:
+    """Leaves by their numbers as nested tuples, and rows by where they start: the leaf of a number
+    as offsets, for each axis of a table, the innermost last."""
     match form:
         case int():
             return leaf(form)
-        case Rows():
-            return rows(form)
+        case Rows(_, rows, values):
+            made = nested(values, leaf, starts)
+            for offsets in reversed(starts(rows)):
+                made = Ragged(made, offsets)
+            return made
         case Record(_, _, items) | Tagged(_, _, items):
-            return nested(items, leaf, rows)
+            return nested(items, leaf, starts)
         case Opened(_, inner):
-            return nested(inner, leaf, rows)
+            return nested(inner, leaf, starts)
         case tuple():
-            return tuple(nested(x, leaf, rows) for x in form)
+            return tuple(nested(x, leaf, starts) for x in form)

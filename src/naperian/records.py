@@ -31,12 +31,21 @@ class Struct:
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        return type(self)(*[_element(v, index) for v in _values(self)])
+        return type(self)(*[element(v, index) for v in _values(self)])
+
+    def __len__(self) -> int:
+        """How many structs a table has."""
+        for value in _values(self):
+            return len(value[0] if isinstance(value, tuple) else value)
+        raise TypeError(f"a {type(self).__name__} has no length")
+
+    def __bool__(self) -> bool:
+        return True  # also an empty table is a value
 
     def __eq__(self, other: object) -> Any:
         if type(other) is not type(self):
             return NotImplemented
-        return all(_same(a, b) for a, b in zip(_values(self), _values(other), strict=True))
+        return all(same(a, b) for a, b in zip(_values(self), _values(other), strict=True))
 
     def __hash__(self) -> int:
         return hash((type(self), _values(self)))
@@ -68,7 +77,10 @@ def _values(value: Any) -> tuple[Any, ...]:
     return tuple(getattr(value, n) for n in fields(value))
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, arrays as wholes."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     return bool(a == b)
@@ -157,7 +169,7 @@ class Variants:
         tag = self.tag[index]
 
         def columns(number: int) -> tuple[Any, ...]:
-            return tuple(_element(v, index) for v in self.columns(number))
+            return tuple(element(v, index) for v in self.columns(number))
 
         if np.ndim(tag):
             return Variants(self.enum, tag, columns)
@@ -200,10 +212,10 @@ def _variants(name: str, variants: Any, tag: Any, columns: tuple[tuple[Any, ...]
     return Variants(enum(name, variants), tag, lambda k: columns[k])
 
 
-def _element(value: Any, index: Any) -> Any:
+def element(value: Any, index: Any) -> Any:
     """An element of an array, or of every array in a tuple of them."""
     if isinstance(value, tuple):
-        return tuple(_element(v, index) for v in value)
+        return tuple(element(v, index) for v in value)
     return _scalar(value[index])
 
 

@@ -5,7 +5,7 @@
                 | Record(name, form, …)               a struct: a form for each field
                 | Tagged(name, variants, form, …)     an enum: its tag, and what holds the fields
                 | Opened((slot, leaf), … form)        a value with sizes known after the run
-                | Rows(slot, leaf, leaf)              a ragged array
+                | Rows(slot, leaf, form)              a ragged array
     leaf      ::= dtype[size, …], bounds              one buffer: an array or a scalar
     plan      ::= Given | Bind | Search | Equal       how arguments give the size variables
 
@@ -112,12 +112,14 @@ class Opened:
 
 @node
 class Rows:
-    """A table of boxes: the rows one after the other, and where each starts (of a parameter), or
-    how long each is (of a result). `slot` is the length of all together."""
+    """A table of boxes: what the rows hold, one after the other, and the leaf that says where each
+    starts (of a parameter) or how long each is (of a result). `slot` is the length of all
+    together, `axes` how many axes the table has."""
 
     slot: int
     rows: int
-    values: int
+    values: Form
+    axes: int = 1
 
 
 Form: TypeAlias = "int | tuple[Form, ...] | Record | Tagged | Opened | Rows"
@@ -308,10 +310,8 @@ def signature(
         types = tuple(_slot(p, definition, instances) for p in definition.types)
         for p in definition.params:
             try:
-                t = p.type.body if isinstance(p.type, Exists) else p.type
-                params.append(
-                    Parameter(p.name, show_type(p.type), reader.form(t, ()), _default(p.default))
-                )
+                form = reader.form(p.type, ())
+                params.append(Parameter(p.name, show_type(p.type), form, _default(p.default)))
             except _NoDataError as error:
                 raise _NoDataError(f"parameter {p.name} is {error}") from None
         inputs = tuple(reader.leaves)
@@ -413,10 +413,6 @@ class _Reader:
                 return record(layout, tuple(self.form(x, sets) for x in items))
             case Tuple(items):
                 return tuple(self.form(x, sets) for x in items)
-            case Table(s, Exists() as box):
-                if sets:
-                    raise _NoDataError("a table of ragged arrays")
-                return self.ragged(s, box)
             case Table(s, cell, index):
                 return self.form(cell, (*sets, Axis(s, index)))
             case Function():
@@ -425,11 +421,11 @@ class _Reader:
                 raise _NoDataError("a reference")
             case Text():
                 raise _NoDataError("a text")
+            case Exists() if sets:
+                return self.rows(t, sets)
+            case Exists(_, body) if self.given:  # the shape of its value says what it hides
+                return self.form(body, ())
             case Exists(vars, body):
-                if sets:
-                    raise _NoDataError("a table of ragged arrays")
-                if self.given:
-                    raise _NoDataError(f"a value that holds a `{show_type(t)}`")
                 sizes = tuple((self.numbers[v], self.leaf(DType.I64, ())) for v in vars)
                 return Opened(sizes, self.form(body, ()))
             case Scalar(dtype):
@@ -439,18 +435,45 @@ class _Reader:
             case Index(s):
                 return self.index(s, sets)
 
-    def ragged(self, s: Set, box: Exists) -> Rows:
-        """A table of rows of scalars, or of arrays of one shape."""
-        match box.vars, box.body:
-            case (k,), Table(Fin(n), cell, None) if n == size(k) and k not in mentioned(cell):
-                given = cardinality(s) + (1 if self.given else 0)
-                rows = self.leaf(DType.I64, (Axis(Fin(given), None),))
-                values = self.form(cell, (Axis(Fin(n), None),))
-                if isinstance(values, int):
-                    return Rows(self.numbers[k], rows, values)
+    def rows(self, box: Exists, sets: tuple[Axis, ...]) -> Form:
+        """A table of boxes, each of which is a row, or of results with rows of one length."""
+        regular = all(a.index is None and isinstance(a.set, Fin | SetVar | EnumSet) for a in sets)
+        if len(box.vars) != 1 or not regular:
+            raise _NoDataError(f"a table of `{show_type(box)}`")
+        if self.given and len(sets) > 1:
+            raise _NoDataError(
+                f"a table of rows with {len(sets)} axes; rows of rows can be given, as "
+                f"`n=>(exists k. Fin(k)=>({show_type(box)}))`"
+            )
+        if self.given:
+            starts = self.leaf(DType.I64, (Axis(Fin(cardinality(sets[0].set) + 1), None),))
+        else:
+            starts = self.leaf(DType.I64, sets)
+        return self.row(box, box.body, starts, sets)
+
+    def row(self, box: Exists, t: Type, starts: int, sets: tuple[Axis, ...]) -> Form:
+        """What the boxes of a table hold."""
+        (k,) = box.vars
+        match t:
+            case Table(Fin(n), cell, None) if n == size(k) and k not in mentioned(cell):
+                inner = self.form(cell, (Axis(Fin(n), None),))
+                return Rows(self.numbers[k], starts, inner, len(sets))
+            case Data(items, layout) if not self.given:
+                return record(layout, tuple(self.row(box, x, starts, sets) for x in items))
+            case Tuple(items) if not self.given:
+                return tuple(self.row(box, x, starts, sets) for x in items)
+            case _ if k not in mentioned(t) and not self.given:
+                return self.form(t, sets)
+            case Tuple():
+                raise _NoDataError(
+                    f"a table of `{show_type(box)}`, whose parts have one length; rows of tuples "
+                    "can be given, as `n=>(exists k. Fin(k)=>(a, b))`"
+                )
             case _:
-                pass
-        raise _NoDataError(f"a table of `{show_type(box)}`")
+                raise _NoDataError(
+                    f"a table of `{show_type(box)}`; rows may differ in their first axis only, or "
+                    "be rows of rows, as `n=>(exists k. Fin(k)=>(exists l. Fin(l)=>a))`"
+                )
 
     def index(self, s: Set, sets: tuple[Axis, ...]) -> Form:
         match s:

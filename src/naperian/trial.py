@@ -341,7 +341,7 @@ def _leaves(f: Function, value: Any) -> list[Any]:
     return [x for _, _, x in parted(f._text.result, value, "", _rows)]
 
 
-def _rows(given: Any, where: str) -> tuple[Any, Any]:
+def _rows(given: Any, where: str, plain: bool) -> tuple[Any, Any]:
     assert isinstance(given, Ragged)
     return given.values, given.offsets
 

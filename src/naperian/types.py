@@ -628,6 +628,25 @@ def boxed(t: Type) -> Iterator[Var]:
             pass
 
 
+def apart(t: Type, seen: set[Var]) -> Type:
+    """The type with other names for sizes of boxes that were `seen` before, as those of a struct
+    are that is written twice."""
+    match t:
+        case Exists(vars):
+            names = {v: Var(v.name) if v in seen else v for v in vars}
+            seen.update(names.values())
+            own = opened(t, [size(names[v]) for v in vars])
+            return Exists(tuple(names.values()), apart(own, seen))
+        case Table(s, cell, index):
+            return Table(s, apart(cell, seen), index)
+        case Data(items, layout, args):
+            return Data(tuple(apart(x, seen) for x in items), layout, args)
+        case Tuple(items):
+            return Tuple(tuple(apart(x, seen) for x in items))
+        case Scalar() | TypeVar() | Index() | Function() | Reference() | Text():
+            return t
+
+
 def set_variables(own: Set) -> Iterator[Var]:
     """The variables of a set, those of its sizes too."""
     match own:

@@ -61,7 +61,8 @@ def _name(form: Form, name: str, names: list[str]) -> None:
             for k, x in enumerate(items):
                 _name(x, f"{name}_{k}" if k else f"{name}_tag", names)
         case Rows(_, rows, values):
-            names[rows], names[values] = f"{name}_rows", f"{name}_values"
+            names[rows] = f"{name}_rows"
+            _name(values, f"{name}_values", names)
         case Opened(sizes, value):
             for k, (_, leaf) in enumerate(sizes):
                 names[leaf] = f"{name}_size_{k}" if k else f"{name}_size"

@@ -14,7 +14,7 @@ from naperian.border.numbers import dtype_of, is_floating
 from naperian.border.rows import packed, rows_given
 from naperian.border.value import LARGEST, Array, Value, counted
 from naperian.dtypes import DType
-from naperian.forms import Blank, kind, parted
+from naperian.forms import Blank, Column, element_name, kind, parted
 from naperian.signature import Constant, Leaf, Named, Signature
 
 
@@ -91,6 +91,7 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     """What was given, as an array of its own dtype."""
     if isinstance(given, Blank):
         return Value(where, True, np.zeros((0,) * len(leaf.shape)), DType.BOOL, blank=True)
+    column = given if isinstance(given, Column) else None
     python = isinstance(given, bool | int | float | list | tuple)
     weak = python and not isinstance(given, np.generic)
     offsets = None
@@ -103,14 +104,30 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     try:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
+        _refuse_what_is_no_number(given, where)
         uneven = "inhomogeneous" in str(error)
         why = "its parts are of different lengths" if uneven else str(error)
         raise ShapeError(f"{where} is no array: {why}") from None
     if array.ndim == 0 and array.dtype.kind in "OUS" and not isinstance(given, int | np.ndarray):
         raise TypeError(f"{where} is {said(given)}: no number and no array")
+    if array.dtype.kind in "OUS":
+        _refuse_what_is_no_number(given, where)
     if python and array.dtype == object and all(isinstance(x, int) for x in array.flat):
         array = _large(sig, leaf, array, where)
-    return Value(where, weak, array, dtype_of(where, array.dtype), offsets)
+    return Value(where, weak, array, dtype_of(where, array.dtype), offsets, column=column)
+
+
+def _refuse_what_is_no_number(given: Any, where: str) -> None:
+    """Raise TypeError for the first thing in lists, or in an array of objects, that is none."""
+    if isinstance(given, list | tuple) or (
+        isinstance(given, np.ndarray) and given.dtype == object and given.ndim
+    ):
+        for k, x in enumerate(given):
+            _refuse_what_is_no_number(x, element_name(given, where, k))
+    elif isinstance(given, str | bytes):
+        raise TypeError(f"{where} is {given!r}: text is no number")
+    elif not isinstance(given, int | float | np.number | np.bool_ | np.ndarray | Blank):
+        raise TypeError(f"{where} is {said(given)}: no number and no array")
 
 
 def said(given: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -63,8 +64,9 @@ def _late_sizes(form: Form) -> Iterator[tuple[int, int]]:
         case Opened(slots, value):
             yield from slots
             yield from _late_sizes(value)
-        case Rows(slot, rows, _):
+        case Rows(slot, rows, values):
             yield slot, rows
+            yield from _late_sizes(values)
         case Record(_, _, items) | Tagged(_, _, items):
             yield from _late_sizes(items)
         case tuple():
@@ -98,7 +100,7 @@ def _bytes(n: int) -> str:
     return f"{amount:.3g} {unit}"
 
 
-def _no_rows(given: Any, where: str) -> tuple[Any, Any]:
+def _no_rows(given: Any, where: str, plain: bool) -> tuple[Any, Any]:
     raise TypeError(f"{where}: the size of this result is known only after the run")
 
 
@@ -156,8 +158,10 @@ def delivered(inst: Instance, sizes: Sizes, results: list[Array], kept: list[boo
             return value
         return value[()] if inst.dtype(leaf) is DType.F32 else value.item()
 
-    def rows(form: Rows) -> Ragged:
-        lengths = np.maximum(results[form.rows], 0)
-        return Ragged(results[form.values], np.cumsum([0, *lengths]))
+    def starts(k: int) -> tuple[Array, ...]:
+        lengths = np.maximum(results[k], 0)
+        regular = [np.arange(prod(lengths.shape[:n]) + 1) * lengths.shape[n]
+                   for n in range(1, lengths.ndim)]  # fmt: skip
+        return (*regular, np.concatenate(([0], np.cumsum(lengths))))
 
-    return dressed(inst.signature.result, nested(inst.signature.result, of, rows))
+    return dressed(inst.signature.result, nested(inst.signature.result, of, starts))

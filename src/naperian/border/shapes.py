@@ -189,7 +189,9 @@ def check_bounds(v: Value, leaf: Leaf, data: Array, sizes: Sizes) -> None:
     position = tuple(int(k) for k in np.argwhere(wrong)[0])
     value = int(data[position])
     where = v.where
-    if position:
+    if v.column is not None:
+        where = v.column.name(where, *position)
+    elif position:
         number = position[0] if len(position) == 1 else position
         where = f"{where}: element {number}"
     if value < low:

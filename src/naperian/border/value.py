@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from naperian.dtypes import DType
+from naperian.forms import Column
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -26,6 +27,7 @@ class Value:
     dtype: DType
     offsets: Array | None = None  # of rows of unequal length
     blank: bool = False
+    column: Column | None = None  # the list it was, which knows what its elements are called
 
 
 def counted(n: int, what: str) -> str:

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from naperian.broken import Broken
-from naperian.leaves import leaves, spread
 from naperian.names import Var
 from naperian.prims import scalar
 from naperian.sizes import Size, size
@@ -40,6 +39,7 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
+    boxed,
     cardinality,
     cell_at,
     dependent,
@@ -172,15 +172,33 @@ def from_numpy(value: Any, t: Type) -> Value:
 
 
 def _sizes(value: Any, t: Exists) -> tuple[int, ...]:
-    """The sizes of a box, from the axes that are one of them."""
+    """The sizes of a box, from the axes that are one of them; 0 if no element has such an axis."""
     found: dict[Var, int] = {}
-    for array, leaf in zip(spread(t.body, value), leaves(t.body), strict=True):
-        sets = [axis.set for run in runs(leaf)[0] for axis in run]
-        for n, s in zip(np.shape(array), sets, strict=True):
-            v = cardinality(s).single
-            if isinstance(v, Var) and v in t.vars:
-                found[v] = n
-    return tuple(found[v] for v in t.vars)
+
+    def look(value: Any, t: Type) -> None:
+        match t:
+            case Tuple(items):
+                for v, x in zip(value, items, strict=True):
+                    look(v, x)
+            case Table(s, cell, None):
+                n = _extent(value)
+                v = cardinality(s).single
+                if isinstance(v, Var):
+                    found.setdefault(v, n)
+                if isinstance(value, np.ndarray):
+                    look(np.empty(value.shape[1:]), cell)
+                elif n:
+                    look(_row(value, 0), cell)
+            case _:
+                pass
+
+    look(value, t.body)
+    return tuple(found.get(v, 0) for v in t.vars)
+
+
+def _extent(value: Any) -> int:
+    """How many elements a table has, which may be a tuple of tables."""
+    return _extent(value[0]) if isinstance(value, tuple) else len(value)
 
 
 def _row(value: Any, k: int) -> Any:
@@ -208,8 +226,9 @@ def to_numpy(value: Value, t: Type) -> Any:
         case Tuple(items):
             return tuple(to_numpy(v, x) for v, x in zip(value, items, strict=True))
         case Table(s, Exists() as box):  # the rows, one after the other
-            parts = [to_numpy(x, box) for x in value]
-            return np.concatenate(parts) if parts else to_numpy(blank(box), box)
+            return _one_after_the_other([to_numpy(x, box) for x in value or [blank(box)]])
+        case Table(s, cell) if any(boxed(cell)) and not isinstance(cell, Tuple):
+            return _one_after_the_other([to_numpy(x, cell) for x in value or [blank(cell)]])
         case Table():
             all_runs, cell = runs(t)
             depth = sum(map(len, all_runs))
@@ -230,6 +249,13 @@ def to_numpy(value: Value, t: Type) -> Any:
             return to_numpy(inside, opened(t, [size(n) for n in sizes]))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"{t!r} has no NumPy form")
+
+
+def _one_after_the_other(parts: list[Any]) -> Any:
+    """Arrays, or tuples of them, as one."""
+    if isinstance(parts[0], tuple):
+        return tuple(_one_after_the_other(list(x)) for x in zip(*parts, strict=True))
+    return np.concatenate(parts)
 
 
 def _shape(t: Type) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
@@ -52,6 +52,7 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
+    apart,
     is_bound,
     mentioned,
     set_variables,
@@ -398,6 +399,9 @@ def complete(
         raise index_errors.local_size(f"the result of `{d.name}`", v.name, body.span)
     implicit = by_keyword(out_params, set_vars, size_vars)
     final_facts = tuple((solver.zonk_size(f), why) for f, why in facts)
+    seen: set[Var] = set()
+    out_params = [replace(p, type=apart(p.type, seen)) for p in out_params]
+    result = apart(result, seen)
     effects = row(w, d, [(v, t) for _, v, t in head.params])
     return core.Definition(
         name, tuple(type_params), tuple(set_vars), tuple(size_vars), tuple(out_params), result,

@@ -20,7 +20,6 @@ from dataclasses import replace
 
 from naperian.broken import Broken
 from naperian.core.syntax import (
-    At,
     Box,
     Cell,
     Check,
@@ -39,19 +38,16 @@ from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.passes.denote import (
     TRUE,
-    Bound,
-    Boxed,
     Entry,
     Env,
     Leaf,
-    Meaning,
-    View,
     box_sizes,
     data,
     number,
 )
 from naperian.passes.evaluate import Evaluate
-from naperian.passes.tables import apart, closed, conformed, shaped
+from naperian.passes.given import given
+from naperian.passes.tables import apart, closed, conformed
 from naperian.passes.tidy import tidy
 from naperian.prims import Math
 from naperian.sizes import ZERO, Size, size, variables
@@ -59,7 +55,6 @@ from naperian.types import (
     BOOL,
     INT,
     Exists,
-    Fin,
     Substitution,
     Table,
     Tuple,
@@ -81,28 +76,13 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
     own |= {v: Leaf(Ref(v), INT) for v in d.sizes if v not in at.sizes}
     env = Env(own)
     r = ev.resolve(env)
-    params = []
+    params: list[Param] = []
     sizes = _sizes(d, at)
     for p in d.params:
-        given = kind = r.type(p.type)
-        if isinstance(kind, Exists):  # what it hides are sizes like any other
-            sizes = (*sizes, *kind.vars)
-            kind = kind.body
-        if isinstance(kind, Table) and isinstance(kind.cell, Exists):
-            sizes = (*sizes, *kind.cell.vars)
-            made, table = _rows(p.name, kind, kind.cell)
-            params += made
-            own[p.var] = _in_box(given, table)
-            continue
-        types = leaves(kind)
-        bare = types == (kind,)
-        parts: list[Meaning] = []
-        for k, leaf in enumerate(types):
-            label = p.name if bare else f"{p.name}.{k}"
-            var = Var(label)
-            params.append(Param(label, var, leaf))
-            parts.append(Leaf(Ref(var), leaf))
-        own[p.var] = _in_box(given, shaped(kind, parts))
+        made = given(p.name, r.type(p.type))
+        params += made.params
+        sizes = (*sizes, *made.sizes)  # what it hides are sizes like any other
+        own[p.var] = made.value
     whole = d.body
     for p in d.hidden:
         if p.name == "IO":
@@ -144,34 +124,6 @@ def _math(module: Module, used: set[str], name: str) -> Math:
     if any(module.definitions[f].math is Math.STRICT for f in used):
         return Math.STRICT
     return module.definitions[name].math
-
-
-def _in_box(t: Type, value: Meaning) -> Meaning:
-    """A parameter's value, in the box that its type is."""
-    return Boxed(t, tuple(map(size, t.vars)), value) if isinstance(t, Exists) else value
-
-
-def _rows(name: str, t: Table, box: Exists) -> tuple[list[Param], Meaning]:
-    """A parameter that is a table of boxes: its rows one after the other, and where each starts.
-    What the box hides is there as the length of all rows together."""
-    (total,) = box.vars
-    assert isinstance(box.body, Table)
-    n, cell = cardinality(t.set), box.body.cell
-    starts, values = Fin(n + 1), Fin(size(total))
-    offsets, data = Var(f"{name}.offsets"), Var(f"{name}.values")
-    i, j, low, high = Var("i"), Var("j"), Var("low"), Var("high")
-    names = tuple(
-        Bound(v, At(Ref(offsets), number(size(i) + k), starts), INT, work=False)
-        for k, v in enumerate((low, high))
-    )
-    length = size(high) - low
-    element = Leaf(At(Ref(data), number(size(low) + j), values), cell)
-    row = View(Fin(length), j, (), element)
-    params = [
-        Param(offsets.name, offsets, Table(starts, INT)),
-        Param(data.name, data, Table(values, cell)),
-    ]
-    return params, View(t.set, i, names, Boxed(box, (length,), row))
 
 
 def _hidden(t: Type, sizes: Iterator[Size], each: bool = False) -> Iterator[Size]:
