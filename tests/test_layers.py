@@ -37,17 +37,19 @@ MAY: dict[str, set[str]] = (
         "loops": _NOUNS | {"ainf"},  # `Failure`, which it hands on
         "backends": _NOUNS | _LANGUAGES | {"signature"},  # what a native entry converts
         "pipeline": _BELOW_PIPELINE,
-        "signature": _NOUNS | _LANGUAGES,
+        "class_defaults": _NOUNS | {"core"},
+        "signature": _NOUNS | _LANGUAGES | {"class_defaults"},
         "forms": _NOUNS | {"signature", "records"},
         "border": _NOUNS | {"signature", "forms", "records"},
-        "program": _BELOW_PIPELINE | {"pipeline", "signature"},
+        "program": _BELOW_PIPELINE | {"class_defaults", "pipeline", "signature"},
         "within": _BELOW_PIPELINE | {"pipeline", "program"},
         "api": _BELOW_PIPELINE
         | {"pipeline", "signature", "border", "forms", "program", "records", "within"},
         "": {"api", "pipeline", "trial"},
         "values": {"lines", "ragged", "records"},
         "session": {"node", "border", "source", "surface"},
-        "oracle": _BELOW_PIPELINE | {"", "forms", "pipeline", "session", "signature", "values"},
+        "oracle": _BELOW_PIPELINE
+        | {"", "class_defaults", "forms", "pipeline", "session", "signature", "values"},
         "draws": _NOUNS | {"border", "forms", "signature"},
         "trial": _BELOW_PIPELINE
         | {"api", "border", "draws", "forms", "pipeline", "signature", "values"},

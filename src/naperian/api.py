@@ -37,7 +37,7 @@ from naperian.border import (
 )
 from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
-from naperian.forms import enum_of
+from naperian.forms import enum_of, struct_of
 from naperian.late import late
 from naperian.lines import Line, Told, from_word
 from naperian.loops import syntax as loops
@@ -447,7 +447,7 @@ class Module(ModuleType):
 def of_form(form: Record | Tagged) -> Any:
     """The class of a struct or of an enum with fields."""
     if isinstance(form, Record):
-        return records.struct(form.name, form.fields)
+        return struct_of(form)
     return enum_of(form)
 
 

@@ -76,9 +76,9 @@ def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
     match form:
         case int():
             yield form, where, _filled(given) if isinstance(given, Column) else given
-        case Record(name, fields, items):
+        case Record(_, fields, items):
             for f, item in zip(fields, items, strict=True):
-                part = field_of(given, f, name, fields, where)
+                part = field_of(given, f, form, where)
                 yield from parted(item, part, f"{where}.{f}", rows)
         case Tagged():
             yield from _choices(form, given, where, rows)
@@ -143,8 +143,9 @@ def kind(given: Any) -> str:
     return f"{type(given).__name__}"
 
 
-def field_of(given: Any, field: str, name: str, fields: tuple[str, ...], where: str) -> Any:
-    """A field of a struct, or of every struct in a list of them."""
+def field_of(given: Any, field: str, form: Record, where: str) -> Any:
+    """A field of a struct, or of every struct in a list of them. What a mapping leaves out is as
+    the declaration says, if it has no names that are none of the struct's."""
     if isinstance(given, Blank):
         return given
     if isinstance(given, np.ndarray | np.void) and given.dtype.names is not None:
@@ -153,20 +154,32 @@ def field_of(given: Any, field: str, name: str, fields: tuple[str, ...], where: 
     elif isinstance(given, Mapping):
         if field in given:
             return given[field]
+        default = dict(zip(form.fields, form.defaults, strict=False)).get(field)
+        if default is not None and set(given) <= set(form.fields):
+            return default
     elif not isinstance(given, list | np.ndarray) and hasattr(given, records.attribute(field)):
         return getattr(given, records.attribute(field))
-    elif isinstance(given, list | tuple) or (
-        isinstance(given, np.ndarray) and given.dtype == np.dtype(object) and given.ndim
-    ):
+    elif _is_table(given):
         parts = (
-            field_of(x, field, name, fields, element_name(given, where, k))
+            field_of(x, field, form, element_name(given, where, k))
             for k, x in enumerate(given)
         )
         return given.like(parts) if isinstance(given, Column) else Column(parts, where)
-    wanted = f"{name}({', '.join(fields)})"
-    others = any(f != field and _has(given, f) for f in fields)
+    wanted = f"{form.name}({', '.join(form.fields)})"
+    others = any(f != field and _has(given, f) for f in form.fields)
     why = f": it has no `{field}`" if others else ""
+    if others and isinstance(given, Mapping):
+        unknown = [repr(n) for n in given if n not in form.fields]
+        why += f", but {', '.join(unknown)}" if unknown else ""
     raise TypeError(f"{where} must be a {wanted}, not {kind(given)}{why}")
+
+
+def _is_table(given: Any) -> bool:
+    """Whether this is a list of structs; a tuple of numbers is none."""
+    if isinstance(given, tuple):
+        return not all(isinstance(x, int | float) for x in given)
+    objects = isinstance(given, np.ndarray) and given.dtype == np.dtype(object) and given.ndim
+    return isinstance(given, list) or bool(objects)
 
 
 def _has(given: Any, field: str) -> bool:
@@ -216,7 +229,9 @@ def _written(form: Tagged, given: Any) -> Any:
         ((name, fields),) = given.items()
         for number, (variant, own) in enumerate(form.variants):
             if variant == name and isinstance(fields, Mapping):
-                values = tuple(field_of(fields, n, name, tuple(given), name) for n, _ in own)
+                defaults = form.defaults[number] if form.defaults else ()
+                whole = Record(name, tuple(n for n, _ in own), (), defaults)
+                values = tuple(field_of(fields, n, whole, name) for n, _ in own)
                 return records.make(enum_of(form), number, values)
     return given
 
@@ -224,7 +239,12 @@ def _written(form: Tagged, given: Any) -> Any:
 def enum_of(form: Tagged) -> Any:
     """The class of an enum's values."""
     plain = tuple((v, tuple(n for n, _ in fields)) for v, fields in form.variants)
-    return records.enum(form.name, plain)
+    return records.enum(form.name, plain, form.defaults)
+
+
+def struct_of(form: Record) -> Any:
+    """The class of a struct."""
+    return records.struct(form.name, form.fields, form.defaults)
 
 
 def slots_of_variant(form: Tagged, number: int) -> tuple[int, ...]:
@@ -260,6 +280,8 @@ def _each(form: Tagged, given: Any, where: str, item: int | None) -> Any:
     if isinstance(given, list | tuple | np.ndarray):
         each = (_each(form, x, f"{where}[{i}]", item) for i, x in enumerate(given))
         return Column(each, where)
+    if isinstance(given, Blank):
+        return 0 if item is None else given
     number = _number(form, given, where)
     if item is None:
         return number
@@ -278,7 +300,7 @@ def _filled(given: Column) -> Any:
 
     def fill(x: Any) -> Any:
         if isinstance(x, Column):
-            return [fill(y) for y in x]
+            return x.like(map(fill, x))
         return zero if isinstance(x, Blank) else x
 
     return fill(given)
@@ -326,9 +348,9 @@ def dressed(form: Form, value: Any) -> Any:
             return value
         case Rows(_, _, _, axes):
             return _dressed_rows(form, value, axes)
-        case Record(name, fields, items):
+        case Record(_, _, items):
             parts = zip(items, value, strict=True)
-            return records.struct(name, fields)(*[dressed(x, v) for x, v in parts])
+            return struct_of(form)(*[dressed(x, v) for x, v in parts])
         case Tagged(_, _, items):
             slots = [dressed(x, v) for x, v in zip(items, value, strict=True)]
 

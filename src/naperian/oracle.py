@@ -18,6 +18,7 @@ import numpy as np
 import naperian as nap
 from naperian import pipeline
 from naperian.ainf import run as ainf_run
+from naperian.class_defaults import class_defaults
 from naperian.core import run as core_run
 from naperian.core.values import to_numpy
 from naperian.forms import dressed
@@ -69,7 +70,7 @@ def agreed(source: Source, said: list[str] | None = None) -> str:
                 raise Disagreement(f"compiled code stops, but {name} gives a value") from None
             _same_lines(text, lines, name, said)
         raise
-    form = signature(definition, program.instances).result
+    form = signature(definition, program.instances, class_defaults(program)).result
     for name, way in ways.items():
         other = dressed(form, way(lines.append))
         if not same(value, other):

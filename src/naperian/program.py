@@ -25,6 +25,7 @@ from naperian.backends.cache import key, shared
 from naperian.backends.kernel import ABI, Kernel, load, object_code, object_name
 from naperian.backends.llvm import VERSION
 from naperian.backends.target import host
+from naperian.class_defaults import class_defaults
 from naperian.core import syntax as core
 from naperian.core.derived import derived
 from naperian.dtypes import DType
@@ -166,16 +167,18 @@ class Program:
 
     def _made(self, name: str) -> Summary:
         module = self.core()
-        signatures = {n: signature(module.definitions[n], module.instances) for n in module.public}
+        defaults = class_defaults(module)
+
+        def known(name: str) -> Signature:
+            return signature(module.definitions[name], module.instances, defaults)
+
+        signatures = {n: known(n) for n in module.public}
         for sig in list(signatures.values()):
             for p in sig.params:
                 if isinstance(p.default, Named) and p.default.name not in signatures:
-                    default = p.default.name
-                    signatures[default] = signature(
-                        module.definitions[default], module.instances
-                    )
+                    signatures[p.default.name] = known(p.default.name)
         enums = {n: tuple(members) for n, members in module.enums.items()}
-        data = {n: record(layout, ()) for n, layout in module.data.items()}
+        data = {n: record(layout, (), defaults) for n, layout in module.data.items()}
         imports = tuple(sorted(self._read.items()))
         made = Summary(imports, tuple(module.public), signatures, enums, data)
         shared().put(name, "f", pickle.dumps(made))
@@ -261,7 +264,8 @@ class Derived(Program):
         self.name = made.name
         definitions = {**module.definitions, made.name: made}
         self._core = replace(module, definitions=definitions, public=(made.name,))
-        signatures = {**base.summary.signatures, made.name: signature(made)}
+        own = signature(made, (), class_defaults(module))
+        signatures = {**base.summary.signatures, made.name: own}
         self.summary = replace(base.summary, public=(made.name,), signatures=signatures)
         chosen = tuple((span.source.name, span.start, k) for span, k in checkpoints)
         self.key = key(base.key, made.name, repr(wrt), repr(chosen))

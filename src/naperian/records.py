@@ -5,9 +5,9 @@
     n=>Point                    Point(x=array, y=array)     ps[3] is a Point
     n=>Hit                      Variants of Hit             hits[3] is a Hit, hits.Found.distance
 
-Classes are made from what a declaration says, and equal declarations make the same class, so that
-values can be compared, pickled, and passed from one module to another. A name that is a keyword of
-Python gets an underscore: `Maybe.None_`.
+Classes are made from what a declaration says, defaults of fields included, and equal declarations
+make the same class, so that values can be compared, pickled, and passed from one module to
+another. A name that is a keyword of Python gets an underscore: `Maybe.None_`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ import numpy as np
 
 Fields = tuple[str, ...]
 """The names of the fields, in order."""
+
+Defaults = tuple[Any, ...]
+"""What fields are if they are not given: None where they must be. Empty if none has a default."""
 
 
 class Struct:
@@ -51,7 +54,8 @@ class Struct:
         return hash((type(self), _values(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _struct, (type(self).__name__, fields(self), _values(self))
+        own: Any = type(self)
+        return _struct, (own.__name__, fields(self), own.__defaults__, _values(self))
 
 
 class Variant(Struct):
@@ -61,7 +65,8 @@ class Variant(Struct):
 
     def __reduce__(self) -> tuple[Any, ...]:
         owner: Any = type(self).__mro__[1]
-        return _variant, (owner.__name__, owner.variants, type(self).__name__, _values(self))
+        known = owner.__name__, owner.variants, owner.__defaults__
+        return _variant, (*known, type(self).__name__, _values(self))
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{n}={v!r}" for n, v in zip(fields(self), _values(self), strict=True))
@@ -92,20 +97,23 @@ def attribute(name: str) -> str:
 
 
 @cache
-def struct(name: str, fields: Fields) -> Any:
+def struct(name: str, fields: Fields, defaults: Defaults = ()) -> Any:
     """The class of a struct."""
-    return _dataclass(name, fields, Struct, {})
+    return _dataclass(name, fields, defaults, Struct, {"__defaults__": defaults})
 
 
 @cache
-def enum(name: str, variants: tuple[tuple[str, Fields], ...]) -> Any:
+def enum(
+    name: str, variants: tuple[tuple[str, Fields], ...], defaults: tuple[Defaults, ...] = ()
+) -> Any:
     """The class of an enum with fields. Its variants are attributes: classes, or the only value of
     one without fields."""
-    body = {"__slots__": (), "variants": variants, "__new__": _abstract}
+    body = {"__slots__": (), "variants": variants, "__defaults__": defaults, "__new__": _abstract}
     owner: Any = type(name, (Variant,), body)
     owner.__doc__ = " | ".join(f"{n}({', '.join(f)})" if f else n for n, f in variants)
-    for variant, fields in variants:
-        made = _dataclass(variant, fields, owner, {"__new__": _plain})
+    for k, (variant, fields) in enumerate(variants):
+        own = defaults[k] if defaults else ()
+        made = _dataclass(variant, fields, own, owner, {"__new__": _plain})
         made.__qualname__ = f"{name}.{attribute(variant)}"
         setattr(owner, attribute(variant), made if fields else made())
     return owner
@@ -120,8 +128,16 @@ def _plain(cls: Any, *_: Any, **__: Any) -> Any:
     return object.__new__(cls)
 
 
-def _dataclass(name: str, fields: Fields, base: Any, body: dict[str, Any]) -> Any:
-    typed: list[tuple[str, Any]] = [(attribute(f), Any) for f in fields]
+def _dataclass(
+    name: str, fields: Fields, defaults: Defaults, base: Any, body: dict[str, Any]
+) -> Any:
+    first = len(fields)  # of those with a default behind which are only such: Python's rule
+    while first and defaults and defaults[first - 1] is not None:
+        first -= 1
+    typed: list[Any] = [
+        (attribute(f), Any, *([dataclasses.field(default=defaults[k])] if k >= first else []))
+        for k, f in enumerate(fields)
+    ]
     return dataclasses.make_dataclass(
         name, typed, bases=(base,), namespace={"__module__": "naperian", **body}, frozen=True,
         eq=False, repr=base is Struct, slots=True,
@@ -135,14 +151,15 @@ def make(owner: Any, number: int, values: tuple[Any, ...]) -> Any:
     return made(*values) if fields else made
 
 
-def _struct(name: str, fields: Fields, values: tuple[Any, ...]) -> Any:
-    return struct(name, fields)(*values)
+def _struct(name: str, fields: Fields, defaults: Defaults, values: tuple[Any, ...]) -> Any:
+    return struct(name, fields, defaults)(*values)
 
 
 def _variant(
-    name: str, variants: tuple[tuple[str, Fields], ...], variant: str, values: tuple[Any, ...]
+    name: str, variants: tuple[tuple[str, Fields], ...], defaults: tuple[Defaults, ...],
+    variant: str, values: tuple[Any, ...],
 ) -> Any:
-    made = getattr(enum(name, variants), attribute(variant))
+    made = getattr(enum(name, variants, defaults), attribute(variant))
     return made(*values) if values else made
 
 
@@ -201,15 +218,18 @@ class Variants:
 
     def __reduce__(self) -> tuple[Any, ...]:
         columns = tuple(self.columns(k) for k in range(len(self.enum.variants)))
-        return _variants, (self.enum.__name__, self.enum.variants, self.tag, columns)
+        known = self.enum.__name__, self.enum.variants, self.enum.__defaults__
+        return _variants, (*known, self.tag, columns)
 
     def __repr__(self) -> str:
         inner = ", ".join(repr(x) for x in self) if len(self) <= 20 else f"{len(self)} values"
         return f"[{inner}]"
 
 
-def _variants(name: str, variants: Any, tag: Any, columns: tuple[tuple[Any, ...], ...]) -> Variants:
-    return Variants(enum(name, variants), tag, lambda k: columns[k])
+def _variants(
+    name: str, variants: Any, defaults: Any, tag: Any, columns: tuple[tuple[Any, ...], ...]
+) -> Variants:
+    return Variants(enum(name, variants, defaults), tag, columns.__getitem__)
 
 
 def element(value: Any, index: Any) -> Any:

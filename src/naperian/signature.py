@@ -17,10 +17,12 @@ each call fills.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from naperian.ainf.syntax import OUTSIDE
+from naperian.class_defaults import Defaults, Value
 from naperian.core import syntax as core
 from naperian.core.instances import instance_of, show_wanted
 from naperian.core.written import written_type
@@ -86,11 +88,12 @@ from naperian.types import (
 
 @node
 class Record:
-    """A struct, by its name and those of its fields."""
+    """A struct, by its name and those of its fields, with the defaults of these."""
 
     name: str
     fields: tuple[str, ...]
     items: tuple[Form, ...]
+    defaults: tuple[Value | None, ...] = ()
 
 
 @node
@@ -100,6 +103,7 @@ class Tagged:
     name: str
     variants: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     items: tuple[Form, ...]
+    defaults: Defaults = ()
 
 
 @node
@@ -121,6 +125,8 @@ class Rows:
     values: Form
     axes: int = 1
 
+
+_NONE: Mapping[Var, Defaults] = {}
 
 Form: TypeAlias = "int | tuple[Form, ...] | Record | Tagged | Opened | Rows"
 
@@ -294,13 +300,15 @@ def _numbers_in_sizes(definition: core.Definition) -> tuple[Var, ...]:
 
 
 def signature(
-    definition: core.Definition, instances: tuple[core.Instance, ...] = ()
+    definition: core.Definition, instances: tuple[core.Instance, ...] = (),
+    defaults: Mapping[Var, Defaults] = _NONE,
 ) -> Signature:
-    """The signature of a definition; `instances` are all there are."""
+    """The signature of a definition; `instances` are all there are, and `defaults` those of the
+    fields of data."""
     names = size_variables(definition)
     numbers = {v: k for k, v in enumerate(names)}
     type_numbers = {p.var: k for k, p in enumerate(definition.types)}
-    reader = _Reader(numbers, type_numbers, [], True)
+    reader = _Reader(numbers, type_numbers, [], True, defaults)
     refusal = ""
     params: list[Parameter] = []
     result: Form = ()
@@ -316,7 +324,9 @@ def signature(
                 raise _NoDataError(f"parameter {p.name} is {error}") from None
         inputs = tuple(reader.leaves)
         hidden = (*names, *boxed(definition.result))  # slots that are known after the run
-        reader = _Reader({v: k for k, v in enumerate(hidden)}, type_numbers, [], False)
+        reader = _Reader(
+            {v: k for k, v in enumerate(hidden)}, type_numbers, [], False, defaults
+        )
         result = reader.form(definition.result, ())
         outputs = tuple(reader.leaves)
     except _NoDataError as error:
@@ -400,6 +410,7 @@ class _Reader:
     types: dict[Var, int]
     leaves: list[Leaf]
     given: bool  # whether these are parameters
+    defaults: Mapping[Var, Defaults]
 
     def size(self, s: Size) -> Size:
         def slot(a: object) -> Size | None:
@@ -410,7 +421,7 @@ class _Reader:
     def form(self, t: Type, sets: tuple[Axis, ...]) -> Form:
         match t:
             case Data(items, layout):
-                return record(layout, tuple(self.form(x, sets) for x in items))
+                return record(layout, tuple(self.form(x, sets) for x in items), self.defaults)
             case Tuple(items):
                 return tuple(self.form(x, sets) for x in items)
             case Table(s, cell, index):
@@ -459,7 +470,8 @@ class _Reader:
                 inner = self.form(cell, (Axis(Fin(n), None),))
                 return Rows(self.numbers[k], starts, inner, len(sets))
             case Data(items, layout) if not self.given:
-                return record(layout, tuple(self.row(box, x, starts, sets) for x in items))
+                inside = tuple(self.row(box, x, starts, sets) for x in items)
+                return record(layout, inside, self.defaults)
             case Tuple(items) if not self.given:
                 return tuple(self.row(box, x, starts, sets) for x in items)
             case _ if k not in mentioned(t) and not self.given:
@@ -529,13 +541,17 @@ class _Reader:
         return tuple(self.size(rename(cardinality(a.set), places)) for a in run)
 
 
-def record(layout: Layout, items: tuple[Form, ...]) -> Record | Tagged:
+def record(
+    layout: Layout, items: tuple[Form, ...], defaults: Mapping[Var, Defaults]
+) -> Record | Tagged:
     """A struct or an enum made of these forms."""
+    known = defaults.get(layout.var, ())
     if not layout.tagged:
         (only,) = layout.variants
-        return Record(only.name, tuple(f.name for f in only.fields), items)
+        (own,) = known or ((),)
+        return Record(only.name, tuple(f.name for f in only.fields), items, own)
     variants = tuple((v.name, tuple((f.name, f.item) for f in v.fields)) for v in layout.variants)
-    return Tagged(layout.var.name, variants, items)
+    return Tagged(layout.var.name, variants, items, known)
 
 
 def _label(s: Set) -> str:

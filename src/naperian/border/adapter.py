@@ -19,7 +19,7 @@ import numpy as np
 from naperian import records
 from naperian.border.shapes import starts
 from naperian.dtypes import DType
-from naperian.forms import BLANK, enum_of, kept_in, slots_of_variant
+from naperian.forms import BLANK, enum_of, kept_in, slots_of_variant, struct_of
 from naperian.ragged import Ragged
 from naperian.signature import Constant, Form, Leaf, Opened, Record, Rows, Signature, Tagged
 
@@ -320,8 +320,8 @@ def _made_of(form: Form) -> Maker:
     match form:
         case int():
             return itemgetter(form)
-        case Record(name, fields, items):
-            return _applied(records.struct(name, fields), items)
+        case Record(_, _, items):
+            return _applied(struct_of(form), items)
         case Tagged(_, _, items):
             return _of_variants(form, [_made_of(x) for x in items])
         case tuple():

@@ -99,6 +99,8 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         given, offsets = packed(given, where)
     if leaf.members:
         given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
+    if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
+        given = np.from_dlpack(given)  # where it is
     if isinstance(given, np.ndarray) and hasattr(given, "mask"):
         raise TypeError(f"{where} is a masked array; fill it first, as in x.filled(0)")
     try:

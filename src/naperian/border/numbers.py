@@ -72,7 +72,7 @@ def dtype_of(where: str, own: np.dtype[Any]) -> DType:
         return DType.F32
     by_kind = {
         "c": "complex numbers are not supported",
-        "O": "it holds Python objects",
+        "O": "it holds Python objects; .astype(float) makes numbers of them",
         "U": "it holds text", "S": "it holds text",
         "M": "dates are not numbers", "m": "durations are not numbers",
         "V": "it holds records",
@@ -92,7 +92,8 @@ def converted(v: Value, dtype: DType) -> Array:
         own = v.array.dtype.newbyteorder("=")
         if DType.BOOL in (dtype, v.dtype):
             raise TypeError(f"{v.where} is {own}, but it must be {target}")
-        hint = "" if v.weak else f"; convert it with .astype(np.{target}) if that is meant"
+        meant = f"; convert it with .astype(np.{target}) if that is meant"
+        hint = "; it must be whole" if v.weak else meant
         raise TypeError(f"{v.where} is {own}, which would lose information as {target}{hint}")
     return np.require(v.array, target, ("C", "A"))
 
