@@ -97,7 +97,8 @@ def _bring(how: str) -> Builtin:
         if len(plain) == 1 and isinstance(kind := _expected_set(w, expected), Index):
             return into_set(w, how, w.infer(plain[0]), kind.set, e.span)
         if len(plain) != 2:
-            raise errors.arity(how, 2, len(plain), e.span, "(Int, n) -> n")
+            helps = (f"away from an axis, the set stands beside it: `{how}(k, n)`",)
+            raise errors.arity(how, 2, len(plain), e.span, "(Int, n) -> n", helps)
         return into_set(w, how, w.infer(plain[0]), _set_or_size(w, plain[1]), e.span)
 
     return builtin

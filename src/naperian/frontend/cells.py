@@ -24,13 +24,16 @@ from naperian.names import Var
 from naperian.sizes import Size, size, variables
 from naperian.source import Span
 from naperian.types import (
+    INT,
     SETS,
+    UNIT,
     Data,
     Exists,
     Fin,
     Function,
     Index,
     Reference,
+    Reverse,
     Scalar,
     Set,
     SetVar,
@@ -237,7 +240,14 @@ def join_cells(
                     )
                 rigid = t
             case _:
-                raise errors.operand(title.strip("`"), _needs(dtypes), show(w, t), c.span)
+                adds = (
+                    "`with accum() as s: … s += x` adds up what is made of floats only",
+                    f"`instance Num({show(w, t)})` makes it a number",
+                )
+                struct = isinstance(t, Data) and title == "`sum`"
+                raise errors.operand(
+                    title.strip("`"), _needs(dtypes), show(w, t), c.span, adds if struct else ()
+                )
     answer: Type
     if rigid is not None:
         answer = rigid
@@ -325,7 +335,13 @@ def _needs(dtypes: Dtypes) -> str:
     return "integers"
 
 
-def _numbers_help(wanted: Set, found: Set) -> tuple[str, ...]:
+def _sets_help(wanted: Set, found: Set, span: Span) -> tuple[str, ...]:
+    if isinstance(found, Reverse) and found.set == wanted:
+        text = span.text if re.fullmatch(r"\w+", span.text) else "y"
+        return (
+            f"`{text} as {show_set(wanted)}=>…` has the elements as they were made, the last first",
+            f"`[{text}[i] for i in {show_set(wanted)}]` has each in its place",
+        )
     if not (isinstance(wanted, Fin) and isinstance(found, SetVar)):
         return ()
     name = show_set(found)
@@ -363,7 +379,7 @@ def clash(
         a_set, b_set = solver.zonk_set(left), solver.zonk_set(right)
         return index_errors.set_clash(
             what, show_set(a_set), show_set(b_set), span, f"this is `{show(w, found)}`", reasons,
-            helps=_numbers_help(a_set, b_set), notes=_set_note(left, right),
+            helps=_sets_help(a_set, b_set, span), notes=_set_note(left, right),
         )
     x, y = solver.head(wanted), solver.head(found)
     if isinstance(left, TypeVar) and isinstance(right, Table | Function | Tuple) and (
@@ -383,6 +399,16 @@ def clash(
     helps: tuple[str, ...] = ()
     if isinstance(x, Tuple) and isinstance(y, Table) and isinstance(b_cell, Tuple):
         helps = (f"a table of tuples `as {show(w, wanted)}` is a tuple of tables",)
+    if isinstance(x, Index) and y == INT:
+        text = short(span.text)
+        text = text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+        helps = (f"`{text}?` checks in the run that it is one; `clamp` and `wrap` bring it there",)
+    if isinstance(a_cell, Index) and b_cell == INT and y != INT:
+        helps = ("of numbers: `k?` checks in the run that `k` is an index; `clamp(k)`, `wrap(k)`",)
+    if y == INT and what == "argument `x` of `reverse`":
+        helps = (f"`reverse(Fin({short(span.text)}))` has the numbers below it, the last first",)
+    if x == UNIT:
+        helps = ("a block that is there for its effects ends with one of them, or with `()`",)
     reduced = re.match(r"(sum|prod|min|max|all|any|mean)\((?!.* for )", span.text)
     if reduced and len(solver.axes(y)[0]) > len(solver.axes(x)[0]):
         name = reduced[1]

@@ -31,7 +31,9 @@ def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[
     )
 
 
-def arity(name: str, wanted: int, found: int, span: Span, signature: str) -> Reported:
+def arity(
+    name: str, wanted: int, found: int, span: Span, signature: str, helps: tuple[str, ...] = ()
+) -> Reported:
     """N0302"""
     return fail(
         "N0302",
@@ -40,6 +42,7 @@ def arity(name: str, wanted: int, found: int, span: Span, signature: str) -> Rep
         span,
         "called here",
         notes=(f"`{name} : {signature}`",),
+        helps=helps,
     )
 
 
