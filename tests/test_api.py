@@ -411,3 +411,8 @@ def test_memory_of_large_results_is_used_again() -> None:
     kept = [f(x) for _ in range(6)]  # more than wait to be used again
     del kept
     assert (f(x) == expected).all()
+
+
+@pytest.mark.parametrize("name", ["U8", "I16", "U32", "U64", "F32", "Bool"])
+def test_checking_takes_a_scalar_of_any_type(name: str) -> None:
+    assert nap.check(nap.compile(f"def f(x: {name}) -> {name} = x").f)

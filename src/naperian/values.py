@@ -103,6 +103,11 @@ def _arrays(value: Any) -> Any:
             raise ValueError(f"`{value!r}` is neither a number nor a Boolean")
 
 
+def _number(x: Any) -> Any:
+    """A scalar as Python's own number, as which results come back, whatever its type is."""
+    return x.item() if isinstance(x, np.generic | np.ndarray) and x.ndim == 0 else x
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two results are equal: type and shape exactly, integers and Booleans exactly, floats
     up to what another order of additions changes (NaN equals NaN)."""
@@ -124,6 +129,8 @@ def same(a: Any, b: Any) -> bool:
             and len(a) == len(b)
             and all(same(x, y) for x, y in zip(a, b, strict=True))
         )
+    if isinstance(a, bool | int | float) or isinstance(b, bool | int | float):
+        a, b = _number(a), _number(b)
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False

@@ -88,7 +88,8 @@ def index_of(w: Walk, base: Typed, e: s.IndexExpr, checked: bool = False) -> Typ
                 text, show(w, base.type), k, len(e.indices), e.span
             )
         axis = t.set
-        _check_tuple_axis(w, e, axis)
+        if k == 0 and len(solver.axes(t)[0]) < len(e.indices):
+            _check_tuple_axis(w, e, axis)
         if t.index is not None:
             if isinstance(ix, s.RangeExpr) or sliced:
                 raise set_errors.ragged_slice(e.base.span.text, show(w, base.type), e.span)
