@@ -196,7 +196,7 @@ def _has(given: Any, field: str) -> bool:
 def _choices(form: Tagged, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
     tag, *slots = form.items
     assert isinstance(tag, int)
-    given = _written(form, given)
+    given = _written(form, given, where)
     if isinstance(given, Blank):
         yield tag, where, given
         for k, slot in enumerate(slots, 1):
@@ -223,7 +223,7 @@ def _choices(form: Tagged, given: Any, where: str, rows: RowsOf) -> Iterator[Ite
         yield from parted(slot, column, f"{where}.{'/'.join(names)}", rows)
 
 
-def _written(form: Tagged, given: Any) -> Any:
+def _written(form: Tagged, given: Any, where: str) -> Any:
     """`{"Found": {"distance": 1.0}}`, as JSON has a value, as the value."""
     if isinstance(given, Mapping) and len(given) == 1:
         ((name, fields),) = given.items()
@@ -231,7 +231,7 @@ def _written(form: Tagged, given: Any) -> Any:
             if variant == name and isinstance(fields, Mapping):
                 defaults = form.defaults[number] if form.defaults else ()
                 whole = Record(name, tuple(n for n, _ in own), (), defaults)
-                values = tuple(field_of(fields, n, whole, name) for n, _ in own)
+                values = tuple(field_of(fields, n, whole, f"{where}.{name}") for n, _ in own)
                 return records.make(enum_of(form), number, values)
     return given
 
@@ -282,6 +282,7 @@ def _each(form: Tagged, given: Any, where: str, item: int | None) -> Any:
         return Column(each, where)
     if isinstance(given, Blank):
         return 0 if item is None else given
+    given = _written(form, given, where)
     number = _number(form, given, where)
     if item is None:
         return number

@@ -37,6 +37,10 @@ class IndexError(RunError, builtins.IndexError):
     """An index that is checked at run time, or given by the caller, is out of range."""
 
 
+for _kind in (ShapeError, RunError, AssertionError, Thrown, MemoryError, IndexError):
+    _kind.__module__ = "naperian"  # where users find it
+
+
 def at_border(error: BaseException) -> bool:
     """Whether the border raised it: what the caller gave does not fit."""
     place = error.__traceback__

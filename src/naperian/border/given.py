@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     if leaf.rows and leaf.rows[0]:
         given, offsets = packed(given, where)
     if leaf.members:
-        given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str)
+        given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str | Enum)
     if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
         given = np.from_dlpack(given)  # where it is
     if isinstance(given, np.ndarray) and hasattr(given, "mask"):
@@ -154,20 +155,22 @@ def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
 def _ordinals(leaf: Leaf, given: Any, where: str) -> Any:
     """Names of enum members as their ordinals; other things as they are."""
 
-    def ordinal(name: str) -> int:
+    def ordinal(name: str, where: str) -> int:
         if name in leaf.members:
             return leaf.members.index(name)
         close = difflib.get_close_matches(name, leaf.members, 1)
         hint = f"; did you mean {close[0]}?" if close else f": {', '.join(leaf.members)}"
         raise ValueError(f"{where}: {leaf.enum} has no member {name!r}{hint}")
 
-    if isinstance(given, str):
-        return ordinal(given)
-    if isinstance(given, list | tuple | np.ndarray):
-        try:
-            array = np.asarray(given)
-        except ValueError:  # of different lengths, which is told of all arrays alike
-            return given
-        if array.dtype.kind == "U":
-            return np.array([ordinal(str(x)) for x in array.ravel()], np.int64).reshape(array.shape)
-    return given
+    def each(given: Any, where: str) -> Any:
+        if isinstance(given, Enum) and not isinstance(given, int):  # of Python, by its name
+            return ordinal(given.name, where)
+        if isinstance(given, str):
+            return ordinal(str(given), where)
+        names = isinstance(given, np.ndarray) and given.ndim and given.dtype.kind in "UO"
+        if isinstance(given, list | tuple) or names:
+            parts = (each(x, element_name(given, where, k)) for k, x in enumerate(given))
+            return given.like(parts) if isinstance(given, Column) else list(parts)
+        return given
+
+    return each(given, where)
