@@ -88,7 +88,7 @@ from naperian.passes.denote import (
     type_of,
 )
 from naperian.passes.fold import constant, fold
-from naperian.passes.pieces import Combined, in_pieces, worth
+from naperian.passes.pieces import Combined, additions, by_rows, in_pieces, rowwise, worth
 from naperian.passes.tables import (
     at,
     blank,
@@ -154,6 +154,7 @@ class Evaluate:
         self.operators: dict[Var, Meaning] = {}  # of cells whose `+=` is the user's
         self.combined: list[Combined] = []  # the accumulators that have such cells
         self.instead: dict[Var, Var] = {}  # cells that stand for others
+        self.row: dict[Var, Var] = {}  # cells that stand for one row of others
         self.sums: set[Var] = set()  # cells that are only added to, as a monoid of ours says
         self.silent: frozenset[Var] = frozenset()  # cells that nothing is added to just now
         self.loops = 0  # how many loops go side by side around this, or might
@@ -600,7 +601,10 @@ class Evaluate:
         own = {v for c in shared for v in c.cells}
         if not outermost or not shared or not scope.cells <= own | self.sums:
             return table_of(self.w, s, i, scope, cell, name)
-        found = worth(self.w, s, shared)
+        rowed = rowwise(s, index_expr(index), shared, scope.statements)
+        found = (0, TRUE) if rowed else worth(
+            self.w, s, shared, additions(scope.statements, own)
+        )
         if found is None:
             return table_of(self.w, s, i, scope, cell, name)
         pieces, condition = found
@@ -612,7 +616,7 @@ class Evaluate:
             turn(i)
             return Parts(())
 
-        self.without(scope.cells - own, lambda: choose(
+        self.without(scope.cells - own, lambda: self.rows(s, shared, adds) if rowed else choose(
             self.w,
             condition,
             lambda: self.cut(s, shared, pieces, adds, var, name),
@@ -620,6 +624,38 @@ class Evaluate:
             name,
         ))
         return value
+
+    def rows(
+        self, s: Set, shared: list[Combined], turn: Callable[[Meaning], Meaning]
+    ) -> Meaning:
+        """A loop whose iterations add to rows of their own."""
+
+        def own_row(own: dict[Var, Var], i: Meaning) -> None:
+            before, self.row = self.row, {**self.row, **own}
+            self.operators |= {new: self.operators[v] for v, new in own.items()}
+            self.loops += 1
+            turn(i)
+            self.loops -= 1
+            self.row = before
+
+        def combine(a: Combined, old: Meaning, new: Meaning) -> Meaning:
+            return self.together(self.operators[a.cells[0]], a.type, old, new)
+
+        by_rows(self.w, s, shared, own_row, combine)
+        return Parts(())
+
+    def together(self, operator: Meaning, t: Type, old: Meaning, new: Meaning) -> Meaning:
+        """What an operator makes of two values, in every element of a type with axes."""
+        if not isinstance(t, Table):
+            return self.call(operator, [old, new], "new")
+        s = t.set
+
+        def element_of(i: Meaning) -> Meaning:
+            return self.together(
+                operator, t.cell, at(self.w, old, i, s), at(self.w, new, i, s)
+            )
+
+        return tabulate(self.w, s, element_of, "i", "new")
 
     def without(self, cells: AbstractSet[Var], make: Callable[[], Meaning]) -> Meaning:
         """What is made where nothing is added to these cells."""
@@ -655,7 +691,7 @@ class Evaluate:
         known = next(iter(data(reference)), None)
         if isinstance(known, Place) and _cell(known.expr) in self.silent:
             return
-        reference = standing(reference, self.instead)
+        reference = standing(reference, self.instead, self.row)
         first = next(iter(data(reference)), None)
         operator = self.operators.get(_cell(first.expr)) if isinstance(first, Place) else None
         if operator is None:
@@ -887,19 +923,23 @@ def asked_before(e: Loop, condition: Expr) -> Expr:
     return out
 
 
-def standing(reference: Meaning, instead: dict[Var, Var]) -> Meaning:
-    """A reference to what stands for its cells."""
+def standing(reference: Meaning, instead: dict[Var, Var], row: dict[Var, Var]) -> Meaning:
+    """A reference to what stands for its cells, or for their rows."""
 
     def other(e: Expr) -> Expr:
-        if isinstance(e, At):
-            return replace(e, table=other(e.table))
-        return Ref(instead.get(e.var, e.var)) if isinstance(e, Ref) else e
+        match e:
+            case At(Ref(v)) if v in row:
+                return Ref(row[v])
+            case At():
+                return replace(e, table=other(e.table))
+            case _:
+                return Ref(instead.get(e.var, e.var)) if isinstance(e, Ref) else e
 
     match reference:
-        case Place(e, t) if instead:
+        case Place(e, t) if instead or row:
             return Place(other(e), t)
-        case Parts(items) if instead:
-            return Parts(tuple(standing(x, instead) for x in items))
+        case Parts(items) if instead or row:
+            return Parts(tuple(standing(x, instead, row) for x in items))
         case _:
             return reference
 
