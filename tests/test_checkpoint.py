@@ -152,6 +152,63 @@ def test_memory_is_asked_for_when_sizes_are_known() -> None:
         nap.grad(WAVES.f, memory=100)(x, 100)
 
 
+STATES = nap.compile("""
+def number(x: Float, k: Int) -> Float:
+    with state(x) as s:
+        for t in Fin(k): s := 0.99 * sin(s) + 0.01
+
+def pair(x: Float, k: Int) -> Float:
+    (c, v) = with state(1.0) as c, state([x, 2.0 * x]) as s:
+        for t in Fin(k):
+            if t % 3 == 0:
+                c := c * 1.001
+            else:
+                s := [sin(v) * c for v in s]
+    sum(v) * c
+
+def triangle(x: Float, k: Int) -> Float:
+    with state(x) as s:
+        for t in Fin(k):
+            for j in ..=t: s := 0.9 * sin(s) + 0.01 * Float(j)
+
+def folded(x: Float, k: Int) -> Float = fold(lambda y, t: sin(y) * x, x, [t for t in Fin(k)])
+""")
+
+
+@pytest.mark.parametrize("name", STATES.names)
+def test_loops_that_change_states_keep_to_it(name: str) -> None:
+    """A third of what the gradient takes is enough, for any number of rounds."""
+    f = STATES[name]
+    plain = nap.grad(f)
+    for k in (0, 1, 2, 7, 60):
+        whole = cost(plain, [0.7, k]).memory
+        g = nap.grad(f, memory=max(400, whole // 3))
+        np.testing.assert_allclose(g(0.7, k), plain(0.7, k), rtol=1e-12)
+        assert cost(g._last(), [0.7, k]).memory <= max(400, whole // 3)
+
+
+WHILE = """
+def f(x: Float, most: Float) -> Float:
+    loop v = x{} while v < most:
+        v + 0.001 * (1.0 + sin(v) ** 2)
+"""
+
+
+def test_loops_that_conditions_end_keep_few_states() -> None:
+    """Sixteen times the rounds take four times the memory; so with any `memory`, as nobody knows
+    the rounds before."""
+    plain = nap.compile(WHILE.format(""))
+    strips = nap.compile(WHILE.format(" checkpoint(2)"))
+    within_ = nap.grad(plain.f, memory="1MB")
+    for most in (-1.0, 0.5001, 0.51, 0.6):
+        for slope in (nap.grad(strips.f), within_):
+            np.testing.assert_allclose(slope(0.5, most), nap.grad(plain.f)(0.5, most), rtol=1e-12)
+    for slope in (nap.grad(strips.f), within_._last()):
+        few, many = (cost(slope, [0.0, most]).memory for most in (0.02, 0.32))
+        assert many <= 5.0 * few
+        assert many <= 0.25 * cost(nap.grad(plain.f), [0.0, 0.32]).memory
+
+
 @pytest.mark.parametrize("memory", ["much", "-1GB", 0, True, 1.5, "2 horses"])
 def test_what_is_no_memory(memory: object) -> None:
     with pytest.raises(ValueError, match="memory"):

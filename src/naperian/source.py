@@ -49,6 +49,7 @@ class Span:
     source: Source = field(repr=False)
     start: int
     end: int
+    again: bool = field(default=False, compare=False, repr=False)  # of what is computed once more
 
     @property
     def text(self) -> str:

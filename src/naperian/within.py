@@ -55,7 +55,7 @@ def fit(
         lowered = pipeline.lower(made.core(), name, at)
         return needed(lowered, known(lowered), threads)
 
-    chosen = dict.fromkeys(_loops(pipeline.specialise(module, name, at)), 1)
+    chosen = _loops(pipeline.specialise(module, name, at))
     bytes = takes(chosen)
     while bytes > limit:
         more = [chosen | {s: k + 1} for s, k in chosen.items() if k < _DEEPEST]
@@ -71,17 +71,21 @@ def _checkpoints(chosen: Mapping[Span, int]) -> Checkpoints:
     return tuple((span, k) for span, k in chosen.items() if k > 1)
 
 
-def _loops(d: core.Definition) -> list[Span]:
-    """The loops that may get checkpoints, in the order of the text."""
+def _loops(d: core.Definition) -> dict[Span, int]:
+    """The loops that may get checkpoints, in the order of the text, and those of the loops that
+    change a state, by the place of the state. Nobody knows how many rounds a loop makes that a
+    condition ends: it has some to begin with."""
     reverse = [e for e in everything(d.body) if isinstance(e, core.Derivative) and not e.forward]
-    found = {
-        e.origin
-        for r in reverse
-        for e in everything(r.body)
-        if isinstance(e, core.Loop) and e.set is not None and e.condition is None
-        and e.checkpoint == 1
-    }  # fmt: skip
-    return sorted(found, key=lambda s: (s.source.name, s.start))
+    found: dict[Span, int] = {}
+    for e in (e for r in reverse for e in everything(r.body)):
+        match e:
+            case core.Loop(condition=condition, checkpoint=1):
+                found[e.origin] = 1 if condition is None else 2
+            case core.Handle(cells) if any(c.state for c in cells):
+                found[e.origin] = 1
+            case _:
+                pass
+    return dict(sorted(found.items(), key=lambda f: (f[0].source.name, f[0].start)))
 
 
 def too_little(

@@ -358,8 +358,6 @@ def _depth(st: s.Loop) -> int:
     k = st.checkpoint.value if isinstance(st.checkpoint, s.Number) else None
     if not isinstance(k, int) or not 1 <= k <= _DEEPEST:
         raise derivative_errors.checkpoint_depth(st.checkpoint.span, _DEEPEST)
-    if st.condition is not None:
-        raise derivative_errors.checkpoint_while(st.checkpoint.span, st.condition.span)
     return k
 
 

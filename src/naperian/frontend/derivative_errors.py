@@ -120,15 +120,3 @@ def checkpoint_depth(span: Span, deepest: int) -> Reported:
         ),
         helps=("`checkpoint(2)` is enough for most loops",),
     )
-
-
-def checkpoint_while(span: Span, condition: Span) -> Reported:
-    """N0727"""
-    return fail(
-        "N0727",
-        "a loop that a condition ends cannot have checkpoints",
-        span,
-        "how many rounds there are is known only after the last one",
-        others=(Label(condition, "the condition"),),
-        helps=("put the condition into the body, and leave the rounds after it as they are",),
-    )

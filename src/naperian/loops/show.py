@@ -56,6 +56,11 @@ def show(program: Program) -> str:
     return _Printer().program(program)
 
 
+def written(e: Expr) -> str:
+    """An expression by itself."""
+    return _Printer().expr(e)
+
+
 class _Printer:
     """Names given so far."""
 

@@ -12,30 +12,46 @@ and the copies of panels that large matrix products make, some megabytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from naperian.dtypes import DType
+from naperian.loops.show import written
 from naperian.loops.syntax import (
     Allocate,
     Apply,
     Buffer,
     Contract,
     Expr,
+    Let,
     Load,
+    Local,
     Loop,
+    Number,
     Order,
     Program,
     Role,
     Stmt,
     Store,
     Update,
+    Variable,
     While,
 )
-from naperian.loops.walk import atoms, blocks, expressions, indices, parts, statements, used_in
-from naperian.names import Var
+from naperian.loops.walk import (
+    atoms,
+    blocks,
+    expressions,
+    indices,
+    parts,
+    remade,
+    statements,
+    used_in,
+)
+from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import PRIMITIVES
-from naperian.sizes import ONE, ZERO, Size, show, size, substitute
+from naperian.sizes import ONE, ZERO, Clamp, Size, show, size, substitute
 
 _FUNCTION = 15  # additions; what costs more is a function, not an operation
 
@@ -57,13 +73,59 @@ class Nest:
 def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
     """A line for each nest, one for all if there are several, and one for memory; vectors are of so
     many bytes."""
+    program = _in_sizes(program)
     buffers = {b.var: b for b in program.buffers}
     buffers |= {s.buffer.var: s.buffer for s in statements(program.body) if isinstance(s, Allocate)}
     nests = [_nest(s, buffers, vector_bytes) for s in _outermost(program.body)]
     lines = [_told(n) for n in nests]
     if len(nests) > 1:
         lines.append(f"all nests: {_work(nests)}")
-    return (*lines, _memory(program))
+    lines.append(_memory(program))
+    return (*lines, *_where(program, " ".join(lines)))
+
+
+def _in_sizes(program: Program) -> Program:
+    """The program with numbers that have names, as where loops are cut, written out; a largest
+    one, which only lets a loop wait, is where it starts."""
+    named: dict[Var, Size] = {}
+    for s in statements(program.body):
+        match s:
+            case Let(var, DType.I64, value) | Variable(var, DType.I64, Number() as value):
+                n = _number(value)
+                named |= {} if n is None else {var: n}
+            case _:
+                pass
+
+    def atom(a: object) -> Size | None:
+        return substitute(named[a], atom) if isinstance(a, Var) and a in named else None
+
+    return replace(program, body=remade(program.body, atom))
+
+
+def _number(e: Expr) -> Size | None:
+    """A number of other numbers, as a polynomial."""
+    match e:
+        case Number(value):
+            return value
+        case Lit(value, DType.I64):
+            return size(int(value))
+        case Local(var):
+            return size(var)
+        case Apply("add" | "sub" | "floordiv" as name, (x, y), DType.I64):
+            one, other = _number(x), _number(y)
+            if one is None or other is None:
+                return None
+            return one + other if name == "add" else one - other if name == "sub" else one // other
+        case _:
+            return None
+
+
+def _where(program: Program, text: str) -> Iterator[str]:
+    """What the other numbers are that a text mentions."""
+    mentioned = {*re.findall(r"\w+", re.sub("`.*?`", "", text))}
+    for s in remade(program.body, lambda a: within(a, {})):
+        if isinstance(s, Let) and s.var.name in mentioned and _number(s.value) is None:
+            yield f"where {s.var.name} is {written(s.value)}"
 
 
 def peak(program: Program) -> tuple[Size, Size]:
@@ -106,9 +168,19 @@ def _known(s: Size, rounds: dict[object, Size]) -> Size:
             return rounds[a]
         if isinstance(a, Load):
             return size(Var(f"elements of {a.buffer.name}"))
-        return None
+        return within(a, rounds)
 
     return substitute(s, atom)
+
+
+def within(a: object, rounds: Mapping[object, Size]) -> Size | None:
+    """A clamp, which decides for few sizes only: the rest of a last strip, as long as any strip;
+    else what is clamped."""
+    if not isinstance(a, Clamp):
+        return None
+    falls = any(c < 0 and m for m, c in a.value.terms)
+    there = a.extent - 1 if falls else a.value
+    return substitute(there, lambda x: rounds.get(x) or within(x, rounds))
 
 
 def _rounds(s: Loop, rounds: dict[object, Size]) -> Size:
@@ -117,7 +189,7 @@ def _rounds(s: Loop, rounds: dict[object, Size]) -> Size:
     if any(isinstance(a, Load) for a in atoms(extent)):
         return size(Var(f"rounds of {s.var.name}"))
     halves: dict[object, Size] = {v: (n + 1) // 2 for v, n in rounds.items()}
-    return substitute(extent, halves.get)
+    return substitute(extent, lambda a: halves.get(a) or within(a, halves))
 
 
 def _outermost(body: Iterable[Stmt]) -> list[Loop | While | Contract]:

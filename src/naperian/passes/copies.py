@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -143,9 +144,8 @@ class Copy:
     def binding(self, x: Binding) -> Binding:
         context = tuple(self.var(i) for i in x.context)
         guards = map_guards(x.guards, self.operand, self.size)
-        self.b.add(
-            self.prim(x), context, guards, x.dtype, x.origin, self.moved[x.var]
-        )
+        origin = replace(x.origin, again=True)
+        self.b.add(self.prim(x), context, guards, x.dtype, origin, self.moved[x.var])
         return self.b.bindings[-1]
 
     def prim(self, x: Binding) -> Prim:

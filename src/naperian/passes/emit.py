@@ -31,6 +31,7 @@ from naperian.passes.operands import Values
 from naperian.passes.split import Bounds, end, segments
 from naperian.passes.statements import FALSE, Statements, lines
 from naperian.passes.storage import Memory, Storage, tasks_in
+from naperian.passes.told import stored
 from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, size, substitute
 
 _LITTLE = 4096  # additions that are not worth a thread
@@ -68,7 +69,6 @@ class Emitter:
         if not memory.temp:
             self.s.notes.append(f"`{memory.buffer.name}` is made here: its size is known now")
             return
-        name = f"`{t.var.name}`{lines((t,))} is stored"
         if isinstance(what, Cell):
             if what.time is None:
                 why = "its sums go on over a loop outside it"
@@ -82,7 +82,7 @@ class Emitter:
             why = "it is a contraction"
         else:
             why = "another loop reads it"
-        self.s.notes.append(f"{name}: {why}")
+        self.s.notes.append(stored(t, shape, why))
 
     def nest(self, n: Nest, out: Block) -> None:
         guards = self.common_guards(n)

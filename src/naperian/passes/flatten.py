@@ -73,6 +73,21 @@ def _new(result: Type) -> list[bool]:
     return [not set(result.vars).isdisjoint(of_type(t)) for t in type_leaves(result.body)]
 
 
+def _gives_nothing(e: core.Expr) -> bool:
+    """Whether an expression is there for its effects alone."""
+    match e:
+        case core.Pack(items):
+            return not items
+        case core.Let(_, _, body):
+            return _gives_nothing(body)
+        case core.If(_, then, otherwise):
+            return _gives_nothing(then) and _gives_nothing(otherwise)
+        case core.Assign() | core.Add():
+            return True
+        case _:
+            return False
+
+
 _NO = Lit(False, DType.BOOL)
 
 
@@ -98,6 +113,8 @@ class _Flatten(Cells):
         sizes = definition.sets + definition.sizes
         super().__init__(definition.name, definition.origin, sizes, facts)
         self.definition = definition
+        self.checkpoints = dict(definition.checkpoints)
+        self.reversed = 0  # how many derivatives in reverse are around
         self.cells = {}
         self.spare = set()
         self.lines = {}
@@ -250,7 +267,10 @@ class _Flatten(Cells):
                 return Items(())
             case core.Derivative():
                 self.copied = True
-                return derivative(self, e, self.expr, self.tabulated)
+                self.reversed += not e.forward
+                made = derivative(self, e, self.expr, self.tabulated)
+                self.reversed -= not e.forward
+                return made
             case core.Custom():
                 self.copied = True
                 return called(self, e, copied)
@@ -285,7 +305,16 @@ class _Flatten(Cells):
         return row(s, indices, cell)
 
     def table_in_order(self, var: Var, s: Set, body: core.Expr, changed: list[Held]) -> Value:
-        """A table whose cells depend on what those before them did: a loop carries that."""
+        """A table whose cells depend on what those before them did: a loop carries that. One that
+        only changes states may have checkpoints."""
+        depth = max((self.checkpoints.get(h.origin, 1) for h in changed), default=1)
+        if depth > 1 and _gives_nothing(body):
+            chosen = self.checkpoints
+            done = {h.origin for h in changed}
+            self.checkpoints = {o: k for o, k in chosen.items() if o not in done}
+            self.loop(core.Loop((), var, s, None, body, checkpoint=depth))
+            self.checkpoints = chosen
+            return row(s, self.indices(s, var.name), Items(()))
         total = self.count(s)
         time = self.b.index(total, var.name)
         cells, _ = self.carry(changed, time, total)
@@ -531,16 +560,22 @@ class _Flatten(Cells):
         return element(s, digits(shape, atom(made))) if best else made
 
     def loop(self, e: core.Loop) -> Value:
+        """A loop; for one with checkpoints, loops over its strips. One that a condition ends goes
+        once for the number of its rounds, and is a loop of so many rounds then."""
         total = None if e.set is None else self.count(self.set(e.set))
         starts = self.starts(e)
-        strips, depth = None, e.checkpoint
-        if depth == 1 and e.condition is None:
-            depth = dict(self.definition.checkpoints).get(e.origin, 1)
-        if total is not None and depth > 1:
+        strips = None
+        depth = e.checkpoint if e.checkpoint > 1 else self.checkpoints.get(e.origin, 1)
+        if depth > 1 and e.condition is not None and self.reversed:
+            if not self.effects(e.body, e.condition)[0]:
+                _, time = self.rounds(e, starts, total, e.condition)
+                total = self.last(time, total, e.condition)
+                e = replace(e, condition=None)
+        if total is not None and depth > 1 and e.condition is None:
             strips = self.strips(total, depth)
             length = strips.lengths[0]
-            up = (number(total + length - 1), number(length))
-            total = size_of(self.op("floordiv", up, DType.I64))
+            up = Op("floordiv", (number(total + length - 1), number(length)))
+            total = size_of(self.b.bind(up, DType.I64, self.guards, var=Var("strips")))
         values, time = self.rounds(e, starts, total, e.condition, strips)
         last = self.last(time, total, e.condition)
         values = [substitute(v, {time: last}) for v in values]
@@ -575,7 +610,8 @@ class _Flatten(Cells):
         n = self.op("cast", (number(rounds),), DType.F64)
         root = self.op("pow", (n, Lit(1.0 / depth, DType.F64)), DType.F64)
         below = self.op("cast", (root,), DType.I64)
-        width = size_of(self.op("add", (below, Lit(1, DType.I64)), DType.I64))
+        more = Op("add", (below, Lit(1, DType.I64)))
+        width = size_of(self.b.bind(more, DType.I64, self.guards, var=Var("strip")))
         lengths = [width]
         while len(lengths) < depth - 1:
             lengths.insert(0, lengths[0] * width)

@@ -123,6 +123,7 @@ class Task:
     cell: Cell | None = None
     home: tuple[Var, tuple[int, ...]] | None = None  # an OUT buffer, and our axis for each of its
     order: int = 0
+    of: Task | None = None  # what this is a copy of
     sites: list[Site] = field(default_factory=list)
     uses: int = 0
     # the recurrences it is in, outer ones first: their tasks share the loop over a time
@@ -435,6 +436,7 @@ def copy(graph: Graph, t: Task, names: Mapping[Var, Size], path: tuple[Var, ...]
         tuple(rename_operand(x, names) for x in t.args),
         tuple(rename_indices(e, names) for e in t.at),
         guards=t.guards, code=t.code, origin=t.origin, cell=t.cell, order=t.order,
+        of=t.of or t,
     )  # fmt: skip
     graph.source[new.var] = new
     return new

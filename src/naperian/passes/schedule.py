@@ -57,9 +57,10 @@ from naperian.passes.outside import outside
 from naperian.passes.packed import Offsets, packing, with_offsets
 from naperian.passes.recurrence import find_units
 from naperian.passes.statements import zero
-from naperian.passes.storage import place
+from naperian.passes.storage import place, tasks_in
 from naperian.passes.strips import strips
 from naperian.passes.tasks import build
+from naperian.passes.told import again
 from naperian.passes.trailing import trailing
 from naperian.passes.unroll import unroll
 from naperian.sizes import Size, size
@@ -100,7 +101,7 @@ def schedule(program: ainf.Program) -> Program:
     body = across(jam(outside(nests, program.sizes, buffers)))
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
-    notes = tuple(dict.fromkeys(emitter.s.notes))
+    notes = tuple(dict.fromkeys([*emitter.s.notes, *again(tasks_in(items))]))
     return Program(
         program.name, program.sizes, (*buffers, *outs), body, program.failures, notes, checked,
         program.math, program.lines,

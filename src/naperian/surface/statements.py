@@ -388,7 +388,7 @@ def _loop(c: Cursor) -> s.Stmt:
         carries.append(_carry(c))
     over = binder(c) if c.take("for") else None
     checkpoint = None
-    if over is not None and c.kind == "NAME" and c.word == "checkpoint":
+    if c.kind == "NAME" and c.word == "checkpoint":
         c.skip()
         c.expect("(")
         checkpoint = expression(c)
