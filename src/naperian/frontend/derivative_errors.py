@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.frontend.report import Reported, fail
-from naperian.source import Label, Span
+from naperian.source import Span
 
 
 def no_tangent(what: str, kind: str, reason: str, span: Span) -> Reported:

@@ -268,9 +268,9 @@ class _Flatten(Cells):
             case core.Derivative():
                 self.copied = True
                 self.reversed += not e.forward
-                made = derivative(self, e, self.expr, self.tabulated)
+                both = derivative(self, e, self.expr, self.tabulated)
                 self.reversed -= not e.forward
-                return made
+                return both
             case core.Custom():
                 self.copied = True
                 return called(self, e, copied)
