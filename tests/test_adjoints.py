@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_cost import cost
 
 import naperian as nap
 
@@ -197,3 +198,28 @@ def gradient(text: str, args: tuple[object, ...], wrt: tuple[str, ...]) -> nap.F
 def scattered(slope: nap.Function) -> int:
     """How many accumulations have an entry that goes elsewhere than to its own element."""
     return sum(" at [" in line for line in slope.show("prune").splitlines())
+
+
+SYSTEMS = """
+from linalg import solve
+
+def f(a: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>m=>Float) -> Float =
+    sum(sum(v ** 2 for v in solve(a, [b[i, j] for i])) for j)
+"""
+
+
+def test_a_matrix_is_taken_apart_once_for_all_right_sides() -> None:
+    """Forwards and backwards; the rest goes by rows side by side, whose parts are as long as the
+    loops around say."""
+    f = nap.compile(SYSTEMS).f
+    slope = gradient(SYSTEMS, (np.eye(4) + x(4, 4), x(4, 3)), ("a", "b"))
+    for g in (f, slope):
+        few, many = (cost(g, [np.eye(8) + x(8, 8), x(8, m)]).total for m in (2, 30))
+        assert many <= 1.2 * few
+
+
+@pytest.mark.parametrize(
+    "body", ["sum(max(x[i], 0.999 * x[i]) for i)", "sum(0.003 * abs(v) + v for v in x)"]
+)
+def test_a_slight_kink_is_no_wrong_derivative(body: str) -> None:
+    assert nap.check(nap.compile(f"def f(x: n=>Float) -> Float = {body}").f)

@@ -208,6 +208,7 @@ class _Rows:
         self.sums = {r.var: fresh(r.var) for r in s.reductions}
         self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
         self.own |= {x.var for x in statements(s.body) if isinstance(x, Variable)}
+        self.opened = {x.var for x in statements(s.body) if isinstance(x, Loop | Let)}
         self.find_wide(s.body)
         body = self.block(s.body)
         first = tuple(y for key, v in self.packed.items() for y in self.pack(key, v))
@@ -273,8 +274,13 @@ class _Rows:
 
         for x in body:
             match x:
-                case Allocate(buffer):
+                case Allocate(buffer) if self.opened.isdisjoint(
+                    v for n in buffer.shape for v in used_in(n)
+                ):
                     self.allocate(buffer)
+                case Allocate(buffer):  # its size is known only here
+                    close()
+                    out.append(self.wide(buffer))
                 case Let(var) if var not in self.varying:
                     out.append(x)
                 case Loop():
@@ -298,7 +304,10 @@ class _Rows:
         return tuple(out)
 
     def allocate(self, b: Buffer) -> None:
-        self.top[b.var] = Allocate(replace(b, shape=(*b.shape, size(self.many))))
+        self.top[b.var] = self.wide(b)
+
+    def wide(self, b: Buffer) -> Allocate:
+        return Allocate(replace(b, shape=(*b.shape, size(self.many))))
 
     def stmt(self, x: Stmt) -> Stmt:
         here = size(self.lane)
