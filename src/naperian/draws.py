@@ -15,7 +15,17 @@ from naperian.border import usual
 from naperian.dtypes import DType
 from naperian.forms import dressed, nested
 from naperian.node import node
-from naperian.signature import Form, Given, Leaf, Opened, Record, Rows, Signature, Tagged
+from naperian.signature import (
+    Form,
+    Given,
+    Leaf,
+    Opened,
+    Record,
+    Rows,
+    Search,
+    Signature,
+    Tagged,
+)
 from naperian.sizes import Size, evaluate
 
 Array = np.ndarray[Any, Any]
@@ -78,8 +88,17 @@ def sizes(sig: Signature, rng: np.random.Generator, cases: int) -> Iterator[tupl
 
 
 def allowed(sig: Signature, slots: tuple[int, ...]) -> bool:
-    """Whether a function may be called with these sizes."""
-    return all(_number(fact, slots) >= 0 for fact, _ in sig.facts)
+    """Whether a function may be called with these sizes, and its arguments tell them: a triangle
+    without its diagonal has no elements for 0 rows and for 1, and is taken for one of 0."""
+    told = (
+        _number(step.size, slots) != _number(step.size, _one_less(slots, step.slot))
+        for step in sig.plan if isinstance(step, Search) and slots[step.slot] > 0
+    )  # fmt: skip
+    return all(_number(fact, slots) >= 0 for fact, _ in sig.facts) and all(told)
+
+
+def _one_less(slots: tuple[int, ...], k: int) -> tuple[int, ...]:
+    return (*slots[:k], slots[k] - 1, *slots[k + 1 :])
 
 
 def draw(

@@ -34,6 +34,7 @@ from naperian.types import (
     Table,
     Tuple,
     Type,
+    cell_at,
     element,
     show_set,
 )
@@ -115,7 +116,7 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
     bound = _bound(w, b, own, ((whole, table.build),), "i")
     i = bound.var
     value = Typed(
-        t.cell,
+        cell_at(t, size(i)),
         lambda: core.At(core.Ref(whole), core.Ref(i), solver.zonk_set(own)),
         b.span,
     )
