@@ -46,7 +46,7 @@ LINES = {
     ("tridiagonal", "tridiagonal"): 620,
     ("locvol", "locvol"): 3220,
     ("options", "american"): 440,
-    ("options", "asian"): 310,
+    ("options", "asian"): 330,
     ("fft", "transforms"): 2500,
     ("sort", "sorted"): 1080,
     ("image", "image"): 770,

@@ -91,10 +91,11 @@ def recursion(names: list[str], span: Span) -> Reported:
     )
 
 
-def not_yet(what: str, span: Span) -> Reported:
+def not_yet(what: str, span: Span, *helps: str) -> Reported:
     """N0208"""
     return fail(
-        "N0208", f"{what} cannot be compiled by this version", span, "parsed, but not supported yet"
+        "N0208", f"{what} cannot be compiled by this version", span,
+        "parsed, but not supported yet", helps=helps,
     )
 
 

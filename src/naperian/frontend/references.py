@@ -47,7 +47,11 @@ def reference(w: Walk, e: s.Expr, effect: str) -> Typed:
             return Typed(kind.cell, lambda: core.Ref(var), span)
         case s.IndexExpr(span, base, indices):
             if any(isinstance(i, s.RangeExpr) for i in indices):
-                raise name_errors.not_yet("a slice of a reference", span)
+                text = base.span.text
+                raise name_errors.not_yet(
+                    "a slice of a reference", span,
+                    f"change its elements in a loop: `for k in Fin(3): {text}[k + 1] := x[k]`",
+                )
             return index_of(w, reference(w, base, effect), e)
         case s.Checked(_, s.IndexExpr(_, base, _) as inner):
             return index_of(w, reference(w, base, effect), inner, checked=True)

@@ -35,6 +35,7 @@ from naperian.types import (
     Index,
     Range,
     Set,
+    SetVar,
     Table,
     TupleSet,
     Type,
@@ -227,7 +228,10 @@ def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
     the type says."""
     solver = w.solver
     with suppress(Mismatch):  # told below, in the words of rows
-        solver.unify_size(cardinality(kind.set), size(len(e.items)))
+        if isinstance(solver.head_set(kind.set), SetVar):
+            solver.unify_set(kind.set, Fin(size(len(e.items))))
+        else:
+            solver.unify_size(cardinality(kind.set), size(len(e.items)))
     own = solver.zonk_set(kind.set)
     items: list[tuple[Var, Typed, Type]] = []
     base = own.low if isinstance(own, Range) else ZERO
