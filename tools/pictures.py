@@ -75,6 +75,43 @@ def particle_filter(m: Any) -> None:
     plt.legend(frameon=False)
 
 
+def nbody(m: Any) -> None:
+    rng = np.random.default_rng(4)
+    angle, far = rng.uniform(0, 2 * np.pi, 60), rng.uniform(0.3, 1.5, 60)
+    around = np.stack((np.cos(angle), np.sin(angle), 0 * angle), 1)
+    at = np.vstack((np.zeros(3), far[:, None] * around))
+    turned = around[:, [1, 0, 2]] * (-1, 1, 0) / np.sqrt(far)[:, None]
+    speed, mass = np.vstack((np.zeros(3), turned)), np.r_[1.0, np.full(60, 1e-4)]
+    path = [at]
+    for _ in range(120):
+        at, speed = m.simulate(at, speed, mass, 2e-3, 10)
+        path.append(at)
+    tracks = np.array(path)
+    plt.figure(figsize=(4.5, 4.5))
+    plt.plot(tracks[..., 0], tracks[..., 1], color="0.75", lw=0.6)
+    plt.scatter(*at[:, :2].T, s=200 * np.sqrt(mass), c="tab:blue", zorder=2)
+    plt.gca().set(aspect="equal", xlim=(-1.7, 1.7), ylim=(-1.7, 1.7))
+    plt.axis("off")
+
+
+def levenshtein(m: Any) -> None:
+    one, two = "levenshtein", "meilenstein"
+    d = m.distances(*(np.frombuffer(x.encode(), np.uint8) for x in (one, two)))
+    at = (len(one), len(two))
+    way = [at]
+    while at != (0, 0):
+        before = [(at[0] - a, at[1] - b) for a, b in ((1, 1), (1, 0), (0, 1))]
+        at = min((x for x in before if min(x) >= 0), key=lambda x: int(d[x]))
+        way.append(at)
+    plt.figure(figsize=(4.5, 4.2))
+    plt.imshow(d, cmap="Blues")
+    for (i, j), k in np.ndenumerate(d):
+        plt.text(j, i, k, ha="center", va="center", size=7, color="w" if k > 6 else "k")
+    plt.plot([j for _, j in way], [i for i, _ in way], "tab:orange", lw=2)
+    plt.xticks(range(len(two) + 1), ["", *two])
+    plt.yticks(range(len(one) + 1), ["", *one])
+
+
 def fractals(m: Any) -> None:
     x, y = np.linspace(-1.6, 1.6, 800), np.linspace(-1.0, 1.0, 500)
     root, rounds = m.basins(x, y, 60)
@@ -173,7 +210,8 @@ def fluid(m: Any) -> None:
 
 
 DRAWN = (
-    digits, fluid, fractals, greeks, hmc, kmeans, normals, ode_fit, pagerank, particle_filter, pi
+    digits, fluid, fractals, greeks, hmc, kmeans, levenshtein, nbody, normals, ode_fit, pagerank,
+    particle_filter, pi,
 )  # fmt: skip
 PICTURES: dict[str, Callable[[Any], None]] = {f.__name__: f for f in DRAWN}
 
