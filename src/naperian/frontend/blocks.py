@@ -79,7 +79,7 @@ def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
             return with_block(w, st, expected)
         case s.Set():
             return set_(w, st)
-        case s.Add(_, target, _) if is_reference(w, target):
+        case s.Add(_, target, _) if is_reference(w, target) or isinstance(target, s.IndexExpr):
             return add(w, st)
         case s.Assert(span):
             wrap = assertion(w, st)
@@ -87,6 +87,8 @@ def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
         case s.Bind() | s.Add() | s.Def():
             if isinstance(st, s.Bind):
                 check_new(w, st.pattern, "this block")
+            if isinstance(st, s.Add):
+                w.infer(st.target)  # a name that means nothing is told first
             if isinstance(st, s.Add) and isinstance(st.target, s.Name):
                 check_new(w, s.PName(st.target.span, st.target.name), "this block")
             raise errors.no_value(st.span)

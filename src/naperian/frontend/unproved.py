@@ -120,8 +120,10 @@ def falls_out(
 
 def _unsaid(w: Walk, scope: Scope, wanted: list[Size]) -> list[str]:
     """What is `wanted` to be at least 0, as inequalities between names that a caller chooses;
-    nothing if there are others in it."""
+    nothing if there are others in it, or if it never is."""
     names = dict(_chosen(w, scope))
+    if any(x.constant is not None and x.constant < 0 for x in wanted):
+        return []
     if not all(isinstance(a, Var) and a in names for x in wanted for m, _ in x.terms for a in m):
         return []
     return [_inequality(x, names) for x in wanted]
