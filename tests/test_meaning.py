@@ -271,7 +271,12 @@ def _test(count: int):
 
 
 def test_all_stages_agree() -> None:
-    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "2000")))()
+    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "1000")))()
+
+
+@pytest.mark.long
+def test_all_stages_agree_on_many() -> None:
+    _test(1000)()
 
 
 
