@@ -113,3 +113,25 @@ def test_an_array_that_is_replaced_element_by_element_is_written_over(text: str)
             2: h + np.roll(h, -1, 1) + b}[list(OVER).index(text)]  # fmt: skip
     np.testing.assert_allclose(f(x, w, b), want, rtol=1e-12, atol=1e-12)
     assert f.show("loops").count("allocate") == OVER[text]
+
+
+@pytest.mark.parametrize("n", [1, 5, 40, 300])
+def test_what_is_written_over_may_lie_in_an_argument(n: int) -> None:
+    """A result that a product is made in first is right wherever the caller puts it."""
+    f: Any = nap.compile("""def f(x: n=>n=>Float, w: n=>n=>Float, b: n=>Float) =
+    [max(sum(x[i, k] * w[k, j] for k) + b[j], 0.0) + x[i, j] for i, j]
+""").f
+    rng = np.random.default_rng(n)
+    x, w, b = rng.normal(size=(n, n)), rng.normal(size=(n, n)), rng.normal(size=n)
+    want = f(x, w, b)
+    np.testing.assert_allclose(want, np.maximum(x @ w + b, 0.0) + x)
+    for k in range(2):
+        given = [x.copy(), w.copy(), b]
+        assert f(*given, out=given[k]) is given[k]
+        np.testing.assert_array_equal(given[k], want)
+    for k in range(2):  # one element beside the argument
+        memory = np.zeros(n * n + 1)
+        beside = memory[1 - k : 1 - k + n * n].reshape(n, n)
+        beside[:] = x
+        out = memory[k : k + n * n].reshape(n, n)
+        np.testing.assert_array_equal(f(beside, w, b, out=out), want)
