@@ -36,6 +36,8 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import blocks, statements
 from naperian.names import Var
 
+SMALL = 4096  # bytes of an array that is a stack slot
+
 
 def needed(program: Program, given: Mapping[Var, int], threads: int) -> int:
     """The bytes of results and of what is alive at once between arguments and results, at most;

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from naperian.loops.memory import constant_bytes
+from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import (
     Allocate,
     Loop,
@@ -27,7 +27,7 @@ from naperian.passes.collapse import collapse
 from naperian.passes.digits import digits
 from naperian.passes.independent import independent
 from naperian.passes.lanes import lanes
-from naperian.passes.over import SMALL, over
+from naperian.passes.over import over
 from naperian.passes.sink import sink
 from naperian.passes.straight import straight
 from naperian.passes.turns import turns

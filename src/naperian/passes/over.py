@@ -15,12 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from naperian.loops.donors import together
-from naperian.loops.memory import constant_bytes
+from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import Allocate, Buffer, Program, Role, Stmt, made_here
 from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
-
-SMALL = 4096  # bytes of an array that is a stack slot
 
 
 def over(program: Program) -> Program:

@@ -151,19 +151,10 @@ def by_rows(
     was there and what was added."""
 
     def row(i: Meaning) -> Meaning:
-        own = {v: Var(v.name) for a in shared for v in a.cells}
-        cells = tuple(
-            Cell(own[v], t.cell, quote(w, at(w, u, i, s)), "add", None, True)
-            for a in shared for v, t, u in zip(a.cells, leaves(a.type), a.unit, strict=True)
-            if isinstance(t, Table)
+        return _own(
+            w, shared, lambda t, u: (t.cell, at(w, u, i, s)) if isinstance(t, Table) else (t, u),
+            lambda own: turn(own, i), "row",
         )
-        with w.inside() as scope:
-            turn(own, i)
-        made = Handle(cells, closed(w, scope, []), shared[0].origin)
-        whole = Tuple((UNIT, *(c.type for c in cells)))
-        kept = w.bind(made, whole, "row", scope.fails, scope.cells - {*own.values()})
-        assert isinstance(kept, Parts)
-        return Parts(kept.items[1:])
 
     rows = iter(data(tabulate(w, s, row, "i", "rows")))
     for a in shared:
@@ -175,6 +166,27 @@ def by_rows(
         new = data(combine(a, shaped(a.type, before), shaped(a.type, mine)))
         for v, x in zip(a.cells, new, strict=True):
             w.bind(Assign(Ref(v), quote(w, x)), UNIT, "done", False, frozenset((v,)))
+
+
+def _own(
+    w: Work, shared: list[Combined], start: Callable[[Type, Meaning], tuple[Type, Meaning]],
+    turn: Callable[[dict[Var, Var]], object], name: str,
+) -> Parts:
+    """What cells of its own hold after a turn with them. `start` gives the type and the unit of
+    one, from those of the accumulator's."""
+    own = {v: Var(v.name) for a in shared for v in a.cells}
+    cells = []
+    for a in shared:
+        for v, t, u in zip(a.cells, leaves(a.type), a.unit, strict=True):
+            mine, unit = start(t, u)
+            cells.append(Cell(own[v], mine, quote(w, unit), "add", None, True))
+    with w.inside() as scope:
+        turn(own)
+    made = Handle(tuple(cells), closed(w, scope, []), shared[0].origin)
+    whole = Tuple((UNIT, *(c.type for c in cells)))
+    kept = w.bind(made, whole, name, scope.fails, scope.cells - {*own.values()})
+    assert isinstance(kept, Parts)
+    return Parts(kept.items[1:])
 
 
 def _elements(t: Type) -> Size | None:
@@ -200,18 +212,10 @@ def in_pieces(
         k = size_of(index_expr(c))
         assert k is not None
         first = (k * n) // pieces
-        own = {v: Var(v.name) for a in shared for v in a.cells}
-        cells = tuple(
-            Cell(own[v], t, quote(w, u), "add", None, True)
-            for a in shared for v, t, u in zip(a.cells, leaves(a.type), a.unit, strict=True)
+        count = ((k + 1) * n) // pieces - first
+        return _own(
+            w, shared, lambda t, u: (t, u), lambda own: turns(own, first, count), "piece"
         )
-        with w.inside() as scope:
-            turns(own, first, ((k + 1) * n) // pieces - first)
-        made = Handle(cells, closed(w, scope, []), shared[0].origin)
-        whole = Tuple((UNIT, *(c.type for c in cells)))
-        kept = w.bind(made, whole, "piece", scope.fails, scope.cells - {*own.values()})
-        assert isinstance(kept, Parts)
-        return Parts(kept.items[1:])
 
     rows = tabulate(w, over, piece, "piece", "pieces")
 
