@@ -18,12 +18,12 @@ from naperian.names import Lit, Var
 from naperian.passes.normalize import normalize
 from naperian.prims import unit
 from naperian.sizes import Size, size
+from naperian.substitution import Substitution
 from naperian.types import (
     F64,
     Fin,
     Scalar,
     Set,
-    Substitution,
     Type,
     cardinality,
 )

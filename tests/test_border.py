@@ -21,6 +21,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.signature import Bind, Equal, Fault, Search, signature
 from naperian.sizes import size
+from naperian.substitution import Substitution
 from naperian.types import (
     BOOL,
     F32,
@@ -33,7 +34,6 @@ from naperian.types import (
     Index,
     Range,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     TypeVar,

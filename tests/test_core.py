@@ -37,6 +37,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.sizes import ZERO, size
 from naperian.source import Source, Span
+from naperian.substitution import Substitution
 from naperian.types import (
     BOOL,
     F32,
@@ -51,7 +52,6 @@ from naperian.types import (
     Reverse,
     Set,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     TupleSet,

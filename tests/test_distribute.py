@@ -18,7 +18,7 @@ from naperian.loops.count import count
 from naperian.names import Var
 from naperian.passes.distribute import distribute
 from naperian.signature import at
-from naperian.types import Substitution
+from naperian.substitution import Substitution
 
 # name: parameters and body, for sizes n; the power of n that is written, and what is left of it
 LAWS = {

@@ -17,10 +17,18 @@ from naperian.names import Var
 from naperian.signature import signature
 from naperian.sizes import rename, size
 from naperian.source import Source, render
+from naperian.substitution import Substitution
 from naperian.surface import syntax as s
 from naperian.surface.parse import parse
 from naperian.surface.show import show
-from naperian.types import F64, Function, Reference, Substitution, Table, Tuple, Type
+from naperian.types import (
+    F64,
+    Function,
+    Reference,
+    Table,
+    Tuple,
+    Type,
+)
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))

@@ -51,6 +51,7 @@ from naperian.passes.flatten import flatten
 from naperian.passes.prune import prune
 from naperian.passes.simplify import simplify
 from naperian.sizes import Size, size
+from naperian.substitution import Substitution
 from naperian.types import (
     F64,
     INT,
@@ -60,7 +61,6 @@ from naperian.types import (
     Range,
     Reverse,
     Set,
-    Substitution,
     Table,
     Tuple,
     TupleSet,

@@ -21,7 +21,8 @@ FILES = sorted(SRC.rglob("*.py"))
 
 _NOUNS = {
     "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
-    "partials", "ragged", "records", "broken", "lines", "components", "late",
+    "partials", "ragged", "records", "broken", "lines", "components", "late", "packing",
+    "substitution", "type_show",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}

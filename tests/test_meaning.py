@@ -24,7 +24,8 @@ from naperian.passes.allocate import allocate
 from naperian.passes.schedule import schedule
 from naperian.sizes import size
 from naperian.source import Source, render
-from naperian.types import F64, Fin, Substitution
+from naperian.substitution import Substitution
+from naperian.types import F64, Fin
 
 QUIET = {
     "deadline": None, "suppress_health_check": list(HealthCheck),

@@ -46,6 +46,7 @@ from naperian.leaves import leaves, rebuild, spread
 from naperian.names import Var
 from naperian.passes.normalize import normalize
 from naperian.sizes import size
+from naperian.substitution import Substitution
 from naperian.types import (
     BOOL,
     F32,
@@ -59,7 +60,6 @@ from naperian.types import (
     Range,
     Reverse,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     TupleSet,

@@ -17,7 +17,8 @@ from naperian import cli, pipeline
 from naperian.backends import llvm
 from naperian.backends.emit import emit
 from naperian.source import Source
-from naperian.types import F64, Substitution
+from naperian.substitution import Substitution
+from naperian.types import F64
 
 # memory
 

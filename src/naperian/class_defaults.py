@@ -16,7 +16,8 @@ import numpy as np
 from naperian.core import syntax as core
 from naperian.core.run import RunError, run
 from naperian.names import Var
-from naperian.types import F32, F64, INT, Data, Substitution, TypeVar
+from naperian.substitution import Substitution
+from naperian.types import F32, F64, INT, Data, TypeVar
 
 Value: TypeAlias = bool | int | float
 Defaults: TypeAlias = tuple[tuple[Value | None, ...], ...]

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from naperian.names import Var
+from naperian.substitution import dependent
 from naperian.types import (
     INT,
     Exists,
@@ -25,7 +26,6 @@ from naperian.types import (
     TupleSet,
     Type,
     UnitSet,
-    dependent,
     element,
 )
 

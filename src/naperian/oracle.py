@@ -29,7 +29,8 @@ from naperian.passes.values import extents
 from naperian.session import RESULT
 from naperian.signature import signature
 from naperian.source import CompileError, Source
-from naperian.types import F64, INT, Substitution, Type, axes
+from naperian.substitution import Substitution
+from naperian.types import F64, INT, Type, axes
 from naperian.values import same, show
 
 _STOPPED = (core_run.RunError, ainf_run.RunError, loops_run.RunError)

@@ -47,8 +47,9 @@ from naperian.passes.simplify import simplify
 from naperian.passes.undo import undo
 from naperian.sizes import size
 from naperian.source import Diagnostic, Source
+from naperian.substitution import Substitution
 from naperian.surface.parse import parse
-from naperian.types import Fin, Substitution
+from naperian.types import Fin
 
 _DEPTH = 20_000  # Python frames: a few per level of nesting, which the parser bounds
 

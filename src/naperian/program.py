@@ -47,8 +47,9 @@ from naperian.signature import (
 )
 from naperian.sizes import size
 from naperian.source import CompileError, Source, Span
+from naperian.substitution import Substitution
 from naperian.surface.reading import read_source
-from naperian.types import Fin, Substitution
+from naperian.types import Fin
 
 if TYPE_CHECKING:
     from naperian import pipeline

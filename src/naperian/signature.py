@@ -32,6 +32,7 @@ from naperian.loops import syntax as loops
 from naperian.loops.donors import donors
 from naperian.names import Var
 from naperian.node import node
+from naperian.packing import Axis, count, grouped
 from naperian.sizes import (
     ONE,
     ZERO,
@@ -45,9 +46,10 @@ from naperian.sizes import (
     substitute,
     variables,
 )
+from naperian.substitution import Substitution, boxed, sets_in
+from naperian.type_show import show_type
 from naperian.types import (
     F64,
-    Axis,
     BoolSet,
     Data,
     EnumSet,
@@ -63,7 +65,6 @@ from naperian.types import (
     Set,
     SetVar,
     Slice,
-    Substitution,
     Sum,
     Table,
     Text,
@@ -72,16 +73,11 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
-    boxed,
     cardinality,
-    count,
     element,
-    grouped,
     mentioned,
     numbers,
     set_variables,
-    sets_in,
-    show_type,
     whole,
 )
 

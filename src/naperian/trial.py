@@ -30,7 +30,8 @@ from naperian.node import node
 from naperian.ragged import Ragged
 from naperian.signature import at, size_variables
 from naperian.sizes import size
-from naperian.types import Fin, Index, Scalar, Substitution, boxed
+from naperian.substitution import Substitution, boxed
+from naperian.types import Fin, Index, Scalar
 from naperian.values import as_data, same, show
 
 Array = np.ndarray[Any, Any]

@@ -59,8 +59,11 @@ from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.leaves import leaves
 from naperian.names import Lit, Var
+from naperian.packing import bounds, runs
 from naperian.prims import MONOIDS, PRIMITIVES, Kind
 from naperian.sizes import ONE, ZERO, Size, rename, size, variables
+from naperian.substitution import Substitution, cell_at, dependent, opened
+from naperian.type_show import show_type
 from naperian.types import (
     BOOL,
     INT,
@@ -78,7 +81,6 @@ from naperian.types import (
     Set,
     SetVar,
     Slice,
-    Substitution,
     Sum,
     Table,
     Tuple,
@@ -87,14 +89,8 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     axes,
-    bounds,
     cardinality,
-    cell_at,
-    dependent,
     element,
-    opened,
-    runs,
-    show_type,
     table,
 )
 

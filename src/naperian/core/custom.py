@@ -15,7 +15,8 @@ from __future__ import annotations
 from naperian.core.syntax import Call, Carried, Custom, Definition, Expr, Param, Ref
 from naperian.leaves import leaves
 from naperian.names import Var
-from naperian.types import Scalar, Type, TypeVar, runs
+from naperian.packing import runs
+from naperian.types import Scalar, Type, TypeVar
 
 
 def varies(t: Type) -> bool:

@@ -31,21 +31,20 @@ from naperian.core.syntax import (
 )
 from naperian.leaves import leaves
 from naperian.names import Var
+from naperian.packing import runs
 from naperian.sizes import size
+from naperian.substitution import Substitution, sets_in
+from naperian.type_show import show_type
 from naperian.types import (
     Function,
     Index,
     Scalar,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     Type,
     TypeVar,
-    runs,
     set_variables,
-    sets_in,
-    show_type,
 )
 
 KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp", "jvps", "vjps")

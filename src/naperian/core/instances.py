@@ -13,6 +13,8 @@ from naperian.broken import Broken
 from naperian.core.syntax import Instance, Method, Module, TypeParam, Wanted
 from naperian.names import Var
 from naperian.sizes import Size
+from naperian.substitution import Substitution
+from naperian.type_show import show_type
 from naperian.types import (
     SETS,
     Argument,
@@ -20,11 +22,9 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
-    Substitution,
     Tuple,
     Type,
     TypeVar,
-    show_type,
 )
 
 IsFloat = Callable[[Type], bool]

@@ -41,6 +41,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import size
+from naperian.substitution import Substitution
 from naperian.types import (
     BOOL,
     F64,
@@ -51,7 +52,6 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     Type,

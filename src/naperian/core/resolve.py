@@ -8,6 +8,7 @@ from dataclasses import replace
 from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import Size
+from naperian.substitution import dependent, mapped
 from naperian.types import (
     BoolSet,
     Data,
@@ -31,9 +32,7 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
-    dependent,
     element,
-    mapped,
     sum_of,
 )
 

@@ -76,9 +76,11 @@ from naperian.dtypes import DType
 from naperian.lines import Told, Write, form_of
 from naperian.names import Var
 from naperian.node import node
+from naperian.packing import runs
 from naperian.prims import scalar
 from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.source import Span
+from naperian.substitution import Substitution
 from naperian.types import (
     Exists,
     Function,
@@ -86,14 +88,12 @@ from naperian.types import (
     Scalar,
     Set,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     TupleSet,
     Type,
     TypeVar,
     UnitSet,
-    runs,
 )
 
 

@@ -61,6 +61,7 @@ from naperian.names import Var
 from naperian.prims import OPERATORS, unit
 from naperian.sizes import Size, size, variables
 from naperian.sizes import rename as rename_size
+from naperian.type_show import show_set, show_type
 from naperian.types import (
     Fin,
     Scalar,
@@ -68,8 +69,6 @@ from naperian.types import (
     SetVar,
     Type,
     TypeVar,
-    show_set,
-    show_type,
     table,
 )
 

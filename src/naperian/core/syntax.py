@@ -37,7 +37,15 @@ from naperian.node import node
 from naperian.prims import Math
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
-from naperian.types import BOOL, INT, Exists, Layout, Set, Substitution, Type
+from naperian.substitution import Substitution
+from naperian.types import (
+    BOOL,
+    INT,
+    Exists,
+    Layout,
+    Set,
+    Type,
+)
 
 
 @node

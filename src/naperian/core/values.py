@@ -15,8 +15,10 @@ import numpy as np
 
 from naperian.broken import Broken
 from naperian.names import Var
+from naperian.packing import runs
 from naperian.prims import scalar
 from naperian.sizes import Size, size
+from naperian.substitution import boxed, cell_at, dependent, opened
 from naperian.types import (
     BoolSet,
     EnumSet,
@@ -39,14 +41,9 @@ from naperian.types import (
     Type,
     TypeVar,
     UnitSet,
-    boxed,
     cardinality,
-    cell_at,
-    dependent,
     element,
     numbers,
-    opened,
-    runs,
 )
 
 Value: TypeAlias = Any

@@ -13,7 +13,9 @@ from naperian.core.instances import bounds, show_wanted
 from naperian.core.syntax import Definition
 from naperian.names import Var
 from naperian.sizes import Size, show_fact
-from naperian.types import Fin, Function, set_variables, sets_in, show_type
+from naperian.substitution import sets_in
+from naperian.type_show import show_type
+from naperian.types import Fin, Function, set_variables
 
 
 def written_type(d: Definition) -> str:

@@ -26,7 +26,9 @@ from naperian.frontend.walk import DataInfo, Walk
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.source import Span
+from naperian.substitution import Substitution, dependent, sets_in
 from naperian.surface import syntax as s
+from naperian.type_show import show_set
 from naperian.types import (
     BOOL,
     INT,
@@ -43,7 +45,6 @@ from naperian.types import (
     Set,
     SetVar,
     Slice,
-    Substitution,
     Sum,
     Table,
     Tuple,
@@ -52,12 +53,9 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
-    dependent,
     element,
     elements,
     set_variables,
-    sets_in,
-    show_set,
     sum_of,
     whole,
 )

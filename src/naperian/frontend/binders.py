@@ -22,7 +22,9 @@ from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
 from naperian.sizes import Clamp, Size, size
 from naperian.source import Span
+from naperian.substitution import cell_at
 from naperian.surface import syntax as s
+from naperian.type_show import show_set
 from naperian.types import (
     INT,
     Data,
@@ -34,9 +36,7 @@ from naperian.types import (
     Table,
     Tuple,
     Type,
-    cell_at,
     element,
-    show_set,
 )
 
 

@@ -28,6 +28,7 @@ from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var
 from naperian.sizes import Monomial, Size, rename, show, size, variables
 from naperian.source import Span
+from naperian.substitution import boxed, opened, sets_in
 from naperian.types import (
     INT,
     Exists,
@@ -37,12 +38,9 @@ from naperian.types import (
     Slice,
     Type,
     axes,
-    boxed,
     cardinality,
     numbers,
-    opened,
     set_variables,
-    sets_in,
     table,
 )
 

@@ -23,7 +23,9 @@ from naperian.frontend.walk import Demand, Walk
 from naperian.names import Var
 from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Span
+from naperian.substitution import Substitution, sets_in
 from naperian.surface import syntax as s
+from naperian.type_show import show_type
 from naperian.types import (
     INT,
     SETS,
@@ -33,12 +35,9 @@ from naperian.types import (
     Reference,
     Set,
     SetVar,
-    Substitution,
     Type,
     TypeVar,
     set_variables,
-    sets_in,
-    show_type,
 )
 
 

@@ -23,6 +23,8 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import Size, size, variables
 from naperian.source import Span
+from naperian.substitution import cell_at, mapped, opened, sets_in
+from naperian.type_show import show_set, show_type
 from naperian.types import (
     INT,
     SETS,
@@ -42,13 +44,7 @@ from naperian.types import (
     Type,
     TypeVar,
     cardinality,
-    cell_at,
-    mapped,
-    opened,
     set_variables,
-    sets_in,
-    show_set,
-    show_type,
     table,
 )
 

@@ -19,13 +19,13 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Coded, Walk
 from naperian.names import Var
 from naperian.sizes import Size
+from naperian.substitution import Substitution
 from naperian.types import (
     SETS,
     Data,
     Index,
     Set,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     TupleSet,

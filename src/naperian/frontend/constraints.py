@@ -25,6 +25,8 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Demand, Interface, Walk
 from naperian.names import Var
 from naperian.source import Span
+from naperian.substitution import Substitution
+from naperian.type_show import show_type
 from naperian.types import (
     F64,
     Data,
@@ -33,12 +35,10 @@ from naperian.types import (
     Range,
     Scalar,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     Type,
     TypeVar,
-    show_type,
 )
 
 

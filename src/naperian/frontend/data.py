@@ -13,8 +13,9 @@ from naperian.frontend.walk import DataInfo, Walk
 from naperian.names import Var
 from naperian.sizes import Size, size
 from naperian.source import Span
+from naperian.substitution import Substitution
 from naperian.surface import syntax as s
-from naperian.types import Data, Set, SetVar, Substitution, Type, TypeVar
+from naperian.types import Data, Set, SetVar, Type, TypeVar
 
 
 def find(w: Walk, e: s.Expr) -> DataInfo | None:

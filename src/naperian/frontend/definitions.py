@@ -38,6 +38,7 @@ from naperian.names import Var
 from naperian.prims import Math
 from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Diagnostic, Span
+from naperian.substitution import apart, is_bound, sets_in
 from naperian.surface import syntax as s
 from naperian.types import (
     INT,
@@ -52,11 +53,8 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
-    apart,
-    is_bound,
     mentioned,
     set_variables,
-    sets_in,
 )
 
 _NO_NAMES: Mapping[str, Var] = {}

@@ -15,7 +15,8 @@ from naperian.core import syntax as core
 from naperian.core.instances import fits
 from naperian.core.methods import METHOD_OF
 from naperian.core.walk import everything
-from naperian.types import Scalar, Substitution, Type
+from naperian.substitution import Substitution
+from naperian.types import Scalar, Type
 
 _Call = tuple[str, Substitution]
 _DEEP = 100  # types that grow with every call never come back, nor to an end

@@ -21,7 +21,8 @@ from naperian.core.show import signature_texts
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.surface.show import show
-from naperian.types import Data, Set, Tuple, set_variables, show_set
+from naperian.type_show import show_set
+from naperian.types import Data, Set, Tuple, set_variables
 
 _LETTERS = "ijklpqrstuvwxyzabcdefgh"
 _MADE = "\0"  # before the names of binders that have no letter yet

@@ -52,6 +52,7 @@ from naperian.prims import FLOAT_FUNCTIONS, OPERATORS, PRIMITIVES
 from naperian.sizes import ONE, Size, size
 from naperian.source import Span
 from naperian.surface import syntax as s
+from naperian.type_show import show_set
 from naperian.types import (
     BOOL,
     INT,
@@ -67,7 +68,6 @@ from naperian.types import (
     TypeVar,
     cardinality,
     numbers,
-    show_set,
 )
 
 

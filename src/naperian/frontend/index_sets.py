@@ -27,6 +27,7 @@ from naperian.frontend.walk import Coded, DataInfo, Globals, Walk
 from naperian.names import Var
 from naperian.sizes import Size, size
 from naperian.source import Diagnostic, Span
+from naperian.substitution import Substitution
 from naperian.surface import syntax as s
 from naperian.surface.walk import nodes
 from naperian.types import (
@@ -37,7 +38,6 @@ from naperian.types import (
     Layout,
     Set,
     SetVar,
-    Substitution,
     Type,
     Variant,
 )

@@ -32,7 +32,9 @@ from naperian.node import node
 from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.sizes import clamp as clamped
 from naperian.source import Span
+from naperian.substitution import cell_at
 from naperian.surface import syntax as s
+from naperian.type_show import show_set
 from naperian.types import (
     INT,
     BoolSet,
@@ -53,10 +55,8 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
-    cell_at,
     element,
     numbers,
-    show_set,
     whole,
 )
 

@@ -46,7 +46,9 @@ from naperian.frontend.walk import Globals, Interface, Walk
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import Diagnostic, Source, Span
+from naperian.substitution import Substitution
 from naperian.surface import syntax as s
+from naperian.type_show import show_type
 from naperian.types import (
     INT,
     Data,
@@ -56,12 +58,10 @@ from naperian.types import (
     Reference,
     Scalar,
     SetVar,
-    Substitution,
     Table,
     Tuple,
     Type,
     TypeVar,
-    show_type,
 )
 
 

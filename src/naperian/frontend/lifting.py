@@ -25,6 +25,8 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import Span
+from naperian.substitution import cell_at, dependent
+from naperian.type_show import show_set
 from naperian.types import (
     INT,
     Data,
@@ -35,10 +37,7 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
-    cell_at,
-    dependent,
     set_variables,
-    show_set,
     table,
 )
 

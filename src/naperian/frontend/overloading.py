@@ -28,6 +28,7 @@ from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES, Kind
 from naperian.source import Span
+from naperian.substitution import Substitution
 from naperian.types import (
     BOOL,
     F64,
@@ -36,7 +37,6 @@ from naperian.types import (
     Function,
     Index,
     Scalar,
-    Substitution,
     Table,
     Tuple,
     Type,

@@ -16,25 +16,22 @@ from naperian.frontend.cells import convert, equate, show, widens
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
+from naperian.packing import Axis, count, place, runs
 from naperian.sizes import ONE, ZERO, Size, size
 from naperian.source import Span
+from naperian.substitution import Substitution
 from naperian.surface import syntax as s
+from naperian.type_show import show_type
 from naperian.types import (
     INT,
-    Axis,
     BoolSet,
     Fin,
     Reverse,
     Set,
-    Substitution,
     Table,
     TupleSet,
     Type,
     UnitSet,
-    count,
-    place,
-    runs,
-    show_type,
 )
 
 

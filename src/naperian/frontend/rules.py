@@ -30,16 +30,16 @@ from naperian.frontend.solve import Mismatch
 from naperian.frontend.walk import Globals, Walk
 from naperian.sizes import size
 from naperian.source import Diagnostic
+from naperian.substitution import Substitution
 from naperian.surface import syntax as s
+from naperian.type_show import show_type
 from naperian.types import (
     INT,
     Exists,
     Function,
     Index,
     Reference,
-    Substitution,
     Type,
-    show_type,
 )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from naperian.facts import Apart, Facts
 from naperian.frontend.solve import Solver
 from naperian.names import Var
+from naperian.packing import bounds
 from naperian.sizes import Size, size
 from naperian.source import Span
 from naperian.types import (
@@ -26,7 +27,6 @@ from naperian.types import (
     Slice,
     Sum,
     Type,
-    bounds,
     cardinality,
 )
 

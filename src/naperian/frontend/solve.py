@@ -15,6 +15,7 @@ from naperian.frontend.scalars import ANY_SCALAR, INTERFACES, Dtypes, interface_
 from naperian.frontend.unknowns import Because, Place, Unknowns
 from naperian.names import Var
 from naperian.sizes import Size, size, variables
+from naperian.substitution import cell_at, opened
 from naperian.types import (
     SETS,
     BoolSet,
@@ -39,10 +40,8 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
-    cell_at,
     elements,
     mentioned,
-    opened,
     set_variables,
 )
 

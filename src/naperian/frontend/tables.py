@@ -25,7 +25,9 @@ from naperian.frontend.zipped import rezip
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size
 from naperian.source import Span
+from naperian.substitution import cell_at, dependent
 from naperian.surface import syntax as s
+from naperian.type_show import show_set, show_type
 from naperian.types import (
     INT,
     UNIT,
@@ -40,11 +42,7 @@ from naperian.types import (
     TupleSet,
     Type,
     cardinality,
-    cell_at,
-    dependent,
     set_variables,
-    show_set,
-    show_type,
     sum_of,
     table,
 )

@@ -16,7 +16,16 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import ZERO, size
 from naperian.source import Span
-from naperian.types import INT, Index, Set, Sum, cardinality, element, numbers, show_set
+from naperian.type_show import show_set
+from naperian.types import (
+    INT,
+    Index,
+    Set,
+    Sum,
+    cardinality,
+    element,
+    numbers,
+)
 
 SIDES = ("left", "right")
 

@@ -19,6 +19,7 @@ from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import Size, substitute, variables
 from naperian.source import Label, Span
+from naperian.substitution import dependent, mapped, sets_in
 from naperian.types import (
     BoolSet,
     Data,
@@ -43,11 +44,8 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
-    dependent,
     element,
-    mapped,
     set_variables,
-    sets_in,
     sum_of,
 )
 

@@ -18,6 +18,7 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import ZERO, Quotient, Remainder, Size, polynomial, rename, variables
+from naperian.type_show import show_set
 from naperian.types import (
     BoolSet,
     EnumSet,
@@ -30,7 +31,6 @@ from naperian.types import (
     UnitSet,
     cardinality,
     numbers,
-    show_set,
 )
 
 

@@ -16,6 +16,7 @@ from naperian.frontend.unknowns import Because
 from naperian.names import Var
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
+from naperian.substitution import Substitution
 from naperian.surface import syntax as s
 from naperian.types import (
     Data,
@@ -24,7 +25,6 @@ from naperian.types import (
     Index,
     Scalar,
     SetVar,
-    Substitution,
     Type,
     TypeVar,
     cardinality,

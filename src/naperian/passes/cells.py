@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from naperian import types
+from naperian import substitution, type_show, types
 from naperian.ainf.syntax import Accumulate, Delay, Entry, Op, Operand, Read
 from naperian.ainf.walk import free, rewrite, rewrite_guards, rewrite_size, variables
 from naperian.broken import Broken
@@ -417,7 +417,7 @@ class Cells(Place):
                 cell = t.cell
                 if t.index is not None:
                     at = tuple(size(i) for i in indices)
-                    cell = types.cell_at(t, number_of(element(inner, at)))
+                    cell = substitution.cell_at(t, number_of(element(inner, at)))
                 value = self.carried(cell, name, around, axes + indices, time)
                 return row(inner, indices, value)
             case _:
@@ -484,7 +484,7 @@ def dtype_of(t: Type) -> DType:
         case types.Index():
             return DType.I64
         case _:
-            raise Broken(f"{types.show_type(t)} is no scalar type")
+            raise Broken(f"{type_show.show_type(t)} is no scalar type")
 
 
 def free_guards(guards: Guards) -> Iterator[Var]:

@@ -42,7 +42,15 @@ from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.sizes import Atom, Size, rename, size, substitute
 from naperian.source import Span
-from naperian.types import INT, Exists, Set, Substitution, Table, Tuple, Type, dependent
+from naperian.substitution import Substitution, dependent
+from naperian.types import (
+    INT,
+    Exists,
+    Set,
+    Table,
+    Tuple,
+    Type,
+)
 
 TRUE = Const(Lit(True, DType.BOOL))
 FALSE = Const(Lit(False, DType.BOOL))

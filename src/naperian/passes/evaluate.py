@@ -109,6 +109,7 @@ from naperian.passes.work import Work
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Atom, Size, size, substitute
 from naperian.source import Span
+from naperian.substitution import Substitution, cell_at, opened
 from naperian.types import (
     BOOL,
     INT,
@@ -125,7 +126,6 @@ from naperian.types import (
     Set,
     SetVar,
     Slice,
-    Substitution,
     Sum,
     Table,
     Tuple,
@@ -133,9 +133,7 @@ from naperian.types import (
     Type,
     UnitSet,
     cardinality,
-    cell_at,
     element,
-    opened,
 )
 
 _RULES = 50  # inside each other: no program nests derivatives so deep

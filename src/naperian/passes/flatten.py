@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from naperian import prims, types
+from naperian import prims, substitution, types
 from naperian.ainf.syntax import (
     Failure,
     Guard,
@@ -155,7 +155,7 @@ class _Flatten(Cells):
             if t.index is None:
                 t = t.cell
             else:
-                t = types.cell_at(t, number_of(element(s, tuple(size(i) for i in indices))))
+                t = substitution.cell_at(t, number_of(element(s, tuple(size(i) for i in indices))))
         return out, t
 
     def layout(self, axes: list[tuple[Set, tuple[Var, ...]]]) -> Layout:

@@ -22,7 +22,16 @@ from naperian.node import node
 from naperian.passes.denote import Bound, Boxed, Leaf, Meaning, Parts, View, number
 from naperian.passes.tables import shaped
 from naperian.sizes import ONE, ZERO, Size, size
-from naperian.types import INT, Exists, Fin, Table, Tuple, Type, boxed, cardinality
+from naperian.substitution import boxed
+from naperian.types import (
+    INT,
+    Exists,
+    Fin,
+    Table,
+    Tuple,
+    Type,
+    cardinality,
+)
 
 Cell: TypeAlias = Callable[[Size], tuple[tuple[Bound, ...], Meaning]]
 """The value at a place, and what has to be named for it."""

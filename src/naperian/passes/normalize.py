@@ -51,15 +51,14 @@ from naperian.passes.tables import apart, closed, conformed
 from naperian.passes.tidy import tidy
 from naperian.prims import Math
 from naperian.sizes import ZERO, Size, size, variables
+from naperian.substitution import Substitution, boxed
 from naperian.types import (
     BOOL,
     INT,
     Exists,
-    Substitution,
     Table,
     Tuple,
     Type,
-    boxed,
     cardinality,
 )
 

@@ -59,6 +59,7 @@ from naperian.passes.fold import constant, fold
 from naperian.passes.places import aligned
 from naperian.passes.work import Work
 from naperian.sizes import ONE, ZERO, Size, size, variables
+from naperian.substitution import cell_at, opened
 from naperian.types import (
     BOOL,
     INT,
@@ -85,10 +86,8 @@ from naperian.types import (
     TypeVar,
     UnitSet,
     cardinality,
-    cell_at,
     element,
     numbers,
-    opened,
 )
 
 # ---------------------------------------------------------------- written out
