@@ -12,9 +12,9 @@ from naperian.frontend.cells import show
 from naperian.frontend.coded import decoded, place_of
 from naperian.frontend.data import fresh, owner
 from naperian.frontend.fields import each
-from naperian.frontend.indexing import range_set
 from naperian.frontend.lifting import frame_type
 from naperian.frontend.scope import Variable
+from naperian.frontend.slices import range_set
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.unknowns import Because

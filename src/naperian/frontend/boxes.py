@@ -20,9 +20,9 @@ from naperian.core.walk import children, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.frontend import size_errors
 from naperian.frontend.cells import convert, converts
-from naperian.frontend.indexing import not_negative
 from naperian.frontend.report import Reported
 from naperian.frontend.scope import Scope, SetName, SizeName
+from naperian.frontend.slices import not_negative
 from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var

@@ -32,8 +32,8 @@ from naperian.frontend.cells import show
 from naperian.frontend.conversions import conversion
 from naperian.frontend.fields import field as struct_field
 from naperian.frontend.fields import has_member, method
-from naperian.frontend.indexing import _checked as checked_index
-from naperian.frontend.indexing import get, index, numbered
+from naperian.frontend.in_range import checked_index, numbered
+from naperian.frontend.indexing import get, index
 from naperian.frontend.lifting import ranked
 from naperian.frontend.operators import (
     apply_primitive,

@@ -1,0 +1,188 @@
+"""Slices `x[a..b]` and ranges `a..b` as sets: their ends are sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from naperian.core import syntax as core
+from naperian.frontend import index_errors, set_errors
+from naperian.frontend.annotations import (
+    between,
+    end_of,
+    ranged,
+)
+from naperian.frontend.cells import convert, show
+from naperian.frontend.in_range import (
+    Step,
+    as_poly,
+    base_of,
+    number,
+    numbered_at,
+)
+from naperian.frontend.ordered import Places, places
+from naperian.frontend.solve import Mismatch
+from naperian.frontend.typed import Build, Typed, let_all, wrap
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.node import node
+from naperian.sizes import ONE, ZERO, Size, size
+from naperian.sizes import clamp as clamped
+from naperian.surface import syntax as s
+from naperian.type_show import show_set
+from naperian.types import (
+    INT,
+    Fin,
+    Index,
+    Set,
+    Type,
+    cardinality,
+)
+
+
+def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, Step]:
+    """`x[a..b]`: the elements a … b-1, counted from 0; a view."""
+    solver = w.solver
+    if r.low is None and r.high is None:
+        v = Var("i")
+
+        def whole(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
+            own = solver.zonk_set(axis)
+            return core.For(v, own, rest(core.At(table, core.Ref(v), own)))
+
+        return axis, whole
+    extent = cardinality(axis)
+    lets: tuple[tuple[Var, Build], ...] = ()
+    posts: list[Var] = []
+
+    def end(e: s.Expr) -> Size:
+        nonlocal lets
+        typed = w.infer(e)
+        if typed.poly is None and isinstance(solver.head(typed.type), Index):
+            posts.append(_post(w, typed))
+            return size(posts[-1])
+        named = as_poly(w, typed)
+        lets += named.lets
+        assert named.poly is not None
+        return named.poly
+
+    start = (end(r.low) if r.low is not None else ZERO) + int(r.after)
+    stop = (end(r.high) if r.high is not None else extent) + int(r.inclusive)
+    length = not_negative(w, stop - start) if posts else stop - start
+    scope = w.scope.so_far()
+
+    def goal() -> None:
+        with w.inside(scope):
+            facts = scope.facts()
+            a, b, n = (solver.zonk_size(x) for x in (start, stop, extent))
+            text, shown = r.span.text, show_set(solver.zonk_set(axis))
+            if not facts.proves(a):
+                raise index_errors.slice_range(text, shown, f"{a!r} may be negative", r.span)
+            if not facts.proves(n - b):
+                raise index_errors.slice_range(text, shown, f"{b!r} may be more than {n!r}", r.span)
+            if not posts and not facts.proves(b - a):
+                raise index_errors.slice_range(text, shown, f"{a!r} may be more than {b!r}", r.span)
+
+    solver.goals.append(goal)
+    v = Var("i")
+
+    def step(table: core.Expr, rest: Callable[[core.Expr], core.Expr]) -> core.Expr:
+        own = solver.zonk_set(axis)
+        a = solver.zonk_size(start)
+        at = core.At(table, numbered_at(w, size(v) + a + base_of(own), own), own)
+        new = Fin(solver.zonk_size(length))
+        return wrap(lets, lambda: core.For(v, new, rest(at)))()
+
+    return Fin(length), step
+
+
+def _post(w: Walk, t: Typed) -> Var:
+    """An index that is computed here, as a name of the region around."""
+    v = Var("post")
+    _assume_later(w, v, t)
+    w.region.names.add(v)
+    w.region.wraps.append(
+        lambda expr: let_all(t.lets, core.Let(v, convert(w, t.build(), t.type, INT), expr))
+    )
+    return v
+
+
+def not_negative(w: Walk, n: Size) -> Size:
+    """How many elements a range has: none if it is reversed."""
+    return n if w.scope.facts().proves(n) else clamped(n, n + 1)
+
+
+def _assume_later(w: Walk, v: Var, t: Typed) -> None:
+    """`v` is the number that `t` is: an index, as soon as its set is known, or else an Int."""
+    solver, scope = w.solver, w.scope.so_far()
+    w.scope.assume_type(v, t.type)
+
+    def attempt(force: bool) -> bool:
+        kind = solver.head(t.type)
+        if isinstance(kind, Index):
+            return True
+        if solver.is_unknown(kind) and not force:
+            return False
+        with w.inside(scope):
+            number(w, t)
+        return True
+
+    solver.later(attempt)
+
+
+@node
+class Ranged:
+    """A range: the set of its elements, or of their places if they are no numbers, and the values
+    that had to be named for its ends."""
+
+    set: Set
+    lets: tuple[tuple[Var, Build], ...]
+    places: Places | None
+
+
+def range_set(w: Walk, r: s.RangeExpr) -> Ranged:
+    """`a..b` as an index set."""
+    solver = w.solver
+    lets: tuple[tuple[Var, Build], ...] = ()
+    over: Set | None = None
+    placed: Places | None = None
+
+    def end(e: s.Expr) -> Size:
+        nonlocal lets, over, placed
+        typed = w.infer(e, placed.element if placed is not None else None)
+        over = ranged(w, typed) or over
+        kind = solver.head(typed.type)
+        if placed is not None:
+            _same_set(w, placed.element, typed)
+        else:
+            placed = places(w, kind)
+        if placed is not None:
+            v = Var("post")
+            lets += (*typed.lets, (v, placed.place(w, typed)))
+            return size(v)
+        if typed.poly is None and (isinstance(kind, Index) or solver.is_unknown(kind)):
+            v = Var("post")
+            _assume_later(w, v, typed)
+            lets += ((v, lambda: convert(w, typed.build(), typed.type, INT)),)
+            return size(v)
+        named = as_poly(w, typed)
+        lets += named.lets
+        assert named.poly is not None
+        return named.poly
+
+    low = (end(r.low) if r.low is not None else ZERO) + int(r.after)
+    if r.high is not None:
+        high = end(r.high) + (ONE if r.inclusive else ZERO)
+    elif placed is not None:
+        high = placed.count
+    else:
+        known = end_of(w, w.infer(r.low)) if r.low is not None else None
+        high = size(solver.size("end")) if known is None else known
+    return Ranged(between(over, low, high), lets, placed)
+
+
+def _same_set(w: Walk, wanted: Type, end: Typed) -> None:
+    """Both ends of a range are elements of one set."""
+    try:
+        w.solver.unify(wanted, end.type)
+    except Mismatch:
+        raise set_errors.unlike_ends(show(w, wanted), show(w, end.type), end.span) from None
