@@ -24,7 +24,7 @@ from naperian.frontend import derivative_errors, errors, name_errors
 from naperian.frontend.calls import instantiate
 from naperian.frontend.definitions import start
 from naperian.frontend.derivatives import definition
-from naperian.frontend.expressions import known_names
+from naperian.frontend.named import known_names
 from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.walk import Globals, Walk
