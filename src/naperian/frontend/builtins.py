@@ -19,8 +19,9 @@ from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, equate, join_cells, show
 from naperian.frontend.derivatives import DERIVATIVES
 from naperian.frontend.fields import replace
+from naperian.frontend.frames import Callee
 from naperian.frontend.indexing import at_side, into_set
-from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.lifting import apply
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.printing import printed
 from naperian.frontend.reductions import REDUCTIONS, Builtin, reduce_over

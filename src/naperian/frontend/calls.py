@@ -15,7 +15,8 @@ from naperian.frontend.arguments import guides, order, tell, waits
 from naperian.frontend.boxes import name_size
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
-from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.frames import Callee
+from naperian.frontend.lifting import apply
 from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because

@@ -8,7 +8,8 @@ from naperian.dtypes import DType
 from naperian.frontend import errors
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.cells import show
-from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.frames import Callee
+from naperian.frontend.lifting import apply
 from naperian.frontend.operators import FALSE
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk

@@ -17,7 +17,8 @@ from naperian.frontend import derivative_errors, errors
 from naperian.frontend.calls import instantiate
 from naperian.frontend.cells import show
 from naperian.frontend.constraints import is_space
-from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.frames import Callee
+from naperian.frontend.lifting import apply
 from naperian.frontend.reductions import Builtin
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import TypeGuard
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, lift_errors, size_errors
+from naperian.frontend import lift_errors
 from naperian.frontend.cells import clash, convert, converts, equate, join_cells, show
-from naperian.frontend.report import postfix
+from naperian.frontend.frames import LETTERS, Callee, align, because_of, frame_labels
 from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
-from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import Span
 from naperian.substitution import cell_at, dependent
-from naperian.type_show import show_set
 from naperian.types import (
     INT,
     Data,
@@ -37,31 +34,8 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
-    set_variables,
     table,
 )
-
-MakeCall = Callable[[list[core.Expr]], core.Expr]
-
-
-@dataclass(slots=True)
-class Callee:
-    """Something to apply: parameter types, result type and the core of a call on cells.
-
-    `scalars` is set for primitives: from the cells' types it decides what each operand is
-    converted to and the result's type. `title` is how messages call it.
-    """
-
-    title: str
-    params: tuple[Type, ...]
-    result: Type
-    call: MakeCall
-    scalars: Callable[[Walk, list[Typed], Span], tuple[list[Type], Type]] | None = None
-    names: tuple[str, ...] = ()
-    declared: tuple[Because | None, ...] = ()
-    signature: str = ""
-    text: Callable[[list[str]], str] | None = None
-    lifts_functions: bool = False  # the first argument is a table of functions
 
 
 @dataclass(slots=True)
@@ -223,7 +197,7 @@ def _plan(w: Walk, callee: Callee, args: list[Typed], span: Span, force: bool) -
         frame, rest, cell = split
         frames.append(frame)
         rests.append((rest, cell))
-    aligned = _align(w, callee, args, frames, span, force)
+    aligned = align(w, callee, args, frames, span, force)
     if aligned is None:
         return None
     common, places = aligned
@@ -271,177 +245,6 @@ def _boxes(w: Walk, t: Type) -> int:
     """How many boxes are in each other."""
     _, t = w.solver.axes(t)
     return 1 + _boxes(w, t.body) if isinstance(t, Exists) else 0
-
-
-def _align(
-    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], span: Span, force: bool
-) -> tuple[list[Set], list[tuple[int, ...]]] | None:
-    """The common frame and every frame's places in it; None if that hangs on unknowns."""
-    solver = w.solver
-    common = max(frames, key=len, default=[])
-    places: list[tuple[int, ...]] = []
-    for k, frame in enumerate(frames):
-        if len(frame) == len(common):
-            for a, b in zip(frame, common, strict=True):
-                same = solver.same_set(a, b)
-                if same is None:
-                    try:
-                        solver.unify_set(a, b, _because(w, args[k], a))
-                    except Mismatch:
-                        same = False
-                if same is False:
-                    raise _no_frame(w, callee, args, frames, span, k)
-            places.append(tuple(range(len(common))))
-            continue
-        ways, open_ways = [], False
-        for chosen in combinations(range(len(common)), len(frame)):
-            verdicts = [solver.same_set(a, common[c]) for a, c in zip(frame, chosen, strict=True)]
-            if all(v is not False for v in verdicts):
-                ways.append(chosen)
-                open_ways = open_ways or None in verdicts
-        if not ways:
-            raise _no_frame(w, callee, args, frames, span, k)
-        if open_ways and not force and len(ways) > 1:
-            return None
-        if len(ways) > 1:
-            raise _ambiguous(w, callee, args, frames, common, ways, span, k)
-        try:
-            for a, c in zip(frame, ways[0], strict=True):
-                solver.unify_set(a, common[c], _because(w, args[k], a))
-        except Mismatch:
-            raise _no_frame(w, callee, args, frames, span, k) from None
-        places.append(ways[0])
-    return common, places
-
-
-def _because(w: Walk, arg: Typed, axis: Set) -> Because:
-    return Because(arg.span, f"`{arg.span.text}` has an axis `{show_set(w.solver.zonk_set(axis))}`")
-
-
-def _frame_labels(
-    w: Walk, args: list[Typed], frames: list[list[Set]]
-) -> tuple[tuple[Span, str, str], ...]:
-    return tuple(
-        (a.span, show(w, a.type), show_frame(w, f)) for a, f in zip(args, frames, strict=True) if f
-    )
-
-
-def show_frame(w: Walk, frame: list[Set]) -> str:
-    return "[" + ", ".join(show_set(w.solver.zonk_set(x)) for x in frame) + "]"
-
-
-def _no_frame(
-    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], span: Span, k: int
-) -> errors.Reported:
-    common = max(frames, key=len)
-    frame = frames[k]
-    solver = w.solver
-    missing = [
-        show_set(solver.zonk_set(a))
-        for a in frame
-        if all(solver.same_set(a, b) is False for b in common)
-    ]
-    name = args[k].span.text
-    found = [
-        v for f in (common, frame) for a in f for v in set_variables(solver.zonk_set(a))
-        if v in w.opened
-    ]
-    if len(set(found)) == 2 and missing:
-        one, other = dict.fromkeys(found)
-        return size_errors.two_sizes(
-            one.name, other.name, w.opened[one], w.opened[other], span
-        )
-    if len(set(found)) == 1 and missing:
-        (v,) = set(found)
-        loose = next(j for j, f in enumerate(frames) if _mentions(w, f, v))
-        fixed = k if loose != k else next(j for j, f in enumerate(frames) if f is common)
-        size_of = [show_set(w.solver.zonk_set(a)) for a in frames[fixed]]
-        return size_errors.unknown_size(
-            args[loose].span, args[fixed].span, v.name, ", ".join(size_of), w.opened[v], span
-        )
-    if missing:
-        which = missing[0]
-        why = f"the axis `{which}` of `{name}` meets no axis of {show_frame(w, common)}"
-    else:
-        why = (
-            f"the axes {show_frame(w, frame)} of `{name}` stand in another order than in "
-            f"{show_frame(w, common)}"
-        )
-    helps: tuple[str, ...] = ()
-    if len(args) == 2 and callee.text is not None and all(len(a.span.text) < 30 for a in args):
-        helps = () if missing else _turned(w, callee, args, frames)
-        helps += (_outer(callee, args, frames),)
-    return lift_errors.frames(callee.title, _frame_labels(w, args, frames), span, why, helps)
-
-
-def _mentions(w: Walk, frame: list[Set], v: Var) -> bool:
-    return any(v in set(set_variables(w.solver.zonk_set(a))) for a in frame)
-
-
-_LETTERS = "ijklpqrstuvwxyz"
-
-
-def _turned(
-    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]]
-) -> tuple[str, ...]:
-    """Every axis named by its index set, in whatever order they stand, if it is known."""
-    assert callee.text is not None
-    common = max(frames, key=len)
-    texts = []
-    for a, frame in zip(args, frames, strict=True):
-        left = list(zip(_LETTERS, common, strict=False))
-        mine = []
-        for s in frame:
-            found = next((x for x in left if w.solver.same_set(s, x[1]) is not False), None)
-            if found is None:
-                return ()
-            left.remove(found)
-            mine.append(found[0])
-        texts.append(f"{postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
-    binders = ", ".join(_LETTERS[: len(common)])
-    return (f"axis by axis: `[{callee.text(texts)} for {binders}]`",)
-
-
-def _outer(callee: Callee, args: list[Typed], frames: list[list[Set]]) -> str:
-    assert callee.text is not None
-    names = iter(_LETTERS)
-    binders: list[str] = []
-    texts = []
-    for a, frame in zip(args, frames, strict=True):
-        mine = [next(names) for _ in frame]
-        binders += mine
-        texts.append(f"{postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
-    return f"for every combination: `[{callee.text(texts)} for {', '.join(binders)}]`"
-
-
-def _ambiguous(
-    w: Walk,
-    callee: Callee,
-    args: list[Typed],
-    frames: list[list[Set]],
-    common: list[Set],
-    ways: list[tuple[int, ...]],
-    span: Span,
-    k: int,
-) -> errors.Reported:
-    letters = _LETTERS[: len(common)]
-    candidates = []
-    for way in ways:
-        texts = []
-        for j, a in enumerate(args):
-            frame = frames[j]
-            if not frame:
-                texts.append(a.span.text)
-            elif len(frame) == len(common):
-                texts.append(f"{postfix(a.span.text)}[{', '.join(letters)}]")
-            else:
-                texts.append(f"{postfix(a.span.text)}[{', '.join(letters[c] for c in way)}]")
-        body = callee.text(texts) if callee.text else f"…({', '.join(texts)})"
-        candidates.append(f"[{body} for {', '.join(letters)}]")
-    axis = ", ".join(show_set(w.solver.zonk_set(a)) for a in frames[k])
-    return lift_errors.ambiguous(
-        callee.title, span, axis, (args[k].span, show(w, args[k].type)), tuple(candidates)
-    )
 
 
 # ---------------------------------------------------------------- cells
@@ -509,14 +312,14 @@ def ranked(
     for a, frame in zip(args, frames, strict=True):
         for x, y in zip(frame, common, strict=False):
             try:
-                solver.unify_set(x, y, _because(w, a, x))
+                solver.unify_set(x, y, because_of(w, a, x))
             except Mismatch:
-                raise lift_errors.prefix(title, _frame_labels(w, args, frames), span) from None
+                raise lift_errors.prefix(title, frame_labels(w, args, frames), span) from None
     inner = make(cells)
 
     def build() -> core.Expr:
         whole = [Var("x") for _ in args]
-        indices = [Var(_LETTERS[k % len(_LETTERS)]) for k in range(len(common))]
+        indices = [Var(LETTERS[k % len(LETTERS)]) for k in range(len(common))]
         own_axes = [tuple(range(len(own))) for own in frames]
         lifted(w, span, common, list(zip(args, own_axes, strict=True)), inner.type)
         body = inner.build()
@@ -556,7 +359,7 @@ def _build(w: Walk, callee: Callee, args: list[Typed], plan: Plan) -> core.Expr:
             ]
         )
     lets: list[tuple[Var, core.Expr]] = []
-    indices = [Var(_LETTERS[k % len(_LETTERS)]) for k in range(len(frame))]
+    indices = [Var(LETTERS[k % len(LETTERS)]) for k in range(len(frame))]
     cells = []
     for e, a, places, cell in zip(exprs, args, plan.places, plan.cells, strict=True):
         if places:

@@ -9,7 +9,8 @@ from naperian.frontend import errors
 from naperian.frontend.boxes import alike, alone
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
 from naperian.frontend.constraints import need
-from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.frames import Callee
+from naperian.frontend.lifting import apply
 from naperian.frontend.overloading import exponent, interface_of, overloaded
 from naperian.frontend.scalars import ANY_SCALAR, INTEGERS, INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.solve import Mismatch, Solver

@@ -21,7 +21,8 @@ from naperian.frontend.constraints import (
     need,
     overloads,
 )
-from naperian.frontend.lifting import Callee, apply
+from naperian.frontend.frames import Callee
+from naperian.frontend.lifting import apply
 from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk

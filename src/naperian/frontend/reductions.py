@@ -20,7 +20,8 @@ from naperian.frontend.boxes import alone
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.constraints import known_interface, need
-from naperian.frontend.lifting import Callee, apply, lifted
+from naperian.frontend.frames import Callee
+from naperian.frontend.lifting import apply, lifted
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Scope
