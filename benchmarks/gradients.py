@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from worker import agree, medians
+from timing import times
+from worker import agree
 
 import naperian as nap
 from naperian import pages
@@ -156,7 +157,7 @@ def measure(case: Case, seconds: float) -> str:
         thunks |= {"jax": peers[0], "jax slope": peers[1]}
         if not agree(_numbers(found), _numbers(peers[1]()), 1e-8):
             sys.exit(f"{case.name}: JAX has another derivative")
-    took = medians(thunks, seconds)
+    took, _ = times(thunks, seconds)
     ours = took["slope"] / took["naperian"]
     cells = [
         case.name, _ms(took["naperian"]), _ms(took["slope"]), f"{ours:.2f}", f"≤ {case.most}",

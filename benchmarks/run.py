@@ -1,9 +1,9 @@
 """`python benchmarks/run.py`: Naperian beside C, NumPy, Numba, JAX and PyTorch, as table and JSON.
 
 All peers of a case run interleaved in one process on the same data, and their results are compared;
-every number of threads gets a process of its own. Writes `results.json` and `results.md` (and
-`results.png` with Matplotlib) into `--out`. `--quick` compares the ratios to C and NumPy with those
-recorded in `results.json` instead.
+every number of threads gets a process of its own. What a figure is says `timing.py`. Writes
+`results.json` and `results.md` (and `results.png` with Matplotlib) into `--out`. `--quick` compares
+the ratios to C and NumPy with those recorded in `results.json` instead.
 """
 
 from __future__ import annotations
@@ -202,9 +202,12 @@ def main() -> int:
         json.dumps({"machine": about, "rows": rows}, indent=1, ensure_ascii=False), "utf-8"
     )
     table = "\n".join([HEAD, *map(table_row, rows)])
+    spoilt = sum(r.get("disturbed", 0.0) for r in rows) / max(1, len(rows))
     head = (
         f"{about['cpu']}, {about['date']}; {about['checking']}; "
-        f"compiled once and kept in the cache: {about['once']}"
+        f"compiled once and kept in the cache: {about['once']}\n\n"
+        "A time is the lower quartile of the calls that nothing interrupted, the peers in turn;"
+        f" {100 * spoilt:.0f} % of all calls were interrupted."
     )
     (out / "results.md").write_text(f"{head}\n\n{table}\n", "utf-8")
     if chosen.plot:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy_peers
 from cases import CASES, Case
+from timing import times
 
 import naperian as nap
 
@@ -135,46 +136,16 @@ def agree(a: Any, b: Any, tolerance: float) -> bool:
     return a.shape == b.shape and bool(np.abs(a - b).max() <= tolerance * scale)
 
 
-def medians(thunks: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The median time of a call of each, all called in turn so that each meets the same machine.
-
-    What is timed is a call among calls of the same peer: three, after untimed ones for 3 ms. Who
-    follows a peer with copies of its own (JAX) would find the caches full of them, and threads
-    asleep. Before that, the threads of the other peer go to sleep: libgomp's spin for 5 ms.
-    """
-    once = {}
-    for name, thunk in thunks.items():
-        start = time.perf_counter()
-        thunk()
-        once[name] = time.perf_counter() - start
-    # short calls are timed in bundles that take longer than the clock's own noise
-    bundle = {name: max(1, int(2e-4 / max(t, 1e-7))) for name, t in once.items()}
-    times: dict[str, list[float]] = {name: [] for name in thunks}
-    start = time.perf_counter()
-    while (spent := time.perf_counter() - start) < seconds or len(times["naperian"]) < 5:
-        if spent > 20 * seconds:
-            break
-        for name, thunk in thunks.items():
-            time.sleep(0.006)
-            begin = time.perf_counter()
-            while time.perf_counter() - begin < 0.003:
-                thunk()
-            for _ in range(3):
-                begin = time.perf_counter()
-                for _ in range(bundle[name]):
-                    thunk()
-                times[name].append((time.perf_counter() - begin) / bundle[name])
-    return {name: float(np.median(t)) for name, t in times.items()}
-
-
 def measure(case: Case, seconds: float, peers: tuple[str, ...]) -> dict[str, Any]:
     args = case.data()
     found, absent = prepared(case, args, peers)
     reference = found["numpy"][2]
     wrong = [n for n, (_, _, r) in found.items() if not agree(reference, r, case.tolerance)]
+    took, disturbed = times({n: f[0] for n, f in found.items()}, seconds)
     return {
         "case": case.name,
-        "seconds": medians({n: f[0] for n, f in found.items()}, seconds),
+        "seconds": took,
+        "disturbed": disturbed,
         "first_call": {n: f[1] for n, f in found.items()},
         "absent": absent,
         "wrong": wrong,

@@ -218,3 +218,51 @@ def test_what_a_recurrence_does_not_wait_for_is_done_in_vectors() -> None:
         for e in z.T:
             x = np.exp(-x) + e
         np.testing.assert_allclose(m.grown(z), x, rtol=1e-9)
+
+
+NEAR = """
+def apart(x: n=>d=>Float, y: m=>d=>Float) -> n=>m=>Float =
+    [sqrt(sum((x[i, c] - y[j, c]) ** 2 for c)) for i, j]
+
+def nearest(x: n=>d=>Float, y: m=>d=>Float) -> n=>m:
+    [argmin(sum((x[i, c] - y[j, c]) ** 2 for c) for j) for i]
+
+def farthest(x: n=>d=>Float, y: m=>d=>Float, w: m=>Float) -> n=>m:
+    [argmax(w[j] + max(abs(x[i, c] - y[j, c]) for c) for j) for i]
+
+def density(x: n=>d=>Float, y: m=>d=>Float) -> n=>Float:
+    [sum(exp(-sum((x[i, c] - y[j, c]) ** 2 for c)) for j) for i]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [0, 1, 9])
+@pytest.mark.parametrize("m", [1, 16, 32, 37, 100])
+@pytest.mark.parametrize("d", [1, 3, 16, 70])
+def test_short_rows_are_summed_side_by_side(n: int, m: int, d: int, dtype: str) -> None:
+    near = nap.compile(NEAR)
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((n, d)).astype(dtype), rng.standard_normal((m, d)).astype(dtype)
+    y[m // 2] = y[m // 3]  # the first of equal ones
+    between = x[:, None] - y[None]
+    squares = (between**2).sum(-1)
+    close = {"rtol": 1e-4 if dtype == "float32" else 1e-12}
+    np.testing.assert_allclose(near.apart(x, y), np.sqrt(squares), **close)
+    np.testing.assert_allclose(near.density(x, y), np.exp(-squares).sum(-1), **close)
+    np.testing.assert_array_equal(near.nearest(x, y), squares.argmin(-1))
+    w = np.zeros(m, dtype)
+    np.testing.assert_array_equal(near.farthest(x, y, w), abs(between).max(-1).argmax(-1))
+    if n:
+        y[m // 2, d - 1] = np.nan
+        assert set(near.nearest(x, y)) == {m // 2}
+        assert set(near.farthest(x, y, w)) == {m // 2}
+
+
+def test_sums_side_by_side_are_vectors() -> None:
+    near = nap.compile(NEAR)
+    assert "panel" in loops(near.apart)
+    assert vectors(near.apart, "subpd") >= 2
+    assert vectors(near.apart, "sqrtpd") >= 2
+    assert vectors(near.nearest, "minpd") >= 1
+    long = nap.compile(NEAR.replace("d=>", "Fin(99)=>")).apart
+    assert "panel" not in loops(long)

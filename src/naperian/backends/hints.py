@@ -65,5 +65,6 @@ def _has_lanes(s: Loop) -> bool:
 def _vectors(frame: Frame, s: Loop) -> int:
     """How many vectors the lanes of a loop are."""
     stored = (x for x in statements(s.body) if isinstance(x, Store | Update))
-    bytes = max((frame.place(x.buffer).buffer.dtype.bytes for x in stored), default=8)
+    types = [frame.place(x.buffer).buffer.dtype for x in stored]
+    bytes = max(t.bytes for t in (*types, *(r.dtype for r in s.reductions)))
     return max(1, (s.high.constant or 1) * bytes // frame.module.target.vector_bytes)

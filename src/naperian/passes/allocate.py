@@ -28,6 +28,7 @@ from naperian.passes.digits import digits
 from naperian.passes.independent import independent
 from naperian.passes.lanes import lanes
 from naperian.passes.over import over
+from naperian.passes.panels import panels
 from naperian.passes.sink import sink
 from naperian.passes.straight import straight
 from naperian.passes.turns import turns
@@ -38,7 +39,7 @@ from naperian.passes.unswitch import unswitched
 def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(program)))))
-    program = over(lanes(straight(program)))
+    program = over(panels(lanes(straight(program))))
     body = _hoisted(unswitched(independent(sink(program.body))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
