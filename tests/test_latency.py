@@ -6,9 +6,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import naperian as nap
+from naperian.backends import runtime
+from naperian.backends.llvm import compile_all
+from naperian.backends.pieces import pieces
 from naperian.backends.twins import without_twins
 
 PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
@@ -89,3 +93,71 @@ def test_a_module_is_short(program: str, definition: str) -> None:
     assert len(ir.splitlines()) <= LINES[program, definition]
     for f in functions(ir):
         assert re.search(r"@(kernel|part\d+|nap\.[\w.]+)\(", f), f.splitlines()[0]
+
+
+# --- modules in pieces --------------------------------------------------------------------------
+
+ONE_AND_MANY = """
+def f(x: n=>m=>Float, y: n=>Float):
+    a = for i: sum(sin(x[i, j]) for j)
+    b = for j: sum(x[i, j] * y[i] for i)
+    c = for i, j: exp(x[i, j] - a[i]) + b[j] + abs(y[i]) ** 0.3
+    d = for j: prod(c[i, j] for i)
+    (a, b, c, sum(log(1.0 + v * v) for v in d))
+"""
+
+
+def symbols(ir: str, how: str) -> set[str]:
+    return set(re.findall(rf"^{how} [^@\n]*@([\w.]+)", ir, re.M))
+
+
+def test_a_module_in_pieces_is_the_module() -> None:
+    for program, definition in (("locvol", "locvol"), ("mriq", "mriq"), ("tridiagonal",) * 2):
+        ir = nap.load(PROGRAMS / f"{program}.nap")[definition].show("llvm")
+        cut = pieces(ir, 2)
+        assert 2 <= len(cut) <= 4
+        own = [{f for f in symbols(p, "define") if re.match(r"kernel|part\d|nap\.merge", f)}
+               for p in cut]  # fmt: skip
+        assert sum(map(len, own)) == len(set.union(*own))
+        assert symbols(ir, "define") == set.union(*(symbols(p, "define") for p in cut))
+        for p in cut:
+            names = set(re.findall(r"@([\w.]+)", p)) - {"llvm.compiler.used"}
+            assert {n for n in names if not n.startswith("llvm.")} <= (
+                symbols(p, "define") | symbols(p, "declare")
+            )
+            assert not set(re.findall(r"!\d+", p)) - set(re.findall(r"^!\d+", p, re.M))
+
+
+def test_what_is_short_is_not_cut_and_nothing_is_for_one_thread() -> None:
+    short = nap.load(PROGRAMS / "chain.nap").chain.show("llvm")
+    long = nap.load(PROGRAMS / "locvol.nap").locvol.show("llvm")
+    assert pieces(short, 8) == [short]
+    assert pieces(long, 1) == [long]
+    assert len(pieces(long, 64)) <= len(functions(long))
+
+
+def test_pieces_are_compiled_beside_each_other_and_linked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    r = np.random.default_rng(0)
+    args = r.standard_normal((40, 30)), r.standard_normal(40)
+    monkeypatch.setenv("NAPERIAN_CACHE", str(tmp_path))
+    monkeypatch.setattr(runtime, "processors", lambda: 1)
+    whole = nap.compile(ONE_AND_MANY).f(*args)
+    monkeypatch.setattr(runtime, "processors", lambda: 4)
+    monkeypatch.setattr("naperian.backends.pieces.LEAST", 1)
+    again = ONE_AND_MANY + "\n"  # another text: nothing is known of it
+    files = [len(list(tmp_path.rglob("*.o")))]
+    for _ in range(2):  # compiled, and from the cache
+        cut = nap.compile(again).f(*args)
+        for a, b in zip(whole, cut, strict=True):
+            np.testing.assert_array_equal(a, b)
+        files.append(len(list(tmp_path.rglob("*.o"))))
+    assert files[0] + 4 <= files[1] == files[2]
+
+
+def test_trouble_of_one_thread_is_raised() -> None:
+    good = "define i64 @kernel() {\n  ret i64 0\n}\n"
+    assert len(compile_all([good] * 5, 3)) == 5
+    with pytest.raises(RuntimeError, match="expected type"):
+        compile_all([good, good, "define nothing", good], 3)

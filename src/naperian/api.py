@@ -105,7 +105,8 @@ class Function:
     def account(self) -> tuple[str, ...]:
         """What each loop nest of the newest instance costs (operations, bytes, threads, vectors),
         and how much memory a call takes."""
-        return self._newest().account
+        self._of_data()
+        return self._program.account(self.__name__, self._usual())
 
     @property
     def donors(self) -> tuple[str, ...]:
@@ -346,6 +347,10 @@ class Within(Function):
 
     def _newest(self) -> Compiled:
         return self._last()._newest()
+
+    @property
+    def account(self) -> tuple[str, ...]:
+        return self._last().account
 
     def show(self, stage: str) -> str:
         return self._last().show(stage)

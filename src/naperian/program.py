@@ -1,7 +1,7 @@
 """A text and what the compiler made of it, in memory and on disk.
 
     Summary    what the front end found out: the signatures
-    Compiled   one definition at one instance: its border and the name of its object code
+    Compiled   one definition at one instance: its border and the names of its object code
 
 Both are kept on disk under the hash of the text, its imports and this compiler, so that a program
 met before is neither read nor compiled again: that takes some milliseconds.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from naperian.backends import runtime
 from naperian.backends.cache import key, shared
-from naperian.backends.kernel import ABI, Kernel, load, object_code, object_name
+from naperian.backends.kernel import ABI, Kernel, load, object_codes, object_name
 from naperian.backends.llvm import VERSION
 from naperian.backends.target import host
 from naperian.class_defaults import class_defaults
@@ -53,12 +53,14 @@ from naperian.types import Fin
 
 if TYPE_CHECKING:
     from naperian import pipeline
-    from naperian.backends import emit
+    from naperian.backends import emit, pieces
     from naperian.core import written
+    from naperian.loops import syntax as loops
     from naperian.passes import account
 else:
     account = late("naperian.passes.account")
     emit = late("naperian.backends.emit")
+    pieces = late("naperian.backends.pieces")
     pipeline = late("naperian.pipeline")
     written = late("naperian.core.written")
 
@@ -95,14 +97,13 @@ class Summary:
 
 @node
 class Compiled:
-    """An instance as it is kept on disk: its border, the name of its object code in the cache,
-    the dtypes of the contraction kernels it calls, the notes of its loops, and what they cost."""
+    """An instance as it is kept on disk: its border, the names of its object files in the cache,
+    the dtypes of the contraction kernels it calls, and the notes of its loops."""
 
     instance: Instance
-    image: str
+    images: tuple[str, ...]
     contractions: tuple[DType, ...]
     notes: tuple[str, ...]
-    account: tuple[str, ...]
 
 
 @node
@@ -221,28 +222,37 @@ class Program:
         entry_key = key("function", self.key, name, repr(dtypes), machine.triple, machine.cpu,
                         machine.features, str(machine.vector_bytes))  # fmt: skip
         found = _unpickled(entry_key, Compiled)
-        image = shared().get(found.image, "o") if found is not None else None
-        if found is None or image is None:
+        images = [shared().get(image, "o") for image in found.images] if found is not None else []
+        known = [image for image in images if image is not None]
+        if found is None or len(known) < len(images):
             with _compiling:
-                found, image = self._compile(name, dtypes)
+                found, known = self._compile(name, dtypes)
             shared().put(entry_key, "f", pickle.dumps(found))
         needs = tuple(runtime.contraction(d) for d in found.contractions)
-        return found, load(image, runtime.runtime().services, needs)
+        return found, load(known[0], runtime.runtime().services, needs, more=known[1:])
 
-    def _compile(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, bytes]:
-        module = self.core()
-        definition = module.definitions[name]
-        program = pipeline.lower(module, name, self.options.at(definition, dtypes))
+    def _compile(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, list[bytes]]:
+        program = self._lowered(name, dtypes)
         text = emit.emit(program)
-        made = instance(
-            self.summary.signatures[name], dtypes, program, size_variables(definition)
-        )
-        image = object_code(text)
+        variables = size_variables(self.core().definitions[name])
+        made = instance(self.summary.signatures[name], dtypes, program, variables)
+        threads = runtime.processors()
+        modules = pieces.pieces(text, threads)
+        images = object_codes(modules, threads)
         contractions = tuple(
             d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
         )
-        costs = account.account(program, host().vector_bytes)
-        return Compiled(made, object_name(text), contractions, program.notes, costs), image
+        names = tuple(map(object_name, modules))
+        return Compiled(made, names, contractions, program.notes), images
+
+    def account(self, name: str, dtypes: tuple[DType, ...]) -> tuple[str, ...]:
+        """What the loop nests of an instance cost."""
+        with _compiling:
+            return account.account(self._lowered(name, dtypes), host().vector_bytes)
+
+    def _lowered(self, name: str, dtypes: tuple[DType, ...]) -> loops.Program:
+        module = self.core()
+        return pipeline.lower(module, name, self.options.at(module.definitions[name], dtypes))
 
 
 Checkpoints = tuple[tuple[Span, int], ...]

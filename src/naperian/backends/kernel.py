@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import llvmlite.binding as llvm
 
 from naperian.backends.cache import key, shared
-from naperian.backends.llvm import VERSION, compile_ir
+from naperian.backends.llvm import VERSION, compile_all, compile_ir
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 from naperian.late import late
@@ -68,6 +68,17 @@ def object_code(ir: str, target: Target | None = None) -> bytes:
     return shared().fetch(object_name(ir, target), "o", lambda: compile_ir(ir, target))
 
 
+def object_codes(irs: Sequence[str], threads: int) -> list[bytes]:
+    """The object files of modules, from the cache or compiled now by so many threads."""
+    names = [object_name(ir) for ir in irs]
+    known = {name: image for name in names if (image := shared().get(name, "o")) is not None}
+    new = [ir for name, ir in zip(names, irs, strict=True) if name not in known]
+    for ir, image in zip(new, compile_all(new, threads), strict=True):
+        known[object_name(ir)] = image
+        shared().put(object_name(ir), "o", image)
+    return [known[name] for name in names]
+
+
 def link(
     image: bytes,
     exports: Iterable[str],
@@ -99,11 +110,13 @@ def load(
     imports: Mapping[str, int],
     needs: tuple[Library, ...] = (),
     target: Target | None = None,
+    more: Sequence[bytes] = (),
 ) -> Kernel:
-    """A kernel from its object file, with the run time's symbols and the libraries it calls; the
-    elementary functions that it calls come along."""
-    functions = [_function(text, target) for text in functions_of(image, target or host())]
-    library = link(image, ("kernel",), imports, needs, functions)
+    """A kernel from its object file, and more of them if it is in pieces, with the run time's
+    symbols and the libraries it calls; the elementary functions that it calls come along."""
+    called = (text for one in (image, *more) for text in functions_of(one, target or host()))
+    functions = [_function(text, target) for text in dict.fromkeys(called)]
+    library = link(image, ("kernel",), imports, needs, (*more, *functions))
     return Kernel(library.symbols["kernel"], library)
 
 

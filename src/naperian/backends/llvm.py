@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from ctypes import string_at
 from functools import cache
-from threading import Lock
+from threading import Lock, Thread
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from naperian.backends.rare import INLINED
@@ -21,24 +24,52 @@ VERSION = f"llvmlite {llvm.llvm_version_info} {' '.join(_OURS.values())}"
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
     """The object file of a module: parsed, verified, optimised, and written out."""
-    machine = _machine(target or host())
-    module = _optimised(text, machine)
-    with _generating(machine):
-        return bytes(machine.emit_object(module))
+    with _machine(target or host()) as machine:
+        module = _optimised(text, machine)
+        with _generating(machine):
+            return _object(module, machine)
+
+
+def compile_all(texts: Sequence[str], threads: int, target: Target | None = None) -> list[bytes]:
+    """The object files of modules, made by so many threads, this one among them."""
+    made: dict[int, bytes] = {}
+    trouble: list[BaseException] = []
+    waiting = iter(range(len(texts)))
+
+    def work() -> None:
+        try:
+            for k in waiting:
+                made[k] = compile_ir(texts[k], target)
+        except BaseException as error:  # raised where all come together
+            trouble.append(error)
+
+    others = [Thread(target=work, name="naperian compiles") for _ in texts[1:threads]]
+    started = []
+    with suppress(RuntimeError):  # the system has no more threads
+        for thread in others:
+            thread.start()
+            started.append(thread)
+    work()
+    for thread in started:
+        thread.join()
+    if trouble:
+        raise trouble[0]
+    return [made[k] for k in range(len(texts))]
 
 
 def assembly(text: str, target: Target | None = None) -> str:
     """What `compile_ir` makes, to read."""
-    machine = _machine(target or host())
-    module = _optimised(text, machine)
-    with _generating(machine):
-        listing: str = machine.emit_assembly(module)
-    return listing
+    with _machine(target or host()) as machine:
+        module = _optimised(text, machine)
+        with _generating(machine):
+            listing: str = machine.emit_assembly(module)
+            return listing
 
 
 def optimised(text: str, target: Target | None = None) -> str:
     """The module after the optimiser, as text."""
-    return str(_optimised(text, _machine(target or host())))
+    with _machine(target or host()) as machine:
+        return str(_optimised(text, machine))
 
 
 AS_WRITTEN = "; as written\n"
@@ -60,7 +91,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     options.loop_unrolling = whole
     builder = llvm.create_pass_builder(machine, options)
     with _freed(builder.getModulePassManager()) as pipeline:
-        pipeline.run(module, builder)
+        _native.LLVMPY_RunNewModulePassManager(pipeline, module, builder)
     if INLINED in text:
         # the vectoriser has put in the vector forms of rare calls; their test belongs in the loop
         with _freed(llvm.create_new_module_pass_manager()) as tidy:
@@ -93,22 +124,61 @@ def _generating(machine: llvm.TargetMachine) -> Iterator[None]:
     here = [k for k in _OURS if machine.triple.startswith(k)]
     with _settings:
         for k in here:
-            llvm.set_option("naperian", _OURS[k])
-        try:
-            yield
-        finally:
+            if not _generators[k]:
+                llvm.set_option("naperian", _OURS[k])
+            _generators[k] += 1
+    try:
+        yield
+    finally:
+        with _settings:
             for k in here:
-                llvm.set_option("naperian", _USUAL[k])
+                _generators[k] -= 1
+                if not _generators[k]:
+                    llvm.set_option("naperian", _USUAL[k])
 
 
 _settings = Lock()
+_generators: Counter[str] = Counter()  # how many threads generate code with a setting
+
+
+def _object(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
+    """What llvmlite's `emit_object` does, beside other threads."""
+    with ffi.OutputString() as trouble:
+        memory = _native.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, trouble)
+        if not memory:
+            raise RuntimeError(str(trouble))
+    try:
+        start, size = ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory)
+        return string_at(start, size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+# llvmlite lets one thread in at a time. LLVM itself asks only that threads share no context and no
+# machine, so the two long calls go past llvmlite's lock.
+_native = ffi.lib._lib
+
+
+@contextmanager
+def _machine(target: Target) -> Iterator[llvm.TargetMachine]:
+    """A machine that no other thread uses."""
+    idle = _idle(target)
+    try:
+        machine = idle.pop()
+    except IndexError:
+        machine = llvm.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small",
+            jit=False,
+        )  # fmt: skip
+    try:
+        yield machine
+    finally:
+        idle.append(machine)
 
 
 @cache
-def _machine(target: Target) -> llvm.TargetMachine:
+def _idle(target: Target) -> list[llvm.TargetMachine]:
+    """Machines for a target that nobody uses now."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    made = llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=False
-    )
-    return made
+    return []

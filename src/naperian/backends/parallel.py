@@ -9,7 +9,7 @@ from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
 from naperian.backends.indexing import number, offset
 from naperian.backends.leaving import leave_unless_zero
-from naperian.backends.regions import CHUNKS, GRAIN
+from naperian.backends.regions import CHUNKS, GRAIN, PART
 from naperian.backends.scalars import combine
 from naperian.loops.syntax import Loop, Reduction, Store
 from naperian.names import Lit, Var
@@ -67,7 +67,7 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     child.code.put("ret i64 0")
     assert child.nest is not None
     child.nest.close(module)
-    child.finish(f"define internal i64 {name}(ptr %env, i64 %low, i64 %high, i64 %chunk) noinline")
+    child.finish(f"define internal i64 {name}({PART}) noinline")
 
     count = len(child.captured)
     env = code.first(f"alloca [{count + 3} x i64], align 8")

@@ -15,6 +15,7 @@ from naperian.backends.code import MEMORY, Value, literal
 from naperian.backends.frame import Frame, Module, Place
 from naperian.backends.indexing import memory, number, register
 from naperian.backends.leaving import allocated, hold, leave_unless_zero
+from naperian.backends.regions import PART
 from naperian.backends.scalars import combine
 from naperian.dtypes import DType
 from naperian.loops.syntax import Reduction
@@ -142,7 +143,7 @@ def _merger(module: Module, monoid: str, dtype: DType) -> str:
 
     _each(frame, "0", others, one)
     code.put("ret i64 0")
-    frame.finish(f"define internal i64 {name}(ptr %env, i64 %low, i64 %high, i64 %chunk) noinline")
+    frame.finish(f"define internal i64 {name}({PART}) noinline")
     return name
 
 

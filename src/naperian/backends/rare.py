@@ -11,6 +11,7 @@ from __future__ import annotations
 
 LANES = (2, 4, 8, 16)
 MARK = "vector-function-abi-variant"
+USED = "@llvm.compiler.used"
 INLINED = "@nap.rare."
 
 
@@ -48,7 +49,7 @@ def kept(symbols: list[str]) -> str:
     """Vector forms, kept until the vectoriser has looked."""
     listed = ", ".join(f"ptr @{symbol}" for symbol in symbols)
     return (
-        f"@llvm.compiler.used = appending global [{len(symbols)} x ptr] [{listed}], "
+        f"{USED} = appending global [{len(symbols)} x ptr] [{listed}], "
         'section "llvm.metadata"'
     )
 

@@ -19,6 +19,9 @@ from __future__ import annotations
 CHUNKS = 256  # at most: enough to balance 64 threads, few enough to merge
 GRAIN = 1 << 16  # additions that are worth another thread: about 20 microseconds
 
+PART = "ptr %env, i64 %low, i64 %high, i64 %chunk"
+"""The parameters of a part: what it mentions, its range, and which chunk of the loop that is."""
+
 DECLARATIONS = """\
 declare i64 @nap_run(ptr, ptr, i64, i64, i64, i1) nounwind
 declare i64 @nap_parts(i64, i64, i64, i1) nounwind willreturn memory(none)

@@ -154,9 +154,19 @@ def default_threads() -> int:
         if not chosen.isdecimal() or int(chosen) < 1:
             raise ValueError(f"NAPERIAN_THREADS is a number of threads from 1, not {chosen!r}")
         return int(chosen)
+    return _available()
+
+
+def _available() -> int:
+    """The processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def processors() -> int:
+    """How many threads may work at the same time: as many as were chosen, if there are so many."""
+    return min(_threads or default_threads(), _available())
 
 
 def threads(n: int | None = None) -> int:

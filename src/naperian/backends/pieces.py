@@ -1,0 +1,79 @@
+"""A module cut into several, which LLVM can work on at the same time.
+
+    kernel, part0, part1, part2   ⇒   kernel, part0 | part1, part2
+
+The parts of a program are called by their addresses, so nothing is lost when one is compiled
+without seeing the others. What else a part mentions goes with it, if need be with several:
+functions that are inlined, declarations, metadata, attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from naperian.backends.rare import USED, kept
+from naperian.backends.regions import PART
+
+LEAST = 200  # of the weight below: what is worth a thread, and what LLVM does once a module
+_LOOP = 30  # lines that take LLVM as long as a loop does
+_INLINED = 4  # and as a line that is inlined, for it is in a loop of vectors
+
+_ITEM = re.compile(
+    r"^define [^@\n]*(?P<function>@[\w.]+)[^\n]*\n.*?^}$"
+    r"|^(?:declare [^@\n]*|attributes )?(?P<other>[@!#][\w.]+)[^\n]*$",
+    re.S | re.M,
+)
+_MENTIONED = re.compile(r"[@!#][\w.]+|(?<=\()nap[\w.]+(?=\)[,\"])")  # vector forms have no @
+
+
+def pieces(ir: str, threads: int) -> list[str]:
+    """Modules that are together what one is, for so many threads to compile: the longest first,
+    and some more than there are threads, for times are guessed. For one thread, and if it is short,
+    the module itself."""
+    if threads == 1:
+        return [ir]
+    items = {m["function"] or m["other"]: m[0] for m in _ITEM.finditer(ir)}
+    weights = {name: _weight(text, items) for name, text in items.items() if _is_part(name, text)}
+    count = min(2 * threads, len(weights), sum(weights.values()) // LEAST)
+    if count < 2:
+        return [ir]
+    shares: list[list[str]] = [[] for _ in range(count)]
+    for name in sorted(weights, key=weights.__getitem__, reverse=True):
+        min(shares, key=lambda share: sum(map(weights.__getitem__, share))).append(name)
+    return [_piece(share, weights, items) for share in shares]
+
+
+def _weight(text: str, items: Mapping[str, str]) -> int:
+    """What LLVM takes for a function, about, in lines."""
+    lines = text.count("\n")
+    if "optnone" in text:
+        return lines // 5
+    called = set(re.findall(r"@nap\.[\w.]+", text)) & items.keys()
+    inlined = sum(items[f].count("\n") for f in called)
+    return lines + _LOOP * text.count("!llvm.loop") + _INLINED * inlined
+
+
+def _is_part(name: str, text: str) -> bool:
+    return name == "@kernel" or f"{name}({PART})" in text.partition("\n")[0]
+
+
+def _piece(share: list[str], parts: Collection[str], items: Mapping[str, str]) -> str:
+    """Some of the parts, with all that they mention."""
+    names, out = dict.fromkeys(share), []
+    new = list(names)
+    for name in new:  # which grows
+        text = items[name]
+        if name in parts:
+            if name not in share:
+                out.append(f"declare i64 {name}(ptr, i64, i64, i64)")
+                continue
+            text = text.replace("internal", "hidden", 1)
+        out.append(text)
+        for m in _MENTIONED.findall(text):
+            other = m if m[0] in "@!#" else f"@{m}"
+            if other in items and other not in names and other != USED:
+                names[other] = None
+                new.append(other)
+    forms = [f[1:] for f in re.findall(r"@nap[\w.]+", items.get(USED, "")) if f in names]
+    return "\n".join([*out, *([kept(forms)] if forms else [])]) + "\n"
