@@ -30,8 +30,9 @@ from naperian.backends.c_entry import View, c_entry, parameters, start, view
 from naperian.backends.contract import contract_module
 from naperian.backends.emit import emit
 from naperian.backends.kernel import functions_of
-from naperian.backends.llvm import AS_WRITTEN, compile_ir
+from naperian.backends.llvm import AS_WRITTEN, compile_all
 from naperian.backends.pool import pool_ir
+from naperian.backends.runtime import processors
 from naperian.backends.target import Target, host
 from naperian.backends.threads import has_threads
 from naperian.dtypes import FLOATS, DType
@@ -139,9 +140,9 @@ def _compiled(
     entries = smin + "".join(c_entry(b.view, b.instance, b.base) for b in built)
     modules = [*texts, *(contract_module(d, target) for d in products), entries]
     modules += [start(name, tuple(messages)), AS_WRITTEN + pool_ir(python=False)]
-    objects = [compile_ir(text, target) for text in modules]
+    objects = compile_all(modules, processors(), target)
     functions = dict.fromkeys(text for image in objects for text in functions_of(image, target))
-    return built, objects + [compile_ir(text, target) for text in functions], skipped
+    return built, objects + compile_all(list(functions), processors(), target), skipped
 
 
 def _linker() -> list[str]:

@@ -229,7 +229,8 @@ class Program:
                 found, known = self._compile(name, dtypes)
             shared().put(entry_key, "f", pickle.dumps(found))
         needs = tuple(runtime.contraction(d) for d in found.contractions)
-        return found, load(known[0], runtime.runtime().services, needs, more=known[1:])
+        services, threads = runtime.runtime().services, runtime.processors()
+        return found, load(known[0], services, needs, more=known[1:], threads=threads)
 
     def _compile(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, list[bytes]]:
         program = self._lowered(name, dtypes)

@@ -68,14 +68,15 @@ def object_code(ir: str, target: Target | None = None) -> bytes:
     return shared().fetch(object_name(ir, target), "o", lambda: compile_ir(ir, target))
 
 
-def object_codes(irs: Sequence[str], threads: int) -> list[bytes]:
+def object_codes(irs: Sequence[str], threads: int, target: Target | None = None) -> list[bytes]:
     """The object files of modules, from the cache or compiled now by so many threads."""
-    names = [object_name(ir) for ir in irs]
+    names = [object_name(ir, target) for ir in irs]
     known = {name: image for name in names if (image := shared().get(name, "o")) is not None}
-    new = [ir for name, ir in zip(names, irs, strict=True) if name not in known]
-    for ir, image in zip(new, compile_all(new, threads), strict=True):
-        known[object_name(ir)] = image
-        shared().put(object_name(ir), "o", image)
+    new = {name: ir for name, ir in zip(names, irs, strict=True) if name not in known}
+    images = compile_all(list(new.values()), threads, target)
+    for name, image in zip(new, images, strict=True):
+        known[name] = image
+        shared().put(name, "o", image)
     return [known[name] for name in names]
 
 
@@ -111,11 +112,13 @@ def load(
     needs: tuple[Library, ...] = (),
     target: Target | None = None,
     more: Sequence[bytes] = (),
+    threads: int = 1,
 ) -> Kernel:
     """A kernel from its object file, and more of them if it is in pieces, with the run time's
-    symbols and the libraries it calls; the elementary functions that it calls come along."""
+    symbols and the libraries it calls. The elementary functions that it calls come along; new ones
+    are compiled by so many threads."""
     called = (text for one in (image, *more) for text in functions_of(one, target or host()))
-    functions = [_function(text, target) for text in dict.fromkeys(called)]
+    functions = _functions(tuple(dict.fromkeys(called)), threads, target)
     library = link(image, ("kernel",), imports, needs, (*more, *functions))
     return Kernel(library.symbols["kernel"], library)
 
@@ -133,10 +136,15 @@ def functions_of(image: bytes, target: Target) -> list[str]:
 _FLOATS = {b"f32": DType.F32, b"f64": DType.F64}
 
 
-@cache
-def _function(ir: str, target: Target | None) -> bytes:
-    """The object code of an elementary function."""
-    return object_code(ir, target)
+def _functions(irs: Sequence[str], threads: int, target: Target | None) -> list[bytes]:
+    """The object code of elementary functions."""
+    new = [ir for ir in irs if (ir, target) not in _known]
+    for ir, image in zip(new, object_codes(new, threads, target), strict=True):
+        _known[ir, target] = image
+    return [_known[ir, target] for ir in irs]
+
+
+_known: dict[tuple[str, Target | None], bytes] = {}  # elementary functions
 
 
 @cache

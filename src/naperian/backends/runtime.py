@@ -19,7 +19,7 @@ import numpy as np
 
 from naperian.backends import entry
 from naperian.backends.entry_ir import entry_ir
-from naperian.backends.kernel import Kernel, Library, link, object_code
+from naperian.backends.kernel import Kernel, Library, link, object_code, object_codes
 from naperian.backends.llvm import AS_WRITTEN
 from naperian.backends.pool import pool_ir
 from naperian.backends.threads import has_threads
@@ -115,13 +115,15 @@ def _runtime() -> Runtime:
     python = {name: entry.address_of(name) for name in _PYTHON}
     process = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
     imports = python | {name: _function(process, name) for name in ("malloc", "free")}
-    pool = link(object_code(AS_WRITTEN + pool_ir()), (*_SERVICES, *_CONTROLS), imports)
+    native = os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds()
+    modules = [AS_WRITTEN + pool_ir(), *([entry_ir()] if native else [])]
+    images = object_codes(modules, processors())
+    pool = link(images[0], (*_SERVICES, *_CONTROLS), imports)
     entries = None
     empty: entry.Empty = np.empty
-    if os.environ.get("NAPERIAN_ENTRY") != "ctypes" and entry.layout_holds():
-        image = object_code(entry_ir())
+    if native:
         exports = ("nap_entry", "nap_call", "nap_allocator", "nap_capsule")
-        entries = link(image, exports, entry.imports())
+        entries = link(images[1], exports, entry.imports())
         empty = entry.keep_large_results(entries)
     services = {name: pool.symbols[name] for name in _SERVICES}
     services["nap_print"] = ctypes.cast(_PRINT, ctypes.c_void_p).value or 0
