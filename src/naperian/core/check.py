@@ -564,6 +564,11 @@ class _Check:
                 if x is None or y is None:
                     return None
                 return x + y if name == "add" else x - y if name == "sub" else x * y
+            case Op("floordiv" | "mod" as name, (a, b), t) if t == INT:
+                x, y = self.poly(a), self.poly(b)
+                if x is None or y is None:
+                    return None
+                return x // y if name == "floordiv" else x % y
             case Checked(value, SetVar(), True):
                 return self.poly(value)
             case _:

@@ -6,18 +6,29 @@
              for i in m * (n // m)..n: …                                as before: mostly nothing
 
 So a table that is seen under other index sets (`as`) is neither divided for nor tested for, element
-by element. Where m is known to divide n there is no rest, and a few p are written out, which
-decides what tests them. Only variable m are worth it: for numbers, LLVM knows what to do.
+by element. Where m is known to divide n, by itself or because the run would have stopped
+(`products`), there is no rest, and a few p are written out, which decides what tests them. If they
+read the same, they go together, and read it once (`together`):
+
+    for q in 0..m:
+        v = x[q]
+        w = x[m + q]
+        store y[q] = v + w
+        store y[m + q] = v - w
+
+Only variable m are worth it: for numbers, LLVM knows what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
+    Allocate,
     Apply,
+    Assign,
     Expr,
     Fail,
     Let,
@@ -27,7 +38,9 @@ from naperian.loops.syntax import (
     Order,
     Program,
     Stmt,
+    Store,
     Variable,
+    When,
     While,
 )
 from naperian.loops.walk import (
@@ -40,8 +53,23 @@ from naperian.loops.walk import (
     statements,
 )
 from naperian.names import Lit, Var, fresh
+from naperian.node import node
+from naperian.passes.products import Products, products
+from naperian.passes.together import together
 from naperian.passes.unswitch import assumed, wanted
-from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, divided, natural, size
+from naperian.sizes import (
+    ONE,
+    ZERO,
+    Atom,
+    Clamp,
+    Quotient,
+    Remainder,
+    Size,
+    divided,
+    natural,
+    size,
+    substitute,
+)
 
 _FEW = 4  # so many rounds of an outer part are written out
 _DEEP = 3  # parts that are taken apart again
@@ -49,48 +77,76 @@ _DEEP = 3  # parts that are taken apart again
 
 def digits(program: Program) -> Program:
     """See the module."""
-    return replace(program, body=_block(program.body))
+    dtypes = {b.var: b.dtype for b in program.buffers}
+    for s in statements(program.body):
+        if isinstance(s, Allocate):
+            dtypes[s.buffer.var] = s.buffer.dtype
+    changing = frozenset(s.var for s in statements(program.body) if isinstance(s, Assign))
+    return replace(program, body=_Parts(dtypes, changing, {}).block(program.body))
 
 
-def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for s in body:
-        if isinstance(s, Loop) and s.order is not Order.SERIAL:
-            out += _apart(s, _DEEP)
-        else:
-            out.append(rebuild(s, _block))
-    return tuple(out)
+@node
+class _Parts:
+    """Takes loops apart, where sizes are known to be `products` and variables are `changing`."""
+
+    dtypes: Mapping[Var, DType]
+    changing: frozenset[Var]
+    products: Products
+
+    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for s, known in zip(body, products(body, self.products), strict=True):
+            inside = replace(self, products=known)
+            if isinstance(s, Loop) and s.order is not Order.SERIAL:
+                out += inside.apart(s, _DEEP)
+            else:
+                out.append(rebuild(s, inside.block))
+        return tuple(out)
+
+    def apart(self, s: Loop, left: int) -> tuple[Stmt, ...]:
+        """The loop over the parts of its index, and the loop over the rest."""
+        below = _below(s) if left else None
+        if below is None:
+            return (replace(s, body=self.block(s.body)),)
+        outer, inner = fresh(s.var), fresh(s.var)
+        whole = divided(substitute(s.high, self.products.get), below)
+        count = natural(s.high // below) if whole is None else whole
+        known: dict[Atom, Size] = {
+            Quotient(size(s.var), below): size(outer),
+            Remainder(size(s.var), below): size(inner),
+            s.var: outer * below + inner,
+        }
+        row = Loop(
+            inner, ZERO, below, remade(s.body, known.get), Order.FREE, s.reductions, s.work
+        )  # fmt: skip
+        rounds = count.constant
+        if whole is not None and rounds is not None and rounds <= _FEW:
+            made = [_written_out(row, outer, k) for k in range(rounds)]
+            one = together(made, self.dtypes)
+            return tuple(x for r in ([one] if one else made) for x in self.apart(r, left - 1))
+        rows = self.apart(row, left - 1)
+        head = replace(s, var=outer, high=count, body=rows, work=s.work * below)
+        if whole is not None:
+            return (self.or_single(head),)
+        rest = fresh(s.var)
+        atom: dict[Atom, Size] = {s.var: size(rest)}
+        tail = remade(s.body, atom.get)
+        order = s.order if s.order is Order.PARALLEL else Order.SERIAL  # not worth a vector's code
+        return (head, replace(s, var=rest, low=count * below, body=tail, order=order))
 
 
-def _apart(s: Loop, left: int) -> tuple[Stmt, ...]:
-    """The loop over the parts of its index, and the loop over the rest."""
-    below = _below(s) if left else None
-    if below is None:
-        return (replace(s, body=_block(s.body)),)
-    outer, inner = fresh(s.var), fresh(s.var)
-    whole = divided(s.high, below)
-    count = natural(s.high // below) if whole is None else whole
-    known: dict[Atom, Size] = {
-        Quotient(size(s.var), below): size(outer),
-        Remainder(size(s.var), below): size(inner),
-        s.var: outer * below + inner,
-    }
-    row = Loop(
-        inner, ZERO, below, remade(s.body, known.get), Order.FREE, s.reductions, s.work
-    )  # fmt: skip
-    rounds = count.constant
-    if whole is not None and rounds is not None and rounds <= _FEW:
-        made = [_written_out(row, outer, k) for k in range(rounds)]
-        return tuple(x for r in made for x in _apart(r, left - 1))
-    rows = _apart(row, left - 1)
-    head = replace(s, var=outer, high=count, body=rows, work=s.work * below)
-    if whole is not None:
-        return (head,)
-    rest = fresh(s.var)
-    atom: dict[Atom, Size] = {s.var: size(rest)}
-    tail = remade(s.body, atom.get)
-    order = s.order if s.order is Order.PARALLEL else Order.SERIAL  # not worth a vector's code
-    return (head, replace(s, var=rest, low=count * below, body=tail, order=order))
+    def or_single(self, s: Loop) -> Stmt:
+        """The loop, or where its rows have one element, a loop over these: rows whose length
+        changes from round to round of a loop around them begin or end so."""
+        match s.body:
+            case (Loop(inner, low, n, body, Order.FREE, ()),) if n.single in self.changing:
+                plain = all(isinstance(x, Let | Store) for x in body)
+                if low == ZERO and plain:
+                    atom: dict[Atom, Size] = {inner: ZERO, n.single: ONE}
+                    single = replace(s, body=remade(body, atom.get))
+                    one = Apply("eq", (Number(n), Number(ONE)), DType.BOOL, DType.I64)
+                    return When(one, (single,), (s,))
+        return s
 
 
 def _below(s: Loop) -> Size | None:

@@ -34,11 +34,12 @@ from naperian.passes.graph import (
     rename_operand,
     size_reads,
 )
-from naperian.sizes import Size
+from naperian.sizes import Quotient, Remainder, Size
 
 _LIGHT = 3  # a value: two loads and an addition
 _FREE = 24  # a value of indices alone, which a cut loop may decide
 _TOGETHER = 12  # all copies of a producer
+_SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
 
 
 def inline(graph: Graph) -> None:
@@ -206,13 +207,22 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
         return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _FREE)
     if p.kind is Kind.FINAL:
         return True
-    if weight <= _LIGHT and (weight * p.uses <= _TOGETHER or not _loads(graph, p)):
+    seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
+    light, together = _SEEN if seen else (_LIGHT, _TOGETHER)
+    if weight <= light and (weight * p.uses <= together or not _loads(graph, p)):
         return True
     shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
     gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in size_reads(e))
     return p.uses == 1 and not gather and len(t.path) <= len(p.context)
 
 
+def _is_part(e: Size) -> bool:
+    """Whether an index is a part of one that loops take apart (`passes/digits.py`)."""
+    match e.single:
+        case Quotient(above, below) | Remainder(above, below):
+            return below.constant is None and (isinstance(above.single, Var) or _is_part(above))
+        case _:
+            return False
 
 
 def _hangs_on(r: Read | Trips) -> set[Var]:
