@@ -90,7 +90,7 @@ def value(e: Expr, t: Type) -> Any:
 # ---------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize("s", SETS, ids=repr)
+@pytest.mark.parametrize("s", SETS)
 def test_ordinals_number_the_elements(s: Set) -> None:
     elements = [element_at(s, k) for k in range(count(s))]
     assert [ordinal(s, x) for x in elements] == list(range(count(s)))

@@ -26,8 +26,11 @@ from naperian.types import (
     INT,
     Data,
     EnumSet,
+    Fin,
     Index,
+    Range,
     Scalar,
+    SetVar,
     Table,
     Tuple,
     Type,
@@ -56,6 +59,9 @@ def primitive(
 
     def scalars(w: Walk, cells: list[Typed], span: Span) -> tuple[list[Type], Type]:
         allowed = _ALLOWED[prim.kind]
+        if name in ("min", "max") and _of_one_set(w, cells):
+            plan.append((w.solver, cells[0].type))
+            return [cells[0].type] * 2, cells[0].type
         if prim.kind in (Kind.EQUAL, Kind.COMPARE) and _all_indices(w, cells):
             operand: Type = INT
             for c in cells:
@@ -79,7 +85,10 @@ def primitive(
 
     def call(args: list[core.Expr]) -> core.Expr:
         solver, operand = plan[-1]
-        return core.Op(name, tuple(args), solver.zonk(operand), origin)
+        t = solver.zonk(operand)
+        if isinstance(t, Index):
+            return _one_of(name, args)
+        return core.Op(name, tuple(args), t, origin)
 
     def text(args: list[str]) -> str:
         if symbol is not None and len(args) == 2:
@@ -91,6 +100,23 @@ def primitive(
 
 def _all_indices(w: Walk, cells: list[Typed]) -> bool:
     return all(isinstance(w.solver.head(c.type), Index) for c in cells)
+
+
+def _of_one_set(w: Walk, cells: list[Typed]) -> bool:
+    """Two indices of one set whose elements are numbers: the smaller is one of them."""
+    if not _all_indices(w, cells):
+        return False
+    a, b = (w.solver.zonk(c.type) for c in cells)
+    return a == b and isinstance(a, Index) and isinstance(a.set, Fin | Range | SetVar)
+
+
+def _one_of(name: str, args: list[core.Expr]) -> core.Expr:
+    """The smaller or the larger of two indices."""
+    a, b = Var("a"), Var("b")
+    numbers = tuple(core.Op("cast", (core.Ref(v),), INT) for v in (a, b))
+    first = core.Op("le" if name == "min" else "ge", numbers, INT)
+    chosen = core.If(first, core.Ref(a), core.Ref(b))
+    return core.Let(a, args[0], core.Let(b, args[1], chosen))
 
 
 def _all_bools(w: Walk, cells: list[Typed]) -> bool:
