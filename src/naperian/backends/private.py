@@ -21,7 +21,7 @@ from naperian.dtypes import DType
 from naperian.loops.syntax import Reduction
 from naperian.node import node
 from naperian.prims import unit
-from naperian.sizes import ONE, Size
+from naperian.sizes import ONE, ZERO, Size
 
 MOST = 32  # chunks
 WORTH = 64  # additions for every element of a copy, which costs about three
@@ -56,10 +56,9 @@ def grain(
 
     up = code.let(f"add i64 {trips}, {MOST - 1}")
     result = larger(least, code.let(f"sdiv i64 {up}, {MOST}"))
-    for r in arrays:
-        worth = code.let(f"mul i64 {number(frame, elements(frame.place(r.var)))}, {WORTH}")
-        result = larger(result, code.let(f"sdiv i64 {worth}, {work}"))
-    return result
+    count = sum((elements(frame.place(r.var)) for r in arrays), ZERO)
+    worth = code.let(f"mul i64 {number(frame, count)}, {WORTH}")
+    return larger(result, code.let(f"sdiv i64 {worth}, {work}"))
 
 
 def copies(frame: Frame, r: Reduction, chunks: Value) -> Copies:

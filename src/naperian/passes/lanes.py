@@ -7,16 +7,14 @@
                      store c[i, t] = a
                  total := total + a
 
-    after    allocate sums[8] = 0.0
-             parallel for v in 0..k // 8 reducing add sums:
+    after    parallel for v in 0..k // 8 reducing add sums:
                  allocate a[8]
                  free for l in 0..8: store a[l] = 0.0
                  for t in 0..n:
                      free for l in 0..8:
                          store a[l] = 1.0 / (b[8 * v + l, t] - a[l])
                          store c[8 * v + l, t] = a[l]
-                 free for l in 0..8: update sums[l] += a[l]
-             total := total + sums[0] + … + sums[7]
+                 free for l in 0..8: update sums[l] += a[l]        (see `lane_sums`)
              for i in 8 * (k // 8)..k: …                                            as before
 
 Every lane does what its row did, in the same order; what does not depend on the row is done once.
@@ -34,9 +32,8 @@ that is faster than a gather. Elements that a triangle reads again and again are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -81,6 +78,7 @@ from naperian.passes.alike import (
     is_uneven,
     sums_nothing,
 )
+from naperian.passes.lane_sums import Sums, nest
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
@@ -96,21 +94,21 @@ def lanes(program: Program) -> Program:
     buffers |= {
         s.buffer.var: s.buffer for s in statements(program.body) if isinstance(s, Allocate)
     }
-    return replace(program, body=_block(program.body, buffers))
+    return replace(program, body=_block(program.body, buffers, program.sizes))
 
 
-def _block(body: tuple[Stmt, ...], buffers: Buffers) -> tuple[Stmt, ...]:
+def _block(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        rows = _rows(s, buffers) if isinstance(s, Loop) else None
+        rows = _rows(s, buffers, sizes) if isinstance(s, Loop) else None
         if rows is not None:
             out += rows.side_by_side()
         else:
-            out.append(rebuild(s, lambda b: _block(b, buffers)))
+            out.append(rebuild(s, lambda b: _block(b, buffers, sizes)))
     return tuple(out)
 
 
-def _rows(s: Loop, buffers: Buffers) -> _Rows | None:
+def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     """The loop as rows, if they can go side by side and it pays."""
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
@@ -121,7 +119,7 @@ def _rows(s: Loop, buffers: Buffers) -> _Rows | None:
     varying = {s.var}
     if not are_alike(s, s.body, varying, written):
         return None
-    rows = _Rows(s, buffers, frozenset(varying), written, slow)
+    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow)
     far, all_ = rows.far()
     rows.beside = 2 * far < all_ if slow else far == 0
     return rows if rows.beside or (slow and sums_nothing(s)) else None
@@ -137,6 +135,7 @@ class _Rows:
 
     loop: Loop
     buffers: Buffers
+    sizes: tuple[Var, ...]
     varying: frozenset[Var]
     written: set[Var]
     slow: bool
@@ -144,7 +143,6 @@ class _Rows:
     lane: Var = field(default_factory=lambda: Var("lane"))
     own: set[Var] = field(default_factory=set)
     packed: dict[tuple[Var, int], Var] = field(default_factory=dict)
-    sums: dict[Var, Var] = field(default_factory=dict)
     top: dict[Var, Stmt] = field(default_factory=dict)
     masked: list[tuple[Var, DType, Expr]] = field(default_factory=list)
     addends: dict[Stmt, Var] = field(default_factory=dict)
@@ -205,22 +203,18 @@ class _Rows:
         self.many = self.width * (1 if self.slow else self.vectors())
         row = fresh(s.var)
         self.first = size(row) * self.many
-        self.sums = {r.var: fresh(r.var) for r in s.reductions}
+        self.sums = Sums(s, self.buffers, self.sizes, self.width, self.lane)
         self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
         self.own |= {x.var for x in statements(s.body) if isinstance(x, Variable)}
         self.opened = {x.var for x in statements(s.body) if isinstance(x, Loop | Let)}
         self.find_wide(s.body)
         body = self.block(s.body)
-        first = tuple(y for key, v in self.packed.items() for y in self.pack(key, v))
+        first = tuple(self.pack(key, v) for key, v in self.packed.items())
         count = (s.high + (self.many - 1 if self.beside else 0)) // self.many
-        parallel = s.order is Order.PARALLEL
-        new = tuple(Reduction(self.sums[r.var], r.monoid, r.dtype) for r in s.reductions)
-        order = Order.SERIAL if new and not parallel else s.order
-        vectors = Loop(row, ZERO, count, (*self.top.values(), *first, *body), order,
-                       new if parallel else (), s.work * self.many)  # fmt: skip
-        before = [x for r in s.reductions for x in self.lane_sums(r)]
+        work = s.work * (self.many // self.width)
+        rows = self.sums.around(row, count, tuple(self.top.values()), (*first, *body), work)
         tail = replace(s, low=count * self.many, order=Order.SERIAL, reductions=())
-        return [*before, vectors, *self.folded(), *([] if self.beside else [tail])]
+        return [*rows, *([] if self.beside else [tail])]
 
     def vectors(self) -> int:
         """How many vectors of rows go at a time: of a known number of rows, not so many that
@@ -290,11 +284,11 @@ class _Rows:
                 case When():
                     close()
                     out.append(rebuild(x, self.block))
-                case Assign(var) | Update(var) if var in self.sums:
+                case Assign(var) | Update(var) if var in self.sums.of:
                     if stored and self.reads_on(x):
                         close()
                     rows.append(self.addend(x))
-                    sums.append(self.sum(x))
+                    sums += self.sum(x)
                 case _:
                     if stored and self.reads_on(x):
                         close()
@@ -340,17 +334,21 @@ class _Rows:
         kept = Buffer(Var("addend"), r.dtype, (), Role.TEMP)
         self.allocate(kept)
         self.addends[x] = kept.var
-        choice = (self.inside(here), self.expr(value, here), Lit(unit(r.monoid, r.dtype), r.dtype))
-        return Store(kept.var, (here,), Apply("select", choice, r.dtype, r.dtype))
+        return Store(kept.var, (here,), self.expr(value, here))
 
-    def sum(self, x: Assign | Update) -> Stmt:
-        """A sum over all rows: one vector of them for several of rows."""
+    def sum(self, x: Assign | Update) -> Iterator[Stmt]:
+        """A sum over all rows, one vector of them for several of rows: those of each vector are
+        added where there is a row, so that a product is added as one operation with its mask."""
         r, here = self.reduction(x), size(self.lane)
-        addends = [
-            Load(self.addends[x], (here + k,)) for k in range(0, self.many, self.width)
-        ]
         where = () if isinstance(x, Assign) else tuple(self.index(i, here) for i in x.at)
-        return Update(self.sums[r.var], (*where, here), r.monoid, _combined(addends, r))
+        total: Expr = Lit(unit(r.monoid, r.dtype), r.dtype)
+        for k in range(0, self.many, self.width):
+            new: Expr = Load(self.addends[x], (here + k,))
+            new = new if k == 0 else Apply(r.monoid, (total, new), r.dtype, r.dtype)
+            choice = Apply("select", (self.inside(here + k), new, total), r.dtype, r.dtype)
+            total = Local(Var("sum"))
+            yield Let(total.var, r.dtype, choice)
+        yield Update(self.sums.of[r.var], (*where, here), r.monoid, total)
 
     def inside(self, here: Size) -> Expr:
         """Whether the lane has a row."""
@@ -415,67 +413,17 @@ class _Rows:
         self.masked.append((Var("x"), dtype, e))
         return Local(self.masked[-1][0])
 
-    # packing, and sums over rows
+    # packing
 
-    def pack(self, key: tuple[Var, int], packed: Var) -> Iterator[Stmt]:
+    def pack(self, key: tuple[Var, int], packed: Var) -> Stmt:
         buffer, k = self.buffers[key[0]], key[1]
         rest = (*buffer.shape[:k], *buffer.shape[k + 1 :])
         shape = (*rest, size(self.many))
         names = [Var("e") for _ in rest]
         where = tuple(map(size, names))
         here = size(self.lane)
-        yield Allocate(Buffer(packed, buffer.dtype, shape, Role.TEMP))
+        self.top[packed] = Allocate(Buffer(packed, buffer.dtype, shape, Role.TEMP))
         value = Load(buffer.var, (*where[:k], clamp(self.first + here, self.loop.high), *where[k:]))
         store = Store(packed, (*where, here), value)
         body: Stmt = Loop(self.lane, ZERO, size(self.many), (store,), Order.FREE)
-        yield _nest(names, rest, (body,))
-
-    def lane_sums(self, r: Reduction) -> Iterator[Stmt]:
-        """Arrays for the sums of the lanes. Without a loop for those of one number: a kernel that
-        only calls its parts compiles fast."""
-        shape = self.buffers[r.var].shape if r.var in self.buffers else ()
-        made = Buffer(self.sums[r.var], r.dtype, (*shape, size(self.width)), Role.TEMP)
-        nothing = Lit(unit(r.monoid, r.dtype), r.dtype)
-        if r.var in self.buffers:
-            yield Allocate(made, nothing)
-        else:
-            yield Allocate(made)
-            yield from (Store(made.var, (size(k),), nothing) for k in range(self.width))
-
-    def folded(self) -> Iterator[Stmt]:
-        """What the lanes have summed is added, in their order: arrays with the same first axis in
-        one loop over it."""
-        parallel = self.loop.order is Order.PARALLEL
-        together: dict[Size, tuple[Var, list[Stmt]]] = {}
-        for r in self.loop.reductions:
-            if r.var not in self.buffers:
-                each = [Load(self.sums[r.var], (size(k),)) for k in range(self.width)]
-                yield Assign(r.var, _combined((Local(r.var), *each), r))
-                continue
-            first, *rest = self.buffers[r.var].shape
-            e, body = together.setdefault(first, (Var("e"), []))
-            names = [Var("e") for _ in rest]
-            where = (size(e), *map(size, names))
-            part = Load(self.sums[r.var], (*where, size(self.lane)))
-            add = self.each(Update(r.var, where, r.monoid, part))
-            body.append(_nest(names, rest, (add,)))
-        for n, (e, body) in together.items():
-            order = Order.PARALLEL if parallel else Order.FREE
-            yield Loop(e, ZERO, n, tuple(body), order)
-
-    def each(self, s: Stmt) -> Stmt:
-        return Loop(self.lane, ZERO, size(self.width), (s,), Order.SERIAL)
-
-
-def _combined(each: Sequence[Expr], r: Reduction) -> Expr:
-    return reduce(lambda a, b: Apply(r.monoid, (a, b), r.dtype, r.dtype), each)
-
-
-def _nest(
-    names: Sequence[Var], extents: Sequence[Size], body: tuple[Stmt, ...]
-) -> Stmt:
-    """Loops around a statement."""
-    for v, n in reversed(list(zip(names, extents, strict=True))):
-        body = (Loop(v, ZERO, n, body, Order.SERIAL),)
-    (only,) = body
-    return only
+        return nest(names, rest, (body,))

@@ -1,0 +1,159 @@
+"""What rows that go side by side add up: a vector of sums, whose lanes are added up in the end.
+
+    before   parallel for v in 0..count reducing add sums, add total:       (`lanes`)
+                 …
+                 for l in 0..8: update sums[e, l] += …
+
+    after    each = max(4, count / 32, …)
+             parallel for s in 0..⌈count / each⌉ reducing add out, add total:
+                 allocate sums[n, 8] = 0.0
+                 for v in each s..min(each s + each, count):
+                     …
+                     for l in 0..8: update sums[e, l] += …
+                 for e in 0..n:
+                     update out[e] += sums[e, 0] + … + sums[e, 7]
+
+A strip of rows has vectors of sums of its own, which stay in the cache, and leaves the copies that
+threads have of the array eight times as small. It is so long that adding up the lanes is little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial, reduce
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Assign,
+    Buffer,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Reduction,
+    Role,
+    Stmt,
+    Store,
+    Update,
+)
+from naperian.loops.walk import used_in
+from naperian.names import Lit, Var, fresh
+from naperian.prims import unit
+from naperian.sizes import ONE, ZERO, Size, clamp, size
+
+_FEWEST = 4  # vectors of rows in a strip
+_STRIPS = 32  # at most: enough for the threads
+_WORTH = 64  # additions for every element that is cleared and added up
+
+Buffers = Mapping[Var, Buffer]
+
+
+class Sums:
+    """The sums of a loop over all rows: `of` gives the array of each."""
+
+    def __init__(
+        self, loop: Loop, buffers: Buffers, sizes: tuple[Var, ...], width: int, lane: Var
+    ) -> None:
+        self.loop = loop
+        self.buffers = buffers
+        self.sizes = sizes
+        self.width = width
+        self.lane = lane
+        self.of = {r.var: fresh(r.var) for r in loop.reductions}
+
+    def around(
+        self, row: Var, count: Size, top: tuple[Stmt, ...], body: tuple[Stmt, ...], work: Size
+    ) -> list[Stmt]:
+        """The loop over `count` vectors of rows, whose memory `top` allocates."""
+        s = self.loop
+        if s.order is not Order.PARALLEL or not s.reductions:
+            order = Order.SERIAL if s.reductions else s.order
+            rows = Loop(row, ZERO, count, (*top, *body), order, (), work)
+            return [*self.made(), rows, *self.folded()]
+        strip, each = Var("strip"), Var("each")
+        low = size(strip) * each
+        high = low + clamp(count - low, size(each) + 1)
+        rows = Loop(row, low, high, body, Order.SERIAL, (), work)
+        inner = (*self.made(), *top, rows, *self.folded())
+        strips = (count + each - 1) // size(each)
+        return [
+            Let(each, DType.I64, self.length(count, work)),
+            Loop(strip, ZERO, strips, inner, Order.PARALLEL, s.reductions, work * each),
+        ]
+
+    def length(self, count: Size, work: Size) -> Expr:
+        """How many vectors of rows are a strip, given what one takes."""
+        elements = sum((_product(made.shape) for made in self.arrays()), ZERO)
+        known = Size(tuple((m, c) for m, c in work.terms if self.sizes_only(Size(((m, c),)))))
+        one = _larger(Number(known), size(1))
+        worth = Apply("floordiv", (Number(elements * _WORTH), one), DType.I64, DType.I64)
+        return _larger(_larger(worth, size(_FEWEST)), (count + _STRIPS - 1) // _STRIPS)
+
+    def sizes_only(self, s: Size) -> bool:
+        return set(self.sizes).issuperset(used_in(s))
+
+    def arrays(self) -> list[Buffer]:
+        """Those of the sums."""
+        return [
+            Buffer(self.of[r.var], r.dtype, (*self.shape(r), size(self.width)), Role.TEMP)
+            for r in self.loop.reductions
+        ]
+
+    def shape(self, r: Reduction) -> tuple[Size, ...]:
+        return self.buffers[r.var].shape if r.var in self.buffers else ()
+
+    def made(self) -> Iterator[Stmt]:
+        """The arrays. Without a loop for those of one number: a kernel that only calls its parts
+        compiles fast."""
+        for r, made in zip(self.loop.reductions, self.arrays(), strict=True):
+            nothing = Lit(unit(r.monoid, r.dtype), r.dtype)
+            if r.var in self.buffers:
+                yield Allocate(made, nothing)
+            else:
+                yield Allocate(made)
+                yield from (Store(made.var, (size(k),), nothing) for k in range(self.width))
+
+    def folded(self) -> Iterator[Stmt]:
+        """What the lanes have summed is added: arrays with the same first axis in one loop."""
+        together: dict[Size, tuple[Var, list[Stmt]]] = {}
+        for r in self.loop.reductions:
+            shape = self.shape(r)
+            names = [Var("e") for _ in shape]
+            if shape:
+                names[0], body = together.setdefault(shape[0], (names[0], []))
+            where = tuple(map(size, names))
+            each: list[Expr] = [Load(self.of[r.var], (*where, size(k))) for k in range(self.width)]
+            total = reduce(partial(_both, r), each)
+            if not shape:
+                yield Assign(r.var, _both(r, Local(r.var), total))
+            else:
+                add = Update(r.var, where, r.monoid, total)
+                body.append(nest(names[1:], shape[1:], (add,)))
+        for n, (e, body) in together.items():
+            yield Loop(e, ZERO, n, tuple(body), Order.SERIAL)
+
+
+def _both(r: Reduction, a: Expr, b: Expr) -> Expr:
+    return Apply(r.monoid, (a, b), r.dtype, r.dtype)
+
+
+def _larger(a: Expr, b: Size) -> Expr:
+    return Apply("max", (a, Number(b)), DType.I64, DType.I64)
+
+
+def _product(shape: tuple[Size, ...]) -> Size:
+    """How many elements there are."""
+    return reduce(lambda a, b: a * b, shape, ONE)
+
+
+def nest(names: Sequence[Var], extents: Sequence[Size], body: tuple[Stmt, ...]) -> Stmt:
+    """Loops around statements, in order."""
+    for v, n in reversed(list(zip(names, extents, strict=True))):
+        body = (Loop(v, ZERO, n, body, Order.SERIAL),)
+    (only,) = body
+    return only
