@@ -10,7 +10,7 @@ test: $(VENV)/ready
 	PATH="$(abspath $(BIN)):$$PATH" ./.ci/check
 
 long: $(VENV)/ready
-	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m pytest -m long -n auto --maxprocesses 4 --dist worksteal
 
 accept: $(VENV)/ready
 	$(BIN)/python -m pytest tests/test_pages.py --accept
