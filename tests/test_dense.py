@@ -266,3 +266,29 @@ def test_sums_side_by_side_are_vectors() -> None:
     assert vectors(near.nearest, "minpd") >= 1
     long = nap.compile(NEAR.replace("d=>", "Fin(99)=>")).apart
     assert "panel" not in loops(long)
+
+
+KEPT = """
+def large(x: n=>Float) = [v for v in x if v > 0.5]
+
+def where_larger(x: n=>Float, y: n=>Float) = [(i, x[i] - y[i]) for i if x[i] > y[i]]
+
+def between(x: n=>Float) = [v for v in large(x) if v < 0.8]
+
+def slope(x: n=>Float) = grad(lambda y: sum([exp(v) for v in y if v > 0.5]))(x)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 50])
+def test_what_is_kept_goes_to_its_place_without_a_branch(n: int) -> None:
+    module = nap.compile(KEPT)
+    text = loops(module.large).split("# notes")[0]
+    assert " if " not in text
+    assert "update" not in text
+    x, y = np.random.default_rng(n).random((2, n))
+    np.testing.assert_array_equal(module.large(x), x[x > 0.5])
+    np.testing.assert_array_equal(module.between(x), x[(x > 0.5) & (x < 0.8)])
+    places, differences = module.where_larger(x, y)
+    np.testing.assert_array_equal(differences, (x - y)[x > y])
+    np.testing.assert_array_equal(places, np.nonzero(x > y)[0])
+    np.testing.assert_allclose(module.slope(x), np.where(x > 0.5, np.exp(x), 0.0), rtol=1e-15)

@@ -31,6 +31,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import atoms, free, operands, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
+from naperian.passes.compact import compact
 from naperian.prims import Math, unit
 from naperian.sizes import ONE, Size, size
 
@@ -43,7 +44,7 @@ def scatter(program: Program) -> Program:
     bindings: list[Binding] = []
     for b in program.bindings:
         bindings.extend(made.binding(b))
-    return replace(program, bindings=tuple(bindings), indices=made.indices)
+    return compact(replace(program, bindings=tuple(bindings), indices=made.indices))
 
 
 class _Scatter:
