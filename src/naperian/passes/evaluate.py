@@ -11,8 +11,6 @@ often it is mentioned, and a chain of squarings stays a chain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -65,8 +63,8 @@ from naperian.core.syntax import (
 from naperian.core.walk import everything
 from naperian.dtypes import DType
 from naperian.leaves import leaves
-from naperian.lines import Line, form_of
 from naperian.names import Var
+from naperian.passes.accumulators import Accumulators, put, read
 from naperian.passes.denote import (
     FALSE,
     TRUE,
@@ -88,8 +86,10 @@ from naperian.passes.denote import (
     type_of,
 )
 from naperian.passes.fold import constant, fold
-from naperian.passes.pieces import Combined, additions, by_rows, in_pieces, rowwise, worth
+from naperian.passes.pieces import Combined
+from naperian.passes.spelled import tell, tell_line
 from naperian.passes.tables import (
+    as_size,
     at,
     blank,
     choose,
@@ -98,40 +98,29 @@ from naperian.passes.tables import (
     element_at,
     index_expr,
     literal,
-    ordinal,
     quote,
     recast,
     shaped,
-    table_of,
     tabulate,
 )
 from naperian.passes.work import Work
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Atom, Size, size, substitute
 from naperian.source import Span
-from naperian.substitution import Substitution, cell_at, opened
+from naperian.substitution import Substitution
 from naperian.types import (
     BOOL,
     INT,
-    UNIT,
-    BoolSet,
     EnumSet,
     Exists,
     Fin,
     Index,
-    Range,
     Reference,
-    Reverse,
     Scalar,
     Set,
-    SetVar,
-    Slice,
-    Sum,
     Table,
     Tuple,
-    TupleSet,
     Type,
-    UnitSet,
     cardinality,
     element,
 )
@@ -149,13 +138,7 @@ class Evaluate:
         self.constants: dict[str, Meaning] = {}
         self.depth = 0  # of derivatives around what is evaluated
         self.rules = 0  # of derivatives, around it
-        self.operators: dict[Var, Meaning] = {}  # of cells whose `+=` is the user's
-        self.combined: list[Combined] = []  # the accumulators that have such cells
-        self.instead: dict[Var, Var] = {}  # cells that stand for others
-        self.row: dict[Var, Var] = {}  # cells that stand for one row of others
-        self.sums: set[Var] = set()  # cells that are only added to, as a monoid of ours says
-        self.silent: frozenset[Var] = frozenset()  # cells that nothing is added to just now
-        self.loops = 0  # how many loops go side by side around this, or might
+        self.accumulators = Accumulators(self.w, self.call)
 
     # ------------------------------------------------------------ sizes, sets and types
 
@@ -169,26 +152,9 @@ class Evaluate:
         def replace(a: Atom) -> Size | None:
             if not isinstance(a, Var) or a in bound:
                 return None
-            return self.as_size(self.find(a, env))
+            return as_size(self.w, self.find(a, env))
 
         return self.w.places.simplify(substitute(s, replace))
-
-    def as_size(self, entry: Entry) -> Size:
-        match entry:
-            case Leaf(_, Scalar(DType.BOOL)) | Parts():
-                return ordinal(self.w, _indexed(entry), quote(self.w, entry))
-            case Leaf(e, t):
-                n = size_of(self.w.named(e, t, "k"))
-                if n is not None:
-                    return n
-            case (
-                Fin() | SetVar() | BoolSet() | UnitSet() | EnumSet() | TupleSet() | Range()
-                | Reverse() | Sum() | Slice()
-            ):
-                return cardinality(entry)
-            case _:
-                pass
-        raise Broken(f"{entry!r} stands in a size")
 
     def resolve(self, env: Env) -> Resolve:
         def look(var: Var) -> Any:
@@ -211,7 +177,7 @@ class Evaluate:
         """The scalar an expression is; an index that is a tuple counts as its ordinal."""
         m = self.expr(e, env, name)
         if isinstance(m, Parts):
-            return Leaf(number(self.as_size(m)), INT)
+            return Leaf(number(as_size(self.w, m)), INT)
         if not isinstance(m, Leaf):
             raise Broken(f"{type(m).__name__} where a scalar is needed")
         return m
@@ -282,11 +248,12 @@ class Evaluate:
                     name,
                 )
             case For(var, s, body):
-                return self.table(
+                return self.accumulators.table(
                     self.resolve(env).set(s),
                     lambda i: self.with_index(var, i, body, env),
                     var.name,
                     name,
+                    apart=not self.depth,  # there is nothing to differentiate
                 )
             case Literal(s, items):
                 cells = [self.expr(x, env) for x in items]
@@ -318,23 +285,25 @@ class Evaluate:
             case Handle():
                 return self.handle(e, env, name)
             case Get(reference):
-                return self.get(self.expr(reference, env), name)
+                return read(self.w, self.expr(reference, env), name)
             case Assign(reference, value):
                 given = self.expr(value, env)
-                self.put(Assign, self.expr(reference, env), given)
+                put(self.w, Assign, self.expr(reference, env), given)
                 return Parts(())
             case Add(reference, value):
                 given = self.expr(value, env)
-                self.add(self.expr(reference, env), given, name)
+                self.accumulators.add(self.expr(reference, env), given, name)
                 return Parts(())
             case Throw(reference, origin):
                 self.throw(self.expr(reference, env), origin)
                 return Parts(())
-            case Print():
-                self.print(e, env)
+            case Print(world, parts, values):
+                r = self.resolve(env)
+                told = tuple(p if isinstance(p, str) else r.type(p) for p in parts)
+                tell_line(self.w, self.expr(world, env), [self.expr(v, env) for v in values], told)
                 return Parts(())
             case Tell(world, values, line):
-                self.tell(self.expr(world, env), [self.expr(v, env) for v in values], line)
+                tell(self.w, self.expr(world, env), [self.expr(v, env) for v in values], line)
                 return Parts(())
             case Box(t, sizes, value):
                 boxed = self.resolve(env).type(t)
@@ -468,27 +437,26 @@ class Evaluate:
         r = self.resolve(env)
         types = [r.type(c.type) for c in e.cells]
         cells: list[Cell] = []
-        outside = len(self.combined)
+        combined: list[Combined] = []
         for c, t in zip(e.cells, types, strict=True):
             start = data(conformed(self.expr(c.start, env), t))
             operator = None if c.operator is None else self.expr(c.operator, env)
             vars = [Var(c.var.name) for _ in start]
             if operator is not None:
-                self.combined.append(Combined(t, tuple(vars), tuple(start), e.origin))
+                combined.append(Combined(t, tuple(vars), tuple(start), e.origin))
             for var, leaf, m in zip(vars, leaves(t), start, strict=True):
                 if operator is not None:
-                    self.operators[var] = operator
+                    self.accumulators.operators[var] = operator
                 elif not c.state:
-                    self.sums.add(var)
+                    self.accumulators.sums.add(var)
                 state = c.state or operator is not None
                 cells.append(Cell(var, leaf, quote(self.w, m), c.monoid, None, state))
             places: list[Meaning] = [
                 Place(Ref(v), x) for v, x in zip(vars, leaves(t), strict=True)
             ]
             env.own[c.var] = shaped(t, places)
-        with self.w.inside() as scope:
+        with self.w.inside() as scope, self.accumulators.inside(combined):
             value = self.expr(e.body, env)
-        self.combined = self.combined[:outside]
         parts = data(value)
         inner = tuple(type_of(x) for x in parts)
         body = closed(self.w, scope, parts)
@@ -513,197 +481,12 @@ class Evaluate:
         assert isinstance(made, Parts)
         return made.items
 
-    def get(self, reference: Meaning, name: str) -> Meaning:
-        match reference:
-            case Parts(items):
-                return Parts(tuple(self.get(x, name) for x in items))
-            case Place(e, t):
-                return self.w.bind(Get(e), t, name, False, frozenset((_cell(e),)))
-            case Leaf():  # the flag of what nothing handles
-                return reference
-            case _:
-                raise Broken("something is read that is no reference")
-
     def throw(self, flag: Meaning, origin: Span) -> None:
         """`flag := False`; what nothing handles stops the run."""
         if isinstance(flag, Place):
-            self.put(Assign, flag, Leaf(FALSE, BOOL))
+            put(self.w, Assign, flag, Leaf(FALSE, BOOL))
         else:
             self.w.guard(FALSE, THROWN, origin)
-
-    def print(self, e: Print, env: Env) -> None:
-        """The numbers of a line are told one after the other, those of tables in loops."""
-        r = self.resolve(env)
-        types = [r.type(p) for p in e.parts if not isinstance(p, str)]
-        given = [self.expr(v, env) for v in e.values]
-        world = self.expr(e.world, env)
-        rest: list[Meaning] = []
-        for m, t in zip(given, types, strict=True):
-            self.spell(world, m, t, rest)
-        self.tell(world, rest, tuple(p if isinstance(p, str) else form_of(r.type(p))
-                                     for p in e.parts))  # fmt: skip
-
-    def spell(self, world: Meaning, m: Meaning, t: Type, rest: list[Meaning]) -> None:
-        """Tell the numbers of a value, but for those that come last, which are left in `rest`."""
-        match t:
-            case Exists(vars):
-                sizes = m.sizes if isinstance(m, Boxed) else (ZERO,) * len(vars)
-                self.spell(world, m.value if isinstance(m, Boxed) else m, opened(t, sizes), rest)
-            case Tuple(items):
-                for k, x in enumerate(items):
-                    self.spell(world, m.items[k] if isinstance(m, Parts) else m, x, rest)
-            case Table(s):
-                self.tell(world, [*rest, Leaf(number(cardinality(s)), INT)], ())
-                rest.clear()
-
-                def cell(i: Meaning) -> Meaning:
-                    inner: list[Meaning] = []
-                    place = ZERO if t.index is None else self.as_size(i)
-                    self.spell(world, at(self.w, m, i, s), cell_at(t, place), inner)
-                    if inner:
-                        self.tell(world, inner, ())
-                    return Parts(())
-
-                tabulate(self.w, s, cell, "i", "told")
-            case _:
-                rest.append(m)
-
-    def tell(self, world: Meaning, values: list[Meaning], line: Line) -> None:
-        if not isinstance(world, Place):
-            raise Broken("something is told to nobody")
-        e = Tell(world.expr, tuple(index_expr(v) for v in values), line)
-        self.w.bind(e, UNIT, "told", True, frozenset((_cell(world.expr),)))
-
-    def put(self, how: type[Assign] | type[Add], reference: Meaning, new: Meaning) -> None:
-        """An effect on every leaf of a reference."""
-        places = data(reference)
-        values = data(new)
-        for place, value in zip(places, values, strict=True):
-            if not isinstance(place, Place):
-                raise Broken("something is changed that is no reference")
-            e = how(place.expr, quote(self.w, value))
-            self.w.bind(e, UNIT, "done", False, frozenset((_cell(place.expr),)))
-
-    def table(
-        self, s: Set, turn: Callable[[Meaning], Meaning], var: str, name: str
-    ) -> Meaning:
-        """A table; what it adds to accumulators with operators it adds in a loop of its own, in
-        pieces that go side by side."""
-        outermost = not self.loops and not self.depth  # and there is nothing to differentiate
-        self.loops += 1
-        with self.w.inside() as scope:
-            i, index = self.w.index(s, var)
-            cell = turn(index)
-        self.loops -= 1
-        shared = [c for c in self.combined if not scope.cells.isdisjoint(c.cells)]
-        own = {v for c in shared for v in c.cells}
-        if not outermost or not shared or not scope.cells <= own | self.sums:
-            return table_of(self.w, s, i, scope, cell, name)
-        rowed = rowwise(s, index_expr(index), shared, scope.statements)
-        found = (0, TRUE) if rowed else worth(
-            self.w, s, shared, additions(scope.statements, own)
-        )
-        if found is None:
-            return table_of(self.w, s, i, scope, cell, name)
-        pieces, condition = found
-        value = cell
-        if value != Parts(()) or not scope.cells <= own:
-            value = self.without(own, lambda: tabulate(self.w, s, turn, var, name))
-
-        def adds(i: Meaning) -> Meaning:
-            turn(i)
-            return Parts(())
-
-        self.without(scope.cells - own, lambda: self.rows(s, shared, adds) if rowed else choose(
-            self.w,
-            condition,
-            lambda: self.cut(s, shared, pieces, adds, var, name),
-            lambda: tabulate(self.w, s, adds, var, name),
-            name,
-        ))
-        return value
-
-    def rows(
-        self, s: Set, shared: list[Combined], turn: Callable[[Meaning], Meaning]
-    ) -> Meaning:
-        """A loop whose iterations add to rows of their own."""
-
-        def own_row(own: dict[Var, Var], i: Meaning) -> None:
-            before, self.row = self.row, {**self.row, **own}
-            self.operators |= {new: self.operators[v] for v, new in own.items()}
-            self.loops += 1
-            turn(i)
-            self.loops -= 1
-            self.row = before
-
-        def combine(a: Combined, old: Meaning, new: Meaning) -> Meaning:
-            return self.together(self.operators[a.cells[0]], a.type, old, new)
-
-        by_rows(self.w, s, shared, own_row, combine)
-        return Parts(())
-
-    def together(self, operator: Meaning, t: Type, old: Meaning, new: Meaning) -> Meaning:
-        """What an operator makes of two values, in every element of a type with axes."""
-        if not isinstance(t, Table):
-            return self.call(operator, [old, new], "new")
-        s = t.set
-
-        def element_of(i: Meaning) -> Meaning:
-            return self.together(
-                operator, t.cell, at(self.w, old, i, s), at(self.w, new, i, s)
-            )
-
-        return tabulate(self.w, s, element_of, "i", "new")
-
-    def without(self, cells: AbstractSet[Var], make: Callable[[], Meaning]) -> Meaning:
-        """What is made where nothing is added to these cells."""
-        before, self.silent = self.silent, self.silent | cells
-        made = make()
-        self.silent = before
-        return made
-
-    def cut(
-        self, s: Set, shared: list[Combined], pieces: int, turn: Callable[[Meaning], Meaning],
-        var: str, name: str,
-    ) -> Meaning:
-        def turns(own: dict[Var, Var], first: Size, count: Size) -> None:
-            before, self.instead = self.instead, {**self.instead, **own}
-            self.operators |= {new: self.operators[v] for v, new in own.items()}
-            self.loops += 1
-            tabulate(
-                self.w,
-                Fin(count),
-                lambda k: turn(element_at(self.w, s, first + self.as_size(k))),
-                var,
-                name,
-            )
-            self.loops -= 1
-            self.instead = before
-
-        return in_pieces(
-            self.w, s, shared, pieces, turns, lambda r, x: self.add(r, x, name)
-        )
-
-    def add(self, reference: Meaning, new: Meaning, name: str) -> None:
-        """`r += e`; with an operator of the user's, `r := op(r, e)` for every element."""
-        known = next(iter(data(reference)), None)
-        if isinstance(known, Place) and _cell(known.expr) in self.silent:
-            return
-        reference = standing(reference, self.instead, self.row)
-        first = next(iter(data(reference)), None)
-        operator = self.operators.get(_cell(first.expr)) if isinstance(first, Place) else None
-        if operator is None:
-            self.put(Add, reference, new)
-        elif isinstance(first, Place) and isinstance(first.type, Table):
-            s = first.type.set
-
-            def element_of(i: Meaning) -> Meaning:
-                self.add(at(self.w, reference, i, s), at(self.w, new, i, s), name)
-                return Parts(())
-
-            tabulate(self.w, s, element_of, "i", name)
-        else:
-            self.put(Assign, reference, self.call(operator, [self.get(reference, name), new], name))
 
     # ------------------------------------------------------------ loops
 
@@ -919,48 +702,6 @@ def asked_before(e: Loop, condition: Expr) -> Expr:
     for c, v in zip(reversed(e.carried), reversed(starts), strict=True):
         out = Let(v, c.start, out)
     return out
-
-
-def standing(reference: Meaning, instead: dict[Var, Var], row: dict[Var, Var]) -> Meaning:
-    """A reference to what stands for its cells, or for their rows."""
-
-    def other(e: Expr) -> Expr:
-        match e:
-            case At(Ref(v)) if v in row:
-                return Ref(row[v])
-            case At():
-                return replace(e, table=other(e.table))
-            case _:
-                return Ref(instead.get(e.var, e.var)) if isinstance(e, Ref) else e
-
-    match reference:
-        case Place(e, t) if instead or row:
-            return Place(other(e), t)
-        case Parts(items) if instead or row:
-            return Parts(tuple(standing(x, instead, row) for x in items))
-        case _:
-            return reference
-
-
-def _indexed(m: Meaning) -> Set:
-    """The set that an index is of."""
-    match m:
-        case Parts(items):
-            return TupleSet(tuple(_indexed(x) for x in items)) if items else UnitSet()
-        case Leaf(_, Index(s)):
-            return s
-        case Leaf(_, Scalar(DType.BOOL)):
-            return BoolSet()
-        case _:
-            raise Broken(f"{m!r} stands in a size")
-
-
-def _cell(reference: Expr) -> Var:
-    """The cell a reference is, or is an element of."""
-    while isinstance(reference, At):
-        reference = reference.table
-    assert isinstance(reference, Ref)
-    return reference.var
 
 
 def _is_literal(entry: Entry, depth: int) -> bool:

@@ -35,6 +35,7 @@ from naperian.passes.denote import (
     Bound,
     Boxed,
     Chosen,
+    Entry,
     Env,
     Fun,
     Guard,
@@ -638,6 +639,38 @@ def _number(w: Work, index: Expr, s: Set) -> Size:
     n = size_of(w.named(index, Index(s), "k"))
     assert n is not None
     return n
+
+
+def as_size(w: Work, entry: Entry) -> Size:
+    """The number that an index, a scalar or a set is where a size is meant."""
+    match entry:
+        case Leaf(_, Scalar(DType.BOOL)) | Parts():
+            return ordinal(w, _indexed(entry), quote(w, entry))
+        case Leaf(e, t):
+            n = size_of(w.named(e, t, "k"))
+            if n is not None:
+                return n
+        case (
+            Fin() | SetVar() | BoolSet() | UnitSet() | EnumSet() | TupleSet() | Range()
+            | Reverse() | Sum() | Slice()
+        ):
+            return cardinality(entry)
+        case _:
+            pass
+    raise Broken(f"{entry!r} stands in a size")
+
+
+def _indexed(m: Meaning) -> Set:
+    """The set that an index is of."""
+    match m:
+        case Parts(items):
+            return TupleSet(tuple(_indexed(x) for x in items)) if items else UnitSet()
+        case Leaf(_, Index(s)):
+            return s
+        case Leaf(_, Scalar(DType.BOOL)):
+            return BoolSet()
+        case _:
+            raise Broken(f"{m!r} stands in a size")
 
 
 def element_at(w: Work, s: Set, place: Size) -> Meaning:
