@@ -7,6 +7,7 @@ functions of the program's own loops.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -292,3 +293,24 @@ def test_what_is_kept_goes_to_its_place_without_a_branch(n: int) -> None:
     np.testing.assert_array_equal(differences, (x - y)[x > y])
     np.testing.assert_array_equal(places, np.nonzero(x > y)[0])
     np.testing.assert_allclose(module.slope(x), np.where(x > 0.5, np.exp(x), 0.0), rtol=1e-15)
+
+
+ROWS = """
+def neighbours(ends: Fin(n + 1)=>Fin(m + 1), to: Fin(m)=>Fin(n), x: Fin(n)=>Float) -> Fin(n)=>Float:
+    [0.1 + sum(x[to[e]] for e in ends[i]..ends[i + 1]) for i in Fin(n)]
+"""
+
+
+@pytest.mark.parametrize("most", [0, 1, 4, 5, 40])
+@pytest.mark.parametrize("n", [0, 1, 7, 300])
+def test_short_rows_are_summed_one_by_one(n: int, most: int) -> None:
+    f = nap.compile(ROWS).neighbours
+    text = loops(f)
+    assert "if (-ends[0] + ends[n]) < (6 * n):" in text
+    assert text.count("free for") == 1
+    rng = np.random.default_rng(n)
+    lengths = rng.integers(0, 2 * most + 1, n)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    to, x = rng.integers(0, max(n, 1), ends[-1]), rng.standard_normal(n)
+    want = [0.1 + x[to[a:b]].sum() for a, b in pairwise(ends)]
+    np.testing.assert_allclose(f(ends, to, x), want, rtol=1e-12, atol=1e-12)

@@ -29,6 +29,7 @@ from naperian.passes.independent import independent
 from naperian.passes.lanes import lanes
 from naperian.passes.over import over
 from naperian.passes.panels import panels
+from naperian.passes.short import short
 from naperian.passes.sink import sink
 from naperian.passes.straight import straight
 from naperian.passes.turns import turns
@@ -39,7 +40,7 @@ from naperian.passes.unswitch import unswitched
 def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(program)))))
-    program = over(panels(lanes(straight(program))))
+    program = over(short(panels(lanes(straight(program)))))
     body = _hoisted(unswitched(independent(sink(program.body))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
