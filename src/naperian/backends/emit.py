@@ -72,7 +72,7 @@ from naperian.loops.syntax import (
 from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
-_GLUE = 200  # lines that a call does once, between its loops, and that are not worth optimising
+_GLUE = 60  # lines between the parts that a function starts: they are not worth optimising
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
@@ -94,10 +94,10 @@ def emit(program: Program, target: Target | None = None) -> str:
     frame = Frame(module)
     _block(frame, program.body)
     frame.code.put("ret i64 0")
-    once = not frame.loops and len(frame.code.lines) > _GLUE
+    glue = not frame.busy and len(frame.code.entry) + len(frame.code.lines) > _GLUE
     frame.finish(
         "define i64 @kernel(ptr noalias readonly %sizes, ptr noalias readonly %buffers, "
-        f"ptr noalias readonly %scalars, ptr noalias %error){' noinline optnone' * once}"
+        f"ptr noalias readonly %scalars, ptr noalias %error){' noinline optnone' * glue}"
     )
     narrow = replace(target, vector_bytes=min(32, target.vector_bytes))
     groups = f"attributes #0 = {{ {target.attributes} }}\nattributes #1 = {{ {narrow.attributes} }}"
@@ -459,6 +459,7 @@ def _contract(frame: Frame, s: Contract) -> None:
     sizes = [f"i64 {number(frame, n)}" for n in (p.rows, p.columns, p.inner)]
     table = "null" if p.at is None else frame.place(p.at).pointer
     args = ", ".join([*sizes, *operands, f"ptr {table}", f"i64 {int(p.accumulate)}"])
+    frame.runs += 1
     symbol = f"nap_contract_f{p.dtype.bits}"
     frame.module.definitions[symbol] = declaration(p.dtype)
     leave_unless_zero(frame, frame.code.let(f"call i64 @{symbol}({args})"))

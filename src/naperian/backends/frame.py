@@ -161,7 +161,8 @@ class Frame:
     calls: frozenset[str] = frozenset()  # the elementary functions that are not inlined here
     narrow: bool = False  # whether its vectors are shorter than the processor's
     zeros: bool = False  # whether a loop of vectors stores zeros side by side
-    loops: bool = False  # whether it has loops of its own, beside those it runs as parts
+    runs: int = 0  # how often it starts parts of loops, or products
+    busy: bool = False  # whether there is a loop in which it starts none
     slots: dict[str, Value] = field(default_factory=dict)
     partials: dict[int, Value] = field(default_factory=dict)  # by how many a chunk has
 
@@ -258,13 +259,14 @@ class Frame:
     @contextmanager
     def loop(self, v: Var | None = None, value: Value = "") -> Iterator[None]:
         """Inside a loop, with its variable."""
-        self.loops = True
+        runs = self.runs
         self.depth += 1
         if v is not None:
             self.values[v] = value, DType.I64
             self.depths[v] = self.depth
         with self.scope():
             yield
+        self.busy = self.busy or self.runs == runs
         self.depth -= 1
 
     def once(self, key: object, operation: str) -> Value:

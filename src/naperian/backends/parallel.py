@@ -25,6 +25,7 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     """The loop as a function of a range, which `write` writes, called once when there is
     little to do, else by the pool. The choice depends on sizes alone, and so do the chunks."""
     code, module = frame.code, frame.module
+    frame.runs += 1
     low, high = number(frame, s.low), number(frame, s.high)
     cleared = _cleared(frame, s)
     if cleared:
