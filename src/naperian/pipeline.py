@@ -57,7 +57,8 @@ _DEPTH = 20_000  # Python frames: a few per level of nesting, which the parser b
 @contextmanager
 def deep() -> Iterator[None]:
     """Room for the recursion of the walks over deeply nested expressions, and no garbage
-    collection meanwhile: a compilation makes trees, not cycles, and is over soon."""
+    collection meanwhile: a compilation makes trees, not cycles, and is over soon. When all of it is
+    over the trees are gone, and there is nothing to look through."""
     before, collecting = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(before, _DEPTH))
     gc.disable()

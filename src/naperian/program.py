@@ -225,7 +225,7 @@ class Program:
         images = [shared().get(image, "o") for image in found.images] if found is not None else []
         known = [image for image in images if image is not None]
         if found is None or len(known) < len(images):
-            with _compiling:
+            with _compiling, pipeline.deep():
                 found, known = self._compile(name, dtypes)
             shared().put(entry_key, "f", pickle.dumps(found))
         needs = tuple(runtime.contraction(d) for d in found.contractions)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
 
 from naperian.source import Span
 
 
 def nodes(tree: object) -> Iterator[object]:
     """Every node, in no particular order."""
-    todo = [tree]
+    todo: list[Any] = [tree]
     while todo:
         x = todo.pop()
         if isinstance(x, tuple):
             todo.extend(x)
-        elif is_dataclass(x) and not isinstance(x, Span):
+        elif (names := _parts(type(x))) is not None:
             yield x
-            todo.extend(getattr(x, f.name) for f in fields(x) if f.name != "span")
+            todo.extend([getattr(x, name) for name in names])
+
+
+@cache
+def _parts(kind: type) -> tuple[str, ...] | None:
+    """The fields of a class of nodes that may hold nodes; None for other classes."""
+    if not is_dataclass(kind) or kind is Span:
+        return None
+    return tuple(f.name for f in fields(kind) if f.name != "span")
