@@ -57,7 +57,8 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
     if not few or graph.packing.offsets or any(r.new for r in graph.program.results):
         return {}
     classes = _classes(graph, few)
-    refused = {id(c) for c in classes.values() if not _possible(graph, c)}
+    each = {id(c): c for c in classes.values()}  # every class once, not once for each member
+    refused = {k for k, c in each.items() if not _possible(graph, c)}
     for t in graph.tasks:
         for s in t.sites:
             for i, e in zip(s.task.context, s.at, strict=False):

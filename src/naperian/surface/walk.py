@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache
-from typing import Any
 
 from naperian.source import Span
 
 
 def nodes(tree: object) -> Iterator[object]:
     """Every node, in no particular order."""
-    todo: list[Any] = [tree]
+    todo = [tree]
     while todo:
         x = todo.pop()
         if isinstance(x, tuple):
@@ -22,9 +20,12 @@ def nodes(tree: object) -> Iterator[object]:
             todo.extend([getattr(x, name) for name in names])
 
 
-@cache
 def _parts(kind: type) -> tuple[str, ...] | None:
     """The fields of a class of nodes that may hold nodes; None for other classes."""
-    if not is_dataclass(kind) or kind is Span:
-        return None
-    return tuple(f.name for f in fields(kind) if f.name != "span")
+    if kind not in _known:
+        is_node = is_dataclass(kind) and kind is not Span
+        _known[kind] = tuple(f.name for f in fields(kind) if f.name != "span") if is_node else None
+    return _known[kind]
+
+
+_known: dict[type, tuple[str, ...] | None] = {}
