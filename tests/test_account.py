@@ -43,6 +43,22 @@ def waves(x: n=>Float, k: Int) -> n=>Float:
         [0.5 * u[clamp(i + 1, n)] + 0.5 * u[i] for i]
 
 def in_order(x: n=>Float) = scan((+), 0.0, x)
+
+def placed(x: n=>Int) -> n=>Int:
+    (s, _) = with state(x) as s, state([0 for _ in Fin(16)]) as at:
+        for i:
+            digit = clamp(x[i] & 15, Fin(16))
+            s[clamp(at[digit])] := x[i]
+            at[digit] += 1
+    s
+
+def inserted(x: n=>Int) -> n=>Int:
+    with state(x) as s:
+        for i in n:
+            s[i] := loop code = s[i] for j in ..i:
+                before = s[j]
+                s[j] := min(before, code)
+                max(before, code)
 """
 
 
@@ -71,6 +87,18 @@ def lowered(name: str) -> Program:
 )  # fmt: skip
 def test_account(name: str, lines: list[str]) -> None:
     assert list(account(lowered(name), 32)) == lines
+
+
+def test_places_that_data_says_are_anywhere() -> None:
+    """No element counts twice, and an array that is written where data says counts as a whole."""
+    assert account(lowered("placed"), 32)[2] == (
+        "nest over `i`: one thread; one at a time; 2 * n operations; "
+        "reads bytes: 8 * n of `x`, 128 of `at`; writes bytes: 128 of `at`, 8 * n of `out`"
+    )
+    assert account(lowered("inserted"), 32)[1] == (
+        "nest over `i`, `j`: one thread; one at a time; 2 * n * ((n + 1) // 2) operations; "
+        "reads bytes: 8 * n of `out`; writes bytes: 8 * n of `out`"
+    )
 
 
 def test_copies_for_threads_are_told() -> None:

@@ -12,7 +12,6 @@ and the copies of panels that large matrix products make, some megabytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from naperian.loops.show import written
 from naperian.loops.syntax import (
     Allocate,
     Apply,
+    Assign,
     Buffer,
     Contract,
     Expr,
@@ -46,6 +46,7 @@ from naperian.loops.walk import (
     parts,
     remade,
     statements,
+    used,
     used_in,
 )
 from naperian.names import Lit, Var
@@ -81,7 +82,8 @@ def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
     if len(nests) > 1:
         lines.append(f"all nests: {_work(nests)}")
     lines.append(_memory(program))
-    return (*lines, *_where(program, " ".join(lines)))
+    told = [n for x in nests for n in _sizes(x)]
+    return (*lines, *_where(program, (*told, *peak(program))))
 
 
 def _in_sizes(program: Program) -> Program:
@@ -111,20 +113,32 @@ def _number(e: Expr) -> Size | None:
             return size(int(value))
         case Local(var):
             return size(var)
-        case Apply("add" | "sub" | "floordiv" as name, (x, y), DType.I64):
+        case Apply("add" | "sub" | "mul" | "floordiv" as name, (x, y), DType.I64):
             one, other = _number(x), _number(y)
             if one is None or other is None:
                 return None
-            return one + other if name == "add" else one - other if name == "sub" else one // other
+            match name:
+                case "add":
+                    return one + other
+                case "sub":
+                    return one - other
+                case "mul":
+                    return one * other
+                case _:
+                    return one // other
         case _:
             return None
 
 
-def _where(program: Program, text: str) -> Iterator[str]:
-    """What the other numbers are that a text mentions."""
-    mentioned = {*re.findall(r"\w+", re.sub("`.*?`", "", text))}
+def _sizes(n: Nest) -> tuple[Size, ...]:
+    return (n.operations, n.functions, *n.reads.values(), *n.writes.values())
+
+
+def _where(program: Program, told: Iterable[Size]) -> Iterator[str]:
+    """What the other numbers are that sizes mention."""
+    mentioned = {v for n in told for v in used_in(n)}
     for s in remade(program.body, lambda a: within(a, {})):
-        if isinstance(s, Let) and s.var.name in mentioned and _number(s.value) is None:
+        if isinstance(s, Let) and s.var in mentioned and _number(s.value) is None:
             yield f"where {s.var.name} is {written(s.value)}"
 
 
@@ -204,10 +218,11 @@ def _outermost(body: Iterable[Stmt]) -> list[Loop | While | Contract]:
 
 
 class _Count:
-    """Adds up a nest."""
+    """Adds up a nest; `found` are the numbers that it computes from data, as where to write."""
 
-    def __init__(self, buffers: dict[Var, Buffer]) -> None:
+    def __init__(self, buffers: dict[Var, Buffer], found: frozenset[Var]) -> None:
         self.buffers = buffers
+        self.found = found
         self.operations = ZERO
         self.functions = ZERO
         self.touched: dict[tuple[Var, bool, frozenset[Var]], Size] = {}
@@ -266,12 +281,14 @@ class _Count:
         b = self.buffers[v]
         if not b.shape and b.role is Role.IN:
             return
-        along = frozenset(w for i in at for w in used_in(i) if w in rounds)
+        names = {w for i in at for w in used_in(i)}
+        along = frozenset(w for w in names if w in rounds)
         bytes = size(b.dtype.bytes)
         for w in along:
             bytes = bytes * rounds[w]
-        if any(isinstance(a, Load) for i in at for a in atoms(i)):
-            bytes = _bytes(b, rounds)
+        gathered = any(isinstance(a, Load) for i in at for a in atoms(i))
+        if gathered or not names.isdisjoint(self.found):
+            bytes = _bytes(b, rounds)  # wherever data says
         self.widest = max(self.widest, b.dtype.bytes)
         self.touched[v, writes, along] = bytes
 
@@ -287,15 +304,34 @@ class _Count:
             self.touch(v, at, writes, inside)
 
     def bytes(self, writes: bool) -> dict[str, Size]:
-        out: dict[str, Size] = {}
+        each: dict[Var, Size] = {}
         for (v, w, _), n in self.touched.items():
             if w == writes:
-                out[v.name] = out.get(v.name, ZERO) + n
+                each[v] = each.get(v, ZERO) + n
+        out: dict[str, Size] = {}
+        for v, n in each.items():
+            whole = _bytes(self.buffers[v], {})
+            beyond = all(c >= 0 for _, c in (n - whole).terms)
+            out[v.name] = out.get(v.name, ZERO) + (whole if beyond else n)
         return out
 
 
+def _computed(body: tuple[Stmt, ...]) -> frozenset[Var]:
+    """The names of what is computed from elements."""
+    found: set[Var] = set()
+    for s in statements(body):
+        match s:
+            case Let(var, _, value) | Variable(var, _, value) | Assign(var, value):
+                read = any(isinstance(x, Load) for x in parts(value))
+                if read or not found.isdisjoint(used(value)):
+                    found.add(var)
+            case _:
+                pass
+    return frozenset(found)
+
+
 def _nest(s: Loop | While | Contract, buffers: dict[Var, Buffer], vector_bytes: int) -> Nest:
-    count = _Count(buffers)
+    count = _Count(buffers, _computed((s,)))
     count.block((s,), {})
     lanes = vector_bytes // count.widest
     match s:

@@ -35,7 +35,7 @@ def contract(graph: Graph) -> None:
     """See the module."""
     within = _times(graph)
     rounds = _Rounds(graph)
-    for t in list(graph.tasks):
+    for t in reversed(graph.tasks):  # a sum of sums before those in it
         adds = t.kind is Kind.ENTER and t.name == "add" and t.dtype.is_float and t.uses == 1
         if adds and not in_order(graph, t):
             _try(graph, t, within, rounds)
