@@ -6,7 +6,7 @@
                      free for c in 0..d reducing add v: v := v + (x[i, c] - y[j, c]) ** 2
                      store out[i, j] = sqrt(v)
 
-    after    short = m >= 6 and n >= 4 and d <= 64 and d * m <= 65536
+    after    short = m >= 6 and n >= 8 and d <= 64 and d * m <= 1 << 19
              many = (m + 15) // 16 if short else 0
              allocate panel[many, d, 16]
              for p in 0..many: for c in 0..d:
@@ -75,9 +75,9 @@ from naperian.sizes import ZERO, Atom, Size, clamp, rename, size
 
 _LANE_BYTES = 128  # of the sums that go side by side: two vectors
 _FEW = 6  # rows, at least: fewer would leave most of a panel empty
-_ROUNDS = 4  # of the loop around, at least: the panels are made once for all of them
+_ROUNDS = 8  # of the loop around, at least: the panels are made once for all of them
 _LONG = 64  # elements of a row, from which on it fills its vectors by itself
-_CACHE = 1 << 16  # elements of a table that stays in the cache
+_CACHE = 1 << 19  # elements of a table that stays in the cache
 
 Buffers = Mapping[Var, Buffer]
 
