@@ -61,6 +61,9 @@ class Words:
         self.dropped: set[Var] = set()  # times of `while` loops: only their last values are kept
         self.local: dict[Var, frozenset[Var]] = {}  # of what each round has its own: their times
         self.inlined: set[Var] = set()  # bindings to be written where they are read
+        # `Float` is the precision of a call, and has no bits of its own
+        bits = any(isinstance(b.prim, Op) and b.prim.name == "bitcast" for b in program.bindings)
+        self.float = "F64" if bits else DType.F64.surface_name
         for v in program.sizes:
             self.name(v)
         for p in program.params:
@@ -89,6 +92,10 @@ class Words:
     def own(self, context: tuple[Var, ...]) -> tuple[Var, ...]:
         """The axes of a binding, as a table."""
         return tuple(i for i in context if i not in self.dropped)
+
+    def kind(self, dtype: DType) -> str:
+        """The name of a dtype."""
+        return self.float if dtype is DType.F64 else dtype.surface_name
 
     def fresh(self, wish: str) -> str:
         return self.name(Var(wish))
@@ -172,11 +179,16 @@ class Words:
             case "cast", (x,):
                 if dtype is DType.BOOL:
                     return f"{x} != 0"
-                return f"{dtype.surface_name}({x})"
+                return f"{self.kind(dtype)}({x})"
             case "bitcast", (x,):
-                return f"bitcast({dtype.surface_name}, {x})"
+                return f"bitcast({self.kind(dtype)}, {x})"
             case _:
                 return f"{name}({', '.join(texts)})"
+
+    def start(self, o: Operand, dtype: DType) -> str:
+        """What a cell starts with: an integer, and not an index, which all would have to be."""
+        text = self.operand(o)
+        return f"Int({text})" if dtype is DType.I64 and not isinstance(o, Lit) else text
 
     def operand(self, o: Operand) -> str:
         match o:

@@ -81,7 +81,7 @@ class _Writer(Words):
         self.fresh_sizes = []
 
     def param(self, p: Param) -> str:
-        cell = p.dtype.surface_name
+        cell = self.kind(p.dtype)
         if p.bound is not None:
             cell = f"Fin({self.size(p.bound)})"
         return "".join(f"Fin({self.size(n)})=>" for n in p.shape) + cell
@@ -193,7 +193,7 @@ class _Writer(Words):
         self, b: Binding, prim: Accumulate, context: tuple[Var, ...]
     ) -> Iterator[str]:
         name = self.name(b.var)
-        start = self.table(self.operand(prim.init), context)
+        start = self.table(self.start(prim.init, b.dtype), context)
         yield f"{name} ="
         yield f"{STEP}with state({start}) as cell:"
         for e in prim.entries:
@@ -330,7 +330,7 @@ class _Writer(Words):
         starts = []
         for h in delays:
             assert isinstance(h.prim, Delay)
-            start = self.table(self.operand(h.prim.init), self.own(h.context))
+            start = self.table(self.start(h.prim.init, h.dtype), self.own(h.context))
             starts.append(f"{self.name(h.var)} = {start}")
         starts.append(f"{rounds} = 0")
         self.inlined |= {b.var for b in inner}

@@ -43,6 +43,7 @@ from naperian.backends.traits import (
     is_short,
     mergeable,
     most_trips,
+    regroups,
     streams,
     sums_a_row,
     trips,
@@ -233,7 +234,8 @@ def _rounds(
         code.branch(code.let(f"icmp slt i64 {low}, {high}"), body, done)
     # the end of the body is known only when it is written
     start = len(code.lines)
-    group = frame.module.node("distinct !{}") if free else None
+    apart = free and not regroups(frame, s)
+    group = frame.module.node("distinct !{}") if apart else None
     if group is not None:
         frame.groups.append(group)
     code.begin(body)

@@ -25,10 +25,10 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, parts, statements, used_in
+from naperian.loops.walk import atoms, expressions, loads, parts, statements, used_in
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
-from naperian.sizes import Clamp, size
+from naperian.sizes import ZERO, Clamp, size
 
 HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
@@ -36,6 +36,8 @@ UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
 # Lines of elementary functions in a vector loop, inlined. With more of them it calls them, many
 # elements at a time, and LLVM takes half the time.
 _MOST_IN_A_LOOP = 60
+
+_GROUPED = 8  # elements between accesses that LLVM makes one
 
 _MONOIDS = {"add", "mul", "min", "max", "and", "or"}
 
@@ -140,6 +142,28 @@ def streams(s: Loop) -> bool:
         for e in expressions(x):
             places += [p.at for p in parts(e) if isinstance(p, Load)]
     return any(i.coefficient(s.var) for at in places for i in at)
+
+
+def regroups(frame: Frame, s: Loop) -> bool:
+    """Whether LLVM may gather accesses of a loop into groups that it must not: those to memory at
+    a distance of a few elements from one iteration to the next become one access, moved to the
+    first read or behind the last write of them. Of a loop that it is told is parallel it does not
+    ask whether the same iteration reads there what it wrote."""
+    inside = [*statements(s.body)]
+    own = {t.buffer.var for t in inside if isinstance(t, Allocate)}
+    written = [t for t in inside if isinstance(t, Store | Update) and t.buffer not in own]
+    changed = {t.buffer for t in written}
+    read = [x for t in inside for x in loads(t) if x.buffer in changed]
+    both = {x.buffer for x in read} | {t.buffer for t in written if isinstance(t, Update)}
+    return any(x.buffer in both and _few_apart(frame, s.var, x) for x in (*read, *written))
+
+
+def _few_apart(frame: Frame, v: Var, x: Load | Store | Update) -> bool:
+    """Whether what is touched moves by 2 to 8 elements with a variable."""
+    total = ZERO
+    for e, stride in zip(x.at, frame.place(x.buffer).strides, strict=True):
+        total += stride * e.coefficient(v)
+    return total.constant is not None and 2 <= abs(total.constant) <= _GROUPED
 
 
 def is_short(stmts: Sequence[Stmt]) -> bool:

@@ -356,6 +356,8 @@ def link(graph: Graph, t: Task) -> None:
                 sites.append(Site(step, at))
             case Kind.FINAL if cell.time is None:
                 sites.append(Site(cell.writers[-1], t.at))
+                if any(map(_crosses, cell.writers)):
+                    sites.append(Site(cell.start, t.at))
             case Kind.FINAL:
                 step = cell.writers[0]
                 point = dict(zip(cell.start.context, t.at, strict=True))
@@ -365,6 +367,13 @@ def link(graph: Graph, t: Task) -> None:
     t.sites = sites
     for s in sites:
         s.task.uses += 1
+
+
+def _crosses(w: Task) -> bool:
+    """Whether an index of the cell stands on another axis too, as on a diagonal: a loop over it
+    that makes what the cell starts with along one axis does not make it along the other."""
+    axes = zip(w.context, w.at, strict=True)
+    return any(e.single in w.context and e.single != i for i, e in axes)
 
 
 def _offsets(graph: Graph, q: Task, at: tuple[Size, ...]) -> Iterator[Site]:

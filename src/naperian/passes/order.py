@@ -125,7 +125,7 @@ def _times_first(graph: Graph, tasks: list[Task]) -> None:
         for s in t.sites:
             here = dict(zip(s.task.context, s.at, strict=False))
             wanted = [here[i].single if i in here else None for i in first.get(s.task, ())]
-            loops = tuple(v for v in wanted if isinstance(v, Var) and v in t.path)
+            loops = tuple(dict.fromkeys(v for v in wanted if isinstance(v, Var) and v in t.path))
             if loops and len(loops) == len(wanted):
                 path = (*loops, *(i for i in t.path if i not in loops))
                 if _legal(graph, t, path):
