@@ -312,6 +312,49 @@ def area(s: Shape) -> Float:
         "def f(a: n=>m=>Float, b: m=>p=>Float) -> Float = sum((a @ b)[i, k] ** 2 for i, k)",
         lambda n: [x(n, n), x(n, n)],
     ),
+    "a system": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in linalg.solve(a, x))
+""",
+        lambda n: [x(n, n) + n * np.eye(n), x(n)],
+    ),
+    "least squares": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in linalg.lstsq(a, x))
+""",
+        lambda n: [x(n, n) + n * np.eye(n), x(n)],
+    ),
+    "a Cholesky system": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in linalg.solve_cholesky(linalg.cholesky(a), x))
+""",
+        lambda n: [x(n, n) + n * np.eye(n), x(n)],
+    ),
+    "inverse": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sum(sin(v) for v in row) for row in linalg.inv(a))
+""",
+        lambda n: [x(n, n) + n * np.eye(n)],
+    ),
+    "determinant": (
+        "import linalg\ndef f(a: Fin(n)=>Fin(n)=>Float) -> Float = sin(linalg.det(a))",
+        lambda n: [x(n, n) + n * np.eye(n)],
+    ),
+    "sorting": (
+        "def f(x: n=>Float, w: n=>Float) -> Float = dot(sort(x), w)",
+        lambda n: [x(n), x(n)],
+    ),
+    "equation of motion": (
+        """
+import numeric
+def f(w: n=>Float) -> Float = sum(v ** 2 for v in numeric.rk4(lambda t, y: sin(w * y), w, 0.0, 1.0, 5))
+""",
+        lambda n: [x(n)],
+    ),
     "convolution": (
         """
 def f(k: Fin(m)=>Float, x: Fin(n + m - 1)=>Float) -> Float =

@@ -56,8 +56,8 @@ else:
 __all__ = [
     "AssertionError", "CompileError", "Either", "Error", "Function", "IndexError",
     "Maybe", "MemoryError", "Module", "Ragged", "RunError", "ShapeError", "Thrown", "at_border",
-    "compile", "grad", "hessian", "install_hook", "jacobian", "jvp", "library_names", "load",
-    "threads", "value_and_grad", "vjp",
+    "compile", "grad", "hessian", "hvp", "install_hook", "jacobian", "jvp", "library_names",
+    "linearize", "load", "threads", "transpose_linear", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
@@ -251,11 +251,36 @@ def vjp(
     return _with_respect_to(f, "vjps" if many else "vjp", wrt, memory)
 
 
+def linearize(f: Function, wrt: Wrt = 0, many: bool = False) -> Callable[..., Any]:
+    """The value and the linear function that is nearest: `y, along = linearize(f)(x, …)`, and
+    `along(dx)` is the tangent of the value for the tangent `dx` of the parameter. With `many`, `dx`
+    is an array of directions."""
+    tangent = _with_respect_to(f, "linearizes" if many else "linearize", wrt)
+
+    def linearized(*args: Any, **keywords: Any) -> tuple[Any, Callable[..., Any]]:
+        return f(*args, **keywords), partial(tangent, *args, **keywords)
+
+    return linearized
+
+
+def transpose_linear(f: Function, wrt: Wrt = 0) -> Function:
+    """The transpose of a function that is linear in a parameter: `transpose_linear(f)(…, y)` takes
+    the parameters that are left and what is as the value of `f`, and gives what is as the
+    parameter."""
+    return _with_respect_to(f, "transpose_linear", wrt)
+
+
+def hvp(f: Function, wrt: Wrt = 0, many: bool = False) -> Function:
+    """The Hessian times a vector, without the Hessian: `hvp(f)(x, …, v)`. With `many`, `v` is an
+    array of vectors, and the result has an axis more, the first."""
+    return _with_respect_to(f, "hvps" if many else "hvp", wrt)
+
+
 def _with_respect_to(
     f: Function, kind: str, wrt: Wrt, memory: str | int | None = None
 ) -> Function:
     if not isinstance(f, Function):
-        name = "vjp" if kind == "vjps" else "jvp" if kind == "jvps" else kind
+        name = kind.removesuffix("s")
         raise TypeError(f"{name}() takes a Naperian function, not {type(f).__name__}")
     names = [p.name for p in f._text.params]
     chosen = []
@@ -263,6 +288,9 @@ def _with_respect_to(
         if w not in names and w not in range(len(names)):
             raise TypeError(f"{f.__name__} has no parameter {w!r}: it has {', '.join(names)}")
         chosen.append(names.index(w) if isinstance(w, str) else w)
+    if not chosen or len({*chosen}) < len(chosen):
+        what = "names a parameter twice" if chosen else "names no parameter"
+        raise TypeError(f"wrt {what}: {f.__name__} has {', '.join(names)}")
     if memory is not None:
         return _within(f, kind, tuple(chosen), within.amount(memory))
     return _derivative(f, kind, tuple(chosen))

@@ -4,6 +4,9 @@
     derived(f, "jvp", (0,))      def jvp(f)(x, y, dx) = jvp(lambda x. f(x, y), x; dx)
     derived(f, "vjp", (0,))      def vjp(f)(x, y, seed) = vjp(lambda x. f(x, y), x; seed)
     derived(f, "vjps", (0,))     the same for a table of seeds: the value, and a table of results
+    derived(f, "linearize", (0,))   def linearize(f)(x, y, dx): the tangent of `jvp` alone
+    derived(f, "hvp", (0,))      def hvp(f)(x, y, dx): the tangent of grad(f)
+    derived(f, "transpose_linear", (0,))     def transpose_linear(f)(y, seed): `vjp` at x = 0 alone
 
 Parameters, sizes and what they must satisfy are those of `f`.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from naperian.core.derivatives import bare, gradient, jacobian, rows_of
+from naperian.core.derivatives import bare, gradient, jacobian, rows_of, zero
 from naperian.core.syntax import (
     At,
     Call,
@@ -47,7 +50,11 @@ from naperian.types import (
     set_variables,
 )
 
-KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp", "jvps", "vjps")
+KINDS = (
+    "grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp", "jvps", "vjps",
+    "linearize", "linearizes", "hvp", "hvps", "transpose_linear",
+)  # fmt: skip
+_OF_SCALARS = ("grad", "value_and_grad", "hessian", "hvp", "hvps")
 
 
 class NoDerivativeError(Exception):
@@ -60,9 +67,9 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
     for p in chosen:
         _differentiable(d, p.type, f"its parameter `{p.name}`")
     _differentiable(d, d.result, "its result")
-    if kind in ("grad", "value_and_grad", "hessian") and isinstance(d.result, Table | Tuple):
+    if kind in _OF_SCALARS and isinstance(d.result, Table | Tuple):
         raise NoDerivativeError(
-            f"`{kind}` needs a function with a scalar result, and `{d.name}` gives"
+            f"`{kind.removesuffix('s')}` needs a function with a scalar result, and `{d.name}` gives"
             f" `{show_type(d.result)}`; its derivative is a Jacobian"
         )
     back = bare([p.type for p in chosen])
@@ -72,31 +79,38 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
         own = tuple((Var(p.name), p.type) for p in d.params)
         given = (*(v for v, _ in own), *(p.var for p in d.hidden))
         used = Lambda(own, Call(used, tuple(map(Ref, given))))
-    args: tuple[Expr, ...] = tuple(Ref(p.var) for p in d.params)
+    args: list[Expr] = [Ref(p.var) for p in d.params]
     params = d.params
+    result: Type
     match kind:
-        case "jvp" | "vjp":
-            carried = tuple(Carried(Var(p.name), p.type, Ref(p.var)) for p in chosen)
-            inner = list(args)
-            for k, c in zip(wrt, carried, strict=True):
-                inner[k] = Ref(c.var)
+        case "jvp" | "vjp" | "linearize" | "hvp" | "transpose_linear":
             seeds = _seeds(d, kind, chosen)
             seed: Expr = Ref(seeds[0].var) if len(seeds) == 1 else _packed(seeds)
-            body: Expr = Derivative(kind == "jvp", carried, Call(used, tuple(inner)), seed)
-            params = (*params, *seeds)
-            result: Type = Tuple((d.result, d.result if kind == "jvp" else back))
-        case "jvps" | "vjps":
+            linear = kind == "transpose_linear"
+            carried = tuple(
+                Carried(Var(p.name), p.type, zero(p.type) if linear else Ref(p.var)) for p in chosen
+            )
+            for k, c in zip(wrt, carried, strict=True):
+                args[k] = Ref(c.var)
+            of = gradient(used, t, wrt) if kind == "hvp" else used
+            forward = kind in ("jvp", "linearize", "hvp")
+            body: Expr = Derivative(forward, carried, Call(of, tuple(args)), seed)
+            along: Type = d.result if forward and kind != "hvp" else back
+            pair = kind in ("jvp", "vjp")
+            body, result = (body, Tuple((d.result, along))) if pair else (Part(body, 1), along)
+            params = (*(p for p in params if not linear or p not in chosen), *seeds)
+        case "jvps" | "vjps" | "linearizes" | "hvps":
             return _many(d, derived(d, kind[:-1], wrt), kind)
         case "jacobian":
-            body = Call(jacobian(used, t, wrt), args)
+            body = Call(jacobian(used, t, wrt), tuple(args))
             result = rows_of(d.result, back)
         case "hessian":
             slope = gradient(used, t, wrt)
-            body = Call(jacobian(slope, Function(t.params, back), wrt), args)
+            body = Call(jacobian(slope, Function(t.params, back), wrt), tuple(args))
             result = rows_of(back, back)
         case _:
             both = kind == "value_and_grad"
-            body = Call(gradient(used, t, wrt, both), args)
+            body = Call(gradient(used, t, wrt, both), tuple(args))
             result = Tuple((d.result, back)) if both else back
     return replace(
         d, name=f"{kind}({d.name})", types=_floating(d, [*chosen]), params=params, result=result,
@@ -112,12 +126,16 @@ def _many(d: Definition, one: Definition, kind: str) -> Definition:
     at = {p.var: At(Ref(q.var), Ref(i), s) for p, q in zip(one.params[count:], seeds, strict=True)}
     given: list[Expr] = [at.get(p.var, Ref(p.var)) for p in one.params]
     f = Lambda(tuple((p.var, p.type) for p in one.params), one.body)
-    rows = For(i, s, Part(Call(f, tuple(given)), 1))
+    each = Call(f, tuple(given))
+    made = replace(
+        one, name=f"{kind}({d.name})", params=(*d.params, *seeds), sets=(*d.sets, s.var)
+    )
+    if kind in ("linearizes", "hvps"):
+        return replace(made, body=For(i, s, each), result=Table(s, one.result))
     value = Call(Use(d.name, _itself(d)), tuple(Ref(p.var) for p in d.params))
     assert isinstance(one.result, Tuple)
     return replace(
-        one, name=f"{kind}({d.name})", params=(*d.params, *seeds), sets=(*d.sets, s.var),
-        body=Pack((value, rows)),
+        made, body=Pack((value, For(i, s, Part(each, 1)))),
         result=Tuple((one.result.items[0], Table(s, one.result.items[1]))),
     )
 
@@ -161,7 +179,8 @@ def _floating(d: Definition, chosen: list[Param]) -> tuple[TypeParam, ...]:
 def _seeds(d: Definition, kind: str, chosen: list[Param]) -> tuple[Param, ...]:
     """The parameters for what is pushed forward or pulled back."""
     taken = {p.name for p in d.params}
-    wanted = [(f"d{p.name}", p.type) for p in chosen] if kind == "jvp" else [("seed", d.result)]
+    back = kind in ("vjp", "transpose_linear")
+    wanted = [("seed", d.result)] if back else [(f"d{p.name}", p.type) for p in chosen]
     out = []
     for name, t in wanted:
         while name in taken:

@@ -50,6 +50,11 @@ def unknown_parameter(name: str, given: str, known: list[str], span: Span) -> Re
     )
 
 
+def twice(name: str, span: Span) -> Reported:
+    """N0704"""
+    return fail("N0704", f"`wrt` names `{name}` twice", span, "named before")
+
+
 def no_rule(decorator: str, span: Span) -> Reported:
     """N0721"""
     return fail(

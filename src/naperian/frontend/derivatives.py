@@ -150,6 +150,8 @@ def _wrt(w: Walk, e: s.Call, f: s.Expr) -> tuple[int, ...]:
         if text not in known:
             given = text or c.span.text
             raise derivative_errors.unknown_parameter("wrt", given, known, c.span)
+        if known.index(text) in out:
+            raise derivative_errors.twice(text, c.span)
         out.append(known.index(text))
     return tuple(out) or (0,)
 
