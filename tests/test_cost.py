@@ -208,6 +208,13 @@ def cholesky(a: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
 """,
         lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
     ),
+    "Cholesky in a comprehension": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sin(linalg.cholesky(a)[i, j]) for i, j)
+""",
+        lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
+    ),
     "triangular solve": (
         """
 def f(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float = sum(v ** 2 for v in solved(l, b))
@@ -323,13 +330,6 @@ def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in
         """
 import linalg
 def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in linalg.lstsq(a, x))
-""",
-        lambda n: [x(n, n) + n * np.eye(n), x(n)],
-    ),
-    "a Cholesky system": (
-        """
-import linalg
-def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in linalg.solve_cholesky(linalg.cholesky(a), x))
 """,
         lambda n: [x(n, n) + n * np.eye(n), x(n)],
     ),

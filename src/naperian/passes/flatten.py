@@ -12,6 +12,7 @@ guards on the bindings of both sides and a `select`; a loop becomes delays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from naperian import prims, substitution, types
@@ -27,11 +28,11 @@ from naperian.ainf.syntax import (
     Result,
     Trips,
 )
-from naperian.ainf.walk import number, rewrite, rewrite_size, size_of
+from naperian.ainf.walk import free, number, rewrite, rewrite_size, size_of, variables
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.core.resolve import resize
-from naperian.core.walk import of_type
+from naperian.core.walk import everything, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
@@ -46,6 +47,7 @@ from naperian.passes.values import (
     Items,
     Listed,
     Row,
+    Truth,
     Value,
     components,
     digits,
@@ -86,6 +88,20 @@ def _gives_nothing(e: core.Expr) -> bool:
             return True
         case _:
             return False
+
+
+def _indices(value: Value) -> Iterator[Var]:
+    """The indices that a value mentions."""
+    match value:
+        case Items(items) | Listed(_, items):
+            for x in items:
+                yield from _indices(x)
+        case Row(_, _, cell):
+            yield from _indices(cell)
+        case Truth(n):
+            yield from variables(n)
+        case _:
+            yield from free(value)
 
 
 _NO = Lit(False, DType.BOOL)
@@ -534,6 +550,33 @@ class _Flatten(Cells):
         return self.op("select", (condition, chosen, other), self.b.dtype(chosen))
 
     # reductions and loops
+
+    def handle(self, e: core.Handle) -> Value:
+        """What changes states is in the loops around that it depends on: its derivative would go
+        through the others, too, once for each round."""
+        outer = self.scope
+        self.scope = self.needed(e)
+        made = super().handle(e)
+        self.scope = outer
+        return made
+
+    def needed(self, e: core.Handle) -> tuple[Var, ...]:
+        """The indices around that an expression depends on; all of them if it may stop the run, or
+        not end, or uses what is changed outside."""
+        inside = [*everything(e)]
+        mentioned = {x.var for x in inside if isinstance(x, core.Ref)}
+        mentioned |= {v for x in inside for v in size_variables(x)}
+        partial = any(
+            isinstance(x, core.Check | core.Checked | core.Tell)
+            or (isinstance(x, core.Loop) and x.condition is not None)
+            for x in inside
+        )
+        if partial or not mentioned.isdisjoint(self.cells):
+            return self.scope
+        found = [*free_guards(self.guards)]
+        found += (i for v in mentioned if v in self.env for i in _indices(self.env[v]))
+        here = self.b.closed(found)
+        return tuple(i for i in self.scope if i in here)
 
     def reduce(self, e: core.Reduce) -> Value:
         if self.effects(e.value)[1]:  # first the values, in order
