@@ -351,7 +351,8 @@ def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sum(sin(v) for v in row) for row 
     "equation of motion": (
         """
 import numeric
-def f(w: n=>Float) -> Float = sum(v ** 2 for v in numeric.rk4(lambda t, y: sin(w * y), w, 0.0, 1.0, 5))
+def f(w: n=>Float) -> Float =
+    sum(v ** 2 for v in numeric.rk4(lambda t, y: sin(w * y), w, 0.0, 1.0, 5))
 """,
         lambda n: [x(n)],
     ),

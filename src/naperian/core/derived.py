@@ -69,8 +69,8 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
     _differentiable(d, d.result, "its result")
     if kind in _OF_SCALARS and isinstance(d.result, Table | Tuple):
         raise NoDerivativeError(
-            f"`{kind.removesuffix('s')}` needs a function with a scalar result, and `{d.name}` gives"
-            f" `{show_type(d.result)}`; its derivative is a Jacobian"
+            f"`{kind.removesuffix('s')}` needs a function with a scalar result, and `{d.name}`"
+            f" gives `{show_type(d.result)}`; its derivative is a Jacobian"
         )
     back = bare([p.type for p in chosen])
     t = Function(tuple(p.type for p in d.params), d.result)
