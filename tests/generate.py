@@ -172,6 +172,16 @@ def programs(draw: st.DrawFn) -> str:
 
 
 @st.composite
+def hessians(draw: st.DrawFn) -> str:
+    """A program that is the Hessian of a sum or product with respect to `x`."""
+    name, inner = Scope().fresh()
+    body = re.sub(r"\bx\b", "ends", draw(floats(inner.along(name), 2)))
+    of = draw(st.sampled_from(["sum", "prod"]))
+    slope = f"hessian(lambda ends: {of}({body} for {name} in Fin(n)) * {draw(floats(Scope(), 1))})"
+    return with_helpers(f"{HEADER} =\n    {slope}(x)\n")
+
+
+@st.composite
 def handlers(draw: st.DrawFn, scope: Scope) -> tuple[list[str], Scope, str]:
     """Lines that bind what two states and two accumulators hold after a loop: the lines, the scope
     with the numbers, and the name of a vector."""

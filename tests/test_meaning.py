@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from generate import SIZES, arguments, programs
+from generate import SIZES, arguments, hessians, programs
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -273,6 +273,15 @@ def _test(count: int):
 
 def test_all_stages_agree() -> None:
     _test(int(os.environ.get("NAPERIAN_PROGRAMS", "1000")))()
+
+
+def test_all_stages_agree_on_hessians() -> None:
+    @settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "1000")) // 10, **QUIET)
+    @given(hessians(), st.sampled_from(SIZES), st.integers(0, 3))
+    def run(text: str, sizes: tuple[int, int], seed: int) -> None:
+        agree(text, *sizes, seed)
+
+    run()
 
 
 @pytest.mark.long
