@@ -31,7 +31,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms, is_reduction, operands
+from naperian.ainf.walk import atoms, is_reduction, operands, variables
 from naperian.ainf.words import NotWrittenError, Words, joined, zero
 from naperian.components import components
 from naperian.names import Var
@@ -226,10 +226,12 @@ class _Writer(Words):
     def loop(self, group: list[Binding], fixed: tuple[Var, ...]) -> Iterator[str]:
         """A loop for a number of rounds: what somebody reads in another round, or after the loop,
         is a cell."""
-        times = frozenset(self.times(group, fixed))
+        times = frozenset(i for t in self.times(group, fixed) for i in (t, *self.around(t)))
         read = self.read_elsewhere(group, times)
         shown = [b for b in group if b.var in read or isinstance(b.prim, Delay)]
         self.local |= {b.var: times & {*b.context} for b in group if b not in shown}
+        if any(self.around(i) for b in shown for i in self.own(b.context)):
+            raise NotWrittenError("a cell that holds rows of unequal length")
         names = [self.name(b.var) for b in shown]
         cells = [
             f"state({self.table(zero(b.dtype), self.own(b.context))}) as {self.name(b.var)}_"
@@ -242,6 +244,13 @@ class _Writer(Words):
         for line in self.rounds_of(group, fixed):
             yield STEP + STEP + line
         self.cells = outer
+
+    def around(self, time: Var) -> tuple[Var, ...]:
+        """The indices that say how far another goes: a loop over it is inside loops over them."""
+        extent = self.program.indices[time].extent
+        found = {*variables(extent)} if extent is not None else {*()}
+        inside = [i for i in self.program.indices if i in found and i != time]
+        return tuple(dict.fromkeys(i for x in inside for i in (*self.around(x), x)))
 
     def read_elsewhere(self, group: list[Binding], times: frozenset[Var]) -> set[Var]:
         """What is read outside of a loop, or in another round of it than where it is made."""
@@ -269,8 +278,9 @@ class _Writer(Words):
         for h in delays:
             assert isinstance(h.prim, Delay)
             yield self.put(h, fixed, size(0), h.prim.init)
-        yield f"for {self.binders((time,))}:"
-        here = (*fixed, time)
+        around = tuple(i for i in self.around(time) if i not in fixed)
+        yield f"for {self.binders((*around, time))}:"
+        here = (*fixed, *around, time)
         for some in self.groups(inner):
             if self.times(some, here):
                 lines: Iterable[str] = self.rounds_of(some, here)
