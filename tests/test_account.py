@@ -44,6 +44,8 @@ def waves(x: n=>Float, k: Int) -> n=>Float:
 
 def in_order(x: n=>Float) = scan((+), 0.0, x)
 
+def gathered(x: n=>Float, p: m=>n) = [x[p[j]] for j]
+
 def placed(x: n=>Int) -> n=>Int:
     (s, _) = with state(x) as s, state([0 for _ in Fin(16)]) as at:
         for i:
@@ -99,6 +101,15 @@ def test_places_that_data_says_are_anywhere() -> None:
         "nest over `i`, `j`: one thread; one at a time; 2 * n * ((n + 1) // 2) operations; "
         "reads bytes: 8 * n of `out`; writes bytes: 8 * n of `out`"
     )
+
+
+def test_strips_and_turns_are_told_as_a_whole() -> None:
+    """A strip's elements are others in each round; of copies that take turns there are two."""
+    strips = "16384 * ((m + 2047) // 2048)"
+    assert f"reads bytes: {strips} of `p`, 8 * n of `x`; writes bytes: {strips} of `out`" in (
+        account(lowered("gathered"), 32)[0]
+    )
+    assert "writes bytes: 16 * n of `u`" in account(lowered("waves"), 32)[0]
 
 
 def test_copies_for_threads_are_told() -> None:

@@ -12,8 +12,10 @@ and the copies of panels that large matrix products make, some megabytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import prod
 
 from naperian.dtypes import DType
 from naperian.loops.show import written
@@ -76,7 +78,9 @@ def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
     many bytes."""
     program = _in_sizes(program)
     buffers = {b.var: b for b in program.buffers}
-    buffers |= {s.buffer.var: s.buffer for s in statements(program.body) if isinstance(s, Allocate)}
+    for s in statements(program.body):
+        if isinstance(s, Allocate):
+            buffers[s.buffer.var] = _changed(s, buffers)
     nests = [_nest(s, buffers, vector_bytes) for s in _outermost(program.body)]
     lines = [_told(n) for n in nests]
     if len(nests) > 1:
@@ -84,6 +88,14 @@ def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
     lines.append(_memory(program))
     told = [n for x in nests for n in _sizes(x)]
     return (*lines, *_where(program, (*told, *peak(program))))
+
+
+def _changed(s: Allocate, buffers: Mapping[Var, Buffer]) -> Buffer:
+    """The array, of planes those that are no arguments."""
+    if not s.planes:
+        return s.buffer
+    own = [x for x in s.planes if x is None or buffers[x[0]].role is not Role.IN]
+    return replace(s.buffer, shape=(size(len(own)), *s.buffer.shape[1:]))
 
 
 def _in_sizes(program: Program) -> Program:
@@ -226,6 +238,7 @@ class _Count:
         self.operations = ZERO
         self.functions = ZERO
         self.touched: dict[tuple[Var, bool, frozenset[Var]], Size] = {}
+        self.shifted: dict[Var, list[Var]] = {}
         self.widest = 1
 
     def block(self, body: tuple[Stmt, ...], rounds: dict[object, Size]) -> None:
@@ -249,6 +262,9 @@ class _Count:
             below = dict(rounds)
             if isinstance(s, Loop):
                 below[s.var] = _rounds(s, rounds)
+                if below[s.var].constant is not None:  # a strip, at another place each round
+                    at = {*used_in(s.low)}
+                    self.shifted[s.var] = [v for v in rounds if isinstance(v, Var) and v in at]
             elif isinstance(s, While):
                 below[s] = size(Var("rounds"))
             for inner in blocks(s):
@@ -282,10 +298,19 @@ class _Count:
         if not b.shape and b.role is Role.IN:
             return
         names = {w for i in at for w in used_in(i)}
+        names |= {outer for w in names for outer in self.shifted.get(w, ())}
         along = frozenset(w for w in names if w in rounds)
+        axes = list(zip(at, b.shape, strict=True))
+        few = [(i, n) for i, n in axes if n.constant is not None]
+        rest = {w for i, n in axes if n.constant is None for w in used_in(i)}
+        rest |= {outer for w in rest for outer in self.shifted.get(w, ())}
         bytes = size(b.dtype.bytes)
-        for w in along:
+        for w in along & rest:
             bytes = bytes * rounds[w]
+        for i, n in few:  # an axis of few elements: as often as anything changes there, or all
+            own = [rounds[w] for w in used_in(i) if w in along - rest]
+            times = prod(math.inf if x.constant is None else x.constant for x in own)
+            bytes = bytes * (int(times) if times < (n.constant or 0) else n if own else 1)
         gathered = any(isinstance(a, Load) for i in at for a in atoms(i))
         if gathered or not names.isdisjoint(self.found):
             bytes = _bytes(b, rounds)  # wherever data says
