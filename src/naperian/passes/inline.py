@@ -12,7 +12,7 @@ in place is computed in that round, or every round would have to keep the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from naperian.ainf.syntax import Guard, Read, Trips
 from naperian.ainf.walk import variables
@@ -44,6 +44,30 @@ _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two su
 
 def inline(graph: Graph) -> None:
     """See the module. New tasks are left out of order (`moved`)."""
+    made = _computed(graph, _wanted)
+    graph.tasks += (new for _, new in made)
+    graph.moved = graph.moved or bool(made)
+    graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+
+
+def crossed(graph: Graph) -> None:
+    """The same for what is read at the reader's own indices, but in loops that turned out to stand
+    in another order: nothing can share them."""
+    made = _computed(graph, _crosses)
+    after: dict[Task, list[Task]] = {}
+    for p, new in made:
+        after.setdefault(p, []).append(new)
+    tasks = [x for t in graph.tasks for x in (t, *after.get(t, ()))]
+    graph.tasks = [t for t in tasks if t.uses >= 0]
+    for n, t in enumerate(graph.tasks):
+        t.order = n
+
+
+_Wanted = Callable[[Graph, Task, Task, tuple[Size, ...], int], bool]
+
+
+def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
+    """What is wanted where it is read is copied there: the producers with their copies."""
     weights: dict[Task, int] = {}
     for t in graph.tasks:
         if t.kind is Kind.COMPUTE:
@@ -51,7 +75,7 @@ def inline(graph: Graph) -> None:
     made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...], tuple[Guard, ...]], Task] = {}
     times = {t.cell.time for t in graph.tasks if t.cell is not None and t.cell.time is not None}
     work = list(graph.tasks)
-    extra: list[Task] = []
+    out: list[tuple[Task, Task]] = []
     while work:
         t = work.pop()
         if t.uses < 0 or not t.sites or t.kind is Kind.PRODUCT:
@@ -62,7 +86,7 @@ def inline(graph: Graph) -> None:
             p = s.task
             if s.bound or not s.at or not _candidate(p):
                 continue
-            if _wanted(graph, t, p, s.at, weights.get(p, 1)) and not _changes(p, s.at, times):
+            if wanted(graph, t, p, s.at, weights.get(p, 1)) and not _changes(p, s.at, times):
                 chosen[Read(p.var, s.at)] = p
         if not chosen:
             continue
@@ -80,14 +104,11 @@ def inline(graph: Graph) -> None:
                 if p in weights:
                     weights[new] = weights[p]
                 made[key] = new
-                extra.append(new)
+                out.append((p, new))
                 work.append(new)
             replaced[r] = Read(new.var, identity(around))
         map_reads(graph, t, replaced.get)
-    if extra:
-        graph.tasks += extra
-        graph.moved = True
-    graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+    return out
 
 
 def _around(
@@ -185,7 +206,8 @@ def _sparse(cell: Cell) -> bool:
     )
 
 
-def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
+    """Whether a read is at indices of the reader's own that go as far as those of what is read."""
     names = [e.single for e in at]
     indices = graph.program.indices
     point = dict(zip(p.context, at, strict=True))
@@ -194,14 +216,27 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
         mine, theirs = indices[v].extent, indices[i].extent
         return mine == (None if theirs is None else rename_indices(theirs, point))
 
-    own = (
+    return (
         all(isinstance(v, Var) and v in t.path for v in names)
         and len(set(names)) == len(names)
         and all(
             same(i, v) for i, v in zip(p.context, names, strict=True) if isinstance(v, Var)
         )
     )
-    if own:
+
+
+def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+    if p.kind is Kind.FINAL or weight > _LIGHT or weight * p.uses > _TOGETHER:
+        return False
+    point = dict(zip(p.context, at, strict=True))
+    theirs = [point[i].single for i in p.path if i in point]
+    mine = list(t.path[: len(theirs)])
+    return theirs != mine and set(theirs) == set(mine) and _own(graph, t, p, at)
+
+
+def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+    names = [e.single for e in at]
+    if _own(graph, t, p, at):
         if p.kind is Kind.FINAL or set(t.path[: len(names)]) == set(names):
             return False
         return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _FREE)

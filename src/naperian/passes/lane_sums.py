@@ -48,7 +48,7 @@ from naperian.sizes import ONE, ZERO, Size, clamp, size
 
 _FEWEST = 4  # vectors of rows in a strip
 _STRIPS = 32  # at most: enough for the threads
-_WORTH = 64  # additions for every element that is cleared and added up
+_WORTH = 160  # additions for every element that is cleared and added up
 
 Buffers = Mapping[Var, Buffer]
 

@@ -7,6 +7,7 @@
     inline     producers read out of step are computed where they are read
     find_units recurrences
     order_loops  which loop is innermost
+    crossed    what is read in loops in another order is computed there
     fuse       which tasks share a loop
     place      what is stored, and where
     Emitter    statements
@@ -50,7 +51,7 @@ from naperian.passes.distrust import distrust, suspects
 from naperian.passes.emit import Emitter
 from naperian.passes.fuse import fuse
 from naperian.passes.graph import rewrite_size
-from naperian.passes.inline import inline
+from naperian.passes.inline import crossed, inline
 from naperian.passes.jam import jam
 from naperian.passes.order import order_loops
 from naperian.passes.outside import outside
@@ -87,6 +88,7 @@ def schedule(program: ainf.Program) -> Program:
         inline(graph)
         find_units(graph)
         order_loops(graph)
+        crossed(graph)
         items = fuse(graph)
         storage = place(graph, items, frozenset(new))
         if not stored.missing:
