@@ -147,8 +147,9 @@ def _ordinal(place: Place, e: Entry) -> Size:
 
 
 def _products(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[Share]]:
-    """By division: the product of the values that are not 0, and how many are. (With one target
-    for all, `rules.others` needs no division.)"""
+    """By division: the product of the values that are not 0, how many are, and their sum, which is
+    the last factor where all others are known. (With one target for all, `rules.others` needs no
+    division.)"""
     one, zero = Lit(1.0, b.dtype), Lit(0.0, b.dtype)
     rules = Rules(place, b.dtype, b.guards)
     is_zero = [
@@ -168,10 +169,20 @@ def _products(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[S
         place, b, prim, counted, "add", rules("select", first_zero, one, zero), b.dtype
     )
 
+    missing: list[tuple[Entry, Operand, Guards]] = [
+        (e, e.value, (Guard(z, True),)) for e, z in zip(prim.entries, is_zero, strict=True)
+    ]  # 0, but not to second derivatives
+    start = rules("select", first_zero, prim.init, zero)
+    last = accumulated(place, b, prim, missing, "add", start, b.dtype)
+
     def rest(rules: Rules, value: Operand, is_zero: Operand, there: dict[Var, Size]) -> Operand:
-        p, n = rewrite(product, there), rewrite(zeros, there)
-        without = rules("select", rules("eq", n, zero), rules("div", p, value), zero)
-        alone = rules("select", rules("eq", n, one), p, zero)
+        p, n, z = (rewrite(x, there) for x in (product, zeros, last))
+        one_zero, two = rules("eq", n, one), rules("eq", n, 2.0)
+        others = rules("div", p, rules("select", is_zero, one, value))
+        without = rules("select", one_zero, rules("mul", others, z), zero)
+        without = rules("select", rules("eq", n, zero), others, without)
+        beside = rules("select", two, rules("mul", p, rules("sub", z, value)), zero)
+        alone = rules("select", one_zero, p, beside)
         return rules("select", is_zero, alone, without)
 
     here = {i: size(i) for i in b.context}
