@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from naperian import border
-from naperian.backends import entry, runtime
+from naperian.backends import runtime
+from naperian.backends.entries import entry
 from naperian.backends.kernel import Kernel, load, object_code
 from naperian.core import syntax as core
 from naperian.dtypes import DType

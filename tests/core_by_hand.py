@@ -15,7 +15,7 @@ from naperian.core.walk import everything
 from naperian.dtypes import DType
 from naperian.leaves import rebuild, spread
 from naperian.names import Lit, Var
-from naperian.passes.normalize import normalize
+from naperian.passes.normal.normalize import normalize
 from naperian.prims import unit
 from naperian.sizes import Size, size
 from naperian.substitution import Substitution

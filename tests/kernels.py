@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from naperian.backends.contract import contract_module
 from naperian.backends.emit import emit
 from naperian.backends.kernel import Kernel, Library, link, load, object_code
 from naperian.backends.llvm import compile_ir
+from naperian.backends.products.contract import contract_module
 from naperian.backends.runtime import run, runtime
 from naperian.backends.target import Target
 from naperian.dtypes import FLOATS, DType

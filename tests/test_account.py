@@ -18,7 +18,7 @@ from naperian.backends.runtime import contraction, run, runtime
 from naperian.dtypes import DType
 from naperian.loops.syntax import Program, Role
 from naperian.names import Var
-from naperian.passes.account import account, peak
+from naperian.passes.fusion.account import account, peak
 from naperian.signature import at
 from naperian.sizes import evaluate
 from naperian.source import Source

@@ -18,10 +18,10 @@ from naperian.ainf.syntax import Op, Program
 from naperian.broken import Broken
 from naperian.core.syntax import Expr, If, Let, Pack, Ref
 from naperian.names import Var
-from naperian.passes.cse import cse
-from naperian.passes.flatten import flatten
-from naperian.passes.prune import prune
-from naperian.passes.simplify import simplify
+from naperian.passes.algebra.cse import cse
+from naperian.passes.algebra.prune import prune
+from naperian.passes.algebra.simplify import simplify
+from naperian.passes.flat.flatten import flatten
 from naperian.types import F64, Tuple
 
 NOTATION = """def every(n, m; x: F64[n, m], p: I64[m] < n, s: F32, k: I64):

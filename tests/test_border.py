@@ -15,7 +15,8 @@ import pytest
 from by_hand import DOUBLE_PLUS_ONE, Hand, array, define, kernel, m, n, over
 
 from naperian import border
-from naperian.backends import entry, runtime
+from naperian.backends import runtime
+from naperian.backends.entries import entry
 from naperian.core.syntax import Const, TypeParam, Use
 from naperian.dtypes import DType
 from naperian.names import Lit, Var

@@ -16,7 +16,7 @@ from naperian.ainf.syntax import Accumulate, Binding, Program
 from naperian.core.syntax import Module
 from naperian.loops.count import count
 from naperian.names import Var
-from naperian.passes.distribute import distribute
+from naperian.passes.algebra.distribute import distribute
 from naperian.signature import at
 from naperian.substitution import Substitution
 

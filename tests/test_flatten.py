@@ -46,10 +46,10 @@ from naperian.core.syntax import (
 from naperian.core.values import from_numpy, to_numpy
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.passes.cse import cse
-from naperian.passes.flatten import flatten
-from naperian.passes.prune import prune
-from naperian.passes.simplify import simplify
+from naperian.passes.algebra.cse import cse
+from naperian.passes.algebra.prune import prune
+from naperian.passes.algebra.simplify import simplify
+from naperian.passes.flat.flatten import flatten
 from naperian.sizes import Size, size
 from naperian.substitution import Substitution
 from naperian.types import (

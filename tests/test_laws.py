@@ -16,9 +16,9 @@ from naperian.ainf.show import show
 from naperian.ainf.syntax import Program
 from naperian.dtypes import DType
 from naperian.names import Lit
-from naperian.passes.laws import rules
-from naperian.passes.ranges import INDEX_LAWS
-from naperian.passes.simplify import REDUCTION_LAWS, SCALAR_RULES, simplify
+from naperian.passes.algebra.laws import rules
+from naperian.passes.algebra.simplify import REDUCTION_LAWS, SCALAR_RULES, simplify
+from naperian.passes.bindings.ranges import INDEX_LAWS
 
 HAZARDS: dict[DType, list[Any]] = {
     d: [

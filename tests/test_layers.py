@@ -67,6 +67,18 @@ MAY: dict[str, set[str]] = (
 )
 
 
+# The parts of `passes`, in the order in which a program meets them, and what each may import.
+PASSES: dict[str, set[str]] = {
+    "normal": set(),
+    "bindings": set(),
+    "flat": {"bindings", "derivatives"},
+    "derivatives": {"bindings", "algebra"},
+    "algebra": {"bindings"},
+    "fusion": {"bindings", "nests"},
+    "nests": set(),
+}
+
+
 def part_of(path: Path) -> str:
     inside = path.relative_to(SRC).with_suffix("").parts
     return "" if inside == ("__init__",) else inside[0]
@@ -97,6 +109,23 @@ def test_imports_point_down(path: Path) -> None:
     assert part in MAY, f"say in MAY what `{part}` may import"
     above = set(imported(ast.parse(path.read_text()))) - MAY[part] - {part}
     assert not above, f"{path.relative_to(SRC)} imports {above}, which is not below it"
+
+
+def at_run_time(tree: ast.Module) -> Iterator[str]:
+    """The modules that a file imports at its top, but for those whose types alone it names."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_passes_know_what_is_below_them() -> None:
+    folders = {path.parent.name for path in (SRC / "passes").glob("*/*.py")}
+    assert folders == PASSES.keys()
+    for path in (SRC / "passes").glob("*/*.py"):
+        for module in at_run_time(ast.parse(path.read_text())):
+            if module.startswith("naperian.passes."):
+                part = module.split(".")[2]
+                assert part in PASSES[path.parent.name] | {path.parent.name}, (path.name, module)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))

@@ -39,7 +39,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import statements
 from naperian.names import Lit, Var
-from naperian.passes.allocate import allocate
+from naperian.passes.nests.allocate import allocate
 from naperian.sizes import ZERO, size
 from naperian.source import NOWHERE
 

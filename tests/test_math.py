@@ -11,8 +11,8 @@ from kernels import apply, call
 from ulps import UNARY
 
 from naperian.backends import traits
-from naperian.backends.elementary import FUNCTIONS
 from naperian.backends.emit import emit
+from naperian.backends.functions.elementary import FUNCTIONS
 from naperian.backends.target import host
 from naperian.dtypes import DType
 from naperian.prims import PRIMITIVES

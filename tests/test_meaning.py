@@ -20,8 +20,8 @@ from naperian.core import run as core_run
 from naperian.core.values import from_numpy, to_numpy
 from naperian.leaves import rebuild
 from naperian.loops import run as loops_run
-from naperian.passes.allocate import allocate
-from naperian.passes.schedule import schedule
+from naperian.passes.fusion.schedule import schedule
+from naperian.passes.nests.allocate import allocate
 from naperian.sizes import size
 from naperian.source import Source, render
 from naperian.substitution import Substitution

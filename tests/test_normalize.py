@@ -44,7 +44,7 @@ from naperian.core.values import count as count_of
 from naperian.core.walk import everything
 from naperian.leaves import leaves, rebuild, spread
 from naperian.names import Var
-from naperian.passes.normalize import normalize
+from naperian.passes.normal.normalize import normalize
 from naperian.sizes import size
 from naperian.substitution import Substitution
 from naperian.types import (

@@ -33,7 +33,7 @@ from naperian.ainf.parse import parse
 from naperian.ainf.show import show
 from naperian.core.syntax import Carried, Expr, For, If, Let, Loop, Number, Pack, Reduce, Ref, Scan
 from naperian.names import Var
-from naperian.passes.flatten import flatten
+from naperian.passes.flat.flatten import flatten
 from naperian.sizes import size
 from naperian.types import BOOL, F64, INT, Fin, Range, Tuple
 

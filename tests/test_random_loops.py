@@ -19,8 +19,8 @@ from naperian.ainf.parse import parse
 from naperian.loops import run as loops
 from naperian.loops.check import check
 from naperian.loops.show import show
-from naperian.passes.allocate import allocate
-from naperian.passes.schedule import schedule
+from naperian.passes.fusion.schedule import schedule
+from naperian.passes.nests.allocate import allocate
 
 AXES = ("n", "m")
 Shape = tuple[str, ...]

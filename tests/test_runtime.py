@@ -19,10 +19,11 @@ import numpy as np
 import pytest
 from by_hand import DOUBLE_PLUS_ONE, kernel
 
-from naperian.backends import pool, runtime
+from naperian.backends import runtime
 from naperian.backends.cache import Cache, key
 from naperian.backends.kernel import Kernel, load, object_code
 from naperian.backends.llvm import compile_ir
+from naperian.backends.services import pool
 
 HERE = Path(__file__).parent
 

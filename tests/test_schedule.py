@@ -34,8 +34,8 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import statements
 from naperian.names import Var
-from naperian.passes.allocate import allocate
-from naperian.passes.schedule import schedule
+from naperian.passes.fusion.schedule import schedule
+from naperian.passes.nests.allocate import allocate
 from naperian.sizes import evaluate, size
 from naperian.sizes import show as show_size
 

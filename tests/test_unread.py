@@ -24,7 +24,7 @@ from naperian.loops.syntax import (
     When,
 )
 from naperian.names import Lit, Var
-from naperian.passes.unread import unread
+from naperian.passes.nests.unread import unread
 from naperian.sizes import ONE, ZERO, size
 
 F64, BOOL = DType.F64, DType.BOOL

@@ -1,11 +1,11 @@
-"""Minimax polynomials for `naperian/backends/coefficients.py`.
+"""Minimax polynomials for `naperian/backends/functions/coefficients.py`.
 
-    python tools/fit_math.py > src/naperian/backends/coefficients.py
+    python tools/fit_math.py > src/naperian/backends/functions/coefficients.py
 
 Each entry is the smooth even or ordinary remainder of a function after its leading terms have
 been taken out by hand (so that those stay exact), fitted by the Remez exchange in 60 digits and
 rounded to double. Degrees are the smallest that put the polynomial's own error well below half a
-unit in the last place of the result; `backends/math.py` says how each is used.
+unit in the last place of the result; `backends/functions/math.py` says how each is used.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     compile(text) | load(path) | import …  →  Module  →  Function  →  calls
 
 A function is compiled when it is first called, once for each precision it is called with, never
-for a size. Calling it runs the native entry of the newest instance (`backends/entry.py`); what
-that does not take, it hands to the entry before, and the last one to `Function.convert`.
+for a size. Calling it runs the native entry of the newest instance (`backends/entries/entry.py`);
+what that does not take, it hands to the entry before, and the last one to `Function.convert`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from naperian import border, records
-from naperian.backends import entry, runtime
+from naperian.backends import runtime
+from naperian.backends.entries import entry
 from naperian.backends.kernel import Kernel
 from naperian.backends.runtime import threads
 from naperian.border import (

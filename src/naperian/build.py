@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from naperian import __version__, border, cli, pipeline, precompiled
-from naperian.backends.c_entry import View, c_entry, parameters, start, view
-from naperian.backends.contract import contract_module
 from naperian.backends.emit import emit
+from naperian.backends.entries.c_entry import View, c_entry, parameters, start, view
 from naperian.backends.kernel import functions_of
 from naperian.backends.llvm import AS_WRITTEN, compile_all
-from naperian.backends.pool import pool_ir
+from naperian.backends.products.contract import contract_module
 from naperian.backends.runtime import processors
+from naperian.backends.services.pool import pool_ir
+from naperian.backends.services.threads import has_threads
 from naperian.backends.target import Target, host
-from naperian.backends.threads import has_threads
 from naperian.dtypes import FLOATS, DType
 from naperian.node import node
 from naperian.program import Options, Program, source_of

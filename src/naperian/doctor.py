@@ -13,7 +13,8 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from naperian import __version__, cli, oracle
-from naperian.backends import cache, target, threads
+from naperian.backends import cache, target
+from naperian.backends.services import threads
 from naperian.source import Source
 
 _PROGRAM = """\

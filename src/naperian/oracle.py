@@ -25,7 +25,7 @@ from naperian.forms import dressed
 from naperian.leaves import leaves, rebuild
 from naperian.lines import Write
 from naperian.loops import run as loops_run
-from naperian.passes.values import extents
+from naperian.passes.bindings.values import extents
 from naperian.session import RESULT
 from naperian.signature import signature
 from naperian.source import CompileError, Source

@@ -35,16 +35,16 @@ from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
 from naperian.node import node
-from naperian.passes.allocate import allocate
-from naperian.passes.cse import cse
-from naperian.passes.distribute import distribute
-from naperian.passes.flatten import flatten
-from naperian.passes.normalize import normalize
-from naperian.passes.prune import prune
-from naperian.passes.scatter import scatter
-from naperian.passes.schedule import schedule
-from naperian.passes.simplify import simplify
-from naperian.passes.undo import undo
+from naperian.passes.algebra.cse import cse
+from naperian.passes.algebra.distribute import distribute
+from naperian.passes.algebra.prune import prune
+from naperian.passes.algebra.scatter import scatter
+from naperian.passes.algebra.simplify import simplify
+from naperian.passes.derivatives.undo import undo
+from naperian.passes.flat.flatten import flatten
+from naperian.passes.fusion.schedule import schedule
+from naperian.passes.nests.allocate import allocate
+from naperian.passes.normal.normalize import normalize
 from naperian.sizes import size
 from naperian.source import Diagnostic, Source
 from naperian.substitution import Substitution

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from naperian.backends import emit, pieces
     from naperian.core import written
     from naperian.loops import syntax as loops
-    from naperian.passes import account
+    from naperian.passes.fusion import account
 else:
-    account = late("naperian.passes.account")
+    account = late("naperian.passes.fusion.account")
     emit = late("naperian.backends.emit")
     pieces = late("naperian.backends.pieces")
     pipeline = late("naperian.pipeline")

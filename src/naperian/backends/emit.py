@@ -4,8 +4,8 @@
 
 gives 0, or the code of the failure whose values it wrote to `error`, or INTERRUPTED or NO_MEMORY.
 `buffers` and `scalars` have an entry per buffer of the program: the address of its elements, and
-the bits of a scalar parameter in 8 bytes. The services of `backends/pool.py` are called by name;
-no address and no property of the machine is in the text but the width of its vectors.
+the bits of a scalar parameter in 8 bytes. The services of `services/pool.py` are called by name; no
+address and no property of the machine is in the text but the width of its vectors.
 
 Parallel loops become functions of their own, called by chunk. What they mention is passed in an
 environment; reductions have a partial result per chunk, merged in the order of chunks. Loops that
@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from naperian.backends.code import MEMORY, REGISTER, Value, literal
-from naperian.backends.contraction import Product, declaration, lower
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
 from naperian.backends.hints import hints
 from naperian.backends.indexing import address, element, load, number, offset, store
@@ -34,8 +33,10 @@ from naperian.backends.leaving import (
     work_of,
 )
 from naperian.backends.parallel import parallel
-from naperian.backends.regions import DECLARATIONS
+from naperian.backends.products.contraction import Product, declaration, lower
+from naperian.backends.products.turned import turned
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
+from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
@@ -48,7 +49,6 @@ from naperian.backends.traits import (
     sums_a_row,
     trips,
 )
-from naperian.backends.turned import turned
 from naperian.loops.donors import donors
 from naperian.loops.syntax import (
     Allocate,

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from naperian.backends import math, rare
+from naperian.backends import rare
 from naperian.backends.code import MEMORY, REGISTER, Code, Value
+from naperian.backends.functions import math
 from naperian.backends.target import Target
 from naperian.backends.twins import without_twins
 from naperian.dtypes import DType

@@ -28,9 +28,9 @@ from naperian.dtypes import DType
 from naperian.late import late
 
 if TYPE_CHECKING:
-    from naperian.backends import math
+    from naperian.backends.functions import math
 else:
-    math = late("naperian.backends.math")
+    math = late("naperian.backends.functions.math")
 
 ABI = "2"  # of kernels and of what they import; part of every key
 

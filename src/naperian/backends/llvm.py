@@ -84,7 +84,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module.verify()
     whole = not text.startswith(AS_WRITTEN)
     # what level 2 adds (GVN, threads of jumps, dead stores) is a tenth of the time, for nothing:
-    # sharing is `passes/cse.py`'s, and loops are left as they came out of `passes`
+    # sharing is `passes/algebra/cse.py`'s, and loops are left as they came out of `passes`
     options = llvm.PipelineTuningOptions(speed_level=1)
     options.loop_vectorization = whole
     options.slp_vectorization = False  # a tenth of the time, for nothing in loops

@@ -9,8 +9,8 @@ from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
 from naperian.backends.indexing import number, offset
 from naperian.backends.leaving import leave_unless_zero
-from naperian.backends.regions import CHUNKS, GRAIN, PART
 from naperian.backends.scalars import combine
+from naperian.backends.services.regions import CHUNKS, GRAIN, PART
 from naperian.loops.syntax import Loop, Reduction, Store
 from naperian.names import Lit, Var
 from naperian.node import node

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from naperian.backends.rare import USED, kept
-from naperian.backends.regions import PART
+from naperian.backends.services.regions import PART
 
 LEAST = 200  # of the weight below: what is worth a thread, and what LLVM does once a module
 _LOOP = 30  # lines that take LLVM as long as a loop does

@@ -15,8 +15,8 @@ from naperian.backends.code import MEMORY, Value, literal
 from naperian.backends.frame import Frame, Module, Place
 from naperian.backends.indexing import memory, number, register
 from naperian.backends.leaving import allocated, hold, leave_unless_zero
-from naperian.backends.regions import PART
 from naperian.backends.scalars import combine
+from naperian.backends.services.regions import PART
 from naperian.dtypes import DType
 from naperian.loops.syntax import Reduction
 from naperian.node import node

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from naperian.backends import entry
-from naperian.backends.entry_ir import entry_ir
+from naperian.backends.entries import entry
+from naperian.backends.entries.entry_ir import entry_ir
 from naperian.backends.kernel import Kernel, Library, link, object_code, object_codes
 from naperian.backends.llvm import AS_WRITTEN
-from naperian.backends.pool import pool_ir
-from naperian.backends.threads import has_threads
+from naperian.backends.services.pool import pool_ir
+from naperian.backends.services.threads import has_threads
 from naperian.dtypes import DType
 from naperian.late import late
 
 if TYPE_CHECKING:
-    from naperian.backends import contract
+    from naperian.backends.products import contract
 else:
-    contract = late("naperian.backends.contract")
+    contract = late("naperian.backends.products.contract")
 
 _SERVICES = (
     "nap_parallel", "nap_parts", "nap_poll", "nap_alloc", "nap_free",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from naperian.backends import math
 from naperian.backends.code import Value
-from naperian.backends.elementary import FUNCTIONS
 from naperian.backends.frame import Frame
+from naperian.backends.functions import math
+from naperian.backends.functions.elementary import FUNCTIONS
 from naperian.loops.syntax import (
     Allocate,
     Apply,

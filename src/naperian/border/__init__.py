@@ -9,7 +9,7 @@
     adapter    the fast way in for what is made of several leaves
 
 All but the last is the slow way in, which knows everything and explains every mistake in NumPy's
-terms; the fast way (`backends/entry.py`) accepts only what needs no conversion and falls back to
+terms; the fast way (`backends/entries`) accepts only what needs no conversion and falls back to
 this one. Nothing a caller passes is modified, except what is given as `out`.
 """
 

@@ -10,7 +10,7 @@ is given its caller's: `core.Definition.hidden`.
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import effect_errors
+from naperian.frontend.messages import effect_errors
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.source import Span

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.dtypes import DType
-from naperian.frontend import (
-    data,
+from naperian.frontend import data
+from naperian.frontend.cells import show
+from naperian.frontend.coded import coded
+from naperian.frontend.constraints import associated, associated_names, owner_of
+from naperian.frontend.messages import (
     data_errors,
     errors,
     index_errors,
@@ -16,9 +19,6 @@ from naperian.frontend import (
     set_errors,
     size_errors,
 )
-from naperian.frontend.cells import show
-from naperian.frontend.coded import coded
-from naperian.frontend.constraints import associated, associated_names, owner_of
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import make_range

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from naperian.core import syntax as core
-from naperian.frontend import data_errors, errors, index_errors, name_errors
 from naperian.frontend.annotations import as_set
 from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
@@ -13,6 +12,7 @@ from naperian.frontend.coded import decoded, place_of
 from naperian.frontend.data import fresh, owner
 from naperian.frontend.fields import each
 from naperian.frontend.lifting import frame_type
+from naperian.frontend.messages import data_errors, errors, index_errors, name_errors
 from naperian.frontend.scope import Variable
 from naperian.frontend.slices import range_set
 from naperian.frontend.solve import Mismatch

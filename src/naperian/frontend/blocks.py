@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import derivative_errors, errors, limit_errors, name_errors
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
@@ -14,6 +13,7 @@ from naperian.frontend.coded import decoded
 from naperian.frontend.effects import add, performed, set_, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
+from naperian.frontend.messages import derivative_errors, errors, limit_errors, name_errors
 from naperian.frontend.operators import apply_primitive, choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable

@@ -18,9 +18,9 @@ from naperian.core import syntax as core
 from naperian.core.resolve import resize
 from naperian.core.walk import children, of_type, size_variables
 from naperian.dtypes import DType
-from naperian.frontend import size_errors
 from naperian.frontend.cells import convert, converts
-from naperian.frontend.report import Reported
+from naperian.frontend.messages import size_errors
+from naperian.frontend.messages.report import Reported
 from naperian.frontend.scope import Scope, SetName, SizeName
 from naperian.frontend.slices import not_negative
 from naperian.frontend.typed import Build, Typed, Wrap, let_all

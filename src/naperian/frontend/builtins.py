@@ -8,12 +8,6 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import (
-    errors,
-    index_errors,
-    lift_errors,
-    set_errors,
-)
 from naperian.frontend.annotations import SCALARS, as_set
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, equate, join_cells, show
@@ -22,6 +16,7 @@ from naperian.frontend.fields import replace
 from naperian.frontend.frames import Callee
 from naperian.frontend.indexing import at_side, into_set
 from naperian.frontend.lifting import apply
+from naperian.frontend.messages import errors, index_errors, lift_errors, set_errors
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.printing import printed
 from naperian.frontend.reductions import REDUCTIONS, Builtin, reduce_over

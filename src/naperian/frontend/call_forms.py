@@ -5,16 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from naperian.core import syntax as core
-from naperian.frontend import (
-    data,
-    effects,
-    errors,
-    index_errors,
-    lift_errors,
-    limit_errors,
-    name_errors,
-    references,
-)
+from naperian.frontend import data, effects, references
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.builtins import BUILTINS, contract
 from naperian.frontend.calls import (
@@ -27,6 +18,7 @@ from naperian.frontend.fields import field as struct_field
 from naperian.frontend.fields import has_member, method
 from naperian.frontend.indexing import get
 from naperian.frontend.lifting import ranked
+from naperian.frontend.messages import errors, index_errors, lift_errors, limit_errors, name_errors
 from naperian.frontend.named import known_names, known_parameters
 from naperian.frontend.operators import (
     apply_primitive,

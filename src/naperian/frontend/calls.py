@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from naperian.core import syntax as core
 from naperian.core.instances import short_name
 from naperian.core.written import written_type
-from naperian.frontend import errors, index_errors, references
+from naperian.frontend import references
 from naperian.frontend.ambient import given as given_effects
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_set
@@ -17,6 +17,7 @@ from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply
+from naperian.frontend.messages import errors, index_errors
 from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
-from naperian.frontend import errors, index_errors, set_errors, size_errors
 from naperian.frontend.coded import at_place, place_of, recoded
+from naperian.frontend.messages import errors, index_errors, set_errors, size_errors
 from naperian.frontend.scalars import ANY_SCALAR, NUMBERS, Dtypes, interface_name
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Mismatch

@@ -16,9 +16,9 @@ from typing import TypeGuard
 from naperian.core import syntax as core
 from naperian.core.instances import fits, short_name, show_wanted
 from naperian.dtypes import FLOATS
-from naperian.frontend import interface_errors
 from naperian.frontend.cells import show
-from naperian.frontend.report import Reported
+from naperian.frontend.messages import interface_errors
+from naperian.frontend.messages.report import Reported
 from naperian.frontend.scalars import INTERFACES, Dtypes, interface_name
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.unknowns import Because

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import errors
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.cells import show
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply
+from naperian.frontend.messages import errors
 from naperian.frontend.operators import FALSE
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk

@@ -8,7 +8,7 @@ its variants keep their fields in (`types.Data`). What constructs them is an ord
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import data_errors
+from naperian.frontend.messages import data_errors
 from naperian.frontend.walk import DataInfo, Walk
 from naperian.names import Var
 from naperian.sizes import Size, size

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS
-from naperian.frontend import data_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.coded import numbering
 from naperian.frontend.definitions import by_keyword, defaults, finish, shape_facts, start
 from naperian.frontend.derived_sets import methods
 from naperian.frontend.index_sets import check_fields, code, said_of_size
+from naperian.frontend.messages import data_errors
 from naperian.frontend.scope import SetName, SizeName, TypeName
 from naperian.frontend.walk import DataInfo, Globals, Walk
 from naperian.names import Var

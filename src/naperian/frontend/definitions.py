@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors, index_errors, limit_errors, name_errors
 from naperian.frontend.ambient import hidden, may_have
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
 from naperian.frontend.binders import bind_pattern
@@ -27,6 +26,7 @@ from naperian.frontend.constraints import (
     with_variables,
 )
 from naperian.frontend.expressions import infer
+from naperian.frontend.messages import errors, index_errors, limit_errors, name_errors
 from naperian.frontend.naming import name_unknowns
 from naperian.frontend.references import row, used_for
 from naperian.frontend.scalars import interface_name

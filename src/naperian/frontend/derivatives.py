@@ -13,12 +13,12 @@ from naperian.core import derivatives
 from naperian.core import syntax as core
 from naperian.core.derivatives import bare, rows_of
 from naperian.dtypes import FLOATS
-from naperian.frontend import derivative_errors, errors
 from naperian.frontend.calls import instantiate
 from naperian.frontend.cells import show
 from naperian.frontend.constraints import is_space
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply
+from naperian.frontend.messages import derivative_errors, errors
 from naperian.frontend.reductions import Builtin
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import effect_errors, errors
 from naperian.frontend.ambient import throws_to
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.messages import effect_errors, errors
 from naperian.frontend.operators import choose
 from naperian.frontend.overloading import own_monoid
 from naperian.frontend.reductions import named_monoid, unit_of

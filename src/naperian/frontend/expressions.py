@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import (
-    data,
-    errors,
-    index_errors,
-    name_errors,
-    references,
-)
+from naperian.frontend import data, references
 from naperian.frontend.binders import bind_pattern, pattern_type
 from naperian.frontend.boxes import alone, open_box
 from naperian.frontend.builtins import contract
@@ -23,6 +17,7 @@ from naperian.frontend.cells import show
 from naperian.frontend.fields import field as struct_field
 from naperian.frontend.in_range import checked_index, numbered
 from naperian.frontend.indexing import index
+from naperian.frontend.messages import errors, index_errors, name_errors
 from naperian.frontend.named import enum_member, known_names, name, use_maker
 from naperian.frontend.operators import (
     binary,

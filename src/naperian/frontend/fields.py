@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import data_errors, errors
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import show
 from naperian.frontend.coded import decoded
 from naperian.frontend.data import fresh, info_of
 from naperian.frontend.lifting import frame_type, unzip
+from naperian.frontend.messages import data_errors, errors
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var

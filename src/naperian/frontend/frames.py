@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, lift_errors, size_errors
 from naperian.frontend.cells import show
-from naperian.frontend.report import postfix
+from naperian.frontend.messages import errors, lift_errors, size_errors
+from naperian.frontend.messages.report import postfix
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because

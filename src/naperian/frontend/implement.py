@@ -8,7 +8,6 @@ from naperian.core import syntax as core
 from naperian.core.instances import short_name
 from naperian.core.written import written_type
 from naperian.dtypes import FLOATS
-from naperian.frontend import effect_errors, interface_errors, limit_errors
 from naperian.frontend.ambient import may_have
 from naperian.frontend.annotations import as_type
 from naperian.frontend.blocks import expect
@@ -20,8 +19,9 @@ from naperian.frontend.definitions import Header, complete, finish, start
 from naperian.frontend.instance_heads import (
     suppose_given,
 )
+from naperian.frontend.messages import effect_errors, interface_errors, limit_errors
+from naperian.frontend.messages.report import Reported, Silent, plural
 from naperian.frontend.references import used_for
-from naperian.frontend.report import Reported, Silent, plural
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.walk import Globals, Interface, Walk

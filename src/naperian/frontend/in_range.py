@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import errors, index_errors
 from naperian.frontend.cells import convert, show
 from naperian.frontend.coded import encode
+from naperian.frontend.messages import errors, index_errors
 from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, wrap

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from naperian.frontend import coded, interface_errors, name_errors, set_errors
+from naperian.frontend import coded
 from naperian.frontend.annotations import as_set, as_size
-from naperian.frontend.report import Reported
+from naperian.frontend.messages import interface_errors, name_errors, set_errors
+from naperian.frontend.messages.report import Reported
 from naperian.frontend.scope import SetName, SizeName
 from naperian.frontend.walk import Coded, DataInfo, Globals, Walk
 from naperian.names import Var

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import errors, index_errors, set_errors
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.in_range import (
     Step,
@@ -18,6 +17,7 @@ from naperian.frontend.in_range import (
     numbered_at,
     use,
 )
+from naperian.frontend.messages import errors, index_errors, set_errors
 from naperian.frontend.scope import Scope
 from naperian.frontend.slices import slice_at
 from naperian.frontend.typed import Build, Typed, wrap

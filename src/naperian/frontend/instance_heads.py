@@ -5,7 +5,6 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.core.instances import short_name, show_wanted
 from naperian.dtypes import FLOATS
-from naperian.frontend import interface_errors, name_errors
 from naperian.frontend.annotations import as_type, declared_names, mentions_float
 from naperian.frontend.cells import show
 from naperian.frontend.constraints import (
@@ -16,6 +15,7 @@ from naperian.frontend.constraints import (
     unmet,
 )
 from naperian.frontend.definitions import start, suppose_all
+from naperian.frontend.messages import interface_errors, name_errors
 from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.scope import SetName, SizeName, TypeName
 from naperian.frontend.solve import Mismatch, Solver

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from naperian.core import syntax as core
-from naperian.frontend import interface_errors, name_errors
 from naperian.frontend.ambient import hidden as hidden_params
 from naperian.frontend.ambient import may_have
 from naperian.frontend.constraints import (
@@ -35,8 +34,9 @@ from naperian.frontend.instance_heads import (
     default_name,
     head_of,
 )
+from naperian.frontend.messages import interface_errors, name_errors
+from naperian.frontend.messages.report import Reported, Silent
 from naperian.frontend.references import ROW
-from naperian.frontend.report import Reported, Silent
 from naperian.frontend.scope import TypeName
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Globals, Interface, Walk

@@ -7,7 +7,7 @@
     box(k, [e for j in Fin(k)] with i = which[j])
 
 All in one pass over `s` and one over the kept: the sum that picks an `i` for every `j` is an
-accumulation by key (`passes/scatter.py`). The element is computed only where it is kept.
+accumulation by key (`passes/algebra/scatter.py`). The element is computed only where it is kept.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
-from naperian.frontend import size_errors
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alone, closed
+from naperian.frontend.messages import size_errors
 from naperian.frontend.operators import is_bool
 from naperian.frontend.typed import Build, Typed, let_all
 from naperian.frontend.walk import Walk

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from naperian.core import syntax as core
-from naperian.frontend import lift_errors
 from naperian.frontend.cells import clash, convert, converts, equate, join_cells, show
 from naperian.frontend.frames import LETTERS, Callee, align, because_of, frame_labels
+from naperian.frontend.messages import lift_errors
 from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Apart
-from naperian.frontend import data_errors, errors
 from naperian.frontend.cells import convert, show
 from naperian.frontend.coded import decoded
 from naperian.frontend.coverage import Row, missing, shown, useful
+from naperian.frontend.messages import data_errors, errors
 from naperian.frontend.operators import is_bool, join_types
 from naperian.frontend.patterns import (
     Either,

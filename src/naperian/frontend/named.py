@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import (
-    data,
-    data_errors,
-    errors,
-    habit_errors,
-    index_errors,
-    name_errors,
-    references,
-)
+from naperian.frontend import data, references
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.builtins import BUILTINS
 from naperian.frontend.calls import (
@@ -20,6 +12,7 @@ from naperian.frontend.calls import (
     use_definition,
 )
 from naperian.frontend.conversions import conversion
+from naperian.frontend.messages import data_errors, errors, habit_errors, index_errors, name_errors
 from naperian.frontend.operators import (
     apply_primitive,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
-from naperian.frontend import errors
 from naperian.frontend.boxes import alike, alone
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
 from naperian.frontend.constraints import need
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply
+from naperian.frontend.messages import errors
 from naperian.frontend.overloading import exponent, interface_of, overloaded
 from naperian.frontend.scalars import ANY_SCALAR, INTEGERS, INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.solve import Mismatch, Solver

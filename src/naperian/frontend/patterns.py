@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend import data_errors, errors, name_errors
 from naperian.frontend.binders import bind_pattern
 from naperian.frontend.cells import equate, show
 from naperian.frontend.data import fresh, owner
+from naperian.frontend.messages import data_errors, errors, name_errors
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.unions import SIDES, is_side, project, side
 from naperian.frontend.walk import Walk

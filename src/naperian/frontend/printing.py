@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import effect_errors
 from naperian.frontend.ambient import unless_thrown, world
 from naperian.frontend.cells import show
 from naperian.frontend.coded import decoded
+from naperian.frontend.messages import effect_errors
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
-from naperian.frontend import errors
 from naperian.frontend.best import best_of_kept, depends
 from naperian.frontend.binders import Bound, open_binder, over_array
 from naperian.frontend.boxes import alone
@@ -22,6 +21,7 @@ from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.constraints import known_interface, need
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply, lifted
+from naperian.frontend.messages import errors
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Scope

@@ -7,8 +7,8 @@ What is done to a parameter is the row of its definition's type: `State` if it i
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import effect_errors, name_errors
 from naperian.frontend.indexing import index_of
+from naperian.frontend.messages import effect_errors, name_errors
 from naperian.frontend.scope import Variable
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk

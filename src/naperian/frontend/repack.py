@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, index_errors, set_errors
 from naperian.frontend.cells import convert, equate, show, widens
+from naperian.frontend.messages import errors, index_errors, set_errors
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var

@@ -8,13 +8,19 @@ from dataclasses import dataclass, field, replace
 from naperian.components import components
 from naperian.core import syntax as core
 from naperian.core.walk import everything
-from naperian.frontend import data_errors, derivative_errors, errors, limit_errors, name_errors
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.implement import implement
 from naperian.frontend.index_sets import index_sets, numbered, numbering
 from naperian.frontend.instance_heads import default_name, head_of
 from naperian.frontend.interfaces import Declared
+from naperian.frontend.messages import (
+    data_errors,
+    derivative_errors,
+    errors,
+    limit_errors,
+    name_errors,
+)
 from naperian.frontend.rules import differentiates_itself, with_rule
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals, Interface
 from naperian.names import Var

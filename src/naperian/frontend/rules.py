@@ -20,10 +20,10 @@ from naperian.core.derivatives import bare
 from naperian.core.walk import everything
 from naperian.dtypes import FLOATS
 from naperian.facts import Facts
-from naperian.frontend import derivative_errors, errors, name_errors
 from naperian.frontend.calls import instantiate
 from naperian.frontend.definitions import start
 from naperian.frontend.derivatives import definition
+from naperian.frontend.messages import derivative_errors, errors, name_errors
 from naperian.frontend.named import known_names
 from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.solve import Mismatch

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from naperian.core import syntax as core
-from naperian.frontend import index_errors, set_errors
 from naperian.frontend.annotations import (
     between,
     end_of,
@@ -19,6 +18,7 @@ from naperian.frontend.in_range import (
     number,
     numbered_at,
 )
+from naperian.frontend.messages import index_errors, set_errors
 from naperian.frontend.ordered import Places, places
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, let_all, wrap

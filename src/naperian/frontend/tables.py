@@ -6,12 +6,12 @@ from contextlib import suppress
 from functools import partial, reduce
 
 from naperian.core import syntax as core
-from naperian.frontend import errors, index_errors, limit_errors, name_errors, set_errors
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alike, alone, closed, computed, countable, natural, open_box
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.kept import kept
+from naperian.frontend.messages import errors, index_errors, limit_errors, name_errors, set_errors
 from naperian.frontend.operators import (
     join_types,
 )

@@ -10,7 +10,7 @@ An index of `n | m` is its number in the sum: those of `n` come first.
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend import set_errors
+from naperian.frontend.messages import set_errors
 from naperian.frontend.typed import Build, Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var

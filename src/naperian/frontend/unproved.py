@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from naperian.facts import Facts
-from naperian.frontend import errors, index_errors
 from naperian.frontend.cells import show
-from naperian.frontend.report import postfix
+from naperian.frontend.messages import errors, index_errors
+from naperian.frontend.messages.report import postfix
 from naperian.frontend.scope import Scope, SetName, SizeName, Variable
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because

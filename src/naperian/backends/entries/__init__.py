@@ -1,0 +1,1 @@
+"""The ways into compiled functions, from Python and from C."""

@@ -1,0 +1,250 @@
+"""Exponentials, logarithms, powers and the hyperbolic functions."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+from naperian.backends.functions import coefficients as c
+from naperian.backends.functions.arith import Bits, Real
+from naperian.backends.functions.elementary import elementary, through_double
+
+# --- exponentials -------------------------------------------------------------------------------
+# x = n·ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r²·EXP(r). The reduction is exact but for the
+# last step: x - n·(high part of ln 2) fits the significand.
+
+
+def reduced(x: Real) -> tuple[Real, Bits, Real]:
+    f = x.f
+    ln2 = c.LN2_64 if f.wide else c.LN2_32
+    n, k = (x * f.pick(c.LOG2_E_64[0], c.LOG2_E_32[0])).nearest()
+    return n, k, n.fma(-ln2[1], n.fma(-ln2[0], x))
+
+
+def expm1_reduced(r: Real) -> Real:
+    return (r * r).mad(r.long_poly(c.EXP_64 if r.f.wide else c.EXP_32), r)
+
+
+def scaled(x: Real, k: Bits) -> Real:
+    """x·2^k in two steps, so that overflow and gradual underflow come by themselves."""
+    half = ((k + 4096) >> 1) - 2048
+    return x * x.f.power(half) * x.f.power(k - half)
+
+
+def _exponent_range(x: Real) -> Real:
+    """x, or the nearest number at which e^x has long since overflowed or vanished."""
+    return x.at_most(x.f.pick(711.0, 90.0)).at_least(x.f.pick(-747.0, -105.0))
+
+
+def scaled_exp(x: Real, times_two_to: int = 0, low: Real | None = None) -> Real:
+    """e^(x + low)·2^times_two_to; the power of two costs nothing and delays overflow."""
+    _, k, r = reduced(_exponent_range(x))
+    if low is not None:
+        r = r + low
+    return scaled(1.0 + expm1_reduced(r), k + times_two_to if times_two_to else k)
+
+
+@elementary("exp")
+def exp(x: Real) -> Real:
+    return scaled_exp(x)
+
+
+@elementary("exp2")
+def exp2(x: Real) -> Real:
+    f = x.f
+    x = x.at_most(f.pick(1026.0, 130.0)).at_least(f.pick(-1078.0, -152.0))
+    n, k = x.nearest()
+    r = x - n
+    return scaled(r.mad(r.poly(c.EXP2_64 if f.wide else c.EXP2_32), 1.0), k)
+
+
+@elementary("expm1")
+def expm1(x: Real) -> Real:
+    f = x.f
+    _, k, r = reduced(x.at_most(f.pick(709.9, 88.9)).at_least(f.pick(-45.0, -20.0)))
+    # twice (2^(n-1)·(e^r - 1) + (2^(n-1) - 1/2)): 2^n itself may overflow
+    half = f.power(k - 1)
+    y = 2.0 * half.mad(expm1_reduced(r), half - 0.5)
+    return (x.abs() < 2.0 ** -(f.mantissa + 2)).choose(x, y)
+
+
+# --- logarithms ---------------------------------------------------------------------------------
+# x = 2^k·m with √½ <= m < √2, f = m - 1, s = f / (2 + f): ln m = f - (f²/2 - s·(f²/2 + z·LOG(z))).
+
+
+def _split(x: Real) -> tuple[Real, Real]:
+    """(k, m) of a positive number: x = 2^k·m."""
+    f = x.f
+    tiny = x < 2.0 ** (1 - f.bias)
+    shift = f.mantissa + 2
+    one, root = f.bias << f.mantissa, f.pick(0x3FE6A09E667F3BCD, 0x3F3504F3)
+    bits = tiny.choose(x * 2.0**shift, x).as_bits() + (one - int(root))
+    magic = 2.0**f.mantissa
+    number = ((bits >> f.mantissa) | f.real(magic).as_bits()).as_real()
+    k = number - tiny.choose(magic + f.bias + shift, magic + f.bias)
+    return k, ((bits & ((1 << f.mantissa) - 1)) + int(root)).as_real()
+
+
+def _log_near_one(m: Real) -> tuple[Real, Real]:
+    """(f, d) with ln m = f - d."""
+    f = m - 1.0
+    s = f / (f + 2.0)
+    z = s * s
+    half = 0.5 * f * f
+    return f, half - s * z.mad(z.poly(c.LOG_64 if m.f.wide else c.LOG_32), half)
+
+
+def _log_special(x: Real, y: Real) -> Real:
+    """y, except that ln 0 = -∞, ln ∞ = ∞, and NaN below zero."""
+    special = x.is_(0.0).choose(-inf, (x > 0.0).choose(x, nan))
+    return ((x > 0.0) & (x < inf)).choose(y, special)
+
+
+@elementary("log")
+def log(x: Real) -> Real:
+    ln2 = c.LN2_64 if x.f.wide else c.LN2_32
+    k, m = _split(x)
+    f, d = _log_near_one(m)
+    return _log_special(x, k.fma(ln2[0], f - k.fma(-ln2[1], d)))
+
+
+@elementary("log2")
+def log2(x: Real) -> Real:
+    scale = c.LOG2_E_64 if x.f.wide else c.LOG2_E_32
+    k, m = _split(x)
+    f, d = _log_near_one(m)
+    y = f - d
+    low = (f - y) - d
+    return _log_special(x, k + y.fma(scale[0], y.mad(scale[1], low * scale[0])))
+
+
+@elementary("log10")
+def log10(x: Real) -> Real:
+    scale = c.LOG10_E_64 if x.f.wide else c.LOG10_E_32
+    step = c.LOG10_2_64 if x.f.wide else c.LOG10_2_32
+    k, m = _split(x)
+    f, d = _log_near_one(m)
+    y = f - d
+    low = (f - y) - d
+    small = k.mad(step[1], y.mad(scale[1], low * scale[0]))
+    return _log_special(x, k.fma(step[0], y.fma(scale[0], small)))
+
+
+@elementary("log1p")
+def log1p(x: Real) -> Real:
+    ln2 = c.LN2_64 if x.f.wide else c.LN2_32
+    u = 1.0 + x
+    lost = (x > 1.0).choose((x - u) + 1.0, x - (u - 1.0))
+    k, m = _split(u)
+    f, d = _log_near_one(m)
+    y = k.fma(ln2[0], f - (d - k.fma(ln2[1], lost / u)))
+    y = _log_special(u, y)
+    return (x.abs() < 2.0 ** -(x.f.mantissa + 2)).choose(x, y)
+
+
+# --- hyperbolic functions -----------------------------------------------------------------------
+
+
+@elementary("sinh")
+def sinh(x: Real) -> Real:
+    a = x.abs()
+    z = a * a
+    small = (a * z).mad(z.poly(c.SINH_64 if x.f.wide else c.SINH_32), a)
+    half = scaled_exp(a, -1)
+    return (a < 1.0).choose(small, half - 0.25 / half).signed_as(x)
+
+
+@elementary("cosh")
+def cosh(x: Real) -> Real:
+    half = scaled_exp(x.abs(), -1)
+    return half + 0.25 / half
+
+
+@elementary("tanh")
+def tanh(x: Real) -> Real:
+    t = expm1(2.0 * x.abs().at_most(22.0))
+    return (t / (t + 2.0)).signed_as(x)
+
+
+@elementary("asinh")
+def asinh(x: Real) -> Real:
+    f = x.f
+    a = x.abs()
+    large = a > f.pick(2.0**500, 2.0**60)
+    z = a * a
+    u = large.choose(a, a + z / (1.0 + (z + 1.0).sqrt()))
+    more = large.choose(f.pick(c.LN2_64[0], c.LN2_32[0]), 0.0)
+    return (log1p(u) + more).signed_as(x)
+
+
+@elementary("acosh")
+def acosh(x: Real) -> Real:
+    f = x.f
+    large = x > f.pick(2.0**500, 2.0**60)
+    t = x - 1.0
+    u = large.choose(x, t + t.mad(t, 2.0 * t).sqrt())
+    more = large.choose(f.pick(c.LN2_64[0], c.LN2_32[0]), 0.0)
+    return (x < 1.0).choose(nan, log1p(u) + more)
+
+
+@elementary("atanh")
+def atanh(x: Real) -> Real:
+    a = x.abs()
+    return (0.5 * log1p(2.0 * a / (1.0 - a))).signed_as(x)
+
+
+# --- powers ---------------------------------------------------------------------------------------
+
+
+def log_extended(x: Real) -> tuple[Real, Real]:
+    """ln x as an unevaluated sum, to about 2^-66, for a positive number."""
+    k, m = _split(x)
+    f = m - 1.0
+    two = 2.0 + f
+    s = f / two
+    # what the sum and the division lost
+    s_low = (s.fma(-two, f) - s * (f - (two - 2.0))) / two
+    z = s * s
+    z_low = s.fma(s, -z) + 2.0 * s * s_low
+    # ln m = 2s·(1 + z·t), t = 1/3 + z·TAIL(z)
+    third, third_low = 0.3333333333333333, 1.850371707708594e-17
+    q = z * z.poly(c.LOG_TAIL_64)
+    t = third + q
+    t_low = (third - t) + q + third_low
+    w = z * t
+    w_low = z.fma(t, -w) + z * t_low + z_low * t
+    g = 1.0 + w
+    g_low = (1.0 - g) + w + w_low
+    s, s_low = 2.0 * s, 2.0 * s_low
+    y = s * g
+    y_low = s.fma(g, -y) + s * g_low + s_low * g
+    # + k·ln 2
+    base = k * c.LN2_64[0]
+    base_low = k.fma(c.LN2_64[0], -base) + k * c.LN2_64[1]
+    total = base + y
+    back = total - base
+    lost = (base - (total - back)) + (y - back)
+    low = lost + (base_low + y_low)
+    high = total + low
+    return high, (total - high) + low
+
+
+@elementary("pow", 2)
+@through_double
+def pow(x: Real, y: Real) -> Real:
+    a = x.abs()
+    high, low = log_extended(a)
+    exponent = y.at_most(2.0**66).at_least(-(2.0**66))
+    h = exponent * high
+    rest = exponent.fma(high, -h) + exponent * low
+    r = scaled_exp(h, low=(h.abs() < 750.0).choose(rest, 0.0))
+    # |x|^y at the edges
+    edge = a.is_(0.0) | a.is_(inf) | y.abs().is_(inf)
+    grows = ~((a > 1.0) ^ (y > 0.0))
+    r = edge.choose(grows.choose(inf, 0.0), r)
+    whole = y.floor().is_(y)
+    odd = whole & (0.5 * y).floor().is_not(0.5 * y)
+    r = (x.negative() & odd).choose(-r, r)
+    r = ((x < 0.0) & (a < inf) & ~whole).choose(nan, r)
+    r = (a.is_(1.0) & y.abs().is_(inf)).choose(1.0, r)
+    r = (x.is_nan() | y.is_nan()).choose(nan, r)
+    return (x.is_(1.0) | y.is_(0.0)).choose(1.0, r)

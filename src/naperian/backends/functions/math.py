@@ -1,0 +1,111 @@
+"""The elementary functions, inline.
+
+Every function is straight-line code, so that a loop around it becomes vector code, and is at most
+4 units in the last place off (`tests/test_math.py` holds each to its own bound), including signed
+zeros, subnormals, infinities and NaN. Both widths come from one text; the coefficients are from
+`tools/fit_math.py`. Where a single-precision function would need extended precision it goes
+through double.
+
+Arguments for which a short reduction does not suffice (`sin(1e200)`) take a call to libm that
+nothing else pays for: see `rare`.
+
+A loop with much of them calls them instead, many elements at a time: they are compiled once for
+all programs, and the loop compiles in half the time and runs as fast.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from naperian.backends import rare
+from naperian.backends.code import Code
+from naperian.backends.functions import circular, exponential, gammas, special
+from naperian.backends.functions.arith import Format, Real
+from naperian.backends.functions.elementary import FUNCTIONS, RARE
+from naperian.backends.llvm import AS_WRITTEN
+from naperian.backends.rare import LANES, MARK
+from naperian.dtypes import DType
+from naperian.node import node
+
+WRITTEN_IN = (exponential, circular, gammas, special)  # each registers its functions
+
+
+@node
+class Function:
+    """A function's text, and the rare calls (with their arities) it makes."""
+
+    symbol: str
+    text: str
+    rare: tuple[tuple[str, int], ...]
+
+
+@cache
+def function(name: str, dtype: DType) -> Function:
+    """The definition of a function on floats of a dtype, to be included once in a module."""
+    symbol = f"@nap.{name}.f{dtype.bits}"
+    return _function(name, dtype, 1, f"internal {{}} {symbol}", "alwaysinline")
+
+
+def _function(name: str, dtype: DType, lanes: int, head: str, how: str) -> Function:
+    body, arity = FUNCTIONS[name]
+    f = Format(Code(), dtype, lanes)
+    args = [Real(f, f"%x{k}") for k in range(arity)]
+    result = body(*args)
+    f.code.put(f"ret {f.type} {result.value}")
+    text = f.code.text()
+    head = head.format(f.type)
+    params = ", ".join(f"{f.type} {x.value}" for x in args)
+    calls = tuple((n, k) for n, k in RARE.items() if f"@nap.rare.{n}" in text)
+    return Function(
+        head.split()[-1],
+        f"define {head}({params}) {how} nounwind willreturn memory(none) {{\n{text}\n}}",
+        calls,
+    )
+
+
+# --- functions that are called ------------------------------------------------------------------
+# Each is object code of its own, `nap_exp_f64` and `nap_exp_f64_8` for eight at a time. The
+# vectoriser finds the forms by the `vector-function-abi-variant` attribute of a call.
+
+
+def symbol(name: str, dtype: DType, lanes: int = 1) -> str:
+    return f"nap_{name}_f{dtype.bits}" + (f"_{lanes}" if lanes > 1 else "")
+
+
+def declarations(name: str, dtype: DType, convention: str) -> list[str]:
+    """What a module that calls the function declares."""
+    out = []
+    for lanes in (1, *LANES):
+        f = Format(Code(), dtype, lanes)
+        params = ", ".join([f.type] * FUNCTIONS[name][1])
+        out.append(f"declare {convention}{f.type} @{symbol(name, dtype, lanes)}({params}) "
+                   "nounwind willreturn memory(none)")  # fmt: skip
+    return out
+
+
+def forms(name: str, dtype: DType) -> list[str]:
+    """The symbols of the vector forms."""
+    return [symbol(name, dtype, lanes) for lanes in LANES]
+
+
+@cache
+def attribute(name: str, dtype: DType) -> str:
+    """What a call must carry for the vectoriser to find the vector forms."""
+    scalar, arguments = symbol(name, dtype), "v" * FUNCTIONS[name][1]
+    found = (f"_ZGV_LLVM_N{lanes}{arguments}_{scalar}({symbol(name, dtype, lanes)})"
+             for lanes in LANES)  # fmt: skip
+    return f'nounwind willreturn memory(none) "{MARK}"="{",".join(found)}"'
+
+
+def lines(name: str, dtype: DType) -> int:
+    """How long a function is, inlined."""
+    return function(name, dtype).text.count("\n")
+
+
+@cache
+def module(name: str, dtype: DType, lanes: int, convention: str) -> str:
+    """The module that defines the function, or a form of it."""
+    head = f"hidden {convention}{{}} @{symbol(name, dtype, lanes)}"
+    f = _function(name, dtype, lanes, head, "")
+    rarely = [rare.definition(n, arity) for n, arity in f.rare]
+    return AS_WRITTEN + "\n\n".join([f.text, *rarely]) + "\n"

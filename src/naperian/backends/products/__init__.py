@@ -1,0 +1,1 @@
+"""Contractions: products of matrices in tiles that stay in registers."""

@@ -1,0 +1,1 @@
+"""What runs beside kernels: threads, memory, object code and the cache."""

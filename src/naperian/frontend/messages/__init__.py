@@ -1,0 +1,1 @@
+"""What the front end has to tell, one function for each thing."""

@@ -1,0 +1,315 @@
+"""What the front end has to tell about types (N03), one function per thing; syntax errors are in
+`surface`.
+
+Names (N02), index sets (N04), lifting (N05) and later parts of the language have their own
+modules, `…_errors.py`. Each code has a page `docs/errors/<code>.md`.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from naperian.dtypes import DType
+from naperian.frontend.messages.report import Reported as Reported
+from naperian.frontend.messages.report import Silent as Silent
+from naperian.frontend.messages.report import both, fail, plural
+from naperian.source import Label, Span
+
+
+def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[Label, ...] = (),
+               helps: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> Reported:
+    """N0301"""
+    return fail(
+        "N0301",
+        f"{context} should be `{wanted}`, but it is `{found}`",
+        span,
+        f"this is `{found}`",
+        others=others,
+        helps=(*helps, "the first of a tuple: `(value, _) = …`") if found.startswith(f"({wanted}, ")
+        else helps,
+        notes=notes,
+    )
+
+
+def arity(
+    name: str, wanted: int, found: int, span: Span, signature: str, helps: tuple[str, ...] = ()
+) -> Reported:
+    """N0302"""
+    return fail(
+        "N0302",
+        f"`{name}` takes {plural(wanted, 'argument')}, but {found} "
+        f"{'was' if found == 1 else 'were'} given",
+        span,
+        "called here",
+        notes=(f"`{name} : {signature}`",),
+        helps=helps,
+    )
+
+
+def lambda_arity(wanted: int, found: int, expected: str, span: Span) -> Reported:
+    """N0302"""
+    return fail(
+        "N0302",
+        f"this `lambda` takes {plural(found, 'argument')}, but it is called with {wanted}", span,
+        f"takes {plural(found, 'argument')}",
+        notes=(f"a function of type `{expected}` stands here",),
+    )
+
+
+def unknown_keyword(function: str, name: str, span: Span, known: list[str]) -> Reported:
+    """N0303"""
+    close = get_close_matches(name, known, 1, 0.5)
+    helps = (f"did you mean `{close[0]}`?",) if close else ()
+    notes = (f"its parameters are {both(known)}",) if known else ()
+    return fail(
+        "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter",
+        notes=notes, helps=helps,
+    )
+
+
+def no_keyword(function: str, name: str, span: Span, helps: tuple[str, ...]) -> Reported:
+    """N0303"""
+    return fail(
+        "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter", helps=helps
+    )
+
+
+def not_a_table_argument(function: str, text: str, found: str, span: Span) -> Reported:
+    """N0307"""
+    return fail(
+        "N0307", f"`{function}` needs an array, but `{text}` is `{found}`", span,
+        f"this is `{found}`",
+    )
+
+
+def missing_argument(function: str, name: str, span: Span, signature: str) -> Reported:
+    """N0304"""
+    return fail(
+        "N0304", f"`{function}` is called without its argument `{name}`", span, "called here",
+        notes=(f"`{function} : {signature}`",),
+    )
+
+
+def argument_twice(function: str, name: str, span: Span) -> Reported:
+    """N0305"""
+    return fail("N0305", f"`{function}` gets its argument `{name}` twice", span, "again here")
+
+
+def not_a_function(text: str, found: str, span: Span, hidden: bool = False) -> Reported:
+    """N0306"""
+    helps: tuple[str, ...] = ()
+    notes = (f"this `{text}` hides the module's own `{text}`",) if hidden else ()
+    if "=>" in found:
+        helps = (f"an array is indexed with brackets: `{text}[…]`",)
+    return fail(
+        "N0306", f"`{text}` is not a function, so it cannot be called", span,
+        f"this is `{found}`", notes=notes, helps=helps,
+    )
+
+
+def not_a_table(text: str, found: str, span: Span) -> Reported:
+    """N0307"""
+    helps: tuple[str, ...] = ()
+    if "->" in found:
+        helps = (
+            f"a function is called with parentheses, `{text}(…)`; the type of an array is "
+            "written with `=>`",
+        )
+    elif found.startswith("("):
+        helps = (f"a tuple is taken apart: `(a, b) = {text}`",)
+    return fail(
+        "N0307", f"`{text}` is not an array, so it cannot be indexed", span,
+        f"this is `{found}`", helps=helps,
+    )
+
+
+def too_many_indices(text: str, found: str, wanted: int, given: int, span: Span) -> Reported:
+    """N0308"""
+    return fail(
+        "N0308",
+        f"`{text}` has {plural(wanted, 'axis').replace('axiss', 'axes')}, "
+        f"but {given} indices were given",
+        span, f"`{text}` is `{found}`",
+    )
+
+
+def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] = ()) -> Reported:
+    """N0309"""
+    if op == "^" and not helps:
+        helps = ("a power is `x ** y`",)
+    return fail(
+        "N0309", f"`{op}` works on {needs}, not on `{found}`", span, f"this is `{found}`",
+        helps=helps,
+    )
+
+
+def no_common_type(op: str, left: str, right: str, span: Span, a: Span, b: Span) -> Reported:
+    """N0310"""
+    return fail(
+        "N0310",
+        f"`{op}` of `{left}` and `{right}`: no type holds the values of both",
+        span, "which one should be converted?",
+        others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
+        helps=(f"convert one side, for example `{_converter(left, right)}(…)`",),
+    )
+
+
+def different_enums(op: str, left: str, right: str, span: Span, a: Span, b: Span) -> Reported:
+    """N0310"""
+    return fail(
+        "N0310", f"`{op}` compares `{left}` with `{right}`, and different enums have no order or "
+        "equality between them", span, "both sides must be of one enum",
+        others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
+        helps=("`Int(…)` of both compares their positions",),
+    )
+
+
+def _converter(left: str, right: str) -> str:
+    return "Float" if "F" in left + right else "Int" if left == "U64" else right
+
+
+def occurs(text: str, span: Span, found: str) -> Reported:
+    """N0311"""
+    return fail(
+        "N0311", f"the type of `{text}` would contain itself", span,
+        f"needs to be both itself and `{found}`",
+        notes=("a function cannot be its own argument, and an array cannot be its own element",),
+    )
+
+
+def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
+    """N0312"""
+    how = {
+        "Int": "`Int(x)` truncates; `floor(x)` and `round(x)` stay Float",
+        "F32": "`F32(x)` rounds",
+        "Float": "`Float(x)` converts",
+    }.get(wanted, f"`{wanted}(x)` converts and checks that the value fits")
+    return fail(
+        "N0312", f"{context} should be `{wanted}`, and `{found}` does not become that by itself",
+        span, f"this is `{found}`", helps=(how,),
+    )
+
+
+def undetermined(text: str, span: Span) -> Reported:
+    """N0313"""
+    return fail(
+        "N0313", f"nothing says what type {text} has", span, "type not determined",
+        helps=("give it a type: `name: type = …` or an annotated parameter",),
+    )
+
+
+def condition_type(found: str, span: Span) -> Reported:
+    """N0314"""
+    helps: tuple[str, ...] = ()
+    if found in ("Int", "Float") or "Fin" in found:
+        helps = ("compare it: `… != 0`",)
+    if found.endswith("=>Bool"):
+        helps = (
+            "element by element: `a if condition else b`, on one line; for one answer: "
+            "`all(…)` or `any(…)`",
+        )
+    return fail(
+        "N0314", f"a condition is `Bool`, but this is `{found}`", span, f"`{found}`", helps=helps
+    )
+
+
+def branches(then: str, other: str, a: Span, b: Span) -> Reported:
+    """N0315"""
+    return fail(
+        "N0315", f"the two sides of this `if` have different types, `{then}` and `{other}`",
+        b, f"`{other}`", others=(Label(a, f"`{then}`"),),
+    )
+
+
+def elements(first: str, other: str, a: Span, b: Span) -> Reported:
+    """N0316"""
+    return fail(
+        "N0316", f"all items of a table have one type, but here are `{first}` and `{other}`",
+        b, f"`{other}`", others=(Label(a, f"`{first}`"),),
+    )
+
+
+def needs_else(span: Span, found: str) -> Reported:
+    """N0317"""
+    return fail(
+        "N0317", "this `if` has a value but no `else`", span,
+        f"`{found}` if true, nothing if false",
+        helps=("add `else:`, or drop the value: `_ = …`",),
+    )
+
+
+def literal_range(value: int, kind: DType, span: Span) -> Reported:
+    """N0318"""
+    dtype = kind.surface_name
+    low = 0 if kind.is_unsigned else -(1 << (kind.bits - 1))
+    high = (1 << (kind.bits - (0 if kind.is_unsigned else 1))) - 1
+    return fail(
+        "N0318", f"{value} is not a value of `{dtype}`", span, f"used as `{dtype}` here",
+        notes=(f"`{dtype}` holds {low} … {high}",),
+        helps=(f"as a `Float`: `{value}.0`",) if dtype == "Int" else (),
+    )
+
+
+def pattern_shape(count: int, found: str, span: Span, is_table: bool = False) -> Reported:
+    """N0319"""
+    return fail(
+        "N0319", f"this pattern takes {plural(count, 'item')} apart, but the value is `{found}`",
+        span, f"does not fit `{found}`",
+        helps=("the elements of an array are read by their index, `x[0]`",) if is_table else (),
+    )
+
+
+def refutable(span: Span) -> Reported:
+    """N0320"""
+    return fail(
+        "N0320", "the left side of `=` must be a name or a tuple of names", span, "may not match",
+        helps=("choose with `if` or `match`",),
+    )
+
+
+def non_exhaustive(missing: list[str], span: Span) -> Reported:
+    """N0321"""
+    return fail(
+        "N0321", f"this `match` does not say what happens for {both(missing)}",
+        span, "not all cases are covered", helps=("add the missing cases, or `case _:`",),
+    )
+
+
+def unreachable_case(span: Span) -> Reported:
+    """N0322"""
+    return fail("N0322", "this case is never reached", span, "the cases above cover everything")
+
+
+def no_value(span: Span) -> Reported:
+    """N0323"""
+    return fail(
+        "N0323", "this block ends without a value", span, "the last line should be an expression",
+        helps=("end with the value itself",),
+    )
+
+
+def unused_value(span: Span, found: str) -> Reported:
+    """N0324"""
+    return fail(
+        "N0324", "the value of this line is used nowhere", span, f"a `{found}` that is thrown away",
+        helps=("bind it to a name, or remove the line",),
+    )
+
+
+def text_as_data(span: Span) -> Reported:
+    """N0325"""
+    return fail(
+        "N0325", "a string is a message, not data", span, "strings stand only in `assert`",
+    )
+
+
+def while_loop(span: Span) -> Reported:
+    """N0326"""
+    return fail(
+        "N0326", "this `while` could never end: its condition reads nothing that a round changes",
+        span, "names do not change",
+        helps=(
+            "write `loop x = x0 while c:`; the block's value is the next `x`",
+            "or change a state: `with state(x0) as x:` around it, and `x := …` in its rounds",
+        ),
+    )

@@ -1,0 +1,90 @@
+"""Names of NumPy, Python and JAX that are not here, and how it is said instead: N0211."""
+
+from __future__ import annotations
+
+from naperian.frontend.messages.report import Reported, fail
+from naperian.source import Span
+
+_STATE = "a table is made as a whole, `[e for i]`; what changes is a `with state(x) as s:`"
+_JOIN = "`[*a, *b]` joins tables, and `[a, b]` makes rows of them"
+_RECAST = "`x as (n, m)=>Float` and `x as Fin(k)=>Float` see the same data under other index sets"
+_LIFTS = "functions lift by themselves: `f(x)` applies `f` to every element"
+_RANDOM = "`import random` has keys and distributions: `random.normal(key)`"
+_LOOP = "`loop x = x0 for i in Fin(k):`, with or without `while c`, gives the next `x`"
+_LINALG = "`import linalg` has it: `linalg.{}`"
+_SWAP = "`transpose(x)`, or name the axes: `[x[i, j, k] for k, i, j]`"
+_PLACES = "the places where `p` holds are `[i for i if p]`; `sum(1 for i if p)` counts them"
+
+_HABITS: dict[str, dict[str, str]] = {
+    "Python": {
+        "enumerate": "bind the index and read the element: `for i: … x[i] …`",
+        "zip": "read both at one index: `[f(x[i], y[i]) for i]`",
+        "range": "an index set is `Fin(n)`, a range `a..b`: `for i in a..b`",
+        "len": "`size(x)` is the size of the first axis",
+        "map": _LIFTS,
+        "int": "`Int(x)` truncates",
+        "float": "write `Float(x)`",
+        "bool": "a comparison says it: `x != 0`",
+        "pow": "write `x ** y`",
+        "sorted": "write `sort(x)`",
+        "append": _STATE,
+        "extend": _STATE,
+        "pop": _STATE,
+        "copy": "a value never changes, so its name is enough",
+        "divmod": "write `(x // y, x % y)`",
+        "isinstance": "`match` takes values of an enum apart",
+        "pass": "nothing is `()`",
+        "math": "functions are called by their own names, as `exp(x)`",
+    },
+    "NumPy": {
+        "np": "functions are called by their own names, as `exp(x)`",
+        "reshape": _RECAST, "ravel": _RECAST, "flatten": _RECAST, "squeeze": _RECAST,
+        "maximum": "write `max(a, b)`", "fmax": "write `max(a, b)`", "amax": "write `max(x)`",
+        "minimum": "write `min(a, b)`", "fmin": "write `min(a, b)`", "amin": "write `min(x)`",
+        "clip": "write `max(low, min(x, high))`",
+        "power": "write `x ** y`", "square": "write `x ** 2`", "absolute": "write `abs(x)`",
+        "fabs": "write `abs(x)`", "arange": "write `[i for i in Fin(k)]`",
+        "arcsin": "write `asin(x)`", "arccos": "write `acos(x)`", "arctan": "write `atan(x)`",
+        "arctan2": "write `atan2(y, x)`",
+        "ones_like": "write `[1.0 for _ in x]`", "zeros_like": "write `[0.0 for _ in x]`",
+        "empty": "write `zeros(n)`", "array": "a table is written `[1.0, 2.0]`",
+        "asarray": "a table is written `[1.0, 2.0]`",
+        "astype": "the name of a type converts: `F32(x)`, `Int(x)`",
+        "var": "write `variance(x)`", "std": "write `sqrt(variance(x))`",
+        "average": "write `mean(x)`", "cumprod": "write `scan((*), 1.0, x)`",
+        "concatenate": _JOIN, "stack": _JOIN, "vstack": _JOIN, "hstack": _JOIN,
+        "einsum": "write the sum: `[sum(a[i, k] * b[k, j] for k) for i, j]`",
+        "tile": "repeat by an index: `[x for _ in Fin(k)]`",
+        "repeat": "repeat by an index: `[x for _ in Fin(k)]`",
+        "broadcast_to": "nothing has to be repeated: " + _LIFTS,
+        "expand_dims": "nothing has to be added: " + _LIFTS,
+        "newaxis": "nothing has to be added: " + _LIFTS,
+        "swapaxes": _SWAP, "moveaxis": _SWAP,
+        "nonzero": _PLACES, "flatnonzero": _PLACES, "argwhere": _PLACES, "count_nonzero": _PLACES,
+        "diff": "write `[x[i + 1] - x[i] for i in Fin(n - 1)]`",
+        "bincount": "`with accum() as c:` and `for i: c[x[i]] += 1` count",
+        "rand": _RANDOM, "randn": _RANDOM, "randint": _RANDOM,
+        "logical_and": "write `a and b`", "logical_or": "write `a or b`",
+        "logical_not": "write `not a`",
+        **{f: _LINALG.format(f"{f}(a)") for f in ("det", "inv", "cholesky", "eigh", "lu", "qr")},
+        "solve": _LINALG.format("solve(a, b)"), "lstsq": _LINALG.format("lstsq(a, b)"),
+    },
+    "JAX": {
+        "jnp": "functions are called by their own names, as `exp(x)`",
+        "vmap": _LIFTS, "jit": "everything is compiled", "fori_loop": _LOOP, "while_loop": _LOOP,
+        "cond": "write `a if c else b`", "jacfwd": "write `jacobian(f)`",
+        "jacrev": "write `jacobian(f)`",
+    },
+}  # fmt: skip
+_FOUND = {name: (whose, help) for whose, names in _HABITS.items() for name, help in names.items()}
+
+
+def habit(name: str, span: Span) -> Reported | None:
+    """N0211, if this is a name from there."""
+    if name not in _FOUND:
+        return None
+    whose, help = _FOUND[name]
+    return fail(
+        "N0211", f"{whose}'s `{name}` is not part of this language", span, "not defined",
+        helps=(help,),
+    )

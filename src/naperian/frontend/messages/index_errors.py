@@ -1,0 +1,231 @@
+"""What the front end has to tell about sizes, index sets and their indices (N04). Each function is
+one code."""
+
+from __future__ import annotations
+
+from naperian.frontend.messages.report import Reported, fail, labels, postfix
+from naperian.frontend.unknowns import Because
+from naperian.sizes import Size
+from naperian.source import Label, Span
+
+
+def wrong_index_set(
+    table: str, wanted: str, index: str, found: str, span: Span, reasons: tuple[Because, ...],
+    helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+) -> Reported:
+    """N0401"""
+    return fail(
+        "N0401", f"`{table}` is indexed by `{wanted}`, but `{index}` ranges over `{found}`",
+        span, f"an index into `{found}`", others=labels(reasons, span), notes=notes, helps=helps,
+    )
+
+
+def size_clash(
+    message: str, span: Span, label: str, reasons: tuple[Because, ...],
+    helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+) -> Reported:
+    """N0402"""
+    return fail(
+        "N0402", message, span, label, others=labels(reasons, span), notes=notes, helps=helps
+    )
+
+
+def set_clash(
+    what: str, left: str, right: str, span: Span, label: str, reasons: tuple[Because, ...],
+    helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+) -> Reported:
+    """N0403"""
+    return fail(
+        "N0403", f"{what} should be indexed by `{left}`, but it is indexed by `{right}`", span,
+        label, others=labels(reasons, span), notes=notes, helps=helps,
+    )
+
+
+def out_of_range(
+    table: str, index: str, axis: str, example: str, span: Span, reasons: tuple[Because, ...],
+    helps: tuple[str, ...],
+) -> Reported:
+    """N0404"""
+    return fail(
+        "N0404", f"`{index}` can fall outside `{axis}`, the axis of `{table}`: {example}", span,
+        "not proved to be in range", others=labels(reasons, span), helps=helps,
+    )
+
+
+def no_such_index(table: str, index: int, axis: str, known: str, span: Span) -> Reported:
+    """N0404"""
+    return fail(
+        "N0404", f"{index} is outside `{axis}`, the axis of `{table}`", span, known
+    )
+
+
+def literal_index(value: str, own: str, span: Span) -> Reported:
+    """N0404"""
+    return fail(
+        "N0404", f"{value} is not known to be an index of `{own}`", span, f"`{own}` is needed here",
+        helps=(f"`({value})?` checks it at run time",),
+    )
+
+
+def not_an_index(
+    text: str, found: str, axis: str, span: Span, generic: bool = False
+) -> Reported:
+    """N0405. `generic` says that it is of a type that the caller chooses."""
+    label = f"this is `{found}`"
+    helps: tuple[str, ...] = ()
+    if generic:
+        helps = (
+            f"`{found}` stands for a type, since it indexes nothing in the signature; "
+            f"`Fin({found})` is an index set",
+        )
+    elif found == "Float" or found in ("F32", "F64"):
+        helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
+    elif found.endswith("Bool"):
+        helps = ("the elements where it holds are `[x[i] for i if …]`",)
+    elif found in _INTEGERS:
+        label = f"`{found}`, which could be any number"
+        helps = (
+            f"`{postfix(text)}?` checks it at run time; `clamp({text})` and `wrap({text})` bring "
+            f"it into range; `.get({text}, default)` gives a default outside",
+        )
+    return fail(
+        "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
+    )
+
+
+_INTEGERS = ("Int", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
+
+
+
+def unknown_range(name: str, span: Span) -> Reported:
+    """N0406"""
+    return fail(
+        "N0406", f"nothing says what `{name}` ranges over", span, "no range",
+        notes=("a range is taken from bare uses such as `x[i]` and from the expected type, never "
+               "from arithmetic",),
+        helps=(f"give it: `{name} in Fin(…)`, or `{name} in xs` for the elements of an array",),
+    )
+
+
+def not_a_set(text: str, found: str, span: Span) -> Reported:
+    """N0407"""
+    helps: tuple[str, ...] = ()
+    if found in ("Int", "a number"):
+        helps = (f"`Fin({text})` is the set 0 … {text}-1",)
+    elif found == "no index set" and text.isidentifier():
+        helps = (f"`Fin({text})` in the signature makes it the size of one",)
+    what = found if found.startswith("no ") else f"{found}, not an index set or an array"
+    return fail("N0407", f"`{text}` is {what}", span, "cannot be ranged over", helps=helps)
+
+
+def not_a_type(text: str, found: str, span: Span) -> Reported:
+    """N0407"""
+    helps: tuple[str, ...] = ()
+    if found == "a number":
+        helps = (f"`Fin({text})` is the set 0 … {text}-1",)
+    elif text.startswith("["):
+        helps = (f"an array of them is `n=>{text[1:-1]}`, where `n` is the set of its indices",)
+    return fail("N0407", f"`{text}` is {found}, not a type", span, "a type stands here",
+                helps=helps)
+
+
+def not_a_size(text: str, found: str, span: Span) -> Reported:
+    """N0407"""
+    helps = (f"name it first: `k = {text}`",) if found == "Int" else ()
+    return fail(
+        "N0407", f"a size is made of integers and sizes, and `{text}` is `{found}`", span,
+        "not a size", helps=helps,
+    )
+
+
+def tuple_axis(table: str, indices: str, axis: str, span: Span) -> Reported:
+    """N0408"""
+    return fail(
+        "N0408", f"`{table}` has one axis that is indexed by tuples", span, f"the axis is `{axis}`",
+        helps=(f"write `{table}[({indices})]`",),
+    )
+
+
+def recast_sizes(old: str, new: str, left: str, right: str, span: Span) -> Reported:
+    """N0409"""
+    return fail(
+        "N0409", f"`{old} as {new}` needs equally many elements, but {left} is not {right}", span,
+        "the same data must fit",
+        helps=("`as T?` checks it at run time", "`assert` states what you know of the sizes"),
+    )
+
+
+def fact_fails(function: str, fact: str, span: Span, declared: Span) -> Reported:
+    """N0410"""
+    others = () if declared.source.name == "<builtin>" else (Label(declared, "required here"),)
+    return fail(
+        "N0410", f"`{function}` needs `{fact}`, which is not known here", span, "called here",
+        others=others, helps=("`assert` it, or call under an `if` that says so",),
+    )
+
+
+def fact_false(
+    function: str, fact: str, here: dict[str, Size], span: Span, declared: Span
+) -> Reported:
+    """N0410"""
+    others = () if declared.source.name == "<builtin>" else (Label(declared, "required here"),)
+    values = " and ".join(f"`{name}` is {value.constant}" for name, value in here.items())
+    return fail(
+        "N0410", f"`{function}` needs `{fact}`, but {values} here", span, "called here",
+        others=others,
+    )
+
+
+def local_size(what: str, size: str, span: Span) -> Reported:
+    """N0411"""
+    return fail(
+        "N0411", f"the size of {what} is `{size}`, which is only known inside", span,
+        "its type would mention a name that ends here",
+        helps=("make the size a parameter (`k: Int` and `-> Fin(k)=>…`)",),
+    )
+
+
+def implicit_missing(function: str, name: str, span: Span) -> Reported:
+    """N0412"""
+    return fail(
+        "N0412", f"no argument of `{function}` says what `{name}` is", span, "called here",
+        helps=(f"give it by keyword: `{name}=Fin(…)`",),
+    )
+
+
+def negative_index(table: str, text: str, span: Span) -> Reported:
+    """N0413"""
+    return fail(
+        "N0413", f"`{text}` is a negative index, and indices count from 0", span,
+        "before the first element",
+        helps=(f"from the end: `{table}[size({table}) - {text.lstrip('-')}]`",),
+    )
+
+
+def slice_range(text: str, axis: str, why: str, span: Span) -> Reported:
+    """N0414"""
+    return fail(
+        "N0414", f"the slice `{text}` is not proved to lie in `{axis}`: {why}", span,
+        "not proved to be in range",
+        helps=("state what you know with `assert`, or `clamp` its ends",),
+    )
+
+
+def not_a_value(text: str, what: str, span: Span) -> Reported:
+    """N0415"""
+    helps = {
+        "a range": (f"it stands after `in` or in brackets: `for i in {text}`, `x[{text}]`",),
+        "an index set": (f"its elements are `[i for i in {text}]`",),
+    }
+    return fail(
+        "N0415", f"`{text}` is {what}, not a value", span, f"{what} has no value",
+        helps=helps.get(what, ()),
+    )
+
+
+def true_division(text: str, left: str, right: str, span: Span) -> Reported:
+    """N0417"""
+    return fail(
+        "N0417", f"`{text}` is no index, because `/` is true division", span,
+        "the result is a `Float`", helps=(f"floor division: `{left} // {right}`",),
+    )

@@ -1,0 +1,129 @@
+"""What the front end has to tell about names and modules (N02). Each function is one code."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from naperian.frontend.messages.report import Reported, both, either, fail
+from naperian.source import Label, Span
+
+
+def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
+    """N0201"""
+    close = get_close_matches(name, known, 3, 0.7)
+    helps = (f"did you mean {either(close)}?",) if close else ()
+    if len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
+        helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
+    return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
+
+
+def unknown_member(module: str, name: str, span: Span, known: list[str]) -> Reported:
+    """N0202"""
+    close = get_close_matches(name, known, 3, 0.6)
+    helps = (f"did you mean {either(close)}?",) if close else ()
+    notes = (f"it has {both(known)}",) if len(known) <= 8 else ()
+    return fail(
+        "N0202", f"`{module}` has no `{name}`", span, "not a member", notes=notes, helps=helps
+    )
+
+
+def module_not_found(path: str, span: Span) -> Reported:
+    """N0203"""
+    return fail(
+        "N0203",
+        f"there is no module `{path}`",
+        span,
+        f"looked for `{path.replace('.', '/')}.nap`",
+        notes=("modules are found beside the file that imports them",),
+    )
+
+
+def import_cycle(path: list[str], span: Span) -> Reported:
+    """N0204"""
+    return fail(
+        "N0204",
+        f"module `{path[-1]}` imports itself: {' -> '.join(path)}",
+        span,
+        "this import closes the cycle",
+        helps=("move what both need into a third module",),
+    )
+
+
+def duplicate(name: str, span: Span, first: Span) -> Reported:
+    """N0205"""
+    return fail(
+        "N0205",
+        f"`{name}` is defined twice in this module",
+        span,
+        "the second definition",
+        others=(Label(first, "the first one"),),
+    )
+
+
+def hides_enclosing(name: str, span: Span, outer: Span, kind: str) -> Reported:
+    """N0206"""
+    return fail(
+        "N0206",
+        f"`{name}` of the enclosing block cannot be changed inside {kind}",
+        span,
+        "this would make a new name that ends with the block",
+        others=(Label(outer, f"`{name}` is bound here"),),
+        helps=(
+            f"to add up: `{name} = sum(… for i)`; to carry a value: `loop {name} = … for i in …:`; "
+            "for a new value, choose another name",
+        ),
+    )
+
+
+def recursion(names: list[str], span: Span) -> Reported:
+    """N0207"""
+    if len(names) == 1:
+        message = f"`{names[0]}` calls itself"
+    else:
+        message = f"{both(names)} call each other"
+    return fail(
+        "N0207",
+        f"{message}, and nothing shows that this ends",
+        span,
+        "recursive",
+        helps=("write a `loop`, a `scan` or a `fold`",),
+    )
+
+
+def not_yet(what: str, span: Span, *helps: str) -> Reported:
+    """N0208"""
+    return fail(
+        "N0208", f"{what} cannot be compiled by this version", span,
+        "parsed, but not supported yet", helps=helps,
+    )
+
+
+def bare_member(name: str, choices: list[str], span: Span) -> Reported:
+    """N0209"""
+    return fail(
+        "N0209",
+        f"`{name}` is a member of {both(choices)}, and nothing here says which",
+        span,
+        "which enum?",
+        helps=(f"write {either([f'{c}.{name}' for c in choices])}",),
+    )
+
+
+def misplaced_top(span: Span) -> Reported:
+    """N0210"""
+    return fail(
+        "N0210",
+        "only definitions stand at the top of a module",
+        span,
+        "this would run nowhere",
+        helps=("name it (`result = …`), or put it into a `def`",),
+    )
+
+
+def no_field(text: str, found: str, field: str, span: Span, hint: str) -> Reported:
+    """N0212"""
+    return fail(
+        "N0212", f"`{text}` has no field `{field}`", span, f"`{text}` is `{found}`",
+        helps=(hint,) if hint else (),
+    )

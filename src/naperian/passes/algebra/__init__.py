@@ -1,0 +1,1 @@
+"""ainf → ainf: laws, equal bindings, sums; what is cheaper and means the same."""

@@ -1,0 +1,66 @@
+"""What no result and no check needs goes. ainf → ainf
+
+A delay keeps its `next` alive only if something reads it, so a loop whose result is unused goes
+as a whole. Checks stay, wherever they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Program, Read, Trips
+from naperian.ainf.walk import atoms, atoms_of, operands, stops
+from naperian.names import Var
+from naperian.passes.bindings.narrow import narrow, without_unused_indices
+
+
+def prune(program: Program) -> Program:
+    """The program without dead bindings, and with the least contexts for the others."""
+    alive = _alive(program)
+    bindings = tuple(b for b in program.bindings if b.var in alive)
+    return without_unused_indices(narrow(replace(program, bindings=bindings)))
+
+
+def _alive(program: Program) -> set[Var]:
+    bindings = {b.var: b for b in program.bindings}
+    reached: set[Var] = set()  # bindings and indices
+    todo: list[Var] = [b.var for b in program.bindings if stops(b.prim)]
+    for r in program.results:
+        todo += r.indices
+        todo += (_var(a) for a in atoms(r.value))
+    while todo:
+        v = todo.pop()
+        if v in reached:
+            continue
+        reached.add(v)
+        if v in bindings:
+            todo += _needed(bindings[v])
+        elif v in program.indices:
+            index = program.indices[v]
+            if index.extent is not None:
+                todo += (_var(a) for a in atoms_of(index.extent))
+            if index.condition is not None:
+                todo += (_var(a) for a in atoms(index.condition))
+    return reached
+
+
+def _needed(b: Binding) -> Iterator[Var]:
+    """The bindings and indices that a binding depends on."""
+    yield from b.context
+    match b.prim:
+        case Accumulate(_, _, entries):
+            for e in entries:
+                yield from e.over
+        case Delay(time):
+            yield time
+        case _:
+            pass
+    for o in operands(b.prim):
+        yield from (_var(a) for a in atoms(o))
+    for g in b.guards:
+        yield from (_var(a) for a in atoms(g.operand))
+
+
+def _var(a: Read | Trips) -> Var:
+    return a.var if isinstance(a, Read) else a.time

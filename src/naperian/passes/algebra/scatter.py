@@ -1,0 +1,202 @@
+"""A sum over all elements that picks those of one key is an accumulation by key. ainf → ainf
+
+    before   for b, i:  c = eq(key[i], b)
+             for b, i:  v = select(c, value[i], 0)
+             for b:     x = add over i of v[b, i] from 0
+    after    for b:     x = add over i of value[i] at key[i] from 0
+
+The law: Σ_i [key_i = b] value_i collects, for every b, the values whose key is b, in the same
+order; and adding the unit to an accumulator that started from it changes nothing, bit for bit.
+So a histogram, k-means' new centres and a one-hot product cost one pass over the data instead of
+one per key. Nested sums over the same monoid are taken together, which only reassociates them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Entry,
+    Guard,
+    Number,
+    Op,
+    Operand,
+    Program,
+    Read,
+)
+from naperian.ainf.walk import atoms, free, operands, rewrite, rewrite_size, size_of
+from naperian.dtypes import DType
+from naperian.names import Lit, Var, fresh
+from naperian.passes.algebra.compact import compact
+from naperian.prims import Math, unit
+from naperian.sizes import ONE, Size, size
+
+_FEW = 8  # with fewer keys, comparing with each of them in vectors is faster
+
+
+def scatter(program: Program) -> Program:
+    """The program with sums over a key's elements as accumulations by key."""
+    made = _Scatter(program)
+    bindings: list[Binding] = []
+    for b in program.bindings:
+        bindings.extend(made.binding(b))
+    return compact(replace(program, bindings=tuple(bindings), indices=made.indices))
+
+
+class _Scatter:
+    def __init__(self, program: Program) -> None:
+        self.math = program.math
+        self.indices = dict(program.indices)
+        self.bindings = {b.var: b for b in program.bindings}
+        self.bounds: dict[Var, tuple[DType, Size | None]] = {
+            p.var: (p.dtype, p.bound) for p in program.params
+        }
+        self.readers = Counter(
+            a.var for b in program.bindings for o in operands(b.prim) for a in _reads(o)
+        )
+        self.readers.update(a.var for r in program.results for a in _reads(r.value))
+
+    def binding(self, b: Binding) -> Iterator[Binding]:
+        """The binding, or what takes its place."""
+        if isinstance(b.prim, Accumulate) and not b.guards and len(b.prim.entries) == 1:
+            over, value = self.nested(b, b.prim)
+            found = self.one_hot(b, over, value)
+            if found is not None:
+                yield from found
+                return
+        yield b
+
+    def nested(self, b: Binding, prim: Accumulate) -> tuple[tuple[Var, ...], Operand]:
+        """The indices and the value summed, through sums that only this one reads."""
+        entry = prim.entries[0]
+        over, value = entry.over, entry.value
+        regroups = self.math is not Math.STRICT or not b.dtype.is_float
+        while isinstance(value, Read) and regroups:
+            deeper = self.inner(value, prim)
+            if deeper is None:
+                break
+            names = dict(zip(self.bindings[value.var].context, value.at, strict=True))
+            for i in deeper.over:  # its own copy: the sum that was taken in still has the index
+                copy, index = fresh(i), self.indices[i]
+                extent = None if index.extent is None else rewrite_size(index.extent, names)
+                self.indices[copy] = replace(index, extent=extent)
+                names[i] = size(copy)
+                over = (*over, copy)
+            value = rewrite(deeper.value, names)
+        return over, value
+
+    def inner(self, value: Read, outer: Accumulate) -> Entry | None:
+        """The entry of a plain reduction by the same monoid that is read only here."""
+        b = self.bindings.get(value.var)
+        if b is None or b.guards or not isinstance(b.prim, Accumulate):
+            return None
+        same = b.prim.monoid == outer.monoid and b.prim.init == outer.init
+        if not same or len(b.prim.entries) != 1 or self.readers[value.var] != 1:
+            return None
+        entry = b.prim.entries[0]
+        identity = entry.at == tuple(size(i) for i in b.context)
+        return entry if identity and not entry.guards else None
+
+    def one_hot(
+        self, b: Binding, over: tuple[Var, ...], value: Operand
+    ) -> Iterator[Binding] | None:
+        """The accumulation by key, if the value is picked by comparing a key with an index of the
+        target."""
+        prim = b.prim
+        assert isinstance(prim, Accumulate)
+        entry = prim.entries[0]
+        if entry.guards or entry.at != tuple(size(i) for i in b.context):
+            return None
+        nothing = Lit(unit(prim.monoid, b.dtype), b.dtype)
+        chosen = self.op(value, "select")
+        if prim.init != nothing or chosen is None or chosen[2] != nothing:
+            return None
+        compared = self.op(chosen[0], "eq")
+        if compared is None:
+            return None
+        picked = chosen[1]
+        for key, index in (compared, compared[::-1]):
+            target = index.value.single if isinstance(index, Number) else None
+            if not isinstance(target, Var) or target not in b.context:
+                continue
+            extent = self.indices[target].extent
+            if extent is None or (extent.constant is not None and extent.constant < _FEW):
+                continue
+            if target in {*free(key), *free(picked)} or not self.unguarded(key, picked):
+                continue
+            return self.accumulation(b, prim, over, key, target, extent, picked)
+        return None
+
+    def op(self, value: Operand, name: str) -> tuple[Operand, ...] | None:
+        """The operands of the operation a value is read from, at that point."""
+        if not isinstance(value, Read):
+            return None
+        b = self.bindings.get(value.var)
+        if b is None or b.guards or not isinstance(b.prim, Op) or b.prim.name != name:
+            return None
+        names = dict(zip(b.context, value.at, strict=True))
+        return tuple(rewrite(a, names) for a in b.prim.args)
+
+    def unguarded(self, *values: Operand) -> bool:
+        """Whether the values are there at every point, also where the key is another one."""
+        for v in values:
+            for a in _reads(v):
+                b = self.bindings.get(a.var)
+                if b is not None and b.guards:
+                    return False
+        return True
+
+    def accumulation(
+        self, b: Binding, prim: Accumulate, over: tuple[Var, ...], key: Operand, target: Var,
+        extent: Size, picked: Operand,
+    ) -> Iterator[Binding]:
+        guards: list[Guard] = []
+        at = size_of(key)
+        if self.first_best(key, extent):  # which is 0 if there is none
+            some = fresh("some")
+            yield Binding(
+                some, (), (), DType.BOOL, Op("lt", (Lit(0, DType.I64), Number(extent))), b.origin
+            )
+            guards.append(Guard(Read(some, ()), True, extent - ONE))
+        elif not self.in_range(key, extent):
+            context = tuple(dict.fromkeys(v for v in free(key) if v in self.indices))
+            for name, fact in (("ge", at), ("lt", extent - at - ONE)):
+                limit = Number(extent) if name == "lt" else Lit(0, DType.I64)
+                test = fresh("inside")
+                yield Binding(test, context, (), DType.BOOL, Op(name, (key, limit)), b.origin)
+                guards.append(Guard(Read(test, tuple(size(v) for v in context)), True, fact))
+        where = tuple(at if i == target else size(i) for i in b.context)
+        entry = Entry(over, where, picked, tuple(guards))
+        yield replace(b, prim=replace(prim, entries=(entry,)))
+
+    def first_best(self, key: Operand, extent: Size) -> bool:
+        """Whether a key is the place of the first best of as many as there are targets."""
+        b = self.bindings.get(key.var) if isinstance(key, Read) else None
+        if b is None or b.guards or not isinstance(b.prim, Accumulate):
+            return False
+        if b.prim.monoid not in ("argmin", "argmax"):
+            return False
+        return self.indices[b.prim.entries[0].over[0]].extent == extent
+
+    def in_range(self, key: Operand, extent: Size) -> bool:
+        """Whether every key is an index of the target, by its dtype or its parameter's bound."""
+        if not isinstance(key, Read):
+            return False
+        dtype, bound = self.bounds.get(key.var, (None, None))
+        if bound is not None:
+            return bound == extent
+        cast = self.op(key, "cast")
+        if cast is not None and isinstance(cast[0], Read):
+            dtype = self.bounds.get(cast[0].var, (None, None))[0]
+        wide = extent.constant
+        return dtype is not None and dtype.is_unsigned and wide is not None and (
+            wide >= 1 << dtype.bits
+        )
+
+
+def _reads(o: Operand) -> Iterator[Read]:
+    return (a for a in atoms(o) if isinstance(a, Read))

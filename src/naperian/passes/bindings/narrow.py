@@ -1,0 +1,283 @@
+"""The least contexts. ainf → ainf
+
+    for i<n, u<T+1: h = delay over t<T from 0.0 next v[i, t]          h[u], v[t]: nothing in
+    for i<n, t<T:   v = add(h[i, t], 1.0)                      ⟶      the loop depends on i
+
+Contexts are computed from operands as bindings are made, but a delay's must be known before its
+loop's body exists: it starts out with every index in scope. The indices really needed are the
+least solution of "what an operand depends on, I depend on"; the rest go. This is how a whole
+loop leaves the loop around it: where it ends, before anything reads it (a derivative would send
+back to it from every round), or, if states or a condition go through it, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Delay,
+    Index,
+    Number,
+    Operand,
+    Program,
+    Read,
+    Trips,
+)
+from naperian.ainf.walk import (
+    map_guards,
+    map_prim,
+    operands,
+    stops,
+    variables,
+)
+from naperian.names import Var
+from naperian.passes.bindings.builder import Builder
+from naperian.prims import Math
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, size, substitute
+
+
+def narrow(program: Program, always: bool = False) -> Program:
+    """The program with no index in a context that nothing there depends on. Only delays have such
+    indices, unless the caller has reason to think otherwise (`always`)."""
+    if not always and not any(isinstance(b.prim, Delay) for b in program.bindings):
+        return program
+    return _Narrow(program).result()
+
+
+def narrow_last(b: Builder, start: int, math: Math) -> Callable[[Operand], Operand] | None:
+    """The same for the bindings from `start` on, a loop that is complete; what became of reads of
+    them, if anything did."""
+    made = _Narrow(replace(b.program((), (), math, ()), bindings=tuple(b.bindings[start:])))
+    if all(len(made.needs[x.var]) == len(x.context) for x in made.program.bindings):
+        return None
+    after = made.result()
+    b.bindings[start:] = after.bindings
+    for x in after.bindings:
+        b.contexts[x.var], b.guards[x.var] = x.context, x.guards
+    for i, index in after.indices.items():
+        if index != b.indices[i]:
+            b.add_index(i, index)
+    return made.new_operand
+
+
+def without_unused_indices(program: Program) -> Program:
+    """The program with only the indices that something still runs over."""
+    used: set[Var] = set()
+    for b in program.bindings:
+        used.update(b.context)
+        match b.prim:
+            case Accumulate(_, _, entries):
+                for e in entries:
+                    used.update(e.over)
+            case Delay(time):
+                used.add(time)
+            case _:
+                pass
+    for r in program.results:
+        used.update(r.indices)
+    for i in reversed(program.indices):  # extents mention earlier indices
+        extent = program.indices[i].extent
+        if i in used and extent is not None:
+            used.update(variables(extent))
+    return replace(program, indices={i: x for i, x in program.indices.items() if i in used})
+
+
+class _Narrow:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.contexts = {b.var: b.context for b in program.bindings}
+        self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
+        self.open: dict[Var, set[Var]] = {}  # an index with what its extent and condition need
+        self.settle()
+        if self.keep_rows():
+            self.settle()
+
+    def settle(self) -> None:
+        """The least solution that has what is there already."""
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for i in self.program.indices:
+                self.open_index(i)
+            for b in self.program.bindings:
+                self.grow(self.needs[b.var], self.binding(b))
+
+    def keep_rows(self) -> bool:
+        """Rows whose arrays go through a loop of their own each keep it, though its condition is
+        the same for all: a row stays in the cache from round to round."""
+        self.changed = False
+        rows: dict[Var, set[Var]] = {}  # of a time, the outer indices that all its arrays need
+        for b in self.program.bindings:
+            match b.prim:
+                case Delay(time, index):
+                    condition = self.program.indices[time].condition
+                    around = set(condition.at) if isinstance(condition, Read) else set()
+                    outer = {i for i in b.context if size(i) in around} - {time}
+                    if self.needs[b.var] - outer - {index}:
+                        mine = self.needs[b.var] & outer
+                        rows[time] = rows.get(time, mine) & mine
+                case _:
+                    pass
+        for time, kept in rows.items():
+            self.grow(self.open[time], kept)
+        return self.changed
+
+    def grow(self, known: set[Var], found: Iterable[Var]) -> None:
+        before = len(known)
+        known.update(found)
+        self.changed = self.changed or len(known) > before
+
+    def open_index(self, i: Var) -> None:
+        index = self.program.indices[i]
+        found = {i}
+        if index.extent is not None:
+            found |= self.size(index.extent)
+        if index.condition is not None:
+            self.open.setdefault(i, {i})
+            found |= self.operand(index.condition)
+        self.grow(self.open.setdefault(i, set()), found)
+
+    def binding(self, b: Binding) -> set[Var]:
+        out: set[Var] = set()
+        for g in b.guards:
+            out |= self.operand(g.operand)
+        if stops(b.prim):
+            for i in b.context:
+                out |= self.open[i]
+            return out
+        match b.prim:
+            case Accumulate(_, init, entries):
+                out |= self.operand(init)
+                for k, i in enumerate(b.context):
+                    if any(e.at[k] != size(i) or i in e.over for e in entries):
+                        out |= self.open[i]  # elements of it are chosen
+                for e in entries:
+                    inner = self.operand(e.value)
+                    for i, x in zip(b.context, e.at, strict=True):
+                        if x != size(i):
+                            inner |= self.size(x)
+                    for g in e.guards:
+                        inner |= self.operand(g.operand)
+                    for i in e.over:
+                        inner |= self.open[i]
+                    out |= inner - set(e.over)
+            case Delay(time, index, init, next):
+                out |= self.open[index] | self.operand(init)
+                out |= (self.operand(next) | self.open[time]) - {time}
+            case _:
+                for o in operands(b.prim):
+                    out |= self.operand(o)
+        return out
+
+    def operand(self, o: Operand) -> set[Var]:
+        match o:
+            case Read():
+                return self.read(o)
+            case Number(value):
+                return self.size(value)
+            case _:
+                return set()
+
+    def read(self, r: Read) -> set[Var]:
+        out: set[Var] = set()
+        for e in self.kept(r):
+            out |= self.size(e)
+        return out
+
+    def kept(self, r: Read) -> tuple[Size, ...]:
+        """The indices of a read that matter."""
+        if r.var not in self.contexts:
+            return r.at
+        needs = self.needs[r.var]
+        if len(needs) == len(r.at):
+            return r.at
+        return tuple(e for i, e in zip(self.contexts[r.var], r.at, strict=True) if i in needs)
+
+    def size(self, s: Size) -> set[Var]:
+        out: set[Var] = set()
+        for m, _ in s.terms:
+            for a in m:
+                out |= self.atom(a)
+        return out
+
+    def atom(self, a: Atom) -> set[Var]:
+        match a:
+            case Var():
+                return self.open.get(a, set())
+            case Read():
+                return self.read(a)
+            case Trips(time, at):
+                out: set[Var] = set()
+                for i, e in at:
+                    if i in self.open[time]:
+                        out |= self.size(e)
+                return out
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                return self.size(x) | self.size(y)
+            case _:
+                return set()
+
+    # the program again, with less
+
+    def result(self) -> Program:
+        p = self.program
+        f, g = self.new_operand, self.new_size
+        indices = {
+            i: Index(
+                None if x.extent is None else g(x.extent),
+                None if x.condition is None else f(x.condition),
+                x.name,
+            )
+            for i, x in p.indices.items()
+        }
+        bindings = tuple(self.new_binding(b) for b in p.bindings)
+        results = tuple(replace(r, value=f(r.value)) for r in p.results)
+        return replace(p, indices=indices, bindings=bindings, results=results)
+
+    def new_binding(self, b: Binding) -> Binding:
+        needs = self.needs[b.var]
+        prim = map_prim(b.prim, self.new_operand, self.new_size)
+        if isinstance(prim, Accumulate):
+            prim = replace(
+                prim,
+                entries=tuple(
+                    replace(
+                        e,
+                        at=tuple(x for i, x in zip(b.context, e.at, strict=True) if i in needs),
+                    )
+                    for e in prim.entries
+                ),
+            )
+        return replace(
+            b,
+            context=tuple(i for i in b.context if i in needs),
+            guards=map_guards(b.guards, self.new_operand, self.new_size),
+            prim=prim,
+        )
+
+    def new_operand(self, o: Operand) -> Operand:
+        match o:
+            case Read(var, at):
+                kept = tuple(self.new_size(e) for e in self.kept(o))
+                return o if kept == at else Read(var, kept)
+            case Number(value):
+                return Number(self.new_size(value))
+            case _:
+                return o
+
+    def new_size(self, s: Size) -> Size:
+        return substitute(s, self.new_atom)
+
+    def new_atom(self, a: Atom) -> Size | None:
+        match a:
+            case Read(var, at):
+                kept = tuple(self.new_size(e) for e in self.kept(a))
+                return None if kept == at else atom(Read(var, kept))
+            case Trips(time, steps):
+                left = tuple((i, self.new_size(e)) for i, e in steps if i in self.open[time])
+                return atom(Trips(time, left))
+            case _:
+                return None

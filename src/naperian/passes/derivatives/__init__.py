@@ -1,0 +1,1 @@
+"""ainf → ainf: tangents, cotangents, and loops that run backwards."""

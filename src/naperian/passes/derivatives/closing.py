@@ -1,0 +1,451 @@
+"""What was sent to a binding, put together: its cotangent at a point.
+
+    y = x[i + 1]² for i<n           the part v[i] at i + 1 is v[q - 1] at q, if 0 <= q - 1 < n
+    y = Σ_i x[i + j] · k[j]         at q: Σ_j of what was sent from q - j and j
+    y = x[0] · x[k[t]]              one accumulation: v at 0, w[t] at k[t]
+
+The index expressions of a part are solved for their indices (`invert`), so a shift becomes a shift
+back and indices left over become sums: such parts are *dense*, one number for every element. Parts
+that go to few elements (a constant index, a gather, a diagonal, a window) are *sparse*, and all of
+them enter one `Accumulate` whose first values are the dense ones. So what a cotangent costs is its
+size once and what was sent to it, however many sent it; in a loop that carries the cotangent of a
+table, the accumulation is made in place and its size costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from naperian.ainf.syntax import Accumulate, Entry, Guard, Operand, Read
+from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, variables
+from naperian.dtypes import DType
+from naperian.facts import Facts
+from naperian.names import Lit, Var
+from naperian.node import node
+from naperian.passes.bindings import ranges
+from naperian.passes.bindings.builder import Guards
+from naperian.passes.bindings.place import Place
+from naperian.passes.derivatives.invert import Inverse, invert
+from naperian.passes.derivatives.rules import Flow, Rules, renamed
+from naperian.sizes import ZERO, Clamp, Size, clamp, size
+
+At: TypeAlias = tuple[Size, ...]
+Tests: TypeAlias = list[tuple[str, Size]]  # what must be >= 0 ("ge") or 0 ("eq")
+Term: TypeAlias = tuple[Operand, Guards]
+To: TypeAlias = dict[Var, Size]  # where an entry goes, on the axes where that is not any place
+
+_FEW = 8  # with fewer elements, comparing an index with each constant one is faster
+_NEAR = 4  # a shift by as many leaves so few indices at an end that each is a case of its own
+
+
+@node
+class Part:
+    """`value` goes to `at`, for every point of `over` where the guards hold."""
+
+    over: tuple[Var, ...]
+    at: At
+    value: Operand
+    guards: Guards
+
+
+class Closing:
+    """Cotangents from their parts, in the loops `open` that are running backwards."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.b = place.b
+        self.scope = frozenset(place.scope)
+        self.open: set[Var] = set()
+        self.waiting: set[Var] = set()  # the numbers of rounds that wait for a cotangent
+
+    def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
+        """The sum of the parts at a point of `var`'s context."""
+        whole = [self.apart(p, at) for p in parts]
+        cases = [q for p in whole for q in ([p] if self.meets(p, at) else self.split(p, var))]
+        dense: list[Part] = []
+        sparse: list[Part] = []
+        for p in cases:
+            found = self.fixed(p, at)
+            if found is None:
+                continue
+            own, tests = found
+            if self.is_sparse(own, at):
+                guards = tuple(self.test(n, s) for n, s in tests) + own.guards
+                sparse.append(Part(own.over, own.at, own.value, guards))
+            else:
+                dense.append(p)
+        if sparse:
+            return self.accumulated(var, dense, sparse, at)
+        return self.total(var, dense, at)
+
+    def total(self, var: Var, dense: list[Part], at: At) -> Flow:
+        rules = Rules(self.place, self.b.dtypes[var])
+        terms = [t for p in dense if (t := self.term(var, p, at)) is not None]
+        return rules.sum([rules.where(guards, value) for value, guards in self.joined(terms)])
+
+    def joined(self, terms: list[Term]) -> list[Term]:
+        """A shifted read, and what is kept at the end where there is none, are a clamped one:
+
+            (v[q - 1] if q >= 1 else 0) + (v[q] if 0 >= q else 0)       v[clamp(q - 1)]
+        """
+        out: list[Term] = []
+        for t in terms:
+            for k, other in enumerate(out):
+                both = self.clamped(t, other) or self.clamped(other, t)
+                if both is not None:
+                    out[k] = both
+                    break
+            else:
+                out.append(t)
+        return out
+
+    def clamped(self, inside: Term, end: Term) -> Term | None:
+        """The two as one, if they are such a pair."""
+        match inside, end:
+            case (Read(x, at), (Guard(_, _, f),)), (Read(y, there), (Guard(_, _, g),)):
+                if x != y or f is None or g is None or f + g != size(-1):
+                    return None
+                differ = [k for k, (a, b) in enumerate(zip(at, there, strict=True)) if a != b]
+                if len(differ) != 1:
+                    return None
+                k = differ[0]
+                e, q, n = at[k], there[k].single, self.b.shape(Read(x, at))[k]
+                if n is None or not isinstance(q, Var) or self.b.extent(q) != n:
+                    return None
+                by = (e - size(q)).constant
+                if (by, f) not in ((-1, e), (1, n - 1 - e)):
+                    return None
+                return Read(x, (*at[:k], clamp(e, n), *at[k + 1 :])), ()
+            case _:
+                return None
+
+    def meets(self, part: Part, at: At) -> bool:
+        """Whether no clamped index is in the way: where a part goes is solved for its indices."""
+        found = invert(self.domain(part), part.at, at, self.extent)
+        return found is not None and not any(
+            isinstance(a, Clamp) for e in found.equal for a in e.atoms()
+        )
+
+    def split(self, part: Part, var: Var) -> list[Part]:
+        """Clamped indices by cases: in range, and what is kept at either end."""
+        domain = self.domain(part)
+        for k, e in enumerate(part.at):
+            match e.single:
+                case Clamp(value, n) if any(v in domain for v in variables(value)):
+                    out = []
+                    facts = self.facts(value)
+                    inside = tuple(x for x in (value, n - 1 - value) if not facts.proves(x))
+                    cases = [(value, inside), *((to, (x,)) for to, x in self.ends(value, n))]
+                    for to, where in cases:
+                        if any(facts.proves(-x - 1) for x in where):
+                            continue
+                        guards = (*part.guards, *(self.test("ge", x) for x in where))
+                        at = (*part.at[:k], to, *part.at[k + 1 :])
+                        out += self.split(Part(part.over, at, part.value, guards), var)
+                    return out
+                case _:
+                    pass
+        return [part]
+
+    def ends(self, value: Size, n: Size) -> list[tuple[Size, Size]]:
+        """Where values below 0 and from n on are kept, and when. A shift by a few moves as many
+        indices to an end, each by a distance of its own: what they send is a shift, too.
+
+            i + 2 >= n, i < n           n - 1 = i + 1 if i + 1 >= n - 1, and i if i >= n - 1
+        """
+        for i in variables(value):
+            by = (value - size(i)).constant
+            if by is not None and i in self.b.indices and self.extent(i) == n:
+                if 0 < abs(by) <= _NEAR:
+                    away = range(by) if by > 0 else range(0, by, -1)
+                    return [
+                        (size(i) + k, size(i) + k - (n - 1) if by > 0 else -size(i) - k)
+                        for k in away
+                    ]
+        return [(ZERO, -value - 1), (n - 1, value - n)]
+
+    def domain(self, part: Part) -> tuple[Var, ...]:
+        return tuple(i for i in part.over if i not in self.open and i not in self.scope)
+
+    def extent(self, i: Var) -> Size | None:
+        return self.b.extent(i)
+
+    def facts(self, s: Size) -> Facts:
+        return ranges.facts_about(
+            s, self.b.indices, frozenset(self.b.sizes), (), self.place.facts
+        )
+
+    def test(self, name: str, s: Size) -> Guard:
+        """s >= 0 or s == 0 as a guard, written without minus signs."""
+        left = Size(tuple((m, c) for m, c in s.terms if c > 0))
+        holds = self.place.op(name, (number(left), number(left - s)), DType.BOOL)
+        return Guard(holds, True, s if name == "ge" else None)
+
+    # dense parts
+
+    def term(self, var: Var, part: Part, at: At) -> Term | None:
+        """What a dense part sends to a point, and where."""
+        domain = self.domain(part)
+        found = invert(domain, part.at, at, self.extent)
+        assert found is not None
+        tests = self.tests(found)
+        if tests is None:
+            return None
+        rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
+        names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
+        guards = self.guards(part, names, tests)
+        dtype = self.b.dtypes[var]
+        return self.summed(rewrite(part.value, names), guards, copies, dtype)
+
+    def guards(self, part: Part, names: Mapping[Var, Size], tests: Tests) -> Guards:
+        """What must hold of a part whose indices are solved. Its own guards may be tested only
+        where the others hold; those that always do are none."""
+        own = renamed(part.guards, names)
+        return tuple(self.test(n, rewrite_size(s, names)) for n, s in tests) + tuple(
+            g for g in own if g.fact is None or not self.facts(g.fact).proves(g.fact)
+        )
+
+    def summed(
+        self, value: Operand, guards: Guards, copies: tuple[Var, ...], dtype: DType
+    ) -> tuple[Operand, Guards]:
+        """The sum of a value over indices, and the guards that do not depend on them."""
+        if not copies:
+            return value, guards
+        inner = tuple(g for g in guards if set(copies) & self.b.closed(free(g.operand)))
+        outer = tuple(g for g in guards if g not in inner)
+        around = self.place.guards
+        return self.b.reduce(
+            "add", Lit(0.0, dtype), ((copies, value, inner),), dtype,
+            (*around, *(g for g in outer if g not in around)),
+        ), outer  # fmt: skip
+
+    def copied(
+        self, indices: Iterable[Var], names: Mapping[Var, Size]
+    ) -> tuple[dict[Var, Size], tuple[Var, ...]]:
+        """New indices that run as these do, for what `names` stand for."""
+        out: dict[Var, Size] = {}
+        for i in self.b.order(indices):
+            extent = self.extent(i)
+            assert extent is not None
+            n = rewrite_size(rewrite_size(extent, names), out)
+            out[i] = size(self.b.index(n, self.b.indices[i].name))
+        return out, tuple(v for e in out.values() for v in (e.single,) if isinstance(v, Var))
+
+    def apart(self, part: Part, at: At) -> Part:
+        """The part with indices of its own, if the point mentions some of its."""
+        domain = self.domain(part)
+        if not {v for e in at for v in variables(e)} & set(domain):
+            return part
+        return self.with_names(part, domain, {}, [])[0]
+
+    def with_names(
+        self, part: Part, left: Iterable[Var], names: dict[Var, Size], tests: Tests
+    ) -> tuple[Part, Tests]:
+        """The part with some of its indices replaced, and copies of those that are left."""
+        rest, copies = self.copied(left, names)
+        names = rest | {i: rewrite_size(e, rest) for i, e in names.items()}
+        made = Part(
+            (*(i for i in part.over if self.stands(i)), *copies),
+            tuple(rewrite_size(e, names) for e in part.at),
+            rewrite(part.value, names), renamed(part.guards, names),
+        )  # fmt: skip
+        return made, [(name, rewrite_size(s, names)) for name, s in tests]
+
+    def tests(self, found: Inverse) -> Tests | None:
+        """What must be tested of solved indices; None if it never holds."""
+        out: Tests = []
+        for e in found.equal:
+            if e == ZERO:
+                continue
+            facts = self.facts(e)
+            if facts.proves(e - 1) or facts.proves(-e - 1):
+                return None
+            if not facts.proves_equal(e, ZERO):
+                out.append(("eq", e))
+        for i, value in found.names.items():
+            n = self.extent(i)
+            assert n is not None
+            n = rewrite_size(n, found.names)
+            v = value.single
+            if isinstance(v, Var) and v in self.b.indices and self.extent(v) == n:
+                continue
+            for low in (value, n - 1 - value):
+                facts = self.facts(low)
+                if facts.proves(-low - 1):
+                    return None
+                if not facts.proves(low):
+                    out.append(("ge", low))
+        return out
+
+    # sparse parts
+
+    def axes(self, at: At) -> list[int]:
+        """The axes on which a point is any. Where a loop's length depends on an index, inside the
+        loop there is no other."""
+        out = []
+        fixed = self.b.closed(self.open) | self.scope
+        for k, e in enumerate(at):
+            v = e.single
+            if isinstance(v, Var) and v in self.b.indices and v not in fixed:
+                out.append(k)
+        return out
+
+    def stands(self, v: Var) -> bool:
+        return v in self.open or v in self.scope
+
+    def fixed(self, part: Part, at: At) -> tuple[Part, Tests] | None:
+        """The part where the axes that stand still are right, and what must be tested for that;
+        None if they never are."""
+        free = self.axes(at)
+        here = {v: part.at[k] for k in free for v in variables(at[k])}
+        goal = {k: rewrite_size(e, here) for k, e in enumerate(at) if k not in free}
+        still = [k for k, e in goal.items() if part.at[k] != e]
+        domain = self.domain(part)
+        if not still:
+            return part, []
+        found = invert(
+            domain, tuple(part.at[k] for k in still), tuple(goal[k] for k in still), self.extent
+        )
+        if found is None:
+            return part, [("eq", part.at[k] - goal[k]) for k in still]
+        tests = self.tests(found)
+        if tests is None:
+            return None
+        places = tuple(at[k] if k in still else e for k, e in enumerate(part.at))
+        left = [i for i in domain if i not in found.names]
+        return self.with_names(
+            Part(part.over, places, part.value, part.guards), left, found.names, tests
+        )
+
+    def is_sparse(self, part: Part, at: At) -> bool:
+        """Whether a part goes to few of the points that there are."""
+        domain = self.domain(part)
+        found = invert(domain, part.at, at, self.extent)
+        if found is None:
+            return True
+        for e in found.equal:
+            if e == ZERO or self.facts(e).proves_equal(e, ZERO):
+                continue
+            if any(self.is_long(v) for v in variables(e) if not self.stands(v)):
+                return True
+        return bool(self.open) and any(self.is_window(i, found.names) for i in found.names)
+
+    def is_long(self, v: Var) -> bool:
+        n = self.b.extent(v)
+        return n is not None and (n.constant is None or n.constant >= _FEW)
+
+    def is_window(self, i: Var, names: Mapping[Var, Size]) -> bool:
+        """Whether a solved index alone makes up an axis that is longer than it."""
+        around = [v for v in variables(names[i]) if not self.stands(v) and v in self.b.indices]
+        if len(around) != 1:
+            return False
+        mine, whole = self.extent(i), self.extent(around[0])
+        if mine is None or whole is None:
+            return False
+        gap = whole - rewrite_size(mine, names)
+        return gap.constant is None and not self.facts(gap).proves(-gap)
+
+    def accumulated(
+        self, var: Var, dense: list[Part], sparse: list[Part], at: At
+    ) -> Operand:
+        """The dense parts with the sparse ones added where they go."""
+        bd = self.b
+        dtype = bd.dtypes[var]
+        own: dict[int, Var] = {}  # the accumulation's own indices, and what they stand for
+        formal: dict[Var, Size] = {}
+        there: dict[Var, Size] = {}
+        free_axes = self.axes(at)
+        for k, i in enumerate(bd.contexts[var]):
+            formal[i] = at[k]
+            if k in free_axes:
+                extent = bd.indices[i].extent
+                assert extent is not None
+                q = bd.index(rewrite_size(extent, formal), bd.indices[i].name)
+                formal[i], there[q], own[k] = size(q), at[k], q
+        named = {v: size(q) for q, e in there.items() for v in variables(e)}
+        here = tuple(rewrite_size(e, named) for e in formal.values())
+        made = [self.entry(p, own, dtype) for p in sparse]
+        zero = Lit(0.0, dtype)
+        if any(self.is_late(p) for p in sparse):  # added while the loop runs: it starts before
+            table = rewrite(self.entered("add", zero, made, own.values(), dtype), there)
+            return Rules(self.place, dtype).sum([table, self.total(var, dense, at)]) or zero
+        init = self.total(var, dense, here) or zero
+        return rewrite(self.entered("add", init, made, own.values(), dtype), there)
+
+    def is_late(self, part: Part) -> bool:
+        """Whether a part comes from rounds that are made again in a loop running backwards."""
+        extents = [self.extent(i) for i in part.over]
+        found = (a for n in extents if n is not None for a in atoms_of(n))
+        return any(isinstance(a, Read) and a.var in self.waiting for a in found)
+
+    def entered(
+        self, monoid: str, init: Operand, made: list[tuple[Entry, To]], axes: Iterable[Var],
+        dtype: DType,
+    ) -> Read:
+        """An accumulation over `axes` and all that its operands mention."""
+        bd = self.b
+        mentioned = [*axes, *free(init)]
+        for e, to in made:
+            inner = [*free(e.value), *(v for x in to.values() for v in variables(x))]
+            inner += (v for g in e.guards for v in free(g.operand))
+            inner += (v for i in e.over for v in bd.closures[i])
+            mentioned += (v for v in inner if v not in e.over)
+        context = bd.order(bd.closed(mentioned))
+        entries = tuple(
+            Entry(e.over, tuple(to.get(i, size(i)) for i in context), e.value, e.guards)
+            for e, to in made
+        )
+        return bd.add(Accumulate(monoid, init, entries), context, self.place.guards, dtype)
+
+    def entry(
+        self, part: Part, own: Mapping[int, Var], dtype: DType
+    ) -> tuple[Entry, To]:
+        """A sparse part as an entry (its `at` still missing), and where it goes on the axes that
+        are free. On axes that it fills, its own index is that of the axis."""
+        domain = self.domain(part)
+        to = {q: part.at[k] for k, q in own.items() if not set(variables(part.at[k])) & set(domain)}
+        varying = {q: k for k, q in own.items() if q not in to}
+        over: list[Var] = []
+        point = dict(to)  # where the entry goes on all axes, each as long as that says
+        for q in varying:
+            n = self.b.extent(q)
+            assert n is not None
+            if set(variables(n)) & set(point):
+                over.append(self.b.index(rewrite_size(n, point), self.b.indices[q].name))
+                point[q] = to[q] = size(over[-1])
+        target = tuple(point.get(q, size(q)) for q in varying)
+        found = invert(domain, tuple(part.at[k] for k in varying.values()), target, self.extent)
+        tests = None if found is None else self.tests(found)
+        if (
+            found is None or tests is None or any(name == "eq" for name, _ in tests)
+            or (self.open and any(self.is_window(i, found.names) for i in found.names))
+        ):  # fmt: skip
+            return self.direct(part, own, domain, dtype)
+        rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
+        names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
+        guards = self.guards(part, names, tests)
+        value, outer = self.summed(rewrite(part.value, names), guards, copies, dtype)
+        return Entry(tuple(over), (), value, outer), to
+
+    def direct(
+        self, part: Part, own: Mapping[int, Var], domain: tuple[Var, ...], dtype: DType
+    ) -> tuple[Entry, To]:
+        """Point by point. What does not say where is summed before."""
+        names: dict[Var, Size] = {}
+        for k, q in own.items():
+            v = part.at[k].single
+            if isinstance(v, Var) and v in domain and v not in names:
+                if self.extent(v) == self.b.extent(q):
+                    names[v] = size(q)
+        saying = self.b.closed(v for e in part.at for v in variables(e))
+        rest, copies = self.copied([i for i in domain if i not in names], names)
+        names |= rest
+        late = tuple(
+            v for i in rest if i not in saying for v in (rest[i].single,) if isinstance(v, Var)
+        )
+        guards = renamed(part.guards, names)
+        value, outer = self.summed(rewrite(part.value, names), guards, late, dtype)
+        to = {q: rewrite_size(part.at[k], names) for k, q in own.items()}
+        over = tuple(v for v in copies if v not in late)
+        return Entry(over, (), value, outer), to

@@ -1,0 +1,378 @@
+"""Reverse mode: every read of an active binding sends a cotangent back to it. ainf → ainf
+
+    for i<n: y = x[i + 1]²      x̄ gets 2·ȳ[i]·x[i + 1] at i + 1, for i<n: a `Part`
+    for q<m: x̄ = 2·ȳ[q - 1]·x[q] if 0 <= q - 1 < n else 0
+
+Nothing is stored where it goes; when all readers of a binding have been seen, its parts are put
+together (`closing`). A binding with one part that touches no more points than it has hands that
+part on as it is: what flows back from a maximum or a single element stays one element.
+
+A loop's cotangents are a loop over the same rounds, last one first: with h[t + 1] = next[t], the
+cotangent of h at T - τ is the value of a delay after τ rounds (`_loop`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
+from naperian.ainf.walk import free, number, rewrite, rewrite_size, size_of, variables
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.passes.bindings.builder import Guards
+from naperian.passes.bindings.place import Place
+from naperian.passes.bindings.values import leaves
+from naperian.passes.derivatives.active import active, groups, is_loop, outermost
+from naperian.passes.derivatives.again import again
+from naperian.passes.derivatives.closing import At, Closing, Part, To
+from naperian.passes.derivatives.counted import counted
+from naperian.passes.derivatives.ruled import Ruled, cotangents
+from naperian.passes.derivatives.rules import Flow, Rules, chosen, others, patch, renamed
+from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
+from naperian.sizes import Size, size
+
+
+class Cotangents(Closing):
+    """The cotangents of the sources, through the bindings from `start` on. `seeds` are the parts
+    of their results."""
+
+    def __init__(
+        self, place: Place, start: int, sources: set[Var], seeds: list[tuple[Var, Part]]
+    ) -> None:
+        super().__init__(place)
+        self.around = place.guards
+        self.parts: dict[Var, list[Part]] = {}
+        self.names: dict[Var, Size] = {}  # the rounds of those loops, for their own times
+        self.backs: dict[Var, Var] = {}  # their times, for those times
+        bindings = active(self.b.bindings[start:], sources)
+        self.active = {*bindings, *sources}
+        for v, part in seeds:
+            if v in self.active:
+                self.parts.setdefault(v, []).append(part)
+        self.through(bindings)
+
+    def through(self, bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()) -> None:
+        """Back through bindings, readers first."""
+        wholes: dict[Var, list[Var]] = {}  # of loops that are made again, all that is in them
+        for b in bindings.values():
+            own = {b.prim.time} if isinstance(b.prim, Delay) else set()
+            for t in own.union(*(self.b.closures[i] for i in b.context)):
+                if t in self.scope:  # stands still
+                    continue
+                again = self.b.indices[t].condition is not None or t in self.b.strips
+                if again and b.var not in cut:
+                    wholes.setdefault(t, []).append(b.var)
+        for component in groups(bindings, cut, list(wholes.values())):
+            if component[0].var in cut:
+                continue
+            if is_loop(component):
+                self.loop(component)
+            else:
+                self.single(component[0])
+
+    def cotangent(self, var: Var, at: At) -> Flow:
+        """All that was sent to `var`, at a point of its context."""
+        return self.closed(var, self.parts.get(var, []), at)
+
+    # sending
+
+    def send(
+        self, o: Operand, over: tuple[Var, ...], names: Mapping[Var, Size], value: Flow,
+        guards: Guards,
+    ) -> None:
+        """A cotangent for what an operand reads, its indices replaced by `names`."""
+        if value is None or not isinstance(o, Read) or o.var not in self.active:
+            return
+        at = tuple(rewrite_size(e, names) for e in o.at)
+        self.parts.setdefault(o.var, []).append(Part(over, at, value, guards))
+
+    def single(self, b: Binding) -> None:
+        """Back through one binding."""
+        if isinstance(b.prim, Op) and b.prim.name in ("ruled", "gate"):
+            if b.prim.name == "gate":  # all that reads the value was seen
+                self.ruled(self.b.ruled[b.prim.code])
+            return
+        parts = self.parts.get(b.var, [])
+        if not parts:
+            return
+        if isinstance(b.prim, Accumulate) and not simple(b, b.prim):
+            self.keyed(b, b.prim)
+            return
+        if len(parts) == 1 and self.sparse(parts[0]):
+            part = parts[0]
+            names = dict(zip(b.context, part.at, strict=True)) | self.names
+            self.push(b, part.over, names, part.value, part.guards)
+            return
+        names, over = self.points(b.context)
+        value = self.cotangent(b.var, tuple(names.values()))
+        if value is not None:
+            self.push(b, over, names, value, ())
+
+    def points(self, context: tuple[Var, ...]) -> tuple[dict[Var, Size], tuple[Var, ...]]:
+        """All points of a context, and what they range over: the rounds of loops that run
+        backwards, and copies of indices that go as far as such a round says."""
+        far = [i for i in context if i not in self.names and self.b.closures[i] & {*self.names}]
+        own, copies = self.copied(far, self.names)
+        names = {i: own.get(i) or self.names.get(i, size(i)) for i in context}
+        return names, (*self.renamed(tuple(i for i in context if i not in own)), *copies)
+
+    def ruled(self, r: Ruled) -> None:
+        """Back through a call of a function with a rule of its own."""
+        if not any(self.parts.get(y.var) for _, y in leaves(r.value) if isinstance(y, Read)):
+            return
+        names = {i: self.names[i] for i in r.scope if i in self.names}
+        over = self.renamed(r.scope)
+        guards = renamed(tuple(g for g in r.guards if g not in self.around), names)
+        around = self.place.guards
+        inside = around + tuple(g for g in guards if g not in around)
+        scope = self.b.order(self.b.closed((*over, *self.scope)))
+        sent = cotangents(r, lambda y: self.cotangent(y.var, y.at), names, scope, inside)
+        for x, own, v in [*sent]:
+            self.send(x, (*over, *own), {}, v, guards)
+
+    def sparse(self, part: Part) -> bool:
+        """Whether every index of a part is an index of its target: no more points than that."""
+        plain = {e.single for e in part.at}
+        return all(i in plain for i in self.domain(part))
+
+    def renamed(self, indices: tuple[Var, ...]) -> tuple[Var, ...]:
+        """Indices, the times of loops that run backwards as theirs."""
+        found: dict[Var, None] = {}
+        for i in indices:
+            for v in variables(self.names[i]) if i in self.names else (i,):
+                if v in self.b.indices:
+                    found[v] = None
+        return tuple(found)
+
+    def push(
+        self, b: Binding, over: tuple[Var, ...], names: dict[Var, Size], v: Operand, guards: Guards
+    ) -> None:
+        """The cotangent `v` of a binding, at the point that `names` give, to its operands."""
+        mine = renamed(tuple(g for g in b.guards if g not in self.around), names)
+        guards += tuple(g for g in mine if g not in guards)
+        rules = Rules(self.place, b.dtype, guards)
+        match b.prim:
+            case Op("select", (condition, yes, no)):
+                test = rewrite(condition, names)
+                for o, holds in ((yes, True), (no, False)):
+                    self.send(o, over, names, v, (*guards, Guard(test, holds)))
+            case Op(_, args):
+                y = rewrite(Read(b.var, tuple(size(i) for i in b.context)), names)
+                given = tuple(rewrite(a, names) for a in args)
+                for k, a in enumerate(args):
+                    if isinstance(a, Read) and a.var in self.active:
+                        to = self.b.dtypes[a.var]
+                        self.send(a, over, names, rules.scaled(b, k, v, y, given, to), guards)
+            case Accumulate():
+                self.accumulate(b, b.prim, over, names, v, guards)
+            case Delay() | Check():
+                raise AssertionError("delays are gone through otherwise; a check has no value")
+
+    def accumulate(
+        self, b: Binding, prim: Accumulate, over: tuple[Var, ...], names: dict[Var, Size],
+        v: Operand, guards: Guards,
+    ) -> None:
+        """A reduction: every value gets what its target has, times its share."""
+        e = prim.entries[0]
+        self.send(prim.init, over, names, *self.first(b, prim, names, v, guards))
+        if prim.monoid in ("max", "min"):
+            where, found = chosen(self.place, b, prim, e)
+            there = {i: rewrite_size(x, names) for i, x in where.items()}
+            self.send(e.value, over, {**names, **there}, v, guards + renamed(found, names))
+            return
+        own, copies = self.copied(e.over, names)
+        inner = names | own
+        mine = guards + renamed(e.guards, inner)
+        if prim.monoid == "mul":
+            rest = rewrite(others(self.place, b, prim, e), inner)
+            v = Rules(self.place, b.dtype, mine)("mul", v, rest)
+        self.send(e.value, (*over, *copies), inner, v, mine)
+
+    def first(
+        self, b: Binding, prim: Accumulate, names: Mapping[Var, Size], v: Operand, guards: Guards
+    ) -> tuple[Flow, Guards]:
+        """What the first value of a reduction gets."""
+        if not isinstance(prim.init, Read) or prim.init.var not in self.active:
+            return None, guards
+        share, _ = shares(self.place, b, prim)
+        guards += renamed(share.guards, names)
+        if share.factor is not None:
+            v = Rules(self.place, b.dtype, guards)("mul", v, rewrite(share.factor, names))
+        return v, guards
+
+    def keyed(self, b: Binding, prim: Accumulate) -> None:
+        """Back through an accumulation with computed targets, or with several entries."""
+        here = tuple(rewrite_size(size(i), self.names) for i in b.context)
+        back = self.cotangent(b.var, here)
+        if back is None:
+            return
+        last = prim.monoid == "last"
+        init, entries = (None, latest(self.place, b, prim)) if last else (
+            shares(self.place, b, prim)
+        )
+        for e, share in zip(prim.entries, entries, strict=True):
+            there = dict(zip(b.context, e.at, strict=True))
+            self.from_target(b, e.value, domain(b, e), there, e.guards, share, back)
+        itself = {i: size(i) for i in b.context}
+        if init is None:
+            back, init = self.cleared(b, prim, back), Share(())
+        self.from_target(b, prim.init, b.context, itself, (), init, back)
+
+    def from_target(
+        self, b: Binding, o: Operand, indices: tuple[Var, ...], there: dict[Var, Size],
+        own: Guards, share: Share, back: Operand,
+    ) -> None:
+        """To an operand that is combined into the target at `there`: its share of `back`. In a
+        loop it is read before the target is changed."""
+        if not isinstance(o, Read) or o.var not in self.active:
+            return
+        plain = [i for i in indices if i not in self.b.indices or i in b.context]
+        outer = {i: self.names.get(i, size(i)) for i in plain}
+        inner, copies = self.copied([i for i in indices if i not in plain], outer)
+        names = {**self.names, **outer, **inner}
+        at = {i: rewrite_size(x, names) for i, x in there.items()}
+        guards = renamed(tuple(g for g in b.guards if g not in self.around), at)
+        guards += renamed(own + share.guards, names)
+        v = rewrite(back, at)
+        if self.open and v != back and isinstance(v, Read):
+            v = self.b.bind(Op("held", (v,)), b.dtype, self.place.guards + guards, b.origin)
+        if share.factor is not None:
+            rules = Rules(self.place, b.dtype, guards)
+            v = rules("mul", v, rewrite(share.factor, names))
+        self.send(o, (*self.renamed(tuple(plain)), *copies), names, v, guards)
+
+    def cleared(self, b: Binding, prim: Accumulate, back: Operand) -> Operand:
+        """What the table had before gets, where entries replaced it: nothing."""
+        made: list[tuple[Entry, To]] = []
+        for e in prim.entries:
+            own, copies = self.copied(e.over, self.names)
+            names = self.names | own
+            to = {
+                i: rewrite_size(x, names) for i, x in zip(b.context, e.at, strict=True)
+                if i not in self.names and x != size(i)
+            }  # fmt: skip
+            made.append((Entry(copies, (), Lit(0.0, b.dtype), renamed(e.guards, names)), to))
+        axes = [i for i in b.context if i not in self.names]
+        return self.entered("last", back, made, axes, b.dtype)
+
+    # loops
+
+    def loop(self, component: list[Binding]) -> None:
+        """Back through a loop: delays of the cotangents, running down.
+
+        With H[u] the cotangent of h[u] and w[τ] = H[T - τ]: w[0] is what was sent to h[T] from
+        outside; w[τ + 1] what was sent to h[t] for t = T - 1 - τ, from outside and by the body,
+        in which next[t] gets H[t + 1] = w[τ]. At the end the first value gets H[0] = w[T]."""
+        delayed = any(isinstance(b.prim, Delay) for b in component)
+        if not delayed or not any(self.parts.get(b.var) for b in component):
+            return
+        time = outermost(component)
+        if self.b.indices[time].condition is not None:
+            component, time = self.again(component, time)
+        delays = [b for b in component if isinstance(b.prim, Delay) and b.prim.time is time]
+        outer = self.place.guards
+        self.place.guards = outer + self.conditions(delays, time)
+        extent = self.extent(time)
+        assert extent is not None
+        rounds = rewrite_size(extent, self.names)
+        back = self.b.index(rounds, self.b.indices[time].name)
+        outside = self.names
+        inside = {**outside, time: rounds - 1 - size(back)}
+        made: list[tuple[int, Read, tuple[Var, ...], dict[Var, Size]]] = []
+        sent = {h.var: self.parts.pop(h.var, []) for h in delays}
+        for h in delays:
+            names, own = self.points(h.context[:-1])
+            point = (*names.values(), rounds)
+            init = self.closed(h.var, sent[h.var], point) or Lit(0.0, h.dtype)
+            last = self.b.index(rounds + 1, self.b.indices[time].name)
+            around = self.b.order(self.b.closed((*own, *self.scope, *self.open, back)) - {back})
+            slot = len(self.b.bindings)
+            w = self.b.add(
+                Delay(back, last, init, init), (*around, last), self.place.guards, h.dtype, h.origin
+            )
+            made.append((slot, w, own, names))
+        self.names, self.open = inside, self.open | {back}
+        self.backs[time] = back
+        following = {h.var: h.prim.next for h in delays if isinstance(h.prim, Delay)}
+        if time in self.b.strips:
+            carried = [Read(w.var, (*w.at[:-1], size(back))) for _, w, _, _ in made]
+            component, following = self.repeated(component, time, following, carried)
+        for h, (_, w, own, names) in zip(delays, made, strict=True):
+            now = Read(w.var, (*w.at[:-1], size(back)))
+            names = {**names, time: inside[time]}
+            self.send(following[h.var], (*own, back), names, now, self.extra(h, names))
+        self.through({b.var: b for b in component}, frozenset(h.var for h in delays))
+        for h, (slot, _, _, names) in zip(delays, made, strict=True):
+            parts = sent[h.var] + self.parts.pop(h.var, [])
+            then = self.closed(h.var, parts, (*names.values(), inside[time]))
+            first = self.b.bindings[slot].prim
+            assert isinstance(first, Delay)
+            patch(self.place, slot, first.init, then or Lit(0.0, h.dtype))
+        self.names, self.open = outside, self.open - {back}
+        del self.backs[time]
+        for h, (_, w, own, names) in zip(delays, made, strict=True):
+            assert isinstance(h.prim, Delay)
+            end = Read(w.var, (*w.at[:-1], rounds))
+            self.send(h.prim.init, own, names, end, self.extra(h, names))
+        self.place.guards = outer
+
+    def conditions(self, delays: list[Binding], time: Var) -> Guards:
+        """What holds wherever a loop runs: also its reverse runs only there."""
+        here = self.b.closures[time] | self.b.closed((*self.scope, *self.open))
+        return tuple(
+            g for g in self.extra(delays[0], self.names)
+            if g not in self.place.guards and self.b.closed(free(g.operand)) <= here
+            and all(g in self.extra(h, self.names) for h in delays)
+        )  # fmt: skip
+
+    def extra(self, b: Binding, names: Mapping[Var, Size]) -> Guards:
+        return renamed(tuple(g for g in b.guards if g not in self.around), names)
+
+    def repeated(
+        self, component: list[Binding], time: Var, following: dict[Var, Operand],
+        carried: list[Read],
+    ) -> tuple[list[Binding], dict[Var, Operand]]:
+        """The body of a loop with checkpoints once more, and what the loop carries on there.
+        `carried` are the cotangents that the loop backwards carries."""
+        late = partial(self.late, carried)
+        made = again(self.b, component, time, self.names, self.backs, late)
+        for old, new in made.moved.items():
+            if old in self.active:
+                self.active.add(new)
+            context = self.b.contexts[old]
+            for p in self.parts.pop(old, []):
+                at = tuple(
+                    self.names[i] + size(self.backs[i]) - e if i in self.backs else e
+                    for i, e in zip(context, p.at, strict=True)
+                )
+                self.parts.setdefault(new, []).append(Part(p.over, at, p.value, p.guards))
+        copies = [b for b in made.copies if b.var in self.active]
+        return copies, {v: made.operand(o) for v, o in following.items()}
+
+    def late(self, carried: list[Read], n: Size) -> Size:
+        """A number, as a binding that is there when what a loop carries is."""
+        here = self.b.closed((*self.open, *self.scope))
+        own = {w: [i for i in self.b.contexts[w.var][:-1] if i not in here] for w in carried}
+        w = min(carried, key=lambda w: len(own[w]))
+        names, copies = self.copied(own[w], {})
+        guards = self.place.guards
+        first = self.b.bind(Op("after", (number(n), rewrite(w, names))), DType.I64, guards)
+        if copies:
+            first = self.b.reduce("max", number(n), ((copies, first, ()),), DType.I64, guards)
+        self.waiting.add(first.var)
+        return size_of(first)
+
+    def again(self, component: list[Binding], time: Var) -> tuple[list[Binding], Var]:
+        """A `while` loop once more, for the number of rounds that it made."""
+        copies, moved = counted(self.b, component, time)
+        for old, new in moved.items():
+            if old in self.active:
+                self.active.add(new)
+                if old in self.parts:
+                    self.parts[new] = self.parts.pop(old)
+        t = next(b.prim.time for b in copies if isinstance(b.prim, Delay))
+        found = {moved[b.var] for b in component}
+        return [b for b in copies if b.var in found], t
+
+

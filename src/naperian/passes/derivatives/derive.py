@@ -1,0 +1,95 @@
+"""A derivative where it is asked for: the bindings of its body, then those of its tangents or
+cotangents. core → ainf
+
+    let x = at in body       the variable as bindings of its own, `copy`, all its indices in their
+                             context; then the body's bindings; then what `Tangents` or
+                             `Cotangents` make of the list from there on
+
+The list is flat, so a derivative inside a comprehension or a loop is nothing special: the indices
+around it stand still (`Place.scope`) while those inside are summed over. A derivative of a
+derivative is made later, from the bindings of the inner one, and knows only its own variables, so
+that perturbations cannot be confused. Contexts of the copies are too wide; `narrow` puts that
+right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from naperian.ainf.syntax import Op, Operand, Read
+from naperian.ainf.walk import free, rewrite
+from naperian.core import syntax as core
+from naperian.names import Lit, Var
+from naperian.passes.bindings.place import Place
+from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
+from naperian.passes.derivatives.closing import Part
+from naperian.passes.derivatives.cotangents import Cotangents
+from naperian.passes.derivatives.tangents import Tangents
+from naperian.sizes import size
+
+Expr = Callable[[core.Expr], Value]
+Plain = Callable[[Value], Value]
+
+
+def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Value:
+    """The value of the body and its derivative. `expr` flattens an expression where the place
+    stands, `plain` makes a value without literal tables."""
+    starts = [plain(expr(p.start)) for p in e.params]
+    seed = plain(expr(e.seed))
+    start = len(place.b.bindings)
+    sources: list[tuple[tuple[Var, ...], Read]] = []
+    for p, value in zip(e.params, starts, strict=True):
+        place.env[p.var] = copied(place, value, (), p.var.name, sources)
+    value = plain(expr(e.body))
+    if e.forward:
+        given = [
+            rewrite(place.operand(v), dict(zip(indices, map(size, own), strict=True)))
+            for (indices, v), (own, _) in zip(leaves(seed), sources, strict=True)
+        ]
+        tangents = Tangents(
+            place, start, {r.var: v for (_, r), v in zip(sources, given, strict=True)}
+        )
+
+        def tangent(leaf: Value) -> Operand:
+            o = place.operand(leaf)
+            return tangents.of(o) or Lit(0.0, place.b.dtype(o))
+
+        return Items((value, mapped(value, tangent)))
+    seeds: list[tuple[Var, Part]] = []
+    for (indices, leaf), (own, v) in zip(leaves(value), leaves(seed), strict=True):
+        o = place.operand(leaf)
+        if isinstance(o, Read):
+            here = dict(zip(own, map(size, indices), strict=True))
+            part = Part(indices, o.at, rewrite(place.operand(v), here), ())
+            seeds.append((o.var, part))
+    made = Cotangents(place, start, {r.var for _, r in sources}, seeds)
+    rows = iter(sources)
+
+    def cotangent(leaf: Value) -> Operand:
+        _, r = next(rows)
+        return made.cotangent(r.var, r.at) or Lit(0.0, place.b.dtype(r))
+
+    back = tuple(mapped(x, cotangent) for x in starts)
+    return Items((value, back[0] if len(back) == 1 else Items(back)))
+
+
+def copied(
+    place: Place, value: Value, indices: tuple[Var, ...], name: str,
+    sources: list[tuple[tuple[Var, ...], Read]], how: str = "copy",
+) -> Value:
+    """A value whose leaves are bindings of their own, one element for each of its indices."""
+    match value:
+        case Items(items):
+            return Items(tuple(copied(place, x, indices, name, sources, how) for x in items))
+        case Row(s, own, cell):
+            return row(s, own, copied(place, cell, indices + own, name, sources, how))
+        case _:
+            o = place.operand(value)
+            b = place.b
+            around = (v for g in place.guards for v in free(g.operand))
+            context = b.order(b.closed((*indices, *free(o), *around)))
+            made = b.add(
+                Op(how, (o,)), context, place.guards, b.dtype(o), place.origin, Var(name)
+            )
+            sources.append((indices, made))
+            return made

@@ -1,0 +1,215 @@
+"""Derivative rules as bindings: what tangents and cotangents share.
+
+`Rules` makes the operations of a rule at a place. `None` is a tangent or cotangent that is 0
+everywhere: zeros stay unmade.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Guard, Op, Operand, Read
+from naperian.ainf.walk import Names, free, map_guards, rewrite, rewrite_size, size_of, variables
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.partials import RULES
+from naperian.passes.bindings.builder import Guards
+from naperian.passes.bindings.place import Place
+from naperian.prims import PRIMITIVES, scalar
+from naperian.sizes import Size, size
+
+Flow: TypeAlias = Operand | None
+
+
+class Rules:
+    """Operations on floats of one dtype, under guards beside those of the place."""
+
+    def __init__(self, place: Place, dtype: DType, guards: Guards = ()) -> None:
+        self.place = place
+        self.dtype = dtype
+        self.guards = guards
+
+    def __call__(self, name: str, *args: Any) -> Operand:
+        made = tuple(self.operand(a) for a in args)
+        known = _known(name, made)
+        if known is not None:
+            return known
+        dtype = PRIMITIVES[name].result(self.place.b.dtype(made[-1]))
+        around = self.place.guards
+        guards = around + tuple(g for g in self.guards if g not in around)
+        return self.place.b.op(name, made, dtype, guards)
+
+    def operand(self, a: Any) -> Operand:
+        """A Python number as a constant."""
+        if isinstance(a, float):
+            return Lit(a, self.dtype)
+        assert isinstance(a, Operand)
+        return a
+
+    def where(self, guards: Guards, value: Operand) -> Operand:
+        """The value where the guards hold, 0 elsewhere. It is read only where they do, and a guard
+        only where those before it do."""
+        b = self.place.b
+        around = self.place.guards + self.guards
+        guards = tuple(g for g in guards if g not in around)
+        if not guards:
+            return value
+        if not isinstance(value, Lit) and not b.safe_operand(value, around):
+            value = b.op("copy", (value,), self.dtype, around + guards)
+        zero = Lit(0.0, self.dtype)
+        partial = not all(b.safe_operand(g.operand, around) for g in guards)
+        for k, g in reversed(list(enumerate(guards))):
+            arms = (value, zero) if g.holds else (zero, value)
+            inner = Rules(self.place, self.dtype, self.guards + guards[:k]) if partial else self
+            value = inner("select", g.operand, *arms)
+        return value
+
+    def sum(self, parts: list[Flow]) -> Flow:
+        """The sum of what there is."""
+        total: Flow = None
+        for p in parts:
+            if p is not None:
+                total = p if total is None else self("add", total, p)
+        return total
+
+    def scaled(
+        self, b: Binding, k: int, v: Operand, y: Operand, args: tuple[Operand, ...], to: DType
+    ) -> Operand:
+        """The derivative of an operation in its argument `k`, applied to `v`; of dtype `to`."""
+        assert isinstance(b.prim, Op)
+        match b.prim.name:
+            case "copy" | "held":
+                return v
+            case "cast":
+                if self.place.b.dtype(v) is to:
+                    return v
+                return self.place.b.bind(Op("cast", (v,)), to, self.place.guards + self.guards)
+            case name:
+                return self.operand(RULES[name][k](self, v, y, args))
+
+
+def _known(name: str, args: tuple[Operand, ...]) -> Operand | None:
+    """What needs no computing: of constants, products with 1, decided choices."""
+    if name == "select":
+        c, a, b = args
+        if isinstance(c, Lit):
+            return a if c.value else b
+        return a if a == b else None
+    if name == "mul":
+        for x, y in (args, args[::-1]):
+            if isinstance(x, Lit) and x.value == 1.0:
+                return y
+    lits = [a for a in args if isinstance(a, Lit)]
+    if len(lits) < len(args):
+        return None
+    value = PRIMITIVES[name].meaning(*(scalar(a.value, a.dtype) for a in lits))
+    return Lit(value.item(), PRIMITIVES[name].result(lits[-1].dtype))
+
+
+def renamed(guards: Guards, names: Names) -> Guards:
+    return map_guards(guards, lambda o: rewrite(o, names), lambda s: rewrite_size(s, names))
+
+
+def own_value(b: Binding) -> Read:
+    """What a binding gives, in its own context."""
+    return Read(b.var, tuple(size(i) for i in b.context))
+
+
+# ---------------------------------------------------------------- maxima, minima
+
+
+def chosen(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> tuple[Names, Guards]:
+    """Where a maximum or minimum was found: its reduced indices as reads of an `argmax`, and the
+    guard that it was found there at all, and is not the first value.
+
+    Of several reduced indices, the outer ones are found in the maxima over the inner ones."""
+    best = "argmax" if prim.monoid == "max" else "argmin"
+    around = place.guards + b.guards
+    there = Rules(place, b.dtype, b.guards)("ne", own_value(b), prim.init)
+    found = (Guard(there, True),)
+    levels: list[tuple[Var, Operand, Guards]] = []
+    value, guards = entry.value, entry.guards
+    for i in reversed(entry.over):
+        levels.insert(0, (i, value, guards))
+        if i is not entry.over[0]:
+            copy = place.b.index(place.b.indices[i].extent, i.name)
+            here = {i: size(copy)}
+            part = ((copy,), rewrite(value, here), renamed(guards, here))
+            value = place.b.reduce(prim.monoid, prim.init, (part,), b.dtype, around)
+            guards = ()
+    names: dict[Var, Size] = {}
+    for i, value, guards in levels:
+        copy = place.b.index(_extent(place, i, names), i.name)
+        here = {**names, i: size(copy)}
+        part = ((copy,), rewrite(value, here), renamed(guards, here))
+        zero = Lit(0, DType.I64)
+        at = place.b.reduce(best, zero, (part,), DType.I64, around + found)
+        names[i] = size_of(at)
+    return names, found
+
+
+def _extent(place: Place, i: Var, names: Names) -> Size | None:
+    extent = place.b.indices[i].extent
+    return None if extent is None else rewrite_size(extent, names)
+
+
+# ---------------------------------------------------------------- products
+
+
+def others(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> Operand:
+    """The product of all values but the one at a point, in the context and the reduced indices:
+    what came before times what comes after. No division, so zeros do no harm, and what is made
+    here can be differentiated again."""
+    rules = Rules(place, b.dtype, b.guards)
+    value = entry.value
+    if entry.guards:
+        missing = Rules(place, b.dtype, b.guards)
+        value = missing.place.b.op(
+            "copy", (value,), b.dtype, place.guards + b.guards + entry.guards
+        )
+        for g in reversed(entry.guards):
+            one = Lit(1.0, b.dtype)
+            value = rules("select", g.operand, *((value, one) if g.holds else (one, value)))
+    total: Operand = prim.init
+    for i in reversed(entry.over):
+        n = place.b.indices[i].extent
+        assert n is not None
+        before = _running(place, b, i, value, size)
+        after = _running(place, b, i, value, lambda t, n=n: n - 1 - t)
+        both = rules("mul", before(size(i)), after(n - 1 - size(i)))
+        total = rules("mul", total, both)
+        if i is not entry.over[0]:
+            copy = place.b.index(n, i.name)
+            part = ((copy,), rewrite(value, {i: size(copy)}), ())
+            around = place.guards + b.guards
+            value = place.b.reduce("mul", Lit(1.0, b.dtype), (part,), b.dtype, around)
+    return total
+
+
+def _running(place: Place, b: Binding, i: Var, value: Operand, at: Any) -> Any:
+    """The running product of the values at `at(0)`, `at(1)`, …: how to read it after k rounds."""
+    n = place.b.indices[i].extent
+    assert n is not None
+    inside = {v for v in (*free(value), *variables(n)) if v != i}
+    time = place.b.index(n, i.name)
+    last = place.b.index(n + 1, i.name)
+    context = place.b.order(place.b.closed(inside))
+    around = place.guards + b.guards
+    one = Lit(1.0, b.dtype)
+    var, where = Var("product"), tuple(size(v) for v in context)
+    slot = len(place.b.bindings)
+    place.b.add(Delay(time, last, one, one), (*context, last), around, b.dtype, b.origin, var)
+    factor = rewrite(value, {i: at(size(time))})
+    step = Rules(place, b.dtype, b.guards)("mul", Read(var, (*where, size(time))), factor)
+    patch(place, slot, one, step)
+    return lambda k: Read(var, (*where, k))
+
+
+def patch(place: Place, slot: int, init: Operand, next: Operand) -> None:
+    """The operands of a delay, once its loop's body exists."""
+    old = place.b.bindings[slot]
+    assert isinstance(old.prim, Delay)
+    prim = Delay(old.prim.time, old.prim.index, init, next)
+    place.b.bindings[slot] = Binding(
+        old.var, old.context, old.guards, old.dtype, prim, old.origin
+    )

@@ -1,0 +1,1 @@
+"""core → ainf: one binding per operation, in the loops it depends on."""

@@ -1,0 +1,40 @@
+"""Which index of one task is which index of another."""
+
+from __future__ import annotations
+
+from naperian.names import Var
+from naperian.passes.fusion.graph import Task
+
+
+class Classes:
+    """Indices of tasks that will be one loop: union-find that never puts two indices of one task
+    together."""
+
+    def __init__(self) -> None:
+        self.parent: dict[tuple[Task, Var], tuple[Task, Var]] = {}
+        self.members: dict[tuple[Task, Var], dict[Task, Var]] = {}
+
+    def find(self, x: tuple[Task, Var]) -> tuple[Task, Var]:
+        if x not in self.parent:
+            self.parent[x] = x
+            self.members[x] = {x[0]: x[1]}
+        root = x
+        while self.parent[root] != root:
+            root = self.parent[root]
+        while self.parent[x] != root:
+            self.parent[x], x = root, self.parent[x]
+        return root
+
+    def union(self, x: tuple[Task, Var], y: tuple[Task, Var]) -> bool:
+        x, y = self.find(x), self.find(y)
+        if x == y:
+            return True
+        mine, theirs = self.members[x], self.members[y]
+        if len(mine) < len(theirs):
+            x, y, mine, theirs = y, x, theirs, mine
+        if any(t in mine for t in theirs):
+            return False
+        mine.update(theirs)
+        del self.members[y]
+        self.parent[y] = x
+        return True

@@ -1,0 +1,223 @@
+"""Sums of products of two arrays become contractions, whatever the storage order:
+
+    c[i, j] = Σ_k a[i, k] * b[k, j]
+
+`k` must be in both factors, and each factor must have indices of the result that the other lacks
+(else it is a product with a vector, which a plain nest does as fast). The factors are arrays, read
+along plain indices, forwards or backwards; one of them may be read in windows,
+
+    y[o, j] = Σ_{c, s} w[o, c, s] * x[c, j + s]
+
+if there is more to add up than the windows. Values of a recurrence are gathered over its time only
+if the recurrence does not need the sum: so the adjoint of a matrix that a loop multiplies with is
+one product of two histories,
+
+    Σ_t ȳ[t]·x[T - 1 - t]ᵀ
+
+after the loop, and no longer a sum in it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from naperian.ainf.syntax import Operand, Read
+from naperian.ainf.walk import variables
+from naperian.names import Lit, Var
+from naperian.passes.fusion.graph import Graph, Kind, Task, in_order, link, rename_operand
+from naperian.sizes import Size
+
+_FEW = 4  # products whose sum takes longer to store and load than to compute
+_SMALL = 4096  # multiplications, if the extents are constants: a plain nest is unrolled instead
+
+
+def contract(graph: Graph) -> None:
+    """See the module."""
+    within = _times(graph)
+    rounds = _Rounds(graph)
+    for t in reversed(graph.tasks):  # a sum of sums before those in it
+        adds = t.kind is Kind.ENTER and t.name == "add" and t.dtype.is_float and t.uses == 1
+        if adds and not in_order(graph, t):
+            _try(graph, t, within, rounds)
+    graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+
+
+def _times(graph: Graph) -> dict[Task, frozenset[Var]]:
+    """The recurrences' times that a task's value depends on, or whose loop it must stand in."""
+    out: dict[Task, frozenset[Var]] = {}
+    empty: frozenset[Var] = frozenset()
+    for t in graph.tasks:
+        mine = empty.union(*(out.get(s.task, empty) for s in t.sites)) if t.sites else empty
+        for s in t.sites:
+            if s.carried and s.task.cell is not None and s.task.cell.time is not None:
+                mine |= {s.task.cell.time}
+        out[t] = mine | {i for i in t.path if i in graph.conditions}
+    return out
+
+
+class _Rounds:
+    """What the next round of a recurrence needs, by its time."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known: dict[Var, set[Task]] = {}
+
+    def need(self, time: Var, t: Task) -> bool:
+        if time not in self.known:
+            self.known[time] = self.needed(time)
+        return t in self.known[time]
+
+    def needed(self, time: Var) -> set[Task]:
+        steps = (t for t in self.graph.tasks if t.kind is Kind.STEP)
+        work = [t for t in steps if t.cell is not None and t.cell.time == time]
+        found = set(work)
+        while work:
+            for s in work.pop().sites:
+                if s.task not in found:
+                    found.add(s.task)
+                    work.append(s.task)
+        return found
+
+
+def _try(
+    graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rounds
+) -> None:
+    cell = t.cell
+    assert cell is not None
+    final, start = cell.final, cell.start
+    if final is None or len(cell.writers) != 1 or t.guards or not t.over:
+        return
+    if not isinstance(start.args[0], Lit) or start.args[0].value != 0:
+        return
+    if any(e.single != i for e, i in zip(t.at, cell.context, strict=True)):
+        return
+    value, over_all, sums = _summed(graph, t)
+    if not isinstance(value, Read):
+        return
+    m = graph.source.get(value.var)
+    if m is None or m.kind is not Kind.COMPUTE or m.name != "mul" or m.uses != 1 or m.home:
+        return
+    a, b = m.args
+    if not (isinstance(a, Read) and isinstance(b, Read)):
+        return
+    names = dict(zip(m.context, value.at, strict=True))
+    from_ = {i: v for i, e in names.items() if isinstance(v := e.single, Var)}
+    if len(from_) < len(names) or m.guards:
+        return
+    sets = []
+    windows: set[Var] = set()
+    for x in (a, b):
+        found = _plain(graph, x, windows)
+        if found is None:
+            return
+        sets.append({from_.get(i, i) for i in found})
+    windows = {from_.get(i, i) for i in windows}
+    inside = set(over_all)
+    free = set(t.context)
+    one, two = sets
+    if windows and (windows <= one & two or _few(graph, inside - windows)):
+        return
+    if not inside <= one & two or not (one | two) <= inside | free:
+        return
+    rows, columns = one - two, two - one
+    if not rows or not columns or not one | two >= free:
+        return
+    times = [i for i in t.context if i in within[t] or i in within[m]]
+    over = (within[t] | within[m]) & inside
+    if any(i in graph.conditions or rounds.need(i, final) for i in over):
+        return
+    if over and _tiny(graph, (*rows, *columns)):  # sums in registers, and no history
+        return
+    if _tiny(graph, (*rows, *columns, *inside)):
+        return
+    if final.home is None and _terms(graph, inside) <= _FEW:
+        return
+    opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
+    if rows <= set(opened) or columns <= set(opened):
+        return
+    if any(graph.mentioned[i] for i in (*free - set(opened), *inside)):
+        return
+
+    gone = (t, start, final, m, *sums)
+    for task in gone:
+        for s in task.sites:
+            s.task.uses -= 1
+        task.sites = []
+    for task in gone:
+        task.uses = -1 if task is not final else task.uses
+    final.kind = Kind.PRODUCT
+    final.path = opened
+    final.args = (rename_operand(a, names), rename_operand(b, names))
+    final.over = over_all
+    final.at = ()
+    final.cell = None
+    link(graph, final)
+
+
+def _summed(graph: Graph, t: Task) -> tuple[Operand, tuple[Var, ...], list[Task]]:
+    """What a sum adds up over which indices, sums of sums taken together; and the tasks of those
+    inside."""
+    value, over = t.args[0], t.over
+    inside: list[Task] = []
+    while isinstance(value, Read):
+        final = graph.source.get(value.var)
+        cell = final.cell if final is not None else None
+        if final is None or final.kind is not Kind.FINAL or cell is None or cell.time is not None:
+            break
+        entered = cell.writers[0]
+        alone = final.uses == 1 and len(cell.writers) == 1 and final.home is None
+        plain = entered.kind is Kind.ENTER and entered.name == "add" and not entered.guards
+        here = dict(zip(final.context, value.at, strict=True))
+        own = all(e.single == i for e, i in zip(entered.at, cell.context, strict=True))
+        zero = isinstance(cell.start.args[0], Lit) and cell.start.args[0].value == 0
+        if not (alone and plain and own and zero and entered.over) or in_order(graph, entered):
+            break
+        value, over = rename_operand(entered.args[0], here), (*over, *entered.over)
+        inside += [entered, cell.start, final]
+    return value, over, inside
+
+
+def _plain(graph: Graph, x: Read, windows: set[Var]) -> set[Var] | None:
+    """The loop indices of a read, if it reads an array, each axis at plain indices of its own (or
+    at a place that no loop moves). Those of an axis that has two are `windows`."""
+    if not x.at:
+        return None
+    out: set[Var] = set()
+    indices = graph.program.indices
+    for e in x.at:
+        mine = [v for v in variables(e) if v in indices]
+        if len(mine) > 2 or any(v in out or abs(e.coefficient(v)) != 1 for v in mine):
+            return None
+        if len(mine) == 2:
+            windows.update(mine)
+        out.update(mine)
+    return out
+
+
+_CHANNELS = 8  # a sum over fewer elements is not worth a product
+
+
+def _few(graph: Graph, over: set[Var]) -> bool:
+    extents = [graph.program.indices[i].extent for i in over]
+    return not any(n is None or n.constant is None or n.constant >= _CHANNELS for n in extents)
+
+
+def _terms(graph: Graph, inside: set[Var]) -> float:
+    """How many products are summed."""
+    return prod(
+        float("inf") if n is None or n.constant is None else n.constant
+        for n in (graph.program.indices[i].extent for i in inside)
+    )
+
+
+def _tiny(graph: Graph, over: tuple[Var, ...]) -> bool:
+    count = 1
+    for i in over:
+        extent: Size | None = graph.program.indices[i].extent
+        n = extent.constant if extent is not None else None
+        if n is None:
+            return False
+        count *= max(n, 1)
+    return count <= _SMALL
+
+

@@ -1,0 +1,340 @@
+"""Loops from the loop tree: nests, their order, their parts.
+
+Neighbours with the same guards stand under one `When`. A loop is cut where its guards and clamps
+change (see `split`).
+"""
+
+from __future__ import annotations
+
+from naperian.ainf.syntax import Read
+from naperian.ainf.walk import variables
+from naperian.broken import Broken
+from naperian.dtypes import DType
+from naperian.loops import syntax as loops
+from naperian.loops.syntax import Expr, Order
+from naperian.loops.walk import remade
+from naperian.names import Lit, Var
+from naperian.passes.fusion.apart import apart
+from naperian.passes.fusion.block import Block, Guards
+from naperian.passes.fusion.graph import (
+    Cell,
+    Graph,
+    Item,
+    Kind,
+    Nest,
+    Task,
+    cost,
+    in_order,
+    task_reads,
+)
+from naperian.passes.fusion.operands import Values
+from naperian.passes.fusion.split import Bounds, end, segments
+from naperian.passes.fusion.statements import FALSE, Statements, lines
+from naperian.passes.fusion.storage import Memory, Storage, tasks_in
+from naperian.passes.fusion.told import stored
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, size, substitute
+
+_LITTLE = 4096  # additions that are not worth a thread
+_WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}
+_UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
+
+
+class Emitter:
+    """Emits nests, and what they hold."""
+
+    def __init__(self, graph: Graph, storage: Storage, items: list[Item]) -> None:
+        self.v = Values(graph, storage, tasks_in(items))
+        self.s = Statements(self.v)
+        self.arrays: set[Var] = set()  # accumulated by parallel loops
+        self.inside = 0  # how many loops are open that are not over the time of a recurrence
+
+    def block(self, items: list[Item], out: Block) -> None:
+        for item in items:
+            for memory, what in self.v.storage.before.get(item, ()):
+                self.allocate(item, memory, what, out)
+            if isinstance(item, Nest):
+                self.nest(item, out)
+            else:
+                self.s.task(item, out)
+
+    def allocate(self, item: Item, memory: Memory, what: Task | Cell, out: Block) -> None:
+        t = what.start if isinstance(what, Cell) else what
+        shape = [self.v.size(t, n) for n in memory.layout.shape]
+        if isinstance(what, Cell) and what.time is not None:
+            if not what.history and not what.in_place:
+                shape.insert(0, size(2))
+        role = loops.Role.TEMP if memory.temp else loops.Role.OUT
+        buffer = loops.Buffer(memory.buffer, t.dtype, tuple(shape), role)
+        out.put(loops.Allocate(buffer))
+        if not memory.temp:
+            self.s.notes.append(f"`{memory.buffer.name}` is made here: its size is known now")
+            return
+        if isinstance(what, Cell):
+            if what.time is None:
+                why = "its sums go on over a loop outside it"
+            elif what.history:
+                why = "all its values over time are read"
+            elif what.in_place:
+                why = "it is carried, in place"
+            else:
+                why = "it is carried, in two copies that take turns"
+        elif t.kind is Kind.PRODUCT:
+            why = "it is a contraction"
+        else:
+            why = "another loop reads it"
+        self.s.notes.append(stored(t, shape, why))
+
+    def nest(self, n: Nest, out: Block) -> None:
+        guards = self.common_guards(n)
+        if guards is None:
+            return
+        before = self.v.asserted
+        self.v.asserted = before | dict(guards)
+        if n.index.condition is not None:  # how many rounds it made is asked for after it
+            out.put(loops.Variable(n.var, DType.I64, Lit(0, DType.I64)))
+        inner = out.under(guards)
+        if n.index.condition is not None:
+            self.while_loop(n, inner)
+        else:
+            self.for_loop(n, inner)
+        self.v.asserted = before
+
+    def common_guards(self, n: Nest) -> Guards | None:
+        """The guards of everything a nest is there for, if they can be tested before it."""
+        mains = [
+            t for t in n.members
+            if t.kind in (Kind.ENTER, Kind.STEP, Kind.PUT, Kind.DEMAND, Kind.PRODUCT)
+            or t in self.v.storage.tasks or t in self.v.storage.homes
+            or (t.kind is Kind.START and t.cell in self.v.storage.cells)
+        ]  # fmt: skip
+        common: list[tuple[Expr, bool]] | None = None
+        for t in mains:
+            mine: list[tuple[Expr, bool]] = []
+            for g in t.guards:
+                if not self.v.before(t, g.operand, n):
+                    continue
+                c = self.v.guard(t, g)
+                if c is False:
+                    mine = [(FALSE, True)]
+                    break
+                if isinstance(c, tuple):
+                    mine.append(c)
+            if mine == [(FALSE, True)]:
+                continue
+            common = mine if common is None else [c for c in common if c in mine]
+        if common is None and mains:
+            return None
+        return tuple(common or ())
+
+    def for_loop(self, n: Nest, out: Block) -> None:
+        first = n.members[0]
+        assert n.extent is not None
+        extent = self.v.size(first, n.extent)
+        order, why = self.order(n)
+        reductions = self.reductions(n, order)
+        alone = Order.SERIAL if any(r.var in self.arrays for r in reductions) else Order.FREE
+        above = self.v.bounds
+        work = self.work(n.body, {n.var: extent})
+        total = (extent * work).constant
+        if order is Order.PARALLEL and total is not None and total <= _LITTLE:
+            order, why = alone, f"{_WHY[alone]}, too few for threads"
+        self.s.notes.append(f"loop over `{n.var.name}`{lines(n.members)}: {why}")
+        self.inside += not n.times
+        inside = self.inner_bounds(n, above)
+        parts = segments(extent, self.conditions(n, extent), n.var, inside, above)
+        if len(parts) > 1:
+            why = "is cut where its guards and clamps change"
+            self.s.notes.append(f"loop over `{n.var.name}` {why}")
+        low = ZERO
+        for part in parts:
+            high = extent
+            if part.cut is not None:
+                cut = Var("cut")
+                where = loops.Number(end(part.cut, low, extent))
+                out.put(loops.Let(cut, DType.I64, where))
+                high = size(cut)
+            self.v.bounds = above.opened(n.var, part.at_least, part.at_most)
+            body = Block()
+            self.loop_body(n, n.body, body)
+            statements = body.statements()
+            if statements:
+                edge = order is Order.PARALLEL and not part.main
+                here = alone if edge else order
+                shared = reductions
+                if here is not Order.PARALLEL:
+                    shared = tuple(r for r in reductions if r.var not in self.arrays)
+                whole = loops.Loop(n.var, low, high, statements, here, shared, work)
+                out.put(_at_most_once(whole) if part.single else whole)
+            low = high
+        self.v.bounds = above
+        self.inside -= not n.times
+
+    def inner_bounds(self, n: Nest, above: Bounds) -> Bounds:
+        """With the loops inside that have constant extents."""
+        for x in n.body:
+            if isinstance(x, Nest) and x.extent is not None and x.extent.constant is not None:
+                above = above.opened(x.var, (ZERO,), (x.extent - 1,))
+                above = self.inner_bounds(x, above)
+        return above
+
+    def conditions(self, n: Nest, extent: Size) -> list[Size]:
+        """What the body tests of the loop's variable: polynomials that should be >= 0."""
+        if not _constant_inside(n):
+            return []
+        out: list[Size] = []
+
+        def look(t: Task, s: Size) -> None:
+            for a in s.atoms():
+                match a:
+                    case Clamp(value, m) | Remainder(value, m):
+                        if self.v.reads_memory(atom(a)):
+                            continue
+                        v, divisor = self.v.size(t, value), self.v.size(t, m)
+                        if isinstance(a, Clamp) or divisor == extent:  # not a flattened index
+                            out.extend((v, divisor - 1 - v))
+                    case _:
+                        pass
+
+        for t in tasks_in(n.body):
+            for g in t.guards:
+                if g.fact is not None:
+                    out.append(self.v.size(t, g.fact))
+            for f in self.v.compared(t):
+                out.append(f)
+            for x in t.args:
+                for e in x.at if isinstance(x, Read) else ():
+                    look(t, e)
+        return [f for f in dict.fromkeys(out) if n.var in f.atoms()]
+
+    def loop_body(self, n: Nest, items: list[Item], out: Block) -> None:
+        latch = self.s.latch
+        self.s.latch = []
+        self.block(items, out)
+        for s in self.s.latch:
+            out.put(s)
+        self.s.latch = latch
+
+    def while_loop(self, n: Nest, out: Block) -> None:
+        condition = n.index.condition
+        if not n.times or condition is None:
+            raise Broken(f"a loop over {n.var} carries nothing")
+        (time,) = n.times
+        t = next(x for x in n.members if x.kind is Kind.STEP)
+        self.v.rounds[time] = n.var
+        above = self.v.bounds
+        head, body = Block(), Block()
+        self.block(n.body[: n.head], head)
+        more = self.v.operand(t, condition)
+        start = head.statements()
+        if n.index.extent is not None:
+            go = Var("go")
+            counted = loops.Apply(
+                "lt",
+                (loops.Local(n.var), loops.Number(self.v.size(t, n.index.extent))),
+                DType.BOOL,
+                DType.I64,
+            )
+            inside = (*start, loops.Assign(go, more))
+            start = (loops.Variable(go, DType.BOOL, FALSE), loops.When(counted, inside))
+            more = loops.Local(go)
+        self.loop_body(n, n.body[n.head :], body)
+        step = loops.Apply(
+            "add", (loops.Local(n.var), Lit(1, DType.I64)), DType.I64, DType.I64
+        )
+        body.put(loops.Assign(n.var, step))
+        out.put(loops.While(start, more, body.statements()))
+        self.v.bounds = above
+        why = "sequential until its condition fails"
+        self.s.notes.append(f"loop over `{time.name}`{lines(n.members)}: {why}")
+
+    def reductions(self, n: Nest, order: Order) -> tuple[loops.Reduction, ...]:
+        """What the iterations of a nest accumulate together; arrays only if it is parallel."""
+        found: list[loops.Reduction] = []
+        for t in n.members:
+            if t.kind is not Kind.ENTER or t.path[n.depth] not in t.over or t.cell is None:
+                continue
+            if in_order(self.v.graph, t):
+                continue
+            memory = self.v.storage.cells.get(t.cell)
+            if memory is None and t.cell not in self.v.bests:
+                found.append(loops.Reduction(self.v.cells[t.cell], t.name, t.dtype))
+            elif memory is not None and order is Order.PARALLEL and not apart(n, t.cell):
+                self.arrays.add(memory.buffer)
+                found.append(loops.Reduction(memory.buffer, t.name, t.dtype))
+        return tuple(dict.fromkeys(found))
+
+    def order(self, n: Nest) -> tuple[Order, str]:
+        parallel = not self.inside
+        why = "its iterations are independent"
+        for t in n.members:
+            if t.kind is Kind.STEP and t.cell is not None and t.cell.time == t.path[n.depth]:
+                prints = any(m.name == "print" for m in n.members)
+                throws = t.var.name == "thrown" and t.dtype is DType.BOOL
+                carries = f"it carries `{t.var.name}`"
+                why = "it prints" if prints else "a `throw()` ends it" if throws else carries
+                return Order.SERIAL, f"sequential, {why}"
+            if t.kind is Kind.ENTER and t.path[n.depth] in t.over:
+                if t.cell in self.v.storage.cells and t.cell is not None:
+                    if apart(n, t.cell):
+                        continue
+                    if not parallel or t.name == "last":
+                        return Order.SERIAL, f"sequential, it updates the array `{t.var.name}`"
+                    why = f"its chunks update copies of the array `{t.var.name}`"
+                if in_order(self.v.graph, t):
+                    return Order.SERIAL, f"sequential, it adds up `{t.var.name}` in order"
+                if t.name.startswith("arg"):
+                    return Order.SERIAL, f"sequential, it looks for the first best `{t.var.name}`"
+        if parallel:
+            return Order.PARALLEL, f"parallel, {why}"
+        return Order.FREE, "independent iterations inside another loop"
+
+    def work(self, items: list[Item], inside: dict[Var, Size]) -> Size:
+        """Additions and loads of one iteration of the loops inside, roughly, given how often each
+        goes round."""
+        here = 0
+        inner = ZERO
+        for x in items:
+            if isinstance(x, Task):
+                here += cost(x) + sum(1 for _ in task_reads(x))
+                continue
+            rounds = self.rounds(x, inside)
+            inner = inner + rounds * self.work(x.body, inside | {x.var: rounds})
+        return inner + max(here, 1)
+
+    def rounds(self, n: Nest, inside: dict[Var, Size]) -> Size:
+        """How often a loop inside others goes round, on average: half as often as it may if that
+        depends on another loop, and if it goes along an array, its share of that."""
+        extent = n.extent
+        if extent is None:
+            return size(_UNKNOWN)
+        if all(isinstance(a, Var) for a in extent.atoms()):
+            halves: dict[object, Size] = {v: (m + 1) // 2 for v, m in inside.items()}
+            return substitute(extent, halves.get)
+        among = ONE
+        for v in dict.fromkeys(variables(extent)):
+            among = among * inside.get(v, ONE)
+        sizes = self.v.graph.program.sizes
+        for t in tasks_in(n.body):
+            for r in task_reads(t):
+                if not isinstance(r, Read) or r.var not in self.v.graph.params:
+                    continue
+                for e, m in zip(r.at, self.v.graph.params[r.var].shape, strict=True):
+                    if e.coefficient(t.path[n.depth]) and all(a in sizes for a in m.atoms()):
+                        return m // among
+        return size(_UNKNOWN)
+
+
+def _at_most_once(s: loops.Loop) -> loops.Stmt:
+    """A loop that goes round once or never, as a condition: it is no vector, and code for one
+    takes time to make."""
+    some = loops.Apply("lt", (loops.Number(s.low), loops.Number(s.high)), DType.BOOL, DType.I64)
+    return loops.When(some, remade(s.body, lambda a: s.low if a == s.var else None))
+
+
+def _constant(n: Nest) -> bool:
+    return n.extent is not None and n.extent.constant is not None
+
+
+def _constant_inside(n: Nest) -> bool:
+    """Whether all loops in a loop have constant extents, at any depth."""
+    return all(_constant(x) and _constant_inside(x) for x in n.body if isinstance(x, Nest))

@@ -1,0 +1,408 @@
+"""Which tasks share a loop: a tree of nests.
+
+One block at a time, outer ones first. The tasks of a block are taken in order; one that must be
+somewhere (a reduction, a recurrence, a result, a value that is read at other indices than its
+own) is a *root* and is placed with all producers that only it needs. A root joins the nest of
+producers that it reads at the nest's own index; else a nest over the same extent that reads the
+same arrays; else it opens a new one. This is typed fusion (Kennedy and McKinley, 1993): one sweep,
+linear. Legal is: a reader shares the nest of its producer only if it reads at the index of the
+loop, and the producer is complete there (no reduction over that index).
+
+    [nest 1: s = Σ exp(x - m)]  [nest 2: y = exp(x - m) / s]
+
+A cheap value that two nests need is computed in both, a dear one is stored.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from naperian.ainf.syntax import OUTSIDE, Read
+from naperian.broken import Broken
+from naperian.names import Var, fresh
+from naperian.passes.fusion.graph import (
+    Graph,
+    Item,
+    Kind,
+    Nest,
+    Site,
+    Task,
+    copy,
+    cost,
+    in_register,
+    link,
+    map_reads,
+    rename_indices,
+    task_reads,
+)
+from naperian.sizes import Size, size
+
+_CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
+_NEAR = 4  # how many nests back one is looked for to share its arrays
+
+
+def fuse(graph: Graph) -> list[Item]:
+    """The loop tree of a program."""
+    return _block(graph, graph.tasks, 0, None)
+
+
+def _block(graph: Graph, tasks: list[Task], depth: int, inside: Nest | None) -> list[Item]:
+    b = _Block(graph, depth, inside)
+    b.mark(tasks)
+    if inside is not None and inside.index.condition is not None:
+        head = _head(graph, tasks, inside)
+        b.fill(head)
+        inside.head = len(b.nests) + len(b.statements)
+        b.barrier, b.after = len(b.nests) + 1, len(b.nests)
+    b.fill(tasks)
+    items: list[tuple[int, int, int, Item]] = [(n.number, 0, 0, n) for n in b.nests]
+    items += [(t.level, 1, k, t) for k, t in enumerate(b.statements)]
+    items.sort(key=lambda x: x[:3])
+    for nest in b.nests:
+        nest.members.sort(key=lambda t: t.order)
+        for t in nest.members:
+            t.level = -1
+            t.root = False
+        nest.body = _block(graph, nest.members, depth + 1, nest)
+    return [x for *_, x in items]
+
+
+def _head(graph: Graph, tasks: list[Task], nest: Nest) -> list[Task]:
+    """Those of the tasks in a `while` loop that its condition needs."""
+    (time,) = nest.times
+    condition = graph.conditions[time]
+    inside = set(tasks)
+    wanted: set[Task] = set()
+    work = [] if condition is None else [condition]
+    while work:
+        t = work.pop()
+        if t in inside and t not in wanted and t.kind is not Kind.STEP:
+            wanted.add(t)
+            work += [s.task for s in t.sites]
+    return [t for t in tasks if t in wanted]
+
+
+class _Block:
+    """The nests and statements of a block while it is filled."""
+
+    def __init__(self, graph: Graph, depth: int, inside: Nest | None) -> None:
+        self.graph = graph
+        self.depth = depth
+        self.inside = inside
+        self.nests: list[Nest] = []
+        self.statements: list[Task] = []
+        self.by_key: dict[object, list[Nest]] = {}
+        self.barrier = 0  # checks come before what follows them: the first nest that may,
+        self.after = 0  # and the first nest that a statement may come after
+
+    # what a task opens next
+
+    def head(self, t: Task) -> Var | None:
+        return t.path[self.depth] if self.depth < len(t.path) else None
+
+    def key(self, t: Task, head: Var) -> object:
+        """Loops that may be one: the same extent, or the same `while` time."""
+        index = self.graph.program.indices[head]
+        if index.condition is not None:
+            return head
+        return self.extent(t, head) if self.graph.mentioned[head] else index.extent
+
+    def extent(self, t: Task, head: Var) -> Size | None:
+        extent = self.graph.program.indices[head].extent
+        return None if extent is None else rename_indices(extent, t.loops)
+
+    def aligned(self, reader: Task, site: Site) -> bool:
+        """Whether one loop over both heads gives the reader what it reads, in time."""
+        q = site.task
+        mine, theirs = self.head(reader), self.head(q)
+        if mine is None or theirs is None:
+            return False
+        try:
+            k = q.context.index(theirs)
+        except ValueError:
+            return theirs == mine and q.kind is not Kind.ENTER and not site.bound
+        if k >= len(site.at) or site.at[k].single != mine:
+            return False
+        if q.kind is Kind.ENTER and theirs in q.over:
+            return False
+        return mine == theirs or self.key(reader, mine) == self.key(q, theirs)
+
+    def here(self, t: Task) -> bool:
+        return t.parent is self.inside and len(t.nests) == self.depth
+
+    def current(self, site: Site) -> bool:
+        """Whether the site reads a carried value in its loop, which is there before all tasks."""
+        q = site.task
+        if not site.carried or q.cell is None or not self.local(q):
+            return False
+        return any(q.cell.time in n.times for n in q.nests[: self.depth])
+
+    def local(self, q: Task) -> bool:
+        """Whether a task is in this block or in a nest of it."""
+        return len(q.nests) >= self.depth and (
+            self.depth == 0 or q.nests[self.depth - 1] is self.inside
+        )
+
+    # placing
+
+    def mark(self, tasks: list[Task]) -> None:
+        """Find the roots."""
+        inner: dict[Task, int] = {}
+        for t in tasks:
+            for s in t.sites:
+                q = s.task
+                if q.parent is self.inside and self.aligned(t, s):
+                    inner[q] = inner.get(q, 0) + 1
+        for t in tasks:
+            t.root = (
+                t.home is not None or self.head(t) is None or inner.get(t, 0) < t.uses
+            )
+
+    def fill(self, tasks: list[Task]) -> None:
+        """Place the tasks. First what accumulators start with, and small tables, if nothing here
+        goes into them: they are to keep nobody from the loops before."""
+        starts = (t for t in tasks if t.kind is Kind.START and self.time(t) is None)
+        ready = [*starts, *(t for t in tasks if self.small(t))]
+        early = [
+            t for t in ready if all(self.current(s) or not self.local(s.task) for s in t.sites)
+        ]
+        for t in (*early, *tasks):
+            if t.level < 0 and (t.root or not t.lazy):
+                self.place(t)
+
+    def small(self, t: Task) -> bool:
+        """Whether a task makes a table of a few elements, as many in every run."""
+        if t.kind is not Kind.COMPUTE or t.home is not None or len(t.path) == self.depth:
+            return False
+        extents = [self.graph.program.indices[i].extent for i in t.path[self.depth :]]
+        return all(n is not None and n.constant is not None for n in extents)
+
+    def place(self, root: Task) -> None:
+        group = self.group(root)
+        head = self.head(root)
+        if head is None:
+            root.level = self.lowest(group, statement=True)[0]
+            self.statements.append(root)
+            if _stops(root):
+                self.barrier = max(self.barrier, root.level + 1)
+                self.after = max(self.after, root.level)
+            return
+        low, near = self.lowest(group, statement=False)
+        nest = self.choose(root, head, group, low, near)
+        self.recompute(group, nest)
+        group.sort(key=lambda t: t.order)
+        for t in group:
+            self.join(t, nest)
+            t.effort = self.effort(t, nest)
+        if head == self.time(root):
+            nest.times.add(head)
+        nest.serial = nest.serial or self.serial(root)
+        if _stops(root):
+            self.barrier = max(self.barrier, nest.number)
+            self.after = max(self.after, nest.number)
+
+    def time(self, t: Task) -> Var | None:
+        """Of the outermost recurrence that is not opened yet."""
+        return next((i for i, _ in t.units if i not in t.path[: self.depth]), None)
+
+    def group(self, root: Task) -> list[Task]:
+        """The root and the producers that are placed with it."""
+        group: list[Task] = []
+        seen: set[Task] = set()
+        heap: list[tuple[int, int, Task]] = []
+
+        def add(t: Task) -> None:
+            if t not in seen:
+                seen.add(t)
+                heappush(heap, (-t.order, len(seen), t))
+
+        for t in self.together(root):
+            add(t)
+        while heap:
+            t = heappop(heap)[2]
+            group.append(t)
+            rounds = self.rounds(t, root)
+            if rounds is not None:
+                add(rounds)
+            for s in t.sites:
+                q = s.task
+                if q.level < 0 and self.here(q) and q not in seen and not self.current(s):
+                    if not (q.lazy and not q.root):
+                        raise Broken(f"{q.var} is needed by {t.var} before it is placed")
+                    add(q)
+        return group
+
+    def rounds(self, t: Task, root: Task) -> Task | None:
+        """How many rounds the loop made whose step this is: known only where the loop is, so it
+        goes with it into the nest of the root."""
+        time = t.cell.time if t.kind is Kind.STEP and t.cell is not None else None
+        rounds = self.graph.rounds.get(time) if time is not None else None
+        if rounds is None or rounds.uses <= 0 or rounds.level >= 0 or not self.here(rounds):
+            return None
+        return rounds if self.head(rounds) == self.head(root) else None
+
+    def together(self, root: Task) -> list[Task]:
+        """A recurrence that is not opened yet is placed as a whole."""
+        time = self.time(root)
+        unit = next((tasks for i, tasks in root.units if i == time), [root])
+        return [t for t in unit if self.here(t)]
+
+    def lowest(self, group: list[Task], statement: bool) -> tuple[int, Nest | None]:
+        """The first nest that the group may join (or the nest it must follow), and the nest that
+        holds aligned producers."""
+        low = self.after if statement else self.barrier
+        near: Nest | None = None
+        for t in group:
+            for s in t.sites:
+                q = s.task
+                if not self.local(q) or self.current(s):
+                    continue
+                if len(q.nests) == self.depth:
+                    if q.level >= 0:
+                        low = max(low, q.level if statement else q.level + 1)
+                    continue
+                nest = q.nests[self.depth]
+                if statement:
+                    low = max(low, nest.number)
+                elif self.aligned(t, s):
+                    low = max(low, nest.number)
+                    if near is None or nest.number > near.number:
+                        near = nest
+                else:
+                    low = max(low, nest.number + 1)
+        return low, near
+
+    def choose(
+        self, root: Task, head: Var, group: list[Task], low: int, near: Nest | None
+    ) -> Nest:
+        key = self.key(root, head)
+        serial = self.serial(root)
+        if near is not None and near.number == low:
+            apart = serial and not near.serial and self.depth == 0 and not near.times
+            if not apart or self.time(root) is not None:
+                return near
+        same = self.by_key.setdefault(key, [])
+        is_while = self.graph.program.indices[head].condition is not None
+        if is_while and same:
+            return same[-1]
+        mine = self.arrays(group)
+        copies = all(_copies(t) for t in group)
+        if self.time(root) is None and not _stops(root) and not copies:
+            for nest in reversed(same[-_NEAR:]):
+                if nest.number >= low and nest.serial == serial and nest.arrays & mine:
+                    if not nest.times:
+                        return nest
+        index = self.graph.program.indices[head]
+        nest = Nest(
+            fresh(index.name if index.name else head.name), index, self.extent(root, head),
+            len(self.nests) + 1, self.depth,
+        )  # fmt: skip
+        self.nests.append(nest)
+        if not copies:
+            same.append(nest)
+        return nest
+
+    def serial(self, t: Task) -> bool:
+        """Whether a task makes the loop over its head sequential. An array is accumulated in
+        parallel, by an outermost loop."""
+        head = self.head(t)
+        match t.kind:
+            case Kind.ENTER:
+                return self.depth > 0 and head in t.over and not in_register(t.cell)
+            case Kind.STEP:
+                return t.cell is not None and t.cell.time == head
+            case _:
+                return head is not None and head == self.time(t)
+
+    def arrays(self, group: list[Task]) -> set[Var]:
+        """The arrays a group streams along its heads."""
+        out = set()
+        for t in group:
+            head = self.head(t)
+            for x in task_reads(t):
+                if isinstance(x, Read) and x.at:
+                    q = self.graph.source.get(x.var)
+                    if q is None or not self.here(q) or q.level >= 0 or q.root:
+                        if head is not None and _along(x, head):
+                            out.add(x.var)
+        return out
+
+    def recompute(self, group: list[Task], nest: Nest) -> None:
+        """Cheap values of earlier nests are computed again in this one."""
+        made: dict[Task, Task] = {}
+        work = list(group)
+        while work:
+            t = work.pop()
+            replace: dict[Var, Var] = {}
+            for s in t.sites:
+                q = s.task
+                if not self.local(q) or len(q.nests) == self.depth or q.nests[self.depth] is nest:
+                    continue
+                if q.root or q.effort > _CHEAP or not self.aligned(t, s):
+                    continue
+                new = made.get(q)
+                if new is None:
+                    new = copy(self.graph, q, {}, q.path)
+                    new.context = q.context  # as it is read: loops may stand in another order
+                    new.nests = q.nests[: self.depth]
+                    new.loops = dict(q.loops)
+                    new.parent = self.inside
+                    link(self.graph, new)
+                    made[q] = new
+                    group.append(new)
+                    work.append(new)
+                replace[q.var] = new.var
+            if replace:
+                _replace(self.graph, t, replace)
+
+    def effort(self, t: Task, nest: Nest) -> int:
+        if t.kind is not Kind.COMPUTE or t.name in ("checked", "held", "after", "print"):
+            return _CHEAP + 1
+        total = cost(t)
+        for s in t.sites:
+            q = s.task
+            if q.parent is nest and q.kind is Kind.COMPUTE and not q.root:
+                total += q.effort
+            elif q.context:
+                total += 1
+        return total + sum(
+            isinstance(x, Read) and bool(x.at) and x.var in self.graph.params for x in t.args
+        )
+
+    def join(self, t: Task, nest: Nest) -> None:
+        head = self.head(t)
+        if head is None:
+            raise Broken(f"{t.var} has no loop to join")
+        t.level = nest.number
+        t.parent = nest
+        t.nests = [*t.nests, nest]
+        t.loops[head] = size(nest.var)
+        nest.members.append(t)
+        for x in task_reads(t):
+            if isinstance(x, Read) and _along(x, head):
+                nest.arrays.add(x.var)
+
+
+def _copies(t: Task) -> bool:
+    """Whether a task takes over another array as it is. Such a copy stays by itself: it goes where
+    the two become one array (`coalesce`)."""
+    match t.kind, t.args:
+        case (Kind.START | Kind.STEP), (Read(_, at),):
+            return bool(at) and {e.single for e in at} == set(t.context)
+        case _:
+            return False
+
+
+def _along(r: Read, i: Var) -> bool:
+    """Whether an array is read along an index, in steps."""
+    return any(e.coefficient(i) for e in r.at)
+
+
+def _stops(t: Task) -> bool:
+    """Whether what follows must come after: what is printed, or a check, but not that of the
+    caller's indices, every use of which is safe."""
+    return (t.kind is Kind.DEMAND and t.code != OUTSIDE) or t.name == "print"
+
+
+def _replace(graph: Graph, t: Task, names: dict[Var, Var]) -> None:
+    map_reads(graph, t, lambda r: Read(names[r.var], r.at) if r.var in names else None)

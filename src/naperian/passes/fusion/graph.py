@@ -1,0 +1,477 @@
+"""AiNF as a graph of tasks, the form in which loops are fused.
+
+Every binding becomes one or several tasks. A task stands in the loops of its `path` and, if it has
+a value, gives one for every point of its `context` (indices in the order of the axes):
+
+    compute   x[c] = op(operands)
+    start     the first value of a cell          cell: the accumulator of an `Accumulate`, or
+    enter     cell[at] ⊕= value                        the carried value of a `Delay`
+    step      the cell's next value, in the loop over its time
+    final     x[c] = cell[at], when it is complete (for a `Delay`, after `args[0]` rounds)
+    rounds    how many rounds a `while` loop made (`cell` is one it carries)
+    demand    a check
+    put       result[at] = value
+    product   x[c] = a contraction
+
+A `Site` is one read: the task that makes the value, and the point at which it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from typing import TypeAlias
+
+from naperian.ainf.syntax import (
+    Guard,
+    Index,
+    Number,
+    Operand,
+    Param,
+    Program,
+    Read,
+    Trips,
+)
+from naperian.broken import Broken
+from naperian.dtypes import DType
+from naperian.names import Lit, Var, fresh
+from naperian.passes.bindings.packed import Packing
+from naperian.prims import PRIMITIVES, Math, unit
+from naperian.sizes import Clamp, Quotient, Remainder, Size, size, substitute
+from naperian.source import NOWHERE, Span
+
+NEVER = Size(())  # where a read of a recurrence's last value stands for its time: no index
+
+
+class Kind(Enum):
+    COMPUTE = "compute"
+    START = "start"
+    ENTER = "enter"
+    STEP = "step"
+    FINAL = "final"
+    ROUNDS = "rounds"
+    DEMAND = "demand"
+    PUT = "put"
+    PRODUCT = "product"
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """What several tasks write: an accumulator (`monoid`) or a carried value (`time`)."""
+
+    var: Var
+    dtype: DType
+    context: tuple[Var, ...]
+    monoid: str = ""
+    time: Var | None = None
+    index: Var | None = None
+    start: Task = field(init=False)
+    writers: list[Task] = field(default_factory=list)
+    final: Task | None = None
+    best: DType | None = None  # of the values compared, for argmin and argmax
+    scope: int = 0
+    history: bool = False  # all values of a carried one are kept
+    in_place: bool = False  # a carried array needs no second copy
+
+
+@dataclass(slots=True, eq=False)
+class Nest:
+    """A loop of the plan. `times` are those of the cells it carries."""
+
+    var: Var
+    index: Index
+    extent: Size | None
+    number: int
+    depth: int
+    times: set[Var] = field(default_factory=set)
+    members: list[Task] = field(default_factory=list)
+    body: list[Item] = field(default_factory=list)
+    arrays: set[Var] = field(default_factory=set)
+    serial: bool = False
+    head: int = 0  # how many items of the body come before the condition for another round
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """A read of `task` at `at` (one size per index of its context). `carried` reads the current
+    value of a cell in the loop over its time; `bound` is a read in a loop's extent."""
+
+    task: Task
+    at: tuple[Size, ...]
+    carried: bool = False
+    bound: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """See the module. `name` is the operation, the monoid, …; `code` the failure's."""
+
+    kind: Kind
+    var: Var
+    dtype: DType
+    context: tuple[Var, ...]
+    path: tuple[Var, ...]
+    name: str = ""
+    args: tuple[Operand, ...] = ()
+    at: tuple[Size, ...] = ()
+    over: tuple[Var, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    code: int = 0
+    origin: Span = NOWHERE
+    cell: Cell | None = None
+    home: tuple[Var, tuple[int, ...]] | None = None  # an OUT buffer, and our axis for each of its
+    order: int = 0
+    of: Task | None = None  # what this is a copy of
+    sites: list[Site] = field(default_factory=list)
+    uses: int = 0
+    # the recurrences it is in, outer ones first: their tasks share the loop over a time
+    units: list[tuple[Var, list[Task]]] = field(default_factory=list)
+    # where the plan puts it
+    nests: list[Nest] = field(default_factory=list)
+    loops: dict[Var, Size] = field(default_factory=dict)
+    parent: Nest | None = None
+    effort: int = 0  # additions and loads to compute it again in another nest
+    scope: int = 0  # how many of its nests everybody who reads it shares
+    level: int = -1  # in its block: the number of its nest, or of the nest it comes after
+    root: bool = False
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is computed only where its reader is."""
+        match self.kind:
+            case Kind.COMPUTE:
+                return self.name not in ("held", "after", "print") and (
+                    self.name != "checked" or self.uses > 0
+                )
+            case Kind.START:
+                return True
+            case Kind.FINAL:
+                return not in_register(self.cell)
+            case _:
+                return False
+
+
+Item: TypeAlias = Task | Nest
+
+
+def in_register(cell: Cell | None) -> bool:
+    """Whether the cell is one scalar at a time: its indices are opened outside everything that
+    it goes on over."""
+    if cell is None:
+        return False
+    if cell.time is not None:
+        step = cell.writers[0]
+        return step.path[-1] == cell.time
+    for w in cell.writers:
+        n = len(cell.context)
+        if set(w.path[:n]) != set(cell.context):
+            return False
+        if any(e.single != i for e, i in zip(w.at, cell.context, strict=True)):
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class Graph:
+    """The tasks of a program, in an order in which they could be done (except that a step comes
+    last, though readers of its cell come before)."""
+
+    program: Program
+    tasks: list[Task]
+    source: dict[Var, Task]  # the task that makes a binding's value; a delay's step
+    params: dict[Var, Param]
+    conditions: dict[Var, Task | None]  # of the `while` times: the task of the condition
+    mentioned: dict[Var, frozenset[Var]]  # indices that an index's extent mentions
+    packing: Packing  # how ragged arrays are stored
+    rounds: dict[Var, Task]  # the tasks that know how many rounds the `while` times made
+    moved: bool = False  # new tasks stand at the end
+
+
+def rewrite_size(s: Size, atom: Callable[[Read | Trips | Var], Size | None]) -> Size:
+    """Atoms of AiNF replaced; reads and trip counts are rewritten inside, too."""
+
+    def replace(a: object) -> Size | None:
+        match a:
+            case Var():
+                return atom(a)
+            case Read(var, at):
+                inner = Read(var, tuple(rewrite_size(e, atom) for e in at))
+                new = atom(inner)
+                if new is None and inner != a:
+                    return Size((((inner,), 1),))
+                return new
+            case Trips(time, at_pairs):
+                pairs = tuple((i, rewrite_size(e, atom)) for i, e in at_pairs)
+                inner_trips = Trips(time, pairs)
+                new = atom(inner_trips)
+                if new is None and inner_trips != a:
+                    return Size((((inner_trips,), 1),))
+                return new
+            case _:
+                return None
+
+    return substitute(s, replace)
+
+
+def rename_indices(s: Size, names: Mapping[Var, Size]) -> Size:
+    """Index variables replaced by sizes, everywhere inside."""
+    if not names or not s.terms:
+        return s
+    one = s.single
+    if type(one) is Var:
+        return names.get(one, s)
+    if names.keys().isdisjoint(_mentioned(s)):
+        return s
+    return rewrite_size(s, lambda a: names.get(a) if type(a) is Var else None)
+
+
+@lru_cache(maxsize=1 << 13)
+def _mentioned(s: Size) -> frozenset[Var]:
+    """Every index variable of an index expression, also inside reads."""
+    found: set[Var] = set()
+    for a in s.atoms():
+        match a:
+            case Var():
+                found.add(a)
+            case Read(_, at):
+                found.update(*map(_mentioned, at))
+            case Trips(_, pairs):
+                found.update(*(_mentioned(e) for _, e in pairs))
+            case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                found |= _mentioned(x) | _mentioned(y)
+            case _:
+                raise Broken(f"not an atom of AiNF: {a!r}")
+    return frozenset(found)
+
+
+def rename_operand(x: Operand, names: Mapping[Var, Size]) -> Operand:
+    match x:
+        case Read(var, at):
+            return Read(var, tuple(rename_indices(e, names) for e in at)) if at else x
+        case Number(value):
+            return Number(rename_indices(value, names))
+        case Lit():
+            return x
+
+
+def size_reads(s: Size) -> Iterator[Read | Trips]:
+    """The reads inside an index expression, outer ones first."""
+    for m, _ in s.terms:
+        for a in m:
+            match a:
+                case Var():
+                    pass
+                case Read(_, at):
+                    yield a
+                    for e in at:
+                        yield from size_reads(e)
+                case Trips(_, pairs):
+                    yield a
+                    for _, e in pairs:
+                        yield from size_reads(e)
+                case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
+                    yield from size_reads(x)
+                    yield from size_reads(y)
+                case _:
+                    raise Broken(f"not an atom of AiNF: {a!r}")
+
+
+def operand_sizes(x: Operand) -> tuple[Size, ...]:
+    match x:
+        case Read(_, at):
+            return at
+        case Number(value):
+            return (value,)
+        case Lit():
+            return ()
+
+
+def operand_reads(x: Operand) -> Iterator[Read | Trips]:
+    if isinstance(x, Read):
+        yield x
+    for s in operand_sizes(x):
+        yield from size_reads(s)
+
+
+def task_reads(t: Task) -> Iterator[Read | Trips]:
+    """Every read of a task itself; those of its loops' extents are not among them."""
+    for x in t.args:
+        yield from operand_reads(x)
+    for s in t.at:
+        yield from size_reads(s)
+    for g in t.guards:
+        yield from operand_reads(g.operand)
+
+
+def identity(indices: Iterable[Var]) -> tuple[Size, ...]:
+    return tuple(size(i) for i in indices)
+
+
+def size_of(r: Read) -> Size:
+    return Size((((r,), 1),))
+
+
+def link(graph: Graph, t: Task) -> None:
+    """Find the sites of a task; count them as uses."""
+    sites: list[Site] = []
+    source = graph.source
+    for r in task_reads(t):
+        assert isinstance(r, Read)
+        q = source.get(r.var)
+        if q is not None:
+            sites.append(Site(q, r.at, carried=q.kind is Kind.STEP))
+            sites += _offsets(graph, q, r.at)
+    sites += _offsets(graph, t, identity(t.context))
+    rounds: tuple[Var, ...] = ()  # a cell may keep the values of all rounds
+    if t.kind is Kind.START and t.cell is not None and t.cell.index is not None:
+        rounds = (t.cell.index,)
+    for i in (*t.path, *rounds):
+        extent = graph.program.indices[i].extent
+        if extent is None or all(type(a) is Var for a in extent.atoms()):
+            continue
+        bounds = list(size_reads(extent))
+        for r in bounds:
+            assert isinstance(r, Read)
+            q = source.get(r.var)
+            if q is not None:
+                sites.append(Site(q, r.at, bound=True))
+    cell = t.cell
+    if cell is not None:
+        ids = identity(cell.start.context)
+        match t.kind:
+            case Kind.ENTER:
+                before = cell.start
+                for w in cell.writers:
+                    if w is t:
+                        break
+                    before = w
+                sites.append(Site(before, t.at))
+            case Kind.STEP:
+                sites.append(Site(cell.start, ids))
+            case Kind.ROUNDS:
+                step = cell.writers[0]
+                at = tuple(size(i) if i in t.path else NEVER for i in step.context)
+                sites.append(Site(step, at))
+            case Kind.FINAL if cell.time is None:
+                sites.append(Site(cell.writers[-1], t.at))
+                if any(map(_crosses, cell.writers)):
+                    sites.append(Site(cell.start, t.at))
+            case Kind.FINAL:
+                step = cell.writers[0]
+                point = dict(zip(cell.start.context, t.at, strict=True))
+                sites.append(Site(step, tuple(point.get(i, NEVER) for i in step.context)))
+            case _:
+                pass
+    t.sites = sites
+    for s in sites:
+        s.task.uses += 1
+
+
+def _crosses(w: Task) -> bool:
+    """Whether an index of the cell stands on another axis too, as on a diagonal: a loop over it
+    that makes what the cell starts with along one axis does not make it along the other."""
+    axes = zip(w.context, w.at, strict=True)
+    return any(e.single in w.context and e.single != i for i, e in axes)
+
+
+def _offsets(graph: Graph, q: Task, at: tuple[Size, ...]) -> Iterator[Site]:
+    """The offsets that the place of a task's value depends on, as a whole: should it be stored,
+    they are there before it is."""
+    axes = q.context if q.cell is None or q.cell.index is None else (*q.context, q.cell.index)
+    for run, read in graph.packing.offsets.items():
+        if run[-1] in axes:
+            point = dict(zip(q.context, at, strict=True))
+            rest = (rename_indices(e, point) for e in read.at[:-1])
+            yield Site(graph.source[read.var], (*rest, NEVER), carried=True)
+
+
+def unlink(t: Task) -> None:
+    """A task is gone: its sites are no uses, and lazy producers without uses go, too."""
+    stack = [t]
+    while stack:
+        x = stack.pop()
+        for s in x.sites:
+            s.task.uses -= 1
+            if s.task.uses == 0 and s.task.kind is Kind.COMPUTE and s.task.home is None:
+                stack.append(s.task)
+        x.sites = []
+        x.uses = -1
+
+
+def relink(graph: Graph, t: Task) -> None:
+    """After a task's operands changed."""
+    old = t.sites
+    link(graph, t)
+    for s in old:
+        s.task.uses -= 1
+        if s.task.uses == 0 and s.task.kind is Kind.COMPUTE and s.task.home is None:
+            unlink(s.task)
+
+
+def map_reads(graph: Graph, t: Task, f: Callable[[Read], Read | None]) -> None:
+    """Replace reads of a task; `f` answers None to keep one."""
+
+    def atom(a: Read | Trips | Var) -> Size | None:
+        new = f(a) if isinstance(a, Read) else None
+        return None if new is None else size_of(new)
+
+    def in_size(s: Size) -> Size:
+        if all(type(a) is Var for m, _ in s.terms for a in m):
+            return s
+        return rewrite_size(s, atom)
+
+    def in_operand(x: Operand) -> Operand:
+        match x:
+            case Read(var, at):
+                r = Read(var, tuple(in_size(e) for e in at))
+                return f(r) or r
+            case Number(value):
+                return Number(in_size(value))
+            case Lit():
+                return x
+
+    t.args = tuple(in_operand(x) for x in t.args)
+    t.at = tuple(in_size(e) for e in t.at)
+    t.guards = tuple(Guard(in_operand(g.operand), g.holds, g.fact) for g in t.guards)
+    relink(graph, t)
+
+
+def copy(graph: Graph, t: Task, names: Mapping[Var, Size], path: tuple[Var, ...]) -> Task:
+    """The task again under another name, its indices replaced, in the loops of `path`."""
+    new = Task(
+        t.kind, fresh(t.var), t.dtype, path, path, t.name,
+        tuple(rename_operand(x, names) for x in t.args),
+        tuple(rename_indices(e, names) for e in t.at),
+        guards=t.guards, code=t.code, origin=t.origin, cell=t.cell, order=t.order,
+        of=t.of or t,
+    )  # fmt: skip
+    graph.source[new.var] = new
+    return new
+
+
+def cost(t: Task) -> int:
+    """Of one value, in additions."""
+    if t.kind is not Kind.COMPUTE:
+        return 1
+    p = PRIMITIVES.get(t.name)
+    return p.cost if p is not None else 1
+
+
+def neutral(monoid: str, dtype: DType) -> Lit:
+    """What changes nothing: for floats `-0.0` is, `0.0` is not (`-0.0 + 0.0` is `0.0`)."""
+    if monoid == "add" and dtype.is_float:
+        return Lit(-0.0, dtype)
+    return Lit(unit(monoid, dtype), dtype)
+
+
+def in_order(graph: Graph, t: Task) -> bool:
+    """Whether a task's reduction must go in the order of its indices: its result depends on it, and
+    the program is strict."""
+    return (
+        graph.program.math is Math.STRICT
+        and t.kind is Kind.ENTER
+        and t.name in ("add", "mul")
+        and t.dtype.is_float
+    )

@@ -1,0 +1,266 @@
+"""Producers that no loop can share with their reader are computed again where they are read, if
+that is cheap:
+
+    y[i] = x[i] * 2;  z[i] = y[clamp(i - 1)] + y[clamp(i + 1)]
+    ⇒  z[i] = x[clamp(i - 1)] * 2 + x[clamp(i + 1)] * 2
+
+A read at the reader's own indices is left alone (fusion shares the loop). A producer with one
+reader is always computed there when that makes no more values than before, so that reversing,
+shifting or cutting an intermediate array costs nothing. What hangs on a table that a loop changes
+in place is computed in that round, or every round would have to keep the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from naperian.ainf.syntax import Guard, Read, Trips
+from naperian.ainf.walk import variables
+from naperian.names import Var
+from naperian.passes.fusion.graph import (
+    Cell,
+    Graph,
+    Kind,
+    Task,
+    copy,
+    cost,
+    identity,
+    in_register,
+    link,
+    map_reads,
+    operand_reads,
+    operand_sizes,
+    rename_indices,
+    rename_operand,
+    size_reads,
+)
+from naperian.sizes import Quotient, Remainder, Size
+
+_LIGHT = 3  # a value: two loads and an addition
+_FREE = 24  # a value of indices alone, which a cut loop may decide
+_TOGETHER = 12  # all copies of a producer
+_SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
+
+
+def inline(graph: Graph) -> None:
+    """See the module. New tasks are left out of order (`moved`)."""
+    made = _computed(graph, _wanted)
+    graph.tasks += (new for _, new in made)
+    graph.moved = graph.moved or bool(made)
+    graph.tasks = [t for t in graph.tasks if t.uses >= 0]
+
+
+def crossed(graph: Graph) -> None:
+    """The same for what is read at the reader's own indices, but in loops that turned out to stand
+    in another order: nothing can share them."""
+    made = _computed(graph, _crosses)
+    after: dict[Task, list[Task]] = {}
+    for p, new in made:
+        after.setdefault(p, []).append(new)
+    tasks = [x for t in graph.tasks for x in (t, *after.get(t, ()))]
+    graph.tasks = [t for t in tasks if t.uses >= 0]
+    for n, t in enumerate(graph.tasks):
+        t.order = n
+
+
+_Wanted = Callable[[Graph, Task, Task, tuple[Size, ...], int], bool]
+
+
+def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
+    """What is wanted where it is read is copied there: the producers with their copies."""
+    weights: dict[Task, int] = {}
+    for t in graph.tasks:
+        if t.kind is Kind.COMPUTE:
+            weights[t] = _weight(t, weights)
+    made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...], tuple[Guard, ...]], Task] = {}
+    times = {t.cell.time for t in graph.tasks if t.cell is not None and t.cell.time is not None}
+    work = list(graph.tasks)
+    out: list[tuple[Task, Task]] = []
+    while work:
+        t = work.pop()
+        if t.uses < 0 or not t.sites or t.kind is Kind.PRODUCT:
+            continue
+        path = t.path
+        chosen: dict[Read, Task] = {}
+        for s in t.sites:
+            p = s.task
+            if s.bound or not s.at or not _candidate(p):
+                continue
+            if wanted(graph, t, p, s.at, weights.get(p, 1)) and not _changes(p, s.at, times):
+                chosen[Read(p.var, s.at)] = p
+        if not chosen:
+            continue
+        replaced: dict[Read, Read] = {}
+        for r, p in chosen.items():
+            point = dict(zip(p.context, r.at, strict=True))
+            guards = _both(_before(t.guards, p.var), p.guards, point)
+            around = _around(path, r.at, guards)
+            key = (p, r.at, around, guards)
+            new = made.get(key)
+            if new is None or new.uses < 0:
+                new = copy(graph, p, point, around)
+                new.guards = guards
+                link(graph, new)
+                if p in weights:
+                    weights[new] = weights[p]
+                made[key] = new
+                out.append((p, new))
+                work.append(new)
+            replaced[r] = Read(new.var, identity(around))
+        map_reads(graph, t, replaced.get)
+    return out
+
+
+def _around(
+    path: tuple[Var, ...], at: tuple[Size, ...], guards: tuple[Guard, ...]
+) -> tuple[Var, ...]:
+    """The loops of a reader that what it reads at a point is in: no deeper than it hangs on, so
+    that a guard is there before the loop that it guards."""
+    needed = {v for e in at for v in variables(e)}
+    for g in guards:
+        for s in operand_sizes(g.operand):
+            needed.update(variables(s))
+    return path[: max((k + 1 for k, i in enumerate(path) if i in needed), default=0)]
+
+
+def _before(guards: tuple[Guard, ...], var: Var) -> tuple[Guard, ...]:
+    """The guards that hold where a task reads `var`: those before the first that does itself."""
+    for k, g in enumerate(guards):
+        if any(isinstance(r, Read) and r.var == var for r in operand_reads(g.operand)):
+            return guards[:k]
+    return guards
+
+
+def _both(
+    outer: tuple[Guard, ...], own: tuple[Guard, ...], point: Mapping[Var, Size]
+) -> tuple[Guard, ...]:
+    """The guards of a reader and those of what it reads at a point."""
+    out = list(outer)
+    for g in own:
+        fact = rename_indices(g.fact, point) if g.fact is not None else None
+        if fact is not None and any(True for _ in size_reads(fact)):
+            fact = None
+        here = Guard(rename_operand(g.operand, point), g.holds, fact)
+        if here not in out:
+            out.append(here)
+    return tuple(out)
+
+
+def _candidate(p: Task) -> bool:
+    if p.home is not None:
+        return False
+    if p.kind is Kind.FINAL:
+        return not in_register(p.cell)
+    return p.kind is Kind.COMPUTE and p.name not in ("checked", "held", "after", "print")
+
+
+def _loads(graph: Graph, p: Task) -> bool:
+    """Whether a value needs memory: a parameter, or what is itself more than index arithmetic."""
+    work = [p]
+    for _ in range(_FREE):
+        if not work:
+            return False
+        q = work.pop()
+        if q.kind is not Kind.COMPUTE or q.home is not None:
+            return True
+        if any(isinstance(x, Read) and x.var in graph.params for x in q.args):
+            return True
+        work += [s.task for s in q.sites if s.task.context]
+    return True
+
+
+def _weight(t: Task, weights: dict[Task, int]) -> int:
+    """What it takes to compute a value again: its operation, its loads, its light producers."""
+    w = cost(t)
+    inside = 0
+    for x in t.args:
+        if isinstance(x, Read) and x.at:
+            inside += 1
+    for s in t.sites:
+        if s.task.context and s.task in weights and weights[s.task] <= _LIGHT:
+            inside += weights[s.task] - 1
+    return w + inside
+
+
+def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:
+    """Whether a value hangs on a carried table that is changed in place, and is read in another
+    round: computed there, it would need the table of every round."""
+    point = dict(zip(p.context, at, strict=True))
+    for s in p.sites:
+        cell = s.task.cell
+        if cell is None:
+            continue
+        step = cell.writers[0] if cell.time is not None else None
+        entered = cell if step is None else next((x.task.cell for x in step.sites), None)
+        if entered is None or not entered.monoid or not _sparse(entered):
+            continue
+        if any(point[i].single != i for i in p.context if i in times):
+            return True
+    return False
+
+
+def _sparse(cell: Cell) -> bool:
+    """Whether few elements of a table are accumulated."""
+    return any(
+        e.single != i for w in cell.writers for i, e in zip(cell.context, w.at, strict=True)
+    )
+
+
+def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
+    """Whether a read is at indices of the reader's own that go as far as those of what is read."""
+    names = [e.single for e in at]
+    indices = graph.program.indices
+    point = dict(zip(p.context, at, strict=True))
+
+    def same(i: Var, v: Var) -> bool:
+        mine, theirs = indices[v].extent, indices[i].extent
+        return mine == (None if theirs is None else rename_indices(theirs, point))
+
+    return (
+        all(isinstance(v, Var) and v in t.path for v in names)
+        and len(set(names)) == len(names)
+        and all(
+            same(i, v) for i, v in zip(p.context, names, strict=True) if isinstance(v, Var)
+        )
+    )
+
+
+def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+    if p.kind is Kind.FINAL or weight > _LIGHT or weight * p.uses > _TOGETHER:
+        return False
+    point = dict(zip(p.context, at, strict=True))
+    theirs = [point[i].single for i in p.path if i in point]
+    mine = list(t.path[: len(theirs)])
+    return theirs != mine and set(theirs) == set(mine) and _own(graph, t, p, at)
+
+
+def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+    names = [e.single for e in at]
+    if _own(graph, t, p, at):
+        if p.kind is Kind.FINAL or set(t.path[: len(names)]) == set(names):
+            return False
+        return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _FREE)
+    if p.kind is Kind.FINAL:
+        return True
+    seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
+    light, together = _SEEN if seen else (_LIGHT, _TOGETHER)
+    if weight <= light and (weight * p.uses <= together or not _loads(graph, p)):
+        return True
+    shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
+    gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in size_reads(e))
+    return p.uses == 1 and not gather and len(t.path) <= len(p.context)
+
+
+def _is_part(e: Size) -> bool:
+    """Whether an index is a part of one that loops take apart (`passes/nests/digits.py`)."""
+    match e.single:
+        case Quotient(above, below) | Remainder(above, below):
+            return below.constant is None and (isinstance(above.single, Var) or _is_part(above))
+        case _:
+            return False
+
+
+def _hangs_on(r: Read | Trips) -> set[Var]:
+    """The indices that a number is read at."""
+    at = r.at if isinstance(r, Read) else [e for _, e in r.at]
+    return {v for e in at for v in variables(e)}

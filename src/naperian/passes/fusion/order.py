@@ -1,0 +1,210 @@
+"""In which order a task's loops stand.
+
+The order of the source is the incumbent. Another index becomes the innermost one only where that
+makes memory be read and written side by side, for all tasks that will share loops:
+
+    y[j] = Σ_i x[i, j]         by rows of x: for i: for j: y[j] += x[i, j]
+
+Tasks are grouped by the reads between them at plain indices; these reads also say which index of
+one task is which of the other. In a recurrence, the loops down to that over its time stay; those
+inside are ordered for what is done in one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from naperian.ainf.syntax import Read
+from naperian.ainf.walk import variables
+from naperian.names import Var
+from naperian.passes.fusion.classes import Classes
+from naperian.passes.fusion.graph import Graph, Kind, Task, in_order
+from naperian.sizes import Clamp, Size
+
+_STRIDED = 8  # an access with a stride, in accesses side by side
+_STORED = 2  # an accumulator in memory instead of a register
+_NARROW = 8  # so few of them side by side do not fill a vector
+
+
+def order_loops(graph: Graph) -> None:
+    """See the module."""
+    for tasks, classes in _groups(graph.tasks, lambda t: ()):
+        if any(t.units for t in tasks):
+            _times_first(graph, tasks)
+        else:
+            _order(graph, tasks, classes, lambda t: ())
+    rounds: dict[Var, list[Task]] = {}
+    for t in graph.tasks:
+        if t.units and t.units[-1][0] in t.path:
+            rounds.setdefault(t.units[-1][0], []).append(t)
+    for time, members in rounds.items():
+
+        def outer(t: Task, time: Var = time) -> tuple[Var, ...]:
+            return t.path[: t.path.index(time) + 1]
+
+        for tasks, classes in _groups(members, outer):
+            _order(graph, tasks, classes, outer)
+
+
+_Outer = Callable[[Task], tuple[Var, ...]]  # the loops of a task that stay, its outermost ones
+
+
+def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]:
+    """Tasks that will share loops inside the outer ones, and which of these are the same."""
+    classes = Classes()
+    leader: dict[Task, Task] = {}
+
+    def top(t: Task) -> Task:
+        while leader.get(t, t) is not t:
+            leader[t] = leader.get(leader[t], leader[t])
+            t = leader[t]
+        return t
+
+    inner = {t: t.path[len(outer(t)) :] for t in all_ if t.kind is not Kind.PRODUCT}
+    if all(len(path) < 2 for path in inner.values()):
+        return []
+    for t, path in inner.items():
+        for s in t.sites:
+            q = s.task
+            if q not in inner or s.bound:
+                continue
+            for i, e in zip(q.context, s.at, strict=False):
+                v = e.single
+                if isinstance(v, Var) and v in path and i in inner[q]:
+                    if classes.union((q, i), (t, v)):
+                        a, b = top(q), top(t)
+                        if a is not b:
+                            leader[a] = b
+    groups: dict[Task, list[Task]] = {}
+    for t, path in inner.items():
+        if path:
+            groups.setdefault(top(t), []).append(t)
+    return [(g, classes) for g in groups.values() if any(len(inner[t]) > 1 for t in g)]
+
+
+def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> None:
+    inner = {t: t.path[len(outer(t)) :] for t in tasks}
+    rank = _ranks(inner, classes)
+    deepest = max(len(path) for path in inner.values())
+    deep = [t for t in tasks if len(inner[t]) == deepest]
+
+    def paths(last: tuple[Task, Var] | None) -> dict[Task, tuple[Var, ...]]:
+        def key(t: Task, i: Var) -> tuple[bool, int]:
+            c = classes.find((t, i))
+            return c == last, rank[c]
+
+        return {
+            t: outer(t) + tuple(sorted(path, key=lambda i: key(t, i)))
+            for t, path in inner.items()
+        }
+
+    best: dict[Task, tuple[Var, ...]] | None = None
+    least = 0
+    candidates: list[tuple[Task, Var] | None] = [None]
+    candidates += list(dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t]))[:6]
+    for last in candidates:
+        new = paths(last)
+        if not all(_legal(graph, t, path) for t, path in new.items()):
+            continue
+        price = sum(_price(graph, t, new[t]) for t in deep)
+        if best is None or price < least:
+            best, least = new, price
+    for t, path in (best or {}).items():
+        t.path = path
+
+
+def _times_first(graph: Graph, tasks: list[Task]) -> None:
+    """What reads a recurrence at its time, and is in none itself, goes on in its loop: a sum over
+    time is accumulated there, and what it adds up is never stored."""
+    first: dict[Task, tuple[Var, ...]] = {}  # the loops down to that over the time
+    for t in sorted(tasks, key=lambda t: t.order):
+        times = [t.path.index(i) for i, _ in t.units if i in t.path]
+        if t.units:
+            first[t] = t.path[: max(times, default=-1) + 1]
+            continue
+        for s in t.sites:
+            here = dict(zip(s.task.context, s.at, strict=False))
+            wanted = [here[i].single if i in here else None for i in first.get(s.task, ())]
+            loops = tuple(dict.fromkeys(v for v in wanted if isinstance(v, Var) and v in t.path))
+            if loops and len(loops) == len(wanted):
+                path = (*loops, *(i for i in t.path if i not in loops))
+                if _legal(graph, t, path):
+                    t.path, first[t] = path, loops
+                break
+
+
+def _ranks(paths: dict[Task, tuple[Var, ...]], classes: Classes) -> dict[tuple[Task, Var], int]:
+    """One order of all indices that keeps that of the deepest tasks, and of the others as far as
+    that leaves it open: an index that is new stands before the one it stood before."""
+    line: list[tuple[Task, Var]] = []
+    for t, path in sorted(paths.items(), key=lambda p: -len(p[1])):
+        at = len(line)
+        for i in reversed(path):
+            c = classes.find((t, i))
+            if c in line:
+                at = line.index(c)
+            else:
+                line.insert(at, c)
+    return {c: k for k, c in enumerate(line)}
+
+
+def _legal(graph: Graph, t: Task, path: tuple[Var, ...]) -> bool:
+    if path == t.path:
+        return True
+    seen: set[Var] = set()
+    for i in path:
+        if not graph.mentioned[i] & set(path) <= seen:
+            return False
+        seen.add(i)
+    if in_order(graph, t) and _within(path, t.over) != _within(t.path, t.over):
+        return False
+    if t.units and t.path[-1] in _tested(t) and path[-1] != t.path[-1]:
+        return False  # its loop is cut to where the guards hold, which may be an edge
+    if t.name in ("argmin", "argmax") and t.kind is Kind.ENTER:
+        return path[-len(t.over) :] == t.over
+    return True
+
+
+def _tested(t: Task) -> set[Var]:
+    """What a sum goes over and its guards have facts about."""
+    facts = [g.fact for g in t.guards if g.fact is not None]
+    return {v for f in facts for v in variables(f)} & set(t.over)
+
+
+def _within(path: tuple[Var, ...], over: tuple[Var, ...]) -> list[Var]:
+    return [i for i in path if i in over]
+
+
+def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
+    inner = path[-1]
+    total = 0
+    for x in t.args:
+        if isinstance(x, Read) and x.at:
+            q = graph.source.get(x.var)
+            apart = q is None or q.kind is Kind.PRODUCT  # in memory, whatever the loops are
+            if apart or any(not isinstance(e.single, Var) for e in x.at):
+                total += _stride(x.at, inner)
+    if t.home is not None:
+        order = tuple(t.context[k] for k in t.home[1])
+        total += 1 if order[-1:] == (inner,) else _STRIDED if inner in order else 0
+    if t.kind is Kind.PUT:
+        total += _stride(t.at, inner)
+    if t.kind is Kind.ENTER and inner not in t.over and t.over:
+        extent = graph.program.indices[inner].extent
+        narrow = extent is not None and (extent.constant or _NARROW) < _NARROW
+        total += 2 * _STRIDED if narrow else _STORED
+    return total
+
+
+def _stride(at: tuple[Size, ...], inner: Var) -> int:
+    where = [k for k, e in enumerate(at) if inner in variables(e)]
+    if not where:
+        return 0
+    if where == [len(at) - 1]:
+        last = at[-1]
+        a = last.single
+        if isinstance(a, Clamp):
+            last = a.value
+        if abs(last.coefficient(inner)) == 1:
+            return 1
+    return _STRIDED

@@ -1,0 +1,210 @@
+"""Recurrences: the tasks that go round and round.
+
+A `step` makes the value that is read in the next round, so the graph has cycles. Every cycle is a
+*unit*: tasks that must share the loop over its time. All of a `while` loop's cells and what its
+condition needs are one unit, for the condition decides for all of them. What an accumulator of a
+round starts with belongs to the round, so that the accumulator need not be kept for all rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from naperian.ainf.walk import variables
+from naperian.components import components
+from naperian.names import Var
+from naperian.passes.fusion.classes import Classes
+from naperian.passes.fusion.graph import Graph, Kind, Task, operand_sizes
+
+
+def find_units(graph: Graph) -> None:
+    """Mark the units, and put the tasks into an order in which producers come first (a unit's
+    tasks stand together)."""
+    if any(t.kind is Kind.STEP for t in graph.tasks):
+        graph.tasks = _arranged(graph, graph.tasks, frozenset())
+    elif graph.moved:
+        graph.tasks = _sorted(graph.tasks, {t: k for k, t in enumerate(graph.tasks)}, frozenset())
+    for n, t in enumerate(graph.tasks):
+        t.order = n
+
+
+def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Task]:
+    """Tasks in the loops over the times `open_`, in order. There the values that these loops
+    carry are given, so a unit falls apart into the units inside it."""
+    component = _components(tasks, _decided_together(graph, tasks, open_), open_)
+    members: dict[int, list[Task]] = {}
+    for t in tasks:
+        members.setdefault(component[t], []).append(t)
+    order = _sorted(tasks, component, open_)
+    inside: dict[int, list[Task]] = {}
+    for c, group in members.items():
+        steps = [
+            (t.cell.time, t) for t in group
+            if t.kind is Kind.STEP and t.cell is not None and t.cell.time is not None
+            and t.cell.time not in open_
+        ]  # fmt: skip
+        if steps:
+            time = _outermost(steps)
+            for t in group:
+                t.units.append((time, group))
+            _share_outer(graph, group, time, open_)
+            inside[c] = _arranged(graph, group, open_ | {time})
+    if not inside:
+        return order
+    out: list[Task] = []
+    for t in order:
+        c = component[t]
+        if c not in inside:
+            out.append(t)
+        else:
+            out += inside[c]
+            inside[c] = []
+    return out
+
+
+def _outermost(steps: list[tuple[Var, Task]]) -> Var:
+    """Of the times of steps, the one in whose loop the others stand."""
+    times = dict.fromkeys(time for time, _ in steps)
+
+    def depth(time: Var) -> tuple[int, int]:
+        mine = [t for i, t in steps if i == time]
+        around = max(sum(i in t.path for i in times) for t in mine)
+        return around, min(len(t.context) for t in mine)
+
+    return min(times, key=depth)
+
+
+def _decided_together(
+    graph: Graph, tasks: list[Task], open_: frozenset[Var]
+) -> dict[Task, list[Task]]:
+    """Edges from the first values of accumulators to the last task that goes into them, and a cycle
+    of edges through everything in the loop of each `while` time, and its condition."""
+    extra: dict[Task, list[Task]] = {}
+    for t in tasks:
+        if t.kind is Kind.START and t.cell is not None and t.cell.time is None:
+            extra[t] = [t.cell.writers[-1]]
+    times = graph.conditions.keys() - open_
+    if not times:
+        return extra
+    inside: dict[Var, dict[Task, None]] = {}
+    for t in tasks:
+        for i in t.path:
+            if i in times:
+                inside.setdefault(i, {})[t] = None
+    for time, found in inside.items():
+        condition = graph.conditions[time]
+        if condition is not None:
+            found[condition] = None
+        mine = list(found)
+        for a, b in zip(mine, mine[1:] + mine[:1], strict=True):
+            extra.setdefault(a, []).append(b)
+    return extra
+
+
+def _sites(t: Task, open_: frozenset[Var]) -> Iterator[Task]:
+    """What a task waits for in the loops over the times `open_`."""
+    for s in t.sites:
+        q = s.task
+        if not (s.carried and open_ and q.cell is not None and q.cell.time in open_):
+            yield q
+
+
+def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var]) -> None:
+    """All tasks of a unit stand in the same loops outside the one over its time: those down to the
+    last of the times `open_`, and those that the source has there, if every read inside the unit
+    is at the loops' own indices."""
+    inside = [t for t in unit if time in t.path]
+    classes = Classes()
+    edges = [(t, s) for t in inside for s in t.sites if s.task in inside]
+    for t, s in edges:
+        for i, e in zip(s.task.context, s.at, strict=True):
+            v = e.single
+            if isinstance(v, Var) and v in t.path and time not in (i, v):
+                classes.union((s.task, i), (t, v))
+    for i in graph.mentioned[time]:
+        for t in inside:
+            classes.union((inside[0], i), (t, i))
+    for i in _asked(graph, time):  # what the condition depends on, all depend on
+        first = next(t for t in inside if i in t.path)
+        for t in inside:
+            if i in t.path:
+                classes.union((first, i), (t, i))
+            elif all(classes.find((t, j)) != classes.find((first, i)) for j in t.path):
+                t.path = (i, *t.path)
+                classes.union((first, i), (t, i))
+    wanted: dict[tuple[Task, Var], Var] = {}
+    for t in inside:
+        if t.kind is not Kind.STEP:
+            for i in t.path[: t.path.index(time)]:
+                wanted.setdefault(classes.find((t, i)), i)
+    for t, s in edges:
+        for i, e in zip(s.task.context, s.at, strict=True):
+            c = classes.find((s.task, i))
+            v = e.single
+            if c in wanted and not (isinstance(v, Var) and classes.find((t, v)) == c):
+                del wanted[c]
+    own_ = [{classes.find((t, i)): i for i in t.path if i != time} for t in inside]
+    wanted = {c: i for c, i in wanted.items() if all(c in own for own in own_)}
+    needed = [i for i in graph.program.indices if i in graph.mentioned[time]]  # by its length
+    wanted = {classes.find((inside[0], i)): i for i in needed} | wanted
+    for t, own in zip(inside, own_, strict=True):
+        shared = max((k + 1 for k, i in enumerate(t.path) if i in open_), default=0)
+        outer = t.path[:shared]
+        outer += tuple(own[c] for c in wanted if own[c] not in outer)
+        rest = tuple(i for i in t.path if i not in outer and i != time)
+        t.path = (*outer, time, *rest)
+        if t.kind is Kind.STEP and t.cell is not None:
+            t.cell.start.path = tuple(i for i in t.path if i in t.cell.start.context)
+
+
+def _asked(graph: Graph, time: Var) -> list[Var]:
+    """The indices that a loop's condition mentions, beside its time."""
+    c = graph.program.indices[time].condition
+    found = () if c is None else (v for e in operand_sizes(c) for v in variables(e))
+    return [i for i in dict.fromkeys(found) if i in graph.program.indices and i != time]
+
+
+def _components(
+    tasks: list[Task], extra: dict[Task, list[Task]], open_: frozenset[Var]
+) -> dict[Task, int]:
+    """The numbers of the strongly connected components."""
+    mine = set(tasks)
+
+    def following(t: Task) -> Iterator[Task]:
+        return reversed([q for q in _sites(t, open_) if q in mine] + extra.get(t, []))
+
+    found = enumerate(components(tasks, following))
+    return {t: number for number, members in found for t in members}
+
+
+def _sorted(
+    tasks: list[Task], component: dict[Task, int], open_: frozenset[Var]
+) -> list[Task]:
+    """Producers first; the tasks of a component together."""
+    members: dict[int, list[Task]] = {}
+    for t in tasks:
+        members.setdefault(component[t], []).append(t)
+    waits: dict[int, int] = dict.fromkeys(members, 0)
+    after: dict[int, list[int]] = {c: [] for c in members}
+    for t in tasks:
+        mine = component[t]
+        for q in _sites(t, open_):
+            theirs = component.get(q, mine)
+            if theirs != mine:
+                waits[mine] += 1
+                after[theirs].append(mine)
+    ready: list[tuple[int, int]] = []
+    first = {c: group[0].order for c, group in members.items()}
+    for c, n in waits.items():
+        if n == 0:
+            heappush(ready, (first[c], c))
+    out: list[Task] = []
+    while ready:
+        _, c = heappop(ready)
+        out += members[c]
+        for d in after[c]:
+            waits[d] -= 1
+            if waits[d] == 0:
+                heappush(ready, (first[d], d))
+    return out

@@ -1,0 +1,184 @@
+"""Where values live, read off the loop tree.
+
+A value that is read only in the nests it is made in is a register. Otherwise it is stored for as
+long as the nests shared by maker and readers last (its `scope`); the indices opened inside are the
+axes of its buffer. A value that is a result is written straight into the result's buffer.
+
+A cell is a register if all its tasks stand in the nests of its first value. A carried array has
+two copies that take turns, by the parity of its time, unless every read of it is at the very
+element that is written after; it has all of them if somebody outside its loop asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from naperian.names import Var, fresh
+from naperian.node import node
+from naperian.passes.bindings.packed import Layout
+from naperian.passes.fusion.graph import Cell, Graph, Item, Kind, Nest, Site, Task
+
+_VALUES = (Kind.COMPUTE, Kind.FINAL, Kind.ROUNDS, Kind.PRODUCT)
+
+
+@node
+class Memory:
+    """A buffer that holds a value or cell over `axes`, which are its task's indices (and, if all
+    values of a carried one are kept, that of its time). `temp` is False for the buffer of a
+    result."""
+
+    buffer: Var
+    axes: tuple[Var, ...]
+    layout: Layout
+    temp: bool = True
+
+
+@node
+class Storage:
+    """The memory of tasks and of cells; those that are missing are registers. `homes` are the
+    result buffers that tasks write. `before` are the buffers to allocate before an item."""
+
+    tasks: dict[Task, Memory]
+    cells: dict[Cell, Memory]
+    homes: dict[Task, Memory]
+    before: dict[Item, list[tuple[Memory, Task | Cell]]]
+
+
+def tasks_in(items: list[Item]) -> list[Task]:
+    """All tasks of a tree, in order."""
+    out: list[Task] = []
+    stack = list(reversed(items))
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Nest):
+            stack.extend(reversed(x.body))
+        else:
+            out.append(x)
+    return out
+
+
+def shared(a: Task, b: Task) -> int:
+    """How many nests two tasks share."""
+    n = 0
+    for x, y in zip(a.nests, b.nests, strict=False):
+        if x is not y:
+            break
+        n += 1
+    return n
+
+
+def is_view(t: Task, storage: Storage) -> bool:
+    """Whether a `final` needs no memory of its own: it reads its cell's."""
+    return (
+        t.kind is Kind.FINAL and t.cell is not None and not t.cell.time and t.cell in storage.cells
+    )
+
+
+def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) -> Storage:
+    """Decide for every task and cell of the tree. The result buffers in `grown` have sizes that
+    are known only during the run: they are allocated before what first writes them."""
+    tasks = tasks_in(items)
+    storage = Storage({}, {}, {}, {})
+    layout = graph.packing.layout
+    position = {t: k for k, t in enumerate(tasks)}
+    for t in tasks:
+        t.scope = len(t.nests)
+        if t.cell is not None:
+            t.cell.scope = len(t.cell.start.nests)
+    cells = list(dict.fromkeys(t.cell for t in tasks if t.cell is not None))
+    readers: dict[Cell, list[tuple[Task, Site]]] = {}
+    for t in tasks:
+        for s in t.sites:
+            q = s.task
+            if q.kind in _VALUES:
+                q.scope = min(q.scope, shared(q, t))
+            elif s.carried and q.cell is not None:
+                readers.setdefault(q.cell, []).append((t, s))
+        if t.cell is not None and t.kind is not Kind.ROUNDS:
+            t.cell.scope = min(t.cell.scope, shared(t, t.cell.start))
+    for cell, found in readers.items():
+        step = cell.writers[0]
+        for t, _ in found:
+            cell.scope = min(cell.scope, shared(t, cell.start))
+            loop = next(k for k, n in enumerate(step.nests) if step.path[k] == cell.time)
+            cell.history = cell.history or shared(t, step) <= loop
+    for t in tasks:  # readers of a view read the cell
+        for s in t.sites:
+            q = s.task
+            if q.kind is Kind.FINAL and q.cell is not None and not q.cell.time:
+                if q.cell.scope < len(q.cell.start.nests):
+                    q.cell.scope = min(q.cell.scope, shared(t, q.cell.start))
+    for cell in cells:
+        start = cell.start
+        if cell.scope < len(start.nests) or cell.history:
+            home = cell.final.home if cell.final is not None and not cell.time else None
+            if home is not None and cell.final is not None:
+                axes = tuple(cell.final.context[k] for k in home[1])
+                storage.cells[cell] = Memory(home[0], axes, layout(axes), temp=False)
+                continue
+            axes = start.path[cell.scope :]
+            if cell.history and cell.index is not None:
+                depends = graph.mentioned[cell.index] & set(axes)
+                axes = (*axes, cell.index) if depends else (cell.index, *axes)
+            memory = Memory(fresh(cell.var), axes, layout(axes))
+            storage.cells[cell] = memory
+            _allocate(storage, start, cell.scope, memory, cell)
+            if cell.time is not None and not cell.history:
+                cell.in_place = _in_place(cell, readers.get(cell, []), position)
+    for t in tasks:
+        if t.kind not in _VALUES or is_view(t, storage):
+            continue
+        if t.home is not None:
+            axes = tuple(t.context[k] for k in t.home[1])
+            storage.homes[t] = Memory(t.home[0], axes, layout(axes), temp=False)
+        elif t.scope < len(t.nests) or t.kind is Kind.PRODUCT:
+            opened = t.path[: t.scope]
+            inner = [i for i in t.path[t.scope :] if i in t.context]
+            inner += [i for i in t.context if i not in inner and i not in opened]
+            memory = Memory(fresh(t.var), tuple(inner), layout(tuple(inner)))
+            storage.tasks[t] = memory
+            _allocate(storage, t, t.scope, memory, t)
+    for t in tasks:
+        result = _result(storage, t, layout)
+        if result is not None and result.buffer in grown:
+            grown -= {result.buffer}
+            _allocate(storage, t, 0, result, t)
+    return storage
+
+
+def _result(
+    storage: Storage, t: Task, layout: Callable[[tuple[Var, ...]], Layout]
+) -> Memory | None:
+    """The result buffer that a task writes."""
+    if t.kind is Kind.PUT:
+        return Memory(t.var, t.context, layout(t.context), temp=False)
+    memory = storage.homes.get(t) or (storage.cells.get(t.cell) if t.cell is not None else None)
+    return memory if memory is not None and not memory.temp else None
+
+
+def _allocate(
+    storage: Storage, t: Task, scope: int, memory: Memory, what: Task | Cell
+) -> None:
+    item: Item = t.nests[scope] if len(t.nests) > scope else t
+    storage.before.setdefault(item, []).append((memory, what))
+
+
+def _in_place(
+    cell: Cell, readers: list[tuple[Task, Site]], position: dict[Task, int]
+) -> bool:
+    """Whether nobody reads an element after its next value is stored: a reader is done before the
+    nest of the step begins, or stands in that nest and reads the very element written after."""
+    step = cell.writers[0]
+    time = next(k for k, i in enumerate(step.path) if i == cell.time)
+    for t, s in readers:
+        if position[t] > position[step]:
+            return False
+        if shared(t, step) == time + 1 < len(step.nests):
+            continue
+        if t.nests != step.nests:
+            return False
+        for i, e in zip(step.context, s.at, strict=True):
+            v = e.single
+            if not isinstance(v, Var) or t.loops.get(v) != step.loops.get(i):
+                return False
+    return True

@@ -1,0 +1,266 @@
+"""Loops over a few elements are written out: the components of vectors become scalars.
+
+    for i, j, c<3: d = x[j, c] - x[i, c]      for i, j: d0 = x[j, 0] - x[i, 0]; d1 = …; d2 = …
+    for i, j: s = Σ_c d[i, j, c] * w[c]    ⇒  for i, j: s = d0[i, j] * w[0] + d1[i, j] * w[1] + …
+
+An index with a small constant extent goes as a whole, from all tasks between which a value is
+passed on along it: then the loops that are left are shared, and every component is in a register.
+It stays where somebody asks for a component that is known only at run time, and where a recurrence
+carries it.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
+from naperian.broken import Broken
+from naperian.names import Lit, Var, fresh
+from naperian.passes.fusion.graph import (
+    Cell,
+    Graph,
+    Kind,
+    Site,
+    Task,
+    identity,
+    in_order,
+    link,
+    rename_indices,
+    rename_operand,
+    rewrite_size,
+    size_of,
+)
+from naperian.sizes import Size, size
+
+_FEW = 4  # elements
+_COPIES = 32  # of one task
+_MOST = 2000  # tasks more than before
+
+_Member = tuple[Task, Var]
+_KINDS = (Kind.COMPUTE, Kind.START, Kind.ENTER, Kind.FINAL, Kind.DEMAND, Kind.PUT)
+
+
+def unroll(graph: Graph) -> None:
+    """See the module."""
+    chosen = _chosen(graph)
+    if chosen:
+        _Unrolled(graph, chosen).run()
+
+
+# ---------------------------------------------------------------- which
+
+
+def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
+    """For each task the indices of its own that go."""
+    used = {j for js in graph.mentioned.values() for j in js}
+    few = {i for i in graph.program.indices if i not in used and _extent(graph, i)}
+    if not few or graph.packing.offsets or any(r.new for r in graph.program.results):
+        return {}
+    classes = _classes(graph, few)
+    each = {id(c): c for c in classes.values()}  # every class once, not once for each member
+    refused = {k for k, c in each.items() if not _possible(graph, c)}
+    for t in graph.tasks:
+        for s in t.sites:
+            for i, e in zip(s.task.context, s.at, strict=False):
+                if (s.task, i) in classes and not _known(t, s, e, classes):
+                    refused.add(id(classes[s.task, i]))
+    chosen: dict[Task, tuple[Var, ...]] = {}
+    growth = 0
+    for t in graph.tasks:
+        mine = tuple(i for i in t.path if (t, i) in classes and id(classes[t, i]) not in refused)
+        copies = 1
+        for i in mine:
+            copies *= _extent(graph, i)
+        if copies > _COPIES:
+            return {}
+        growth += copies - 1
+        if mine:
+            chosen[t] = mine
+    return chosen if growth <= _MOST else {}
+
+
+def _extent(graph: Graph, i: Var) -> int:
+    """How many values an index has, if that is known and few; else 0."""
+    index = graph.program.indices[i]
+    n = None if index.extent is None or index.condition is not None else index.extent.constant
+    return n if n is not None and 1 <= n <= _FEW else 0
+
+
+def _classes(graph: Graph, few: set[Var]) -> dict[_Member, list[_Member]]:
+    """The indices of tasks that are one, because a value is passed on along them."""
+    classes: dict[_Member, list[_Member]] = {
+        (t, i): [(t, i)] for t in graph.tasks for i in t.path if i in few
+    }
+    for t in graph.tasks:
+        for s in t.sites:
+            for i, e in zip(s.task.context, s.at, strict=False):
+                v = e.single
+                if isinstance(v, Var) and (t, v) in classes and (s.task, i) in classes:
+                    b, a = sorted((classes[t, v], classes[s.task, i]), key=len)
+                    if a is not b:
+                        a += b
+                        classes.update(dict.fromkeys(b, a))
+    return classes
+
+
+def _possible(graph: Graph, c: list[_Member]) -> bool:
+    """Whether every task of a class can be several."""
+    asked = {*graph.conditions.values(), *graph.rounds.values()}
+    return len({_extent(graph, i) for _, i in c}) == 1 and all(
+        t not in asked and _apart(graph, t, i) for t, i in c
+    )
+
+
+def _apart(graph: Graph, t: Task, i: Var) -> bool:
+    """Whether a task can be one for every value of an index: an accumulator only if it is one
+    element that all its tasks are about, and not if what it adds would change its order."""
+    cell = t.cell
+    if t.kind not in _KINDS or (cell is not None and cell.time is not None):
+        return False
+    if cell is None:
+        return True
+    if i in t.over:
+        return cell.best is None and not (in_order(graph, t) and len(t.over) > 1)
+    return all(
+        e.single == v for w in cell.writers for e, v in zip(w.at, cell.context, strict=True)
+    )
+
+
+def _known(t: Task, s: Site, e: Size, classes: dict[_Member, list[_Member]]) -> bool:
+    """Whether a task that reads a component knows which, once it is several itself."""
+    v = e.single
+    return not s.bound and (e.constant is not None or (isinstance(v, Var) and (t, v) in classes))
+
+
+# ---------------------------------------------------------------- how
+
+
+class _Unrolled:
+    """The tasks, written out. `parts` are those that a value or cell fell into, by the numbers
+    that stand for the indices that went; `gone` are the tasks whose values fell."""
+
+    def __init__(self, graph: Graph, chosen: dict[Task, tuple[Var, ...]]) -> None:
+        self.graph = graph
+        self.chosen = chosen
+        self.parts: dict[tuple[Var, tuple[int, ...]], Var] = {}
+        self.gone: dict[Var, Task] = {}
+        self.touched = {t.cell for t in chosen if t.cell is not None}
+        self.cells: dict[tuple[Cell, tuple[int, ...]], Cell] = {}
+
+    def run(self) -> None:
+        graph = self.graph
+        tasks = [new for t in graph.tasks for new in self.written_out(t)]
+        for t in tasks:
+            t.args = tuple(self.operand(x) for x in t.args)
+            t.at = tuple(self.size(e) for e in t.at)
+            t.guards = tuple(
+                Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards
+            )
+            t.sites, t.uses = [], 0
+        for v in self.gone:
+            del graph.source[v]
+        graph.tasks = tasks
+        for n, t in enumerate(tasks):
+            t.order = n
+            link(graph, t)
+
+    def written_out(self, t: Task) -> list[Task]:
+        indices = self.chosen.get(t, ())
+        if not indices and t.cell not in self.touched:
+            return [t]
+        out: list[Task] = []
+        extents = [range(_extent(self.graph, i)) for i in indices]
+        for values in product(*extents):
+            out += self.one(t, dict(zip(indices, values, strict=True)))
+        return out
+
+    def one(self, t: Task, values: dict[Var, int]) -> list[Task]:
+        """A task where its indices have these values; and what puts it into a result."""
+        graph, names = self.graph, {i: size(k) for i, k in values.items()}
+
+        def left(indices: tuple[Var, ...]) -> tuple[Var, ...]:
+            return tuple(i for i in indices if i not in values)
+
+        at = t.at
+        cell = t.cell
+        if cell is not None and at:
+            at = tuple(e for e, i in zip(at, cell.context, strict=True) if i not in values)
+        new = Task(
+            t.kind, t.var if t.kind is Kind.PUT else fresh(t.var), t.dtype, left(t.context),
+            left(t.path), t.name, tuple(rename_operand(x, names) for x in t.args),
+            tuple(rename_indices(e, names) for e in at), left(t.over),
+            tuple(_renamed(g, names) for g in t.guards), t.code,
+        )  # fmt: skip
+        if cell is not None:
+            self.enrol(new, t, cell, values)
+        if graph.source.get(t.var) is t:
+            self.parts[t.var, tuple(values[i] for i in t.context if i in values)] = new.var
+            self.gone[t.var] = t
+            graph.source[new.var] = new
+        if t.home is None:
+            return [new]
+        axes = tuple(t.context[k] for k in t.home[1])
+        place = tuple(rename_indices(e, names) for e in graph.packing.layout(axes).at)
+        value = Read(new.var, identity(new.context))
+        rest = left(axes)
+        put = Task(Kind.PUT, t.home[0], t.dtype, rest, rest, args=(value,), at=place)
+        return [new, put]
+
+    def enrol(self, new: Task, t: Task, cell: Cell, values: dict[Var, int]) -> None:
+        """A task of a cell becomes one of the part of the cell that it is about."""
+        key = cell, tuple(values[i] for i in cell.context if i in values)
+        part = self.cells.get(key)
+        if part is None:
+            context = tuple(i for i in cell.context if i not in values)
+            part = Cell(fresh(cell.var), cell.dtype, context, cell.monoid, best=cell.best)
+            self.cells[key] = part
+        new.cell = part
+        match t.kind:
+            case Kind.START:
+                part.start = new
+            case Kind.ENTER:
+                part.writers.append(new)
+            case Kind.FINAL:
+                part.final = new
+            case _:
+                raise Broken(f"{t.var}: a task of a cell that is {t.kind}")
+
+    # operands: a component is another task now
+
+    def read(self, r: Read) -> Read:
+        at = tuple(self.size(e) for e in r.at)
+        q = self.gone.get(r.var)
+        if q is None:
+            return Read(r.var, at)
+        which, rest = [], []
+        for i, e in zip(q.context, at, strict=True):
+            if i not in self.chosen.get(q, ()):
+                rest.append(e)
+            elif e.constant is not None:
+                # a place outside is never read: the run has been stopped before
+                which.append(min(max(e.constant, 0), _extent(self.graph, i) - 1))
+            else:
+                raise Broken(f"{r.var} is read at {e}, but its components are apart")
+        return Read(self.parts[r.var, tuple(which)], tuple(rest))
+
+    def operand(self, x: Operand) -> Operand:
+        match x:
+            case Read():
+                return self.read(x)
+            case Number(value):
+                return Number(self.size(value))
+            case Lit():
+                return x
+
+    def size(self, s: Size) -> Size:
+        def atom(a: Read | Trips | Var) -> Size | None:
+            if not (isinstance(a, Read) and a.var in self.gone):
+                return None
+            return size_of(self.read(a))
+
+        return s if all(type(a) is Var for a in s.atoms()) else rewrite_size(s, atom)
+
+
+def _renamed(g: Guard, names: dict[Var, Size]) -> Guard:
+    fact = None if g.fact is None else rename_indices(g.fact, names)
+    return Guard(rename_operand(g.operand, names), g.holds, fact)

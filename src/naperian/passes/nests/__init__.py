@@ -1,0 +1,1 @@
+"""loops → loops: vectors, strips, memory that is used again."""

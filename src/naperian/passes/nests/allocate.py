@@ -1,0 +1,103 @@
+"""Loops to loops: less memory, allocated less often.
+
+    for i: allocate t[8]; …     ⇒   allocate small t[8]; for i: …     (a sequential loop)
+    allocate a[n]; … last use of a …; allocate b[n]   ⇒   b uses a's memory
+    for i: store b[i] = f(a[i])                       ⇒   so it does where this is the last use
+
+A small constant size (at most 4 KiB) is marked `small`: a stack slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from naperian.loops.memory import SMALL, constant_bytes
+from naperian.loops.syntax import (
+    Allocate,
+    Loop,
+    Order,
+    Program,
+    Role,
+    Stmt,
+)
+from naperian.loops.walk import mentions, rebuild, remade
+from naperian.names import Var
+from naperian.passes.nests.coalesce import coalesce
+from naperian.passes.nests.collapse import collapse
+from naperian.passes.nests.digits import digits
+from naperian.passes.nests.independent import independent
+from naperian.passes.nests.lanes import lanes
+from naperian.passes.nests.over import over
+from naperian.passes.nests.panels import panels
+from naperian.passes.nests.short import short
+from naperian.passes.nests.sink import sink
+from naperian.passes.nests.straight import straight
+from naperian.passes.nests.turns import turns
+from naperian.passes.nests.unread import unread
+from naperian.passes.nests.unswitch import unswitched
+
+
+def allocate(program: Program) -> Program:
+    """See the module."""
+    program = collapse(digits(turns(coalesce(unread(program)))))
+    program = over(short(panels(lanes(straight(program)))))
+    body = _hoisted(unswitched(independent(sink(program.body))))
+    names: dict[Var, Var] = {}
+    body = _shared(body, names)
+    if names:
+        body = remade(body, lambda _: None, names)
+    return replace(program, body=body)
+
+
+def _bytes(s: Allocate) -> int | None:
+    """The size of a temporary, if it is a constant."""
+    return None if s.buffer.role is not Role.TEMP or s.planes else constant_bytes(s.buffer)
+
+
+def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Constant-size buffers leave sequential loops and are marked if they are small. Those of
+    other loops stay: every iteration has its own."""
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Allocate():
+                n = _bytes(s)
+                out.append(replace(s, small=True) if n is not None and n <= SMALL else s)
+            case Loop(order=Order.SERIAL):
+                inner = _hoisted(s.body)
+                up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
+                free = [x for x in up if x.fill is None and x not in out]  # a cut loop: once
+                out += free
+                stays = tuple(x for x in inner if not (isinstance(x, Allocate) and x in out))
+                out.append(replace(s, body=stays))
+            case _:
+                out.append(rebuild(s, _hoisted))
+    return tuple(out)
+
+
+def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
+    """Temporaries of one block whose uses do not overlap become one."""
+    mine = [s for s in body if isinstance(s, Allocate) and s.buffer.role is Role.TEMP]
+    gone: set[Var] = set()
+    if len(mine) > 1:
+        last: dict[Var, int] = {}
+        ours = {s.buffer.var for s in mine}
+        for k, s in enumerate(body):
+            for v in mentions(s) & ours:
+                last[v] = k
+        free: dict[tuple[object, ...], list[tuple[int, Var]]] = {}
+        for k, s in enumerate(body):
+            if s not in mine or not isinstance(s, Allocate) or s.fill is not None or s.planes:
+                continue
+            b = s.buffer
+            pool = free.setdefault((b.dtype, b.shape), [])
+            donor = next((x for x in pool if x[0] < k), None)
+            if donor is not None:
+                pool.remove(donor)
+                names[b.var] = donor[1]
+                gone.add(b.var)
+                pool.append((last.get(b.var, k), donor[1]))
+            else:
+                pool.append((last.get(b.var, k), b.var))
+    kept = [s for s in body if not (isinstance(s, Allocate) and s.buffer.var in gone)]
+    return tuple(rebuild(s, lambda block: _shared(block, names)) for s in kept)

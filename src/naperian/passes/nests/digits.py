@@ -1,0 +1,225 @@
+"""A loop that takes its index apart becomes a loop over each part. loops → loops
+
+    before   for i in 0..n: store y[i] = x[i // m, i % m] if i // m == 0 else 0.0
+    after    for p in 0..n // m:
+                 for q in 0..m: store y[m * p + q] = x[p, q] if p == 0 else 0.0
+             for i in m * (n // m)..n: …                                as before: mostly nothing
+
+So a table that is seen under other index sets (`as`) is neither divided for nor tested for, element
+by element. Where m is known to divide n, by itself or because the run would have stopped
+(`products`), there is no rest, and a few p are written out, which decides what tests them. If they
+read the same, they go together, and read it once (`together`):
+
+    for q in 0..m:
+        v = x[q]
+        w = x[m + q]
+        store y[q] = v + w
+        store y[m + q] = v - w
+
+Only variable m are worth it: for numbers, LLVM knows what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Assign,
+    Expr,
+    Fail,
+    Let,
+    Load,
+    Loop,
+    Number,
+    Order,
+    Program,
+    Stmt,
+    Store,
+    Variable,
+    When,
+    While,
+)
+from naperian.loops.walk import (
+    atoms,
+    expressions,
+    index_expressions,
+    parts,
+    rebuild,
+    remade,
+    statements,
+)
+from naperian.names import Lit, Var, fresh
+from naperian.node import node
+from naperian.passes.nests.products import Products, products
+from naperian.passes.nests.together import together
+from naperian.passes.nests.unswitch import assumed, wanted
+from naperian.sizes import (
+    ONE,
+    ZERO,
+    Atom,
+    Clamp,
+    Quotient,
+    Remainder,
+    Size,
+    divided,
+    natural,
+    size,
+    substitute,
+)
+
+_FEW = 4  # so many rounds of an outer part are written out
+_DEEP = 3  # parts that are taken apart again
+
+
+def digits(program: Program) -> Program:
+    """See the module."""
+    dtypes = {b.var: b.dtype for b in program.buffers}
+    for s in statements(program.body):
+        if isinstance(s, Allocate):
+            dtypes[s.buffer.var] = s.buffer.dtype
+    changing = frozenset(s.var for s in statements(program.body) if isinstance(s, Assign))
+    return replace(program, body=_Parts(dtypes, changing, {}).block(program.body))
+
+
+@node
+class _Parts:
+    """Takes loops apart, where sizes are known to be `products` and variables are `changing`."""
+
+    dtypes: Mapping[Var, DType]
+    changing: frozenset[Var]
+    products: Products
+
+    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for s, known in zip(body, products(body, self.products), strict=True):
+            inside = replace(self, products=known)
+            if isinstance(s, Loop) and s.order is not Order.SERIAL:
+                out += inside.apart(s, _DEEP)
+            else:
+                out.append(rebuild(s, inside.block))
+        return tuple(out)
+
+    def apart(self, s: Loop, left: int) -> tuple[Stmt, ...]:
+        """The loop over the parts of its index, and the loop over the rest."""
+        below = _below(s) if left else None
+        if below is None:
+            return (replace(s, body=self.block(s.body)),)
+        outer, inner = fresh(s.var), fresh(s.var)
+        whole = divided(substitute(s.high, self.products.get), below)
+        count = natural(s.high // below) if whole is None else whole
+        known: dict[Atom, Size] = {
+            Quotient(size(s.var), below): size(outer),
+            Remainder(size(s.var), below): size(inner),
+            s.var: outer * below + inner,
+        }
+        row = Loop(
+            inner, ZERO, below, remade(s.body, known.get), Order.FREE, s.reductions, s.work
+        )  # fmt: skip
+        rounds = count.constant
+        if whole is not None and rounds is not None and rounds <= _FEW:
+            made = [_written_out(row, outer, k) for k in range(rounds)]
+            one = together(made, self.dtypes)
+            return tuple(x for r in ([one] if one else made) for x in self.apart(r, left - 1))
+        rows = self.apart(row, left - 1)
+        head = replace(s, var=outer, high=count, body=rows, work=s.work * below)
+        if whole is not None:
+            return (self.or_single(head),)
+        rest = fresh(s.var)
+        atom: dict[Atom, Size] = {s.var: size(rest)}
+        tail = remade(s.body, atom.get)
+        order = s.order if s.order is Order.PARALLEL else Order.SERIAL  # not worth a vector's code
+        return (head, replace(s, var=rest, low=count * below, body=tail, order=order))
+
+
+    def or_single(self, s: Loop) -> Stmt:
+        """The loop, or where its rows have one element, a loop over these: rows whose length
+        changes from round to round of a loop around them begin or end so."""
+        match s.body:
+            case (Loop(inner, low, n, body, Order.FREE, ()),) if n.single in self.changing:
+                plain = all(isinstance(x, Let | Store) for x in body)
+                if low == ZERO and plain:
+                    atom: dict[Atom, Size] = {inner: ZERO, n.single: ONE}
+                    single = replace(s, body=remade(body, atom.get))
+                    one = Apply("eq", (Number(n), Number(ONE)), DType.BOOL, DType.I64)
+                    return When(one, (single,), (s,))
+        return s
+
+
+def _below(s: Loop) -> Size | None:
+    """What the index is divided by, as often as by anything else; none of it may change in the
+    loop."""
+    if s.low != ZERO or (s.order is Order.PARALLEL and s.reductions):
+        return None
+    if any(isinstance(x, While | Fail) for x in statements(s.body)):
+        return None
+    bound = {s.var}
+    for x in statements(s.body):
+        if isinstance(x, Let | Variable | Loop):
+            bound.add(x.var)
+    found: dict[Size, int] = {}
+    for a in _divisions(s):
+        inner = list(atoms(a.below))
+        if a.above == size(s.var) and inner:
+            if not any(isinstance(v, Load) or v in bound for v in inner):
+                found[a.below] = found.get(a.below, 0) + 1
+    return max(found, key=lambda n: found[n]) if found else None
+
+
+def _divisions(s: Loop) -> Iterator[Quotient | Remainder]:
+    """What index expressions in the body divide."""
+    work = [n for x in statements(s.body) for n in index_expressions(x)]
+    while work:
+        for a in work.pop().atoms():
+            match a:
+                case Quotient(above, below) | Remainder(above, below):
+                    yield a
+                    work += [above, below]
+                case Clamp(above, below):
+                    work += [above, below]
+                case Load(_, at):
+                    work += at
+                case _:
+                    pass
+
+
+def _written_out(s: Loop, var: Var, k: int) -> Loop:
+    """The loop in the k-th round of the one around it."""
+    atom: dict[Atom, Size] = {var: size(k)}
+    body = remade(s.body, atom.get)
+    known: dict[Expr, bool] = {}
+    definitions: dict[Var, Expr] = {}
+    for x in statements(body):
+        if isinstance(x, Let) and x.dtype is DType.BOOL:
+            definitions[x.var] = x.value
+        for top in expressions(x):
+            for e in parts(top):
+                holds = _holds(e)
+                if holds is not None:
+                    known[e] = holds
+    return replace(s, body=wanted(assumed(body, known, definitions)))
+
+
+def _holds(e: Expr) -> bool | None:
+    """Whether a comparison of numbers holds."""
+    match e:
+        case Apply("eq" | "ne" | "lt" | "le" as name, (x, y)):
+            a, b = _constant(x), _constant(y)
+            if a is None or b is None:
+                return None
+            return {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b}[name]
+        case _:
+            return None
+
+
+def _constant(e: Expr) -> int | None:
+    match e:
+        case Number(value):
+            return value.constant
+        case Lit(int(value)):
+            return value
+        case _:
+            return None

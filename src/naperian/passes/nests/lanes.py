@@ -1,0 +1,429 @@
+"""Independent rows go side by side, a vector of them at a time. loops → loops
+
+    before   parallel for i in 0..k reducing add total:
+                 var a = 0.0
+                 for t in 0..n:
+                     a := 1.0 / (b[i, t] - a)
+                     store c[i, t] = a
+                 total := total + a
+
+    after    parallel for v in 0..k // 8 reducing add sums:
+                 allocate a[8]
+                 free for l in 0..8: store a[l] = 0.0
+                 for t in 0..n:
+                     free for l in 0..8:
+                         store a[l] = 1.0 / (b[8 * v + l, t] - a[l])
+                         store c[8 * v + l, t] = a[l]
+                 free for l in 0..8: update sums[l] += a[l]        (see `lane_sums`)
+             for i in 8 * (k // 8)..k: …                                            as before
+
+Every lane does what its row did, in the same order; what does not depend on the row is done once.
+That pays in three cases. A step of a recurrence waits for the one before it, and rows do not wait
+for each other: if a step takes long, as a division does (a running sum is better read row by row).
+A triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do.
+And so do loops over a few components, that no loop along memory is around.
+
+LLVM makes vectors of the few lanes, with the rows' elements loaded one by one: on most processors
+that is faster than a gather. Elements that a triangle reads again and again are packed first:
+
+    free for e in 0..d:
+        free for l in 0..8: store packed[e, l] = x[8 * v + l, e]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Assign,
+    Buffer,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Program,
+    Reduction,
+    Role,
+    Stmt,
+    Store,
+    Update,
+    Variable,
+    When,
+)
+from naperian.loops.walk import (
+    atoms,
+    blocks,
+    expressions,
+    loads,
+    mentions,
+    parts,
+    rebuild,
+    statements,
+    used_in,
+)
+from naperian.names import Lit, Var, fresh
+from naperian.passes.nests.alike import (
+    addend,
+    are_alike,
+    deepest,
+    is_narrow,
+    is_slow,
+    is_uneven,
+    sums_nothing,
+)
+from naperian.passes.nests.lane_sums import Sums, nest
+from naperian.prims import unit
+from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
+
+_VECTOR = 64  # bytes
+_VECTORS = 4  # of rows at a time: what one waits for, the other computes
+
+Buffers = Mapping[Var, Buffer]
+
+
+def lanes(program: Program) -> Program:
+    """See the module."""
+    buffers = {b.var: b for b in program.buffers}
+    buffers |= {
+        s.buffer.var: s.buffer for s in statements(program.body) if isinstance(s, Allocate)
+    }
+    return replace(program, body=_block(program.body, buffers, program.sizes))
+
+
+def _block(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        rows = _rows(s, buffers, sizes) if isinstance(s, Loop) else None
+        if rows is not None:
+            out += rows.side_by_side()
+        else:
+            out.append(rebuild(s, lambda b: _block(b, buffers, sizes)))
+    return tuple(out)
+
+
+def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
+    """The loop as rows, if they can go side by side and it pays."""
+    if s.order is Order.SERIAL or s.low != ZERO:
+        return None
+    slow = is_slow(s)
+    if not (slow or is_uneven(s) or is_narrow(s)):
+        return None
+    written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
+    varying = {s.var}
+    if not are_alike(s, s.body, varying, written):
+        return None
+    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow)
+    far, all_ = rows.far()
+    rows.beside = 2 * far < all_ if slow else far == 0
+    return rows if rows.beside or (slow and sums_nothing(s)) else None
+
+
+# ---------------------------------------------------------------- the lanes
+
+
+@dataclass
+class _Rows:
+    """A loop whose rounds go side by side. Names in `varying` have a value for each of them; of
+    these, `own` get an array with an axis for the lane."""
+
+    loop: Loop
+    buffers: Buffers
+    sizes: tuple[Var, ...]
+    varying: frozenset[Var]
+    written: set[Var]
+    slow: bool
+    beside: bool = False  # whether most elements of rows that the deepest loops go along are
+    lane: Var = field(default_factory=lambda: Var("lane"))
+    own: set[Var] = field(default_factory=set)
+    packed: dict[tuple[Var, int], Var] = field(default_factory=dict)
+    top: dict[Var, Stmt] = field(default_factory=dict)
+    masked: list[tuple[Var, DType, Expr]] = field(default_factory=list)
+    addends: dict[Stmt, Var] = field(default_factory=dict)
+
+    def far(self) -> tuple[int, int]:
+        """Of the elements that the deepest loops go along, how many are not one for all rows, one
+        of the row's own, beside that of the next row, or packed; and how many are the row's."""
+        self.find_packed()
+        rows = far = 0
+        for x in deepest(self.loop.body):
+            places = [(y.buffer, y.at) for y in loads(x)]
+            if isinstance(x, Store | Update):
+                places.append((x.buffer, x.at))
+            for buffer, at in places:
+                rows += buffer not in self.varying and bool(self.axes(at))
+                far += not self.near(buffer, at)
+        return far, rows
+
+    def near(self, buffer: Var, at: tuple[Size, ...]) -> bool:
+        axes = self.axes(at)
+        beside = axes == [len(at) - 1] and at[-1].coefficient(self.loop.var) == 1
+        own = buffer in self.varying or not axes
+        return own or beside or tuple(axes) == self.axis(buffer, at)
+
+    def axes(self, at: tuple[Size, ...]) -> list[int]:
+        return [k for k, e in enumerate(at) if not self.varying.isdisjoint(used_in(e))]
+
+    def axis(self, buffer: Var, at: tuple[Size, ...]) -> tuple[int, ...]:
+        """The axis of the rows, in a tuple, if the elements there are packed."""
+        return next(((k,) for k in range(len(at)) if (buffer, k) in self.packed
+                     and at[k] == size(self.loop.var)), ())  # fmt: skip
+
+    def find_packed(self) -> None:
+        """Packed is what is read at the row and plain indices of inner loops, in one more loop."""
+        def look(body: tuple[Stmt, ...], inside: frozenset[Var]) -> None:
+            for x in body:
+                for e in (p for top in expressions(x) for p in parts(top)):
+                    if isinstance(e, Load) and e.buffer not in self.written | self.varying:
+                        self.look_at(e, inside)
+                for b in blocks(x):
+                    look(b, inside | {x.var} if isinstance(x, Loop) else inside)
+
+        look(self.loop.body, frozenset())
+
+    def look_at(self, e: Load, inside: frozenset[Var]) -> None:
+        axes = [k for k, i in enumerate(e.at) if i == size(self.loop.var)]
+        others = [i.single for k, i in enumerate(e.at) if k not in axes]
+        if len(axes) == 1 and len(others) < len(inside):
+            if all(isinstance(v, Var) and v in inside for v in others):
+                self.packed.setdefault((e.buffer, axes[0]), Var(e.buffer.name))
+
+    def side_by_side(self) -> list[Stmt]:
+        s = self.loop
+        types = [x.dtype for x in statements(s.body) if isinstance(x, Variable | Let)]
+        types += [x.buffer.dtype for x in statements(s.body) if isinstance(x, Allocate)]
+        types += [r.dtype for r in s.reductions]
+        self.width = _VECTOR // max((t.bytes for t in types), default=8)
+        self.many = self.width * (1 if self.slow else self.vectors())
+        row = fresh(s.var)
+        self.first = size(row) * self.many
+        self.sums = Sums(s, self.buffers, self.sizes, self.width, self.lane)
+        self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
+        self.own |= {x.var for x in statements(s.body) if isinstance(x, Variable)}
+        self.opened = {x.var for x in statements(s.body) if isinstance(x, Loop | Let)}
+        self.find_wide(s.body)
+        body = self.block(s.body)
+        first = tuple(self.pack(key, v) for key, v in self.packed.items())
+        count = (s.high + (self.many - 1 if self.beside else 0)) // self.many
+        work = s.work * (self.many // self.width)
+        rows = self.sums.around(row, count, tuple(self.top.values()), (*first, *body), work)
+        tail = replace(s, low=count * self.many, order=Order.SERIAL, reductions=())
+        return [*rows, *([] if self.beside else [tail])]
+
+    def vectors(self) -> int:
+        """How many vectors of rows go at a time: of a known number of rows, not so many that
+        there is nothing for other threads."""
+        rows = self.loop.high.constant
+        return _VECTORS if rows is None else max(1, min(_VECTORS, rows // (4 * self.width)))
+
+    # what lives longer than a vector statement
+
+    def find_wide(self, body: tuple[Stmt, ...]) -> None:
+        """Bindings that are read outside the run of statements that goes through the lanes."""
+        last: dict[Var, int] = {}
+        for k, x in enumerate(body):
+            last |= dict.fromkeys(mentions(x), k)
+        run: list[Var] = []
+        stored = False
+        for k, x in enumerate(body):
+            if isinstance(x, Loop | When) or (stored and self.reads_on(x)):
+                self.own |= {v for v in run if last.get(v, -1) >= k}
+                run, stored = [], False
+                for b in blocks(x):
+                    self.find_wide(b)
+            if isinstance(x, Let) and x.var in self.varying:
+                run.append(x.var)
+            stored = stored or self.writes_on(x)
+
+    def writes_on(self, x: Stmt) -> bool:
+        """Whether a statement changes an array that is not its row's own."""
+        return isinstance(x, Store | Update) and x.buffer not in self.varying
+
+    def reads_on(self, x: Stmt) -> bool:
+        """Whether a statement reads an array that is changed, which the run does first."""
+        return any(y.buffer in self.written - self.varying for y in loads(x))
+
+    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """What is not a loop and not the same in all rows goes through all lanes."""
+        out: list[Stmt] = []
+        rows: list[Stmt] = []
+        sums: list[Stmt] = []
+        stored = False
+
+        def close() -> None:
+            nonlocal stored
+            stored = False
+            for run, n in ((rows, self.many), (sums, self.width)):
+                if run:
+                    inner = (*self.loaded(), *run)
+                    order = Order.LANES if self.beside else Order.FREE
+                    out.append(Loop(self.lane, ZERO, size(n), inner, order))
+                    run.clear()
+
+        for x in body:
+            match x:
+                case Allocate(buffer) if self.opened.isdisjoint(
+                    v for n in buffer.shape for v in used_in(n)
+                ):
+                    self.allocate(buffer)
+                case Allocate(buffer):  # its size is known only here
+                    close()
+                    out.append(self.wide(buffer))
+                case Let(var) if var not in self.varying:
+                    out.append(x)
+                case Loop():
+                    close()
+                    inner = self.block(x.body)
+                    out.append(replace(x, body=inner, order=Order.SERIAL, reductions=()))
+                case When():
+                    close()
+                    out.append(rebuild(x, self.block))
+                case Assign(var) | Update(var) if var in self.sums.of:
+                    if stored and self.reads_on(x):
+                        close()
+                    rows.append(self.addend(x))
+                    sums += self.sum(x)
+                case _:
+                    if stored and self.reads_on(x):
+                        close()
+                    rows.append(self.stmt(x))
+                    stored = stored or self.writes_on(x)
+        close()
+        return tuple(out)
+
+    def allocate(self, b: Buffer) -> None:
+        self.top[b.var] = self.wide(b)
+
+    def wide(self, b: Buffer) -> Allocate:
+        return Allocate(replace(b, shape=(*b.shape, size(self.many))))
+
+    def stmt(self, x: Stmt) -> Stmt:
+        here = size(self.lane)
+        match x:
+            case Let(var, dtype, value) | Variable(var, dtype, value) if var in self.own:
+                self.allocate(Buffer(var, dtype, (), Role.TEMP))
+                return Store(var, (here,), self.expr(value, here))
+            case Let(var, dtype, value):
+                return Let(var, dtype, self.expr(value, here))
+            case Assign(var, value):
+                return Store(var, (here,), self.expr(value, here))
+            case Store(buffer, at, value):
+                there = self.element(buffer, at, here)
+                return self.guarded(Store(*there, self.expr(value, here)))
+            case Update(buffer, at, monoid, value):
+                there = self.element(buffer, at, here)
+                return self.guarded(Update(*there, monoid, self.expr(value, here)))
+            case _:
+                raise AssertionError(x)
+
+    def reduction(self, x: Stmt) -> Reduction:
+        var = x.var if isinstance(x, Assign) else x.buffer if isinstance(x, Update) else None
+        return next(r for r in self.loop.reductions if r.var == var)
+
+    def addend(self, x: Assign | Update) -> Stmt:
+        """What every lane adds to a sum over all rows."""
+        r, here = self.reduction(x), size(self.lane)
+        value = addend(x, r.monoid) if isinstance(x, Assign) else x.value
+        assert value is not None
+        kept = Buffer(Var("addend"), r.dtype, (), Role.TEMP)
+        self.allocate(kept)
+        self.addends[x] = kept.var
+        return Store(kept.var, (here,), self.expr(value, here))
+
+    def sum(self, x: Assign | Update) -> Iterator[Stmt]:
+        """A sum over all rows, one vector of them for several of rows: those of each vector are
+        added where there is a row, so that a product is added as one operation with its mask."""
+        r, here = self.reduction(x), size(self.lane)
+        where = () if isinstance(x, Assign) else tuple(self.index(i, here) for i in x.at)
+        total: Expr = Lit(unit(r.monoid, r.dtype), r.dtype)
+        for k in range(0, self.many, self.width):
+            new: Expr = Load(self.addends[x], (here + k,))
+            new = new if k == 0 else Apply(r.monoid, (total, new), r.dtype, r.dtype)
+            choice = Apply("select", (self.inside(here + k), new, total), r.dtype, r.dtype)
+            total = Local(Var("sum"))
+            yield Let(total.var, r.dtype, choice)
+        yield Update(self.sums.of[r.var], (*where, here), r.monoid, total)
+
+    def inside(self, here: Size) -> Expr:
+        """Whether the lane has a row."""
+        row = Number(self.first + here)
+        return Apply("lt", (row, Number(self.loop.high)), DType.BOOL, DType.I64)
+
+    def guarded(self, s: Store | Update) -> Stmt:
+        all_ = s.buffer in self.own or not self.beside
+        return s if all_ else When(self.inside(size(self.lane)), (s,))
+
+    def loaded(self) -> Iterator[Stmt]:
+        """The elements of arrays that the lanes of a run load: those that have a row."""
+        for var, dtype, _ in self.masked:
+            yield Variable(var, dtype, Lit(unit("add", dtype), dtype))
+        if self.masked:
+            assigned = tuple(Assign(v, e) for v, _, e in self.masked)
+            yield When(self.inside(size(self.lane)), assigned)
+        self.masked = []
+
+    def element(
+        self, buffer: Var, at: tuple[Size, ...], here: Size
+    ) -> tuple[Var, tuple[Size, ...]]:
+        where = tuple(self.index(i, here) for i in at)
+        return buffer, (*where, here) if buffer in self.own else where
+
+    def index(self, i: Size, here: Size) -> Size:
+        def replaced(a: Atom) -> Size | None:
+            if isinstance(a, Load):
+                return atom(Load(*self.element(a.buffer, a.at, here)))
+            if isinstance(a, Var) and a in self.own:
+                return atom(Load(a, (here,)))
+            return self.first + here if a == self.loop.var else None
+
+        return substitute(i, replaced)
+
+    def expr(self, e: Expr, here: Size) -> Expr:
+        match e:
+            case Load(buffer, at):
+                for k in self.axis(buffer, at):
+                    others = (self.index(i, here) for n, i in enumerate(at) if n != k)
+                    return Load(self.packed[buffer, k], (*others, here))
+                element = Load(*self.element(buffer, at, here))
+                same = buffer in self.varying or not (self.beside and self.axes(at))
+                dtype = self.buffers[buffer].dtype
+                return element if same else self.where_rows(element, dtype)
+            case Local(var) if var in self.own:
+                return Load(var, (here,))
+            case Number(value):
+                new = Number(self.index(value, here))
+                given = any(isinstance(a, Load) and a.buffer not in self.varying and self.axes(a.at)
+                            for a in atoms(value))  # fmt: skip
+                return self.where_rows(new, DType.I64) if given and self.beside else new
+            case Apply(_, args):
+                return replace(e, args=tuple(self.expr(a, here) for a in args))
+            case _:
+                return e
+
+    def where_rows(self, e: Expr, dtype: DType) -> Local:
+        for var, _, other in self.masked:
+            if other == e:
+                return Local(var)
+        self.masked.append((Var("x"), dtype, e))
+        return Local(self.masked[-1][0])
+
+    # packing
+
+    def pack(self, key: tuple[Var, int], packed: Var) -> Stmt:
+        buffer, k = self.buffers[key[0]], key[1]
+        rest = (*buffer.shape[:k], *buffer.shape[k + 1 :])
+        shape = (*rest, size(self.many))
+        names = [Var("e") for _ in rest]
+        where = tuple(map(size, names))
+        here = size(self.lane)
+        self.top[packed] = Allocate(Buffer(packed, buffer.dtype, shape, Role.TEMP))
+        value = Load(buffer.var, (*where[:k], clamp(self.first + here, self.loop.high), *where[k:]))
+        store = Store(packed, (*where, here), value)
+        body: Stmt = Loop(self.lane, ZERO, size(self.many), (store,), Order.FREE)
+        return nest(names, rest, (body,))

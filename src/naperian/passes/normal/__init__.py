@@ -1,0 +1,1 @@
+"""core → core: one definition at one instance, closed and first order."""
