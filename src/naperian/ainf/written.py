@@ -97,11 +97,12 @@ class _Writer(Words):
     def block(self, members: list[Binding], fixed: tuple[Var, ...]) -> Iterator[str]:
         """Bindings in an order in which they can be computed. `fixed` are the times of the `while`
         loops around, whose rounds each have their own."""
-        for group in self.groups(members):
+        for group in self.groups(members, fixed):
             times = self.times(group, fixed)
             if not times:
-                (b,) = group
-                lines = self.line(b)
+                if len(group) > 1:
+                    raise NotWrittenError("values that need each other")
+                lines = self.line(group[0])
             elif self.program.indices[times[0]].condition is not None:
                 lines = self.loop_while(group, times[0], fixed)
             else:
@@ -127,12 +128,14 @@ class _Writer(Words):
 
         return sorted((t for t in own if t not in fixed), key=depth)
 
-    def reads(self, b: Binding) -> set[Var]:
+    def reads(self, b: Binding, fixed: tuple[Var, ...]) -> set[Var]:
         """The bindings that must be there before a binding (and those of a delay's next round)."""
-        found = {r.var for r in self.every_read(b)}
-        for o in self.operands(b):
+        found: set[Var] = set()
+        for o in self.operands(b, fixed):
             for a in atoms(o):
-                if isinstance(a, Trips):
+                if isinstance(a, Read):
+                    found.add(a.var)
+                elif isinstance(a, Trips):
                     found |= self.delays.get(a.time, set())
         return found & self.bindings.keys()
 
@@ -140,8 +143,9 @@ class _Writer(Words):
         for o in self.operands(b):
             yield from (a for a in atoms(o) if isinstance(a, Read))
 
-    def operands(self, b: Binding) -> Iterator[Operand]:
-        """All that a binding mentions, also in its indices."""
+    def operands(self, b: Binding, fixed: tuple[Var, ...] = ()) -> Iterator[Operand]:
+        """All that a binding mentions, also in its indices; in a round, whose times are `fixed`,
+        nobody waits for the condition that there is one."""
         yield from operands(b.prim)
         yield from (g.operand for g in b.guards)
         indices = [*b.context]
@@ -156,14 +160,14 @@ class _Writer(Words):
             index = self.program.indices[i]
             if index.extent is not None:
                 yield Number(index.extent)
-            if index.condition is not None:
+            if index.condition is not None and i not in fixed:
                 yield index.condition
 
-    def groups(self, members: list[Binding]) -> list[list[Binding]]:
+    def groups(self, members: list[Binding], fixed: tuple[Var, ...]) -> list[list[Binding]]:
         """What reads each other, around delays; everything else is alone. All delays of one time
         stay together, and so does what stands between them."""
         inside = {b.var: b for b in members}
-        edges = {b.var: {v for v in self.reads(b) if v in inside} for b in members}
+        edges = {b.var: {v for v in self.reads(b, fixed) if v in inside} for b in members}
         for delays in self.delays.values():
             own = [v for v in delays if v in inside]
             for v, w in pairwise(own):
@@ -217,9 +221,13 @@ class _Writer(Words):
         target = f"{name}[{at}]" if at else name
         value = self.operand(e.value)
         change = f"{target} := {joined(monoid, target, value)}"
-        if e.guards:
-            change = f"{target} := {self.guarded(joined(monoid, target, value), e.guards, target)}"
-        yield f"for {self.binders(over)}: {change}" if over else change
+        if not e.guards:
+            yield f"for {self.binders(over)}: {change}" if over else change
+            return
+        if over:  # there may be no such cell where the guards do not hold
+            yield f"for {self.binders(over)}:"
+        change = f"if {self.guards(e.guards)}: {change}"
+        yield STEP + change if over else change
 
     # loops
 
@@ -281,7 +289,7 @@ class _Writer(Words):
         around = tuple(i for i in self.around(time) if i not in fixed)
         yield f"for {self.binders((*around, time))}:"
         here = (*fixed, *around, time)
-        for some in self.groups(inner):
+        for some in self.groups(inner, here):
             if self.times(some, here):
                 lines: Iterable[str] = self.rounds_of(some, here)
             elif some[0].var in self.local:
