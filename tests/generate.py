@@ -175,10 +175,13 @@ def programs(draw: st.DrawFn) -> str:
 def hessians(draw: st.DrawFn) -> str:
     """A program that is the Hessian of a sum or product with respect to `x`."""
     name, inner = Scope().fresh()
-    body = re.sub(r"\bx\b", "ends", draw(floats(inner.along(name), 2)))
     of = draw(st.sampled_from(["sum", "prod"]))
-    slope = f"hessian(lambda ends: {of}({body} for {name} in Fin(n)) * {draw(floats(Scope(), 1))})"
-    return with_helpers(f"{HEADER} =\n    {slope}(x)\n")
+    item = draw(floats(inner.along(name), 2).filter(lambda e: "until(" not in e))
+    body = f"{of}({item} for {name} in Fin(n))"
+    factor = draw(floats(Scope(), 1))
+    value = HEADER.replace("def f", "def value") + f" -> Float = {body} * {factor}"
+    given = ", ".join(re.findall(r"(\w+): ", HEADER))
+    return with_helpers(f"{value}\n\n{HEADER} = hessian(value)({given})\n")
 
 
 @st.composite

@@ -7,6 +7,11 @@
 
 A Jacobian is a gradient for every element of the value. Its body does not depend on which, so the
 compiler computes it once, and all rows together.
+
+The tag of an enum does not vary: the tangent of a value is a value of the same variant, and only
+its fields are differentiated.
+
+    grad(area)(s)  with_floats(s, vjp(lambda x. area(with_floats(s, x)), floats_of(s); 1.0).1)
 """
 
 from __future__ import annotations
@@ -29,7 +34,9 @@ from naperian.core.syntax import (
     Ref,
 )
 from naperian.names import Var
-from naperian.types import Function, Scalar, Table, Tuple, Type, TypeVar
+from naperian.sizes import size
+from naperian.substitution import cell_at
+from naperian.types import Data, Function, Scalar, Table, Tuple, Type, TypeVar
 
 Element = Callable[[Expr], Expr]
 
@@ -38,8 +45,7 @@ def gradient(f: Expr, t: Function, wrt: tuple[int, ...], value: bool = False) ->
     """The gradient of a scalar function with respect to some parameters; (value, gradient) with
     `value`."""
     params, args = _parameters(t)
-    seed = ConstOf(1.0, t.result)
-    made = _reverse(f, t, wrt, args, seed, lambda e: e)
+    made = _reverse(f, t, wrt, args, t.result, lambda e: e)
     return Lambda(params, made if value else Part(made, 1))
 
 
@@ -60,7 +66,7 @@ def jacobian(f: Expr, t: Function, wrt: tuple[int, ...]) -> Lambda:
                     )
                 )
             case _:
-                return Part(_reverse(f, t, wrt, args, ConstOf(1.0, kind), element), 1)
+                return Part(_reverse(f, t, wrt, args, kind, element), 1)
 
     return Lambda(params, rows(t.result, lambda e: e))
 
@@ -68,34 +74,121 @@ def jacobian(f: Expr, t: Function, wrt: tuple[int, ...]) -> Lambda:
 def tangent(f: Expr, t: Function) -> Lambda:
     """(x, dx) to the value and its tangent; of several parameters, tuples of them."""
     x, dx, whole = Var("x"), Var("dx"), _whole(t)
-    carried, given = _carried(t, Ref(x))
-    made = Derivative(True, carried, Call(f, given), Ref(dx))
+    made = differentiated(True, t.params, _split(t, Ref(x)), _call(f), t.result, Ref(dx))
     return Lambda(((x, whole), (dx, whole)), made)
 
 
 def pullback(f: Expr, t: Function) -> Lambda:
     """x to the value and the function that takes its cotangent to that of x."""
     x, y, whole = Var("x"), Var("y"), _whole(t)
-    carried, given = _carried(t, Ref(x))
-    back = Derivative(False, carried, Call(f, given), Ref(y))
-    value = Call(f, _split(t, Ref(x)))
-    return Lambda(((x, whole),), Pack((value, Lambda(((y, t.result),), Part(back, 1)))))
+    at = _split(t, Ref(x))
+    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y))
+    return Lambda(((x, whole),), Pack((Call(f, at), Lambda(((y, t.result),), Part(back, 1)))))
 
 
 def linearized(f: Expr, t: Function) -> Lambda:
     """x to the value and the function that takes a tangent of x to that of the value."""
     x, dx, whole = Var("x"), Var("dx"), _whole(t)
-    carried, given = _carried(t, Ref(x))
-    along = Derivative(True, carried, Call(f, given), Ref(dx))
-    value = Call(f, _split(t, Ref(x)))
-    return Lambda(((x, whole),), Pack((value, Lambda(((dx, whole),), Part(along, 1)))))
+    at = _split(t, Ref(x))
+    along = differentiated(True, t.params, at, _call(f), t.result, Ref(dx))
+    return Lambda(((x, whole),), Pack((Call(f, at), Lambda(((dx, whole),), Part(along, 1)))))
 
 
 def transposed(f: Expr, t: Function) -> Lambda:
     """The transpose of a linear function: its pullback, which is the same everywhere."""
-    y = Var("y")
-    carried, given = _carried(t, zero(_whole(t)))
-    return Lambda(((y, t.result),), Part(Derivative(False, carried, Call(f, given), Ref(y)), 1))
+    y, at = Var("y"), _split(t, zero(_whole(t)))
+    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y))
+    return Lambda(((y, t.result),), Part(back, 1))
+
+
+def differentiated(
+    forward: bool, types: Sequence[Type], at: Sequence[Expr],
+    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr,
+) -> Expr:  # fmt: skip
+    """The value of `f` at a point, and its tangent (or the cotangent of the point)."""
+    carried = tuple(
+        Carried(Var("x"), floating(p), floats_of(e, p)) for p, e in zip(types, at, strict=True)
+    )
+    given = tuple(
+        with_floats(e, p, Ref(c.var)) for p, e, c in zip(types, at, carried, strict=True)
+    )
+    whole = bare(types)
+    start = floats_of(seed, whole if forward else result)
+    made = Derivative(forward, carried, floats_of(f(given), result), start)
+    if not _tagged(whole) and not _tagged(result):
+        return made
+    both, value = Var("both"), Var("value")
+    point = at[0] if len(at) == 1 else Pack(tuple(at))
+    base, kind = (Ref(value), result) if forward else (point, whole)
+    along = with_floats(base, kind, Part(Ref(both), 1))
+    return Let(both, made, Let(value, f(tuple(at)), Pack((Ref(value), along))))
+
+
+# ---------------------------------------------------------------- what varies in a value
+
+
+def floating(t: Type) -> Type:
+    """The type of what varies in values of a type: all but the tags of enums."""
+    match t:
+        case Table(s, cell, index) if _tagged(cell):
+            return Table(s, floating(cell), index)
+        case Tuple(items) if _tagged(t):
+            return Tuple(tuple(floating(items[k]) for k in _slots(t)))
+        case _:
+            return t
+
+
+def floats_of(e: Expr, t: Type) -> Expr:
+    """What varies in a value."""
+    match t:
+        case Table(s, cell) if _tagged(cell):
+            i = Var("i")
+            return For(i, s, floats_of(At(e, Ref(i), s), cell_at(t, size(i))))
+        case Tuple(items) if _tagged(t):
+            x = Var("x")
+            parts = tuple(floats_of(Part(Ref(x), k), items[k]) for k in _slots(t))
+            return Let(x, e, Pack(parts))
+        case _:
+            return e
+
+
+def with_floats(e: Expr, t: Type, varying: Expr) -> Expr:
+    """A value of the same variants with this for what varies."""
+    match t:
+        case Table(s, cell) if _tagged(cell):
+            i = Var("i")
+            inner = At(varying, Ref(i), s)
+            return For(i, s, with_floats(At(e, Ref(i), s), cell_at(t, size(i)), inner))
+        case Tuple(items) if _tagged(t):
+            x, v = Var("x"), Var("v")
+            place = {k: m for m, k in enumerate(_slots(t))}
+            parts = tuple(
+                with_floats(Part(Ref(x), k), items[k], Part(Ref(v), place[k]))
+                if k in place
+                else Part(Ref(x), k)
+                for k in range(len(items))
+            )
+            return Let(x, e, Let(v, varying, Pack(parts)))
+        case _:
+            return varying
+
+
+def _slots(t: Tuple) -> range:
+    """The items that vary."""
+    return range(isinstance(t, Data) and t.layout.tagged, len(t.items))
+
+
+def _tagged(t: Type) -> bool:
+    """Whether an enum is in values of a type."""
+    match t:
+        case Data(items, layout):
+            return layout.tagged or any(map(_tagged, items))
+        case Table(_, cell):
+            return _tagged(cell)
+        case Tuple(items):
+            return any(map(_tagged, items))
+        case _:
+            return False
 
 
 def rows_of(t: Type, cell: Type) -> Type:
@@ -169,18 +262,22 @@ def _split(t: Function, whole: Expr) -> tuple[Expr, ...]:
     return tuple(Part(whole, k) for k in range(len(t.params)))
 
 
-def _carried(t: Function, whole: Expr) -> tuple[tuple[Carried, ...], tuple[Expr, ...]]:
-    carried = tuple(
-        Carried(Var("x"), p, e) for p, e in zip(t.params, _split(t, whole), strict=True)
-    )
-    return carried, tuple(Ref(c.var) for c in carried)
+def _call(f: Expr) -> Callable[[tuple[Expr, ...]], Expr]:
+    return lambda given: Call(f, given)
 
 
 def _reverse(
-    f: Expr, t: Function, wrt: tuple[int, ...], args: list[Expr], seed: Expr, of: Element
-) -> Derivative:
-    carried = tuple(Carried(Var("x"), t.params[k], args[k]) for k in wrt)
-    given = list(args)
-    for k, c in zip(wrt, carried, strict=True):
-        given[k] = Ref(c.var)
-    return Derivative(False, carried, of(Call(f, tuple(given))), seed)
+    f: Expr, t: Function, wrt: tuple[int, ...], args: list[Expr], kind: Type, of: Element
+) -> Expr:
+    """A number of the value, of this type, and its gradient."""
+
+    def call(given: tuple[Expr, ...]) -> Expr:
+        own = list(args)
+        for k, e in zip(wrt, given, strict=True):
+            own[k] = e
+        return of(Call(f, tuple(own)))
+
+    types = [t.params[k] for k in wrt]
+    return differentiated(
+        False, types, [args[k] for k in wrt], call, kind, ConstOf(1.0, kind)
+    )

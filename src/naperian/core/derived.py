@@ -15,13 +15,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from naperian.core.derivatives import bare, gradient, jacobian, rows_of, zero
+from naperian.core.derivatives import (
+    bare,
+    differentiated,
+    floating,
+    gradient,
+    jacobian,
+    rows_of,
+    zero,
+)
 from naperian.core.syntax import (
     At,
     Call,
-    Carried,
     Definition,
-    Derivative,
     Expr,
     For,
     Lambda,
@@ -64,9 +70,12 @@ class NoDerivativeError(Exception):
 def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
     """The derivative of a definition with respect to some of its parameters."""
     chosen = [d.params[k] for k in wrt]
+    linear = kind == "transpose_linear"  # differentiated at 0, which is of no variant of an enum
     for p in chosen:
-        _differentiable(d, p.type, f"its parameter `{p.name}`")
-    _differentiable(d, d.result, "its result")
+        varying = p.type if linear or kind == "hessian" else floating(p.type)
+        _differentiable(d, varying, f"its parameter `{p.name}`")
+    whole = linear or kind in ("jacobian", *_OF_SCALARS)
+    _differentiable(d, d.result if whole else floating(d.result), "its result")
     if kind in _OF_SCALARS and isinstance(d.result, Table | Tuple):
         raise NoDerivativeError(
             f"`{kind.removesuffix('s')}` needs a function with a scalar result, and `{d.name}`"
@@ -86,16 +95,21 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
         case "jvp" | "vjp" | "linearize" | "hvp" | "transpose_linear":
             seeds = _seeds(d, kind, chosen)
             seed: Expr = Ref(seeds[0].var) if len(seeds) == 1 else _packed(seeds)
-            linear = kind == "transpose_linear"
-            carried = tuple(
-                Carried(Var(p.name), p.type, zero(p.type) if linear else Ref(p.var)) for p in chosen
-            )
-            for k, c in zip(wrt, carried, strict=True):
-                args[k] = Ref(c.var)
+            at = [zero(p.type) if linear else Ref(p.var) for p in chosen]
             of = gradient(used, t, wrt) if kind == "hvp" else used
+
+            def call(given: tuple[Expr, ...]) -> Expr:
+                here = list(args)
+                for k, e in zip(wrt, given, strict=True):
+                    here[k] = e
+                return Call(of, tuple(here))
+
             forward = kind in ("jvp", "linearize", "hvp")
-            body: Expr = Derivative(forward, carried, Call(of, tuple(args)), seed)
-            along: Type = d.result if forward and kind != "hvp" else back
+            value = back if kind == "hvp" else d.result
+            body: Expr = differentiated(
+                forward, [p.type for p in chosen], at, call, value, seed
+            )
+            along: Type = value if forward else back
             pair = kind in ("jvp", "vjp")
             body, result = (body, Tuple((d.result, along))) if pair else (Part(body, 1), along)
             params = (*(p for p in params if not linear or p not in chosen), *seeds)

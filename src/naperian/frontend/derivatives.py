@@ -26,11 +26,11 @@ from naperian.frontend.walk import Walk
 from naperian.leaves import leaves
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import Exists, Function, Index, Scalar, Table, Tuple, Type, TypeVar
+from naperian.types import Data, Exists, Function, Index, Scalar, Table, Tuple, Type, TypeVar
 
 
-def tangents(w: Walk, t: Type, what: str, span: Span) -> None:
-    """All of a type has tangents."""
+def tangents(w: Walk, t: Type, what: str, span: Span, tags: bool = False) -> None:
+    """All of a type has tangents; with `tags`, but for those of enums, which do not vary."""
     solver = w.solver
 
     def leaf(t: Type) -> None:
@@ -45,10 +45,12 @@ def tangents(w: Walk, t: Type, what: str, span: Span) -> None:
         except Mismatch:
             raise derivative_errors.no_tangent(what, kind, f"`{kind}`", span) from None
 
-    when_known(w, t, leaf)
+    when_known(w, t, leaf, tags)
 
 
-def when_known(w: Walk, t: Type, leaf: Callable[[Type], None]) -> None:
+def when_known(
+    w: Walk, t: Type, leaf: Callable[[Type], None], tags: bool = False
+) -> None:
     """`leaf` of every part of a type that is no table and no tuple, once all of them are known."""
     solver = w.solver
 
@@ -57,6 +59,8 @@ def when_known(w: Walk, t: Type, leaf: Callable[[Type], None]) -> None:
         match t:
             case Table(_, cell):
                 return known(cell, last)
+            case Data(items, layout) if tags and layout.tagged:
+                return all([known(x, last) for x in items[1:]])
             case Tuple(items):
                 return all([known(x, last) for x in items])
             case TypeVar() if solver.is_open(t) and not last:
@@ -164,7 +168,7 @@ def gradient(
 ) -> Typed:
     """`grad(f)` and `value_and_grad(f)`."""
     for k in wrt:
-        tangents(w, kind.params[k], f"parameter {k + 1}", f.span)
+        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, tags=True)
     scalar(w, name, kind.result, f.span)
     back = bare([kind.params[k] for k in wrt])
     result = Tuple((kind.result, back)) if value else back
@@ -180,7 +184,7 @@ def jacobian(
 ) -> Typed:
     """`jacobian(f)`: the axes of the value, then those of the parameter."""
     for k in wrt:
-        tangents(w, kind.params[k], f"parameter {k + 1}", f.span)
+        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, tags=True)
     tangents(w, kind.result, "the result", f.span)
     solver = w.solver
     rows: Type = solver.type("rows")
@@ -248,8 +252,9 @@ def _applied(
             assert isinstance(f.type, Function)
             kind = f.type
         whole = bare(list(kind.params))
-        tangents(w, whole, "the parameter", f.span)
-        tangents(w, kind.result, "the result", f.span)
+        tags = points > 0  # what is linear is differentiated at 0, which is of no variant
+        tangents(w, whole, "the parameter", f.span, tags)
+        tangents(w, kind.result, "the result", f.span, tags)
         if points == 0:
             return Typed(types(kind), lambda: make(f.build(), _zonked(w, kind)), e.span)
         given = args[1:] if args else [w.infer(a, whole) for a in plain[1:]]
