@@ -17,7 +17,7 @@ from naperian.source import Diagnostic, Source, render
 
 ROOT = Path(__file__).parent.parent
 CATALOGUES = {  # `errors.py`, and the `…_errors.py` of the parts of the language
-    part: sorted((ROOT / "src" / "naperian" / part).glob("*errors.py"))
+    part: sorted((ROOT / "src" / "naperian" / part).rglob("*errors.py"))
     for part in ("surface", "frontend")
 } | {"run": [ROOT / "src" / "naperian" / "within.py"]}  # what only a call can know
 PAGES = {p.stem: p for p in sorted((ROOT / "docs" / "errors").glob("N*.md"))}
@@ -46,7 +46,7 @@ def test_the_first_program_of_a_page_makes_its_mistake_and_no_other(code: str) -
 
 def test_every_function_that_makes_a_message_is_used() -> None:
     folder = ROOT / "src" / "naperian" / "frontend"
-    callers = set(folder.glob("*.py")) - set(CATALOGUES["frontend"])
+    callers = set(folder.rglob("*.py")) - set(CATALOGUES["frontend"])
     text = "".join(p.read_text(encoding="utf-8") for p in callers)
     made = [
         (catalogue.stem, f.name)
