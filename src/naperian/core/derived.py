@@ -42,7 +42,7 @@ from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.packing import runs
 from naperian.sizes import size
-from naperian.substitution import Substitution, sets_in
+from naperian.substitution import Substitution, boxed, sets_in
 from naperian.type_show import show_type
 from naperian.types import (
     Function,
@@ -155,6 +155,11 @@ def _many(d: Definition, one: Definition, kind: str) -> Definition:
 
 
 def _differentiable(d: Definition, t: Type, what: str) -> None:
+    if any(True for _ in boxed(t)):
+        raise NoDerivativeError(
+            f"`{d.name}` has no such derivative: {what} hides sizes that only a run knows; give the"
+            " rows as one array, and where they end"
+        )
     for leaf in leaves(t):
         _, cell = runs(leaf)
         if isinstance(cell, Scalar) and cell.dtype.is_float:

@@ -37,6 +37,8 @@ def tangents(w: Walk, t: Type, what: str, span: Span, tags: bool = False) -> Non
         if isinstance(t, TypeVar) and is_space(w, t):
             return
         kind = show(w, t)
+        if isinstance(t, Exists):
+            raise derivative_errors.hidden_size(what, kind, span)
         if not isinstance(t, Scalar | TypeVar):
             why = "an index" if isinstance(t, Index) else f"`{kind}`"
             raise derivative_errors.no_tangent(what, kind, why, span)

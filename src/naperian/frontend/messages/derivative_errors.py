@@ -17,6 +17,20 @@ def no_tangent(what: str, kind: str, reason: str, span: Span) -> Reported:
     )
 
 
+def hidden_size(what: str, kind: str, span: Span) -> Reported:
+    """N0701"""
+    return fail(
+        "N0701",
+        f"{what} has no derivative: `{kind}` hides a size",
+        span,
+        "its size is known at run time only",
+        helps=(
+            "the rows in one array, and where they end, do: "
+            "`x: Fin(e)=>Float, ends: Fin(n + 1)=>Fin(e + 1)`",
+        ),
+    )
+
+
 def not_scalar(name: str, kind: str, span: Span) -> Reported:
     """N0702"""
     return fail(
