@@ -642,7 +642,7 @@ def test_time_grows_with_the_program() -> None:
             best = min(best, time.process_time() - start)
         return best
 
-    assert seconds(2000) < 25 * seconds(200)
+    assert seconds(2000) < 40 * seconds(200)  # a square would be 100
 
 
 # ---------------------------------------------------------------- by chance
