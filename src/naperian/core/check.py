@@ -383,19 +383,12 @@ class _Check:
                 t = self.type(rows)
                 if t == _ANYTHING:
                     return t
-                if isinstance(t, Reference) and isinstance(t.cell, Table):
-                    if self.same_set(t.cell.set, s):
-                        self.expect(index, element(s))
-                        return Reference(t.cell.cell)
-                if not isinstance(t, Table) or not self.same_set(t.set, s):
+                held = t.cell if isinstance(t, Reference) else t
+                if not isinstance(held, Table) or not self.same_set(held.set, s):
                     raise self.broken(f"{show_type(t)} is indexed by {show_type(Index(s))}", e)
                 self.expect(index, element(s))
-                if t.index is None:
-                    return t.cell
-                place = self.poly(index)
-                if place is None:
-                    raise self.broken("rows of unequal length are indexed by no name", e)
-                return cell_at(t, place)
+                cell = self.cell(held, index)
+                return Reference(cell) if isinstance(t, Reference) else cell
             case Recast(value, old, new, cell):
                 before, after = (_product(sets) for sets in (old, new))
                 if not self.same_size(before, after):
@@ -505,6 +498,15 @@ class _Check:
                 return result
             case Let() | Check():
                 return self.type(e)
+
+    def cell(self, t: Table, index: Expr) -> Type:
+        """The type of a table's cell at an index."""
+        if t.index is None:
+            return t.cell
+        place = self.poly(index)
+        if place is None:
+            raise self.broken("rows of unequal length are indexed by no name", index)
+        return cell_at(t, place)
 
     def held_by(self, reference: Expr) -> Type:
         t = self.type(reference)

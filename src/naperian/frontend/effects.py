@@ -30,7 +30,9 @@ from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.node import node
+from naperian.sizes import size
 from naperian.source import Span
+from naperian.substitution import cell_at
 from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
@@ -337,8 +339,9 @@ def _scalars(w: Walk, t: Type, monoid: str, plain: bool, h: s.Handler) -> None:
 def _everywhere(w: Walk, t: Type, monoid: str, unit: Typed | None) -> core.Expr:
     """The unit in every cell of a type."""
     match w.solver.zonk(t):
-        case Table(own, cell):
-            return core.For(Var("i"), own, _everywhere(w, cell, monoid, unit))
+        case Table(own) as rows:
+            i = Var("i")
+            return core.For(i, own, _everywhere(w, cell_at(rows, size(i)), monoid, unit))
         case kind if unit is not None:
             return convert(w, unit.build(), unit.type, kind)
         case Tuple(items):

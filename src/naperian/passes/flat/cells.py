@@ -33,7 +33,6 @@ from naperian.passes.bindings.values import (
     Row,
     Value,
     element,
-    extents,
     leaves,
     mapped,
     number_of,
@@ -67,7 +66,7 @@ class Held:
 
     name: str
     type: Type
-    sets: tuple[Set, ...]
+    table: bool
     dtype: DType
     monoid: str
     origin: Span
@@ -121,11 +120,10 @@ class Cells(Place):
     def handle(self, e: core.Handle) -> Value:
         level = len(self.cells)
         for c in e.cells:
-            sets, cell = types.axes(c.type)
             self.cells[c.var] = Held(
-                c.var.name, c.type, tuple(self.set(s) for s in sets), dtype_of(cell), c.monoid,
-                e.origin, self.tabulated(self.expr(c.start)), len(self.scope), self.guards,
-                c.state and c.monoid == "and", level,
+                c.var.name, c.type, isinstance(c.type, types.Table), dtype_of(innermost(c.type)),
+                c.monoid, e.origin, self.tabulated(self.expr(c.start)), len(self.scope),
+                self.guards, c.state and c.monoid == "and", level,
             )  # fmt: skip
         body = self.expr(e.body)
         contents = [self.contents(self.cells.pop(c.var)) for c in e.cells]
@@ -134,12 +132,10 @@ class Cells(Place):
     def get(self, e: core.Get) -> Value:
         held, at = self.target(e.reference)
         value = self.contents(held)
-        for s in held.sets:
-            if not at:
-                break
-            n = len(extents(s))
+        while at and isinstance(value, Row):
+            n = len(value.indices)
             value, at = self.read(value, at[:n]), at[n:]
-        if held.sets and isinstance(value, Read) and held.depth == len(self.scope):
+        if held.table and isinstance(value, Read) and held.depth == len(self.scope):
             return self.op("held", (value,), held.dtype, held.origin)
         return value
 
@@ -150,13 +146,13 @@ class Cells(Place):
             self.enter(held, "last", at, new)
             return
         held.waiting.clear()
-        held.current = new if held.sets else self.operand(new)
+        held.current = new if held.table else self.operand(new)
         held.line += 1
 
     def add(self, e: core.Add) -> None:
         new = self.tabulated(self.expr(e.value))
         held, at = self.target(e.reference)
-        if held.sets or len(self.scope) > held.depth:
+        if held.table or len(self.scope) > held.depth:
             self.enter(held, held.monoid, at, new)
             return
         before = self.operand(self.contents(held))
@@ -227,7 +223,7 @@ class Cells(Place):
         if not held.waiting:
             return held.current
         waiting, held.waiting = held.waiting, []
-        axes = [(s, self.indices(s, "i")) for s in held.sets]
+        axes = self.axes(held.type)
         at = tuple(i for _, indices in axes for i in indices)
         init = self.operand(self.at_indices(held.current, axes))
         entries = [self.entry(w, at) for w in waiting]
@@ -243,6 +239,22 @@ class Cells(Place):
             made = row(s, indices, made)
         held.current = made
         return made
+
+    def axes(self, t: Type) -> list[tuple[Set, tuple[Var, ...]]]:
+        """The axes of a table with indices of their own, which the sets of later axes mention."""
+        found = []
+        while isinstance(t, types.Table):
+            s = self.set(t.set)
+            indices = self.indices(s, "i")
+            found.append((s, indices))
+            t = self.cell_of(t, s, indices)
+        return found
+
+    def cell_of(self, t: types.Table, s: Set, indices: tuple[Var, ...]) -> Type:
+        """The type of a table's cell at indices of its set `s`."""
+        if t.index is None:
+            return t.cell
+        return substitution.cell_at(t, number_of(element(s, tuple(map(size, indices)))))
 
     def scattered(
         self, held: Held, monoid: str, init: Operand, entries: list[Entry], at: tuple[Var, ...]
@@ -270,9 +282,9 @@ class Cells(Place):
 
     def entry(self, w: Entering, axes: tuple[Var, ...]) -> Entry:
         """The entry, in indices of its own. A loop whose index alone says where something goes is
-        no loop: its index is the axis."""
-        rest = axes[len(w.at) :]
-        names: dict[Var, Size] = {i: size(c) for i, c in zip(w.inner, rest, strict=True)}
+        no loop: its index is the axis. So is one of the axes that are left, but where its length
+        depends on an axis that the entry has one place of."""
+        names: dict[Var, Size] = {}
         mentioned = [v for e in w.at for v in variables(e)]
         bounds = {v for i in w.over for v in self.b.closures[i] - {i}}
         for e, c in zip(w.at, axes, strict=False):
@@ -282,8 +294,15 @@ class Cells(Place):
                 and mentioned.count(i) == 1 and self.b.extent(i) == self.b.extent(c)
             ):  # fmt: skip
                 names[i] = size(c)
+        given = zip(w.at, axes, strict=False)
+        placed = {c for e, c in given if rewrite_size(e, names) != size(c)}
+        for i, c in zip(w.inner, axes[len(w.at) :], strict=True):
+            if placed.isdisjoint(self.b.closures[c]):
+                names[i] = size(c)
+            else:
+                placed.add(c)
         over = []
-        for i in w.over:
+        for i in (*w.over, *w.inner):
             if i in names:
                 continue
             extent = self.b.extent(i)
@@ -295,7 +314,7 @@ class Cells(Place):
             else:
                 over.append(self.b.index(here, i.name))
                 names[i] = size(over[-1])
-        at = tuple(rewrite_size(e, names) for e in w.at) + tuple(size(c) for c in rest)
+        at = tuple(rewrite_size(e, names) for e in (*w.at, *map(size, w.inner)))
         guards = rewrite_guards(w.guards, names)
         return Entry(tuple(over), at, rewrite(w.value, names), guards)
 
@@ -350,7 +369,7 @@ class Cells(Place):
         anyway = total is None or self.anywhere(total)
         for held in changed:
             start = mapped(self.contents(held), self.operand)  # bound before the delays
-            guards = held.guards if held.sets and anyway else self.guards
+            guards = held.guards if held.table and anyway else self.guards
             if guards != held.guards:
                 held.line += 1
             fewest = min(fewest, len(guards))
@@ -414,10 +433,7 @@ class Cells(Place):
             case types.Table(s):
                 inner = self.set(s)
                 indices = self.indices(inner, "i")
-                cell = t.cell
-                if t.index is not None:
-                    at = tuple(size(i) for i in indices)
-                    cell = substitution.cell_at(t, number_of(element(inner, at)))
+                cell = self.cell_of(t, inner, indices)
                 value = self.carried(cell, name, around, axes + indices, time)
                 return row(inner, indices, value)
             case _:
@@ -452,7 +468,7 @@ class Cells(Place):
         made = self.before()
         for v, (value, line) in old.items():
             held = self.cells[v]
-            if not held.sets or held.line != line:
+            if not held.table or held.line != line:
                 held.current = value
         return made
 
@@ -464,7 +480,7 @@ class Cells(Place):
         """After both sides, which made the versions `one` and `two`."""
         for v, (value, line) in old.items():
             held, (a, first), (b, second) = self.cells[v], one[v], two[v]
-            same = first == second == line if held.sets else a == b == value
+            same = first == second == line if held.table else a == b == value
             if not same:
                 held.current = self.select(condition, a, b, where, elsewhere)
                 held.line += 1
@@ -475,6 +491,13 @@ def root(reference: core.Expr) -> Var | None:
     while isinstance(reference, core.At):
         reference = reference.table
     return reference.var if isinstance(reference, core.Ref) else None
+
+
+def innermost(t: Type) -> Type:
+    """The type of a table's elements."""
+    while isinstance(t, types.Table):
+        t = t.cell
+    return t
 
 
 def dtype_of(t: Type) -> DType:
