@@ -57,9 +57,11 @@ def narrow_last(b: Builder, start: int, math: Math) -> Callable[[Operand], Opera
     b.bindings[start:] = after.bindings
     for x in after.bindings:
         b.contexts[x.var], b.guards[x.var] = x.context, x.guards
-    for i, index in after.indices.items():
-        if index != b.indices[i]:
-            b.add_index(i, index)
+    changed: set[Var] = set()
+    for i, index in after.indices.items():  # what depends on an index comes after it
+        if index != b.indices[i] or not changed.isdisjoint(b.closures[i]):
+            b.add_index(i, index, made.open[i] - {i})
+            changed.add(i)
     return made.new_operand
 
 
