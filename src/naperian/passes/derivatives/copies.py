@@ -45,8 +45,13 @@ def body(b: Builder, component: list[Binding], time: Var) -> list[Binding]:
 
 
 def _mentioned(b: Builder, x: Binding, time: Var) -> Iterator[Var]:
-    """What a binding is computed from, and when the loops inside it are over."""
+    """What a binding is computed from, how far its indices go, and when the loops inside it are
+    over."""
     every: list[Operand] = [*operands(x.prim), *(g.operand for g in x.guards)]
+    indices = [*x.context]
+    if isinstance(x.prim, Accumulate):
+        indices += (i for e in x.prim.entries for i in e.over)
+    every += (number(n) for i in indices for n in (b.extent(i),) if n is not None)
     times = [t for o in every for a in atoms(o) if isinstance(a, Trips) for t in (a.time,)]
     times += [x.prim.time] if isinstance(x.prim, Delay) else []
     for t in times:

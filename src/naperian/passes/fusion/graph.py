@@ -336,7 +336,7 @@ def link(graph: Graph, t: Task) -> None:
             assert isinstance(r, Read)
             q = source.get(r.var)
             if q is not None:
-                sites.append(Site(q, r.at, bound=True))
+                sites.append(Site(q, r.at, carried=q.kind is Kind.STEP, bound=True))
     cell = t.cell
     if cell is not None:
         ids = identity(cell.start.context)
