@@ -585,6 +585,13 @@ class _Check:
                 return self.learnt(a, False) + self.learnt(b, False)
             case Op("not", (a,)):
                 return self.learnt(a, not holds)
+            case Let(v, value, body):  # what a chain of comparisons mentions twice
+                p = self.poly(value)
+                if p is None:
+                    return []
+                with self.block():
+                    self.types[v] = INT
+                    return [rename(n, {v: p}) for n in self.learnt(body, holds)]
             case Op(name, (a, b)):
                 x, y = self.poly(a), self.poly(b)
                 if x is None or y is None:

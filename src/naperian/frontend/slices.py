@@ -18,7 +18,7 @@ from naperian.frontend.in_range import (
     number,
     numbered_at,
 )
-from naperian.frontend.messages import index_errors, set_errors
+from naperian.frontend.messages import errors, index_errors, set_errors
 from naperian.frontend.ordered import Places, places
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, let_all, wrap
@@ -27,6 +27,7 @@ from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import ONE, ZERO, Size, size
 from naperian.sizes import clamp as clamped
+from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.type_show import show_set
 from naperian.types import (
@@ -176,8 +177,20 @@ def range_set(w: Walk, r: s.RangeExpr) -> Ranged:
         high = placed.count
     else:
         known = end_of(w, w.infer(r.low)) if r.low is not None else None
-        high = size(solver.size("end")) if known is None else known
+        high = size(_some_end(w, r.span)) if known is None else known
     return Ranged(between(over, low, high), lets, placed)
+
+
+def _some_end(w: Walk, span: Span) -> Var:
+    """An end that the use of the range tells."""
+    v = w.solver.size("end")
+
+    def goal() -> None:
+        if w.solver.zonk_size(size(v)) == size(v):
+            raise errors.undetermined(f"the end of `{span.text}`", span)
+
+    w.solver.goals.append(goal)
+    return v
 
 
 def _same_set(w: Walk, wanted: Type, end: Typed) -> None:
