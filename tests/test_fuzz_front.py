@@ -276,6 +276,14 @@ FOUND = (
 """,
     "def f() -> exists k. Fin(k)=>Fin(k)=>Float:\n    [i for i, j]\n",
     "def f(x: Fin(n)=>n=>Float, l: Float) -> Fin(n)=>Fin(n)=>Float = x + l * eye(n)\n",
+    "enum Day = Mo | Tu | We\n\n"
+    "def left_to_do(x: Day=>(Day=>Float)) = [sum(x[c] for d in c..) for c]\n",
+    """def butterflies(x: Fin(n)=>Float, m: Int) -> Fin(n)=>Float:
+    l = n // (2 * m)
+    assert 2 == l * m == n and m >= 1
+    y = x as Fin(2)=>Fin(l)=>Fin(m)=>Float
+    y as Fin(n)=>Float
+""",
 )
 """Texts that longer runs found."""
 
