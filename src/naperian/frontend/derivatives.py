@@ -220,6 +220,9 @@ def _operator(name: str) -> Builtin:
             raise errors.arity(name, 1, len(plain), e.span, f"{name}(f)")
         f, kind = function(w, name, plain[0], args[0] if args else None)
         wrt = _wrt(w, e, plain[0])
+        if name == "hessian":  # whose rows would be of different variants
+            for k in wrt:
+                tangents(w, kind.params[k], f"parameter {k + 1}", f.span)
         if name == "jacobian":
             return jacobian(w, f, kind, wrt, e.span)
         if name != "hessian":
