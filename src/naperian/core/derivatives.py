@@ -262,6 +262,20 @@ def _split(t: Function, whole: Expr) -> tuple[Expr, ...]:
     return tuple(Part(whole, k) for k in range(len(t.params)))
 
 
+def called(
+    f: Expr, args: Sequence[Expr], wrt: Sequence[int]
+) -> Callable[[tuple[Expr, ...]], Expr]:
+    """The call of a function as one of some of its arguments, the others as they are."""
+
+    def call(given: tuple[Expr, ...]) -> Expr:
+        own = list(args)
+        for k, e in zip(wrt, given, strict=True):
+            own[k] = e
+        return Call(f, tuple(own))
+
+    return call
+
+
 def _call(f: Expr) -> Callable[[tuple[Expr, ...]], Expr]:
     return lambda given: Call(f, given)
 
@@ -270,14 +284,8 @@ def _reverse(
     f: Expr, t: Function, wrt: tuple[int, ...], args: list[Expr], kind: Type, of: Element
 ) -> Expr:
     """A number of the value, of this type, and its gradient."""
-
-    def call(given: tuple[Expr, ...]) -> Expr:
-        own = list(args)
-        for k, e in zip(wrt, given, strict=True):
-            own[k] = e
-        return of(Call(f, tuple(own)))
-
-    types = [t.params[k] for k in wrt]
+    types, at = [t.params[k] for k in wrt], [args[k] for k in wrt]
+    call = called(f, args, wrt)
     return differentiated(
-        False, types, [args[k] for k in wrt], call, kind, ConstOf(1.0, kind)
+        False, types, at, lambda given: of(call(given)), kind, ConstOf(1.0, kind)
     )

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from naperian.core.derivatives import (
     bare,
+    called,
     differentiated,
     floating,
     gradient,
@@ -96,14 +97,7 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
             seeds = _seeds(d, kind, chosen)
             seed: Expr = Ref(seeds[0].var) if len(seeds) == 1 else _packed(seeds)
             at = [zero(p.type) if linear else Ref(p.var) for p in chosen]
-            of = gradient(used, t, wrt) if kind == "hvp" else used
-
-            def call(given: tuple[Expr, ...]) -> Expr:
-                here = list(args)
-                for k, e in zip(wrt, given, strict=True):
-                    here[k] = e
-                return Call(of, tuple(here))
-
+            call = called(gradient(used, t, wrt) if kind == "hvp" else used, args, wrt)
             forward = kind in ("jvp", "linearize", "hvp")
             value = back if kind == "hvp" else d.result
             body: Expr = differentiated(
