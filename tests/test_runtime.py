@@ -381,6 +381,39 @@ def test_memory_is_aligned_and_refused() -> None:
     assert alloc(1 << 50) is None
 
 
+# in a process of its own: what other tests have kept would be counted, too
+LARGE_RESULTS = """
+import re
+import naperian as nap, numpy as np
+
+def free_to_go():
+    found = re.search(r"LazyFree: +([0-9]+) kB", open("/proc/self/smaps_rollup").read())
+    return int(found[1]) // 1024 if found else 0
+
+f = nap.compile("def f(x: n=>Float) -> n=>Float = [v + 1 for v in x]")["f"]
+held = [f(np.zeros(k << 17)) for k in range(8, 24)]
+used = [a.nbytes >> 20 for a in held]
+assert free_to_go() == 0
+for k in range(16):  # the last ones stay as they are
+    held[k] = None
+assert used[-1] <= sum(used) - free_to_go() <= 80, free_to_go()
+
+x = np.zeros(8 << 17)
+before = [f(x).ctypes.data, free_to_go()]
+assert [f(x).ctypes.data, free_to_go()] == before  # the same memory again, and it stays
+f(np.zeros(100 << 17)), f(np.zeros(300 << 17))  # what was used before goes
+assert f(x).ctypes.data == before[0]
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="counts in /proc")
+def test_memory_that_was_used_last_stays() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE_RESULTS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_thousand_kernels_do_not_grow_memory() -> None:
     image = object_code(DOUBLE_PLUS_ONE)
     services = runtime.runtime().services

@@ -1,9 +1,9 @@
 """Memory for large results, as LLVM IR: an allocator for NumPy that uses memory again.
 
 The C library gives the arrays of many results back to the system and gets them anew page by page,
-which takes as long as writing them. Here the last few stay. The first 64 MiB are simply kept; what
-goes beyond is marked as free for the system to take when it needs it (`MADV_FREE`), which takes the
-contents away and nothing else.
+which takes as long as writing them. Here the last few stay, and the last of them is used again
+first. 64 MiB are simply kept; what was not used for longest, of more, is marked as free for the
+system to take when it needs it (`MADV_FREE`), which takes the contents away and nothing else.
 
 NumPy takes allocators as capsules around a structure (NEP 49), in force only while an array
 is made, and which the array keeps for its end. NumPy calls it with the GIL, so it needs no lock.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 
 LARGE = 1 << 14  # elements of a result, from which on its memory comes from here
-KEPT = 16  # blocks that wait to be used again, at most: the last ones
+KEPT = 16  # blocks that wait to be used again, at most: those used last
 MOST = 1 << 29  # bytes in all of them, at most
 PLAIN = 1 << 26  # bytes that are kept without a mark
 _HEAD = 4096  # bytes before an array, or more, whose first page holds how many there are in all
@@ -51,6 +51,8 @@ define internal ptr @make_array({_PARAMETERS}, i64 %elements) {{
 """
 
 _LARGE = f"""
+%waiting = type {{ ptr, i64, i64, i1 }}
+
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
 declare i32 @madvise(ptr, i64, i32)
@@ -64,10 +66,13 @@ declare i64 @llvm.umin.i64(i64, i64)
   ptr @large.new, ptr @large.cleared, ptr @large.moved, ptr @large.free }}
 @nap_capsule = global ptr null                     ; around it
 
-@kept = internal global [{KEPT} x ptr] zeroinitializer  ; blocks to be used again, or null
+; the blocks to be used again: the block or null, its bytes, when it was given back, and whether
+; the system may take it
+@kept = internal global [{KEPT} x %waiting] zeroinitializer
 @held = internal global i64 0                      ; bytes in them
+@plain = internal global i64 0                     ; and in those that the system may not take
+@clock = internal global i64 0                     ; counts blocks given back
 
-@turn = internal global i64 0                      ; whose block goes next when all slots are taken
 @beside = internal global i64 0                    ; the argument that a result is written beside
 
 ; where in a block the array begins
@@ -101,30 +106,38 @@ search:
   %room = add i64 %bytes, %past
   %mask = sub i64 0, %unit
   %size = and i64 %room, %mask
+  %quarter = lshr i64 %size, 2
+  %most = add i64 %size, %quarter
   br label %look
 look:
   %k = phi i64 [ 0, %search ], [ %after, %on ]
-  %slot = getelementptr ptr, ptr @kept, i64 %k
-  %block = load ptr, ptr %slot
-  %empty = icmp eq ptr %block, null
-  br i1 %empty, label %on, label %fits
-fits:
-  %capacity = load i64, ptr %block
+  %best = phi ptr [ null, %search ], [ %better, %on ]
+  %last = phi i64 [ 0, %search ], [ %later, %on ]
+  %slot = getelementptr %waiting, ptr @kept, i64 %k
+  %bytes_place = getelementptr %waiting, ptr %slot, i64 0, i32 1
+  %capacity = load i64, ptr %bytes_place
   %enough = icmp uge i64 %capacity, %size
-  %quarter = lshr i64 %size, 2
-  %most = add i64 %size, %quarter
   %not_much = icmp ule i64 %capacity, %most
-  %good = and i1 %enough, %not_much
-  br i1 %good, label %take, label %on
+  %fits = and i1 %enough, %not_much
+  br i1 %fits, label %compare, label %on
+compare:
+  %time_place = getelementptr %waiting, ptr %slot, i64 0, i32 2
+  %time = load i64, ptr %time_place
+  %newer = icmp ugt i64 %time, %last
+  br label %on
 on:
+  %replaces = phi i1 [ false, %look ], [ %newer, %compare ]
+  %seen = phi i64 [ 0, %look ], [ %time, %compare ]
+  %better = select i1 %replaces, ptr %slot, ptr %best
+  %later = select i1 %replaces, i64 %seen, i64 %last
   %after = add i64 %k, 1
   %more = icmp ult i64 %after, {KEPT}
-  br i1 %more, label %look, label %fresh
+  br i1 %more, label %look, label %found
+found:
+  %some = icmp ne ptr %better, null
+  br i1 %some, label %take, label %fresh
 take:
-  store ptr null, ptr %slot
-  %held = load i64, ptr @held
-  %less = sub i64 %held, %capacity
-  store i64 %less, ptr @held
+  %block = call ptr @large.take(ptr %better)
   %used = call ptr @large.start(ptr %block)
   ret ptr %used
 fresh:
@@ -144,51 +157,126 @@ none:
   ret ptr null
 }}
 
-define internal void @large.free(ptr %context, ptr %start, i64 %bytes) {{
-entry:
-  %nothing = icmp eq ptr %start, null
-  br i1 %nothing, label %done, label %weigh
-weigh:
-  %block = call ptr @large.block(ptr %start)
-  %capacity = load i64, ptr %block
+; the block of a slot, which is empty then
+define internal ptr @large.take(ptr %slot) {{
+  %was = load %waiting, ptr %slot
+  %block = extractvalue %waiting %was, 0
+  %bytes = extractvalue %waiting %was, 1
+  %marked = extractvalue %waiting %was, 3
+  store %waiting zeroinitializer, ptr %slot
   %held = load i64, ptr @held
-  %sum = add i64 %held, %capacity
+  %less = sub i64 %held, %bytes
+  store i64 %less, ptr @held
+  %counted = select i1 %marked, i64 0, i64 %bytes
+  %plain = load i64, ptr @plain
+  %fewer = sub i64 %plain, %counted
+  store i64 %fewer, ptr @plain
+  ret ptr %block
+}}
+
+; the slot whose block waits longest, of those that are not marked or of all; null if there is none
+define internal ptr @large.oldest(i1 %all) {{
+entry:
+  br label %look
+look:
+  %k = phi i64 [ 0, %entry ], [ %after, %look ]
+  %best = phi ptr [ null, %entry ], [ %better, %look ]
+  %first = phi i64 [ -1, %entry ], [ %earlier, %look ]
+  %slot = getelementptr %waiting, ptr @kept, i64 %k
+  %is = load %waiting, ptr %slot
+  %block = extractvalue %waiting %is, 0
+  %time = extractvalue %waiting %is, 2
+  %marked = extractvalue %waiting %is, 3
+  %there = icmp ne ptr %block, null
+  %before = icmp ult i64 %time, %first
+  %unmarked = xor i1 %marked, true
+  %counts = or i1 %all, %unmarked
+  %older = and i1 %there, %before
+  %replaces = and i1 %older, %counts
+  %better = select i1 %replaces, ptr %slot, ptr %best
+  %earlier = select i1 %replaces, i64 %time, i64 %first
+  %after = add i64 %k, 1
+  %more = icmp ult i64 %after, {KEPT}
+  br i1 %more, label %look, label %done
+done:
+  ret ptr %better
+}}
+
+; an empty slot for a block of so many bytes, for which others go; null if it is too large
+define internal ptr @large.room(i64 %bytes) {{
+entry:
+  %possible = icmp ule i64 %bytes, {MOST}
+  br i1 %possible, label %weigh, label %none
+weigh:
+  %held = load i64, ptr @held
+  %sum = add i64 %held, %bytes
   %few = icmp ule i64 %sum, {MOST}
-  br i1 %few, label %look, label %give
+  br i1 %few, label %look, label %drop
 look:
   %k = phi i64 [ 0, %weigh ], [ %after, %on ]
-  %slot = getelementptr ptr, ptr @kept, i64 %k
+  %slot = getelementptr %waiting, ptr @kept, i64 %k
   %there = load ptr, ptr %slot
   %empty = icmp eq ptr %there, null
-  br i1 %empty, label %keep, label %on
+  br i1 %empty, label %found, label %on
 on:
   %after = add i64 %k, 1
   %more = icmp ult i64 %after, {KEPT}
-  br i1 %more, label %look, label %replace
-replace:
-  %turn = load i64, ptr @turn
-  %second = add i64 %turn, 1
-  %next = urem i64 %second, {KEPT}
-  store i64 %next, ptr @turn
-  %taken = getelementptr ptr, ptr @kept, i64 %turn
-  %old = load ptr, ptr %taken
-  %size = load i64, ptr %old
-  %rest = sub i64 %sum, %size
-  call i32 @munmap(ptr %old, i64 %size)
-  br label %keep
+  br i1 %more, label %look, label %drop
+drop:
+  %oldest = call ptr @large.oldest(i1 true)
+  %size_place = getelementptr %waiting, ptr %oldest, i64 0, i32 1
+  %size = load i64, ptr %size_place
+  %block = call ptr @large.take(ptr %oldest)
+  call i32 @munmap(ptr %block, i64 %size)
+  br label %weigh
+found:
+  ret ptr %slot
+none:
+  ret ptr null
+}}
+
+define internal void @large.free(ptr %context, ptr %start, i64 %bytes) {{
+entry:
+  %nothing = icmp eq ptr %start, null
+  br i1 %nothing, label %done, label %find
+find:
+  %block = call ptr @large.block(ptr %start)
+  %capacity = load i64, ptr %block
+  %slot = call ptr @large.room(i64 %capacity)
+  %some = icmp ne ptr %slot, null
+  br i1 %some, label %keep, label %give
 keep:
-  %place = phi ptr [ %slot, %look ], [ %taken, %replace ]
-  %total = phi i64 [ %sum, %look ], [ %rest, %replace ]
-  %many = icmp ugt i64 %total, {PLAIN}
-  br i1 %many, label %mark, label %put
+  %clock = load i64, ptr @clock
+  %now = add i64 %clock, 1
+  store i64 %now, ptr @clock
+  %held = load i64, ptr @held
+  %sum = add i64 %held, %capacity
+  store i64 %sum, ptr @held
+  %plain = load i64, ptr @plain
+  %counted = add i64 %plain, %capacity
+  store i64 %counted, ptr @plain
+  %of = insertvalue %waiting zeroinitializer, ptr %block, 0
+  %sized = insertvalue %waiting %of, i64 %capacity, 1
+  %timed = insertvalue %waiting %sized, i64 %now, 2
+  store %waiting %timed, ptr %slot
+  br label %weigh
+weigh:
+  %kept = load i64, ptr @plain
+  %many = icmp ugt i64 %kept, {PLAIN}
+  br i1 %many, label %mark, label %done
 mark:
-  call i32 @madvise(ptr %block, i64 %capacity, i32 {_FREE})
-  br label %put
-put:
-  store i64 %capacity, ptr %block                  ; the page with its size is in use
-  store ptr %block, ptr %place
-  store i64 %total, ptr @held
-  br label %done
+  %oldest = call ptr @large.oldest(i1 false)
+  %is = load %waiting, ptr %oldest
+  %cold = extractvalue %waiting %is, 0
+  %size = extractvalue %waiting %is, 1
+  call i32 @madvise(ptr %cold, i64 %size, i32 {_FREE})
+  store i64 %size, ptr %cold                       ; the page with its size is in use
+  %marked = insertvalue %waiting %is, i1 true, 3
+  store %waiting %marked, ptr %oldest
+  %before = load i64, ptr @plain
+  %less = sub i64 %before, %size
+  store i64 %less, ptr @plain
+  br label %weigh
 give:
   call i32 @munmap(ptr %block, i64 %capacity)
   br label %done
