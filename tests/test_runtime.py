@@ -381,6 +381,27 @@ def test_memory_is_aligned_and_refused() -> None:
     assert alloc(1 << 50) is None
 
 
+def test_memory_of_a_run_is_kept_whatever_was_kept_before() -> None:
+    services = runtime.runtime().services
+    alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(services["nap_alloc"])
+    free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(services["nap_free"])
+
+    def stays(size: int) -> bool:
+        p = alloc(size)
+        ctypes.memset(p, 7, size)
+        free(p)
+        q = alloc(size)
+        same = ctypes.string_at(q + size - 64, 64) == b"\7" * 64  # fresh memory is zero
+        free(q)
+        return same
+
+    for p in [alloc((16 << 20) + k) for k in range(10)]:  # more than all that is kept
+        free(p)
+    assert stays(40 << 20)  # the C library would give it back
+    assert not stays(200 << 20)
+    assert stays(40 << 20)
+
+
 # in a process of its own: what other tests have kept would be counted, too
 LARGE_RESULTS = """
 import re

@@ -5,7 +5,8 @@
 
 The C library gives larger blocks back to the system, and their pages come anew in every call, which
 takes as long as a sweep over them. So the last few stay, each in a slot of its own, which is
-emptied and filled by atomic exchanges. A block that finds no empty slot takes the place of another.
+emptied and filled by atomic exchanges. A block that finds no empty slot takes the place of another,
+and for one that would be too much others go.
 """
 
 from __future__ import annotations
@@ -83,18 +84,36 @@ none:
   ret ptr null
 }}
 
+; this block, or none, in the place of one whose turn it is
+define internal void @nap.put(i64 %block) {{
+  %turn = atomicrmw add ptr @nap.turn, i64 1 monotonic
+  %whose = and i64 %turn, {SLOTS - 1}
+  %slot = getelementptr i64, ptr @nap.kept, i64 %whose
+  %old = atomicrmw xchg ptr %slot, i64 %block acq_rel
+  call void @nap.drop(i64 %old)
+  ret void
+}}
+
 define internal i1 @nap.keep(ptr %p, i64 %bytes) {{
 entry:
   %large = icmp uge i64 %bytes, {LEAST}
-  br i1 %large, label %count, label %no
+  %bounded = icmp ule i64 %bytes, {MOST}
+  %fits = and i1 %large, %bounded
+  br i1 %fits, label %count, label %no
 count:
+  %tries = phi i64 [ 0, %entry ], [ %tried, %make_room ]
   %held = atomicrmw add ptr @nap.held, i64 %bytes monotonic
   %all = add i64 %held, %bytes
   %possible = icmp ule i64 %all, {MOST}
   br i1 %possible, label %look, label %refuse
 refuse:
   %less = atomicrmw sub ptr @nap.held, i64 %bytes monotonic
-  br label %no
+  %again = icmp ult i64 %tries, {SLOTS}
+  br i1 %again, label %make_room, label %no
+make_room:
+  %tried = add i64 %tries, 1
+  call void @nap.put(i64 0)
+  br label %count
 look:
   %k = phi i64 [ 0, %count ], [ %after, %on ]
   %slot = getelementptr i64, ptr @nap.kept, i64 %k
@@ -107,12 +126,7 @@ on:
   %more = icmp ult i64 %after, {SLOTS}
   br i1 %more, label %look, label %replace
 replace:
-  %turn = atomicrmw add ptr @nap.turn, i64 1 monotonic
-  %whose = and i64 %turn, {SLOTS - 1}
-  %its = getelementptr i64, ptr @nap.kept, i64 %whose
-  %new = ptrtoint ptr %p to i64
-  %old = atomicrmw xchg ptr %its, i64 %new acq_rel
-  call void @nap.drop(i64 %old)
+  call void @nap.put(i64 %block)
   br label %yes
 yes:
   ret i1 true
