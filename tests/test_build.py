@@ -139,7 +139,7 @@ def test_the_wheel_needs_numpy_alone(out: Path, tmp_path: Path) -> None:
     (wheel,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    text = """
+    text = '''
 import sys
 sys.modules["naperian"] = sys.modules["llvmlite"] = None
 import numpy as np, stats
@@ -147,7 +147,14 @@ assert stats.mean([1.0, 2.0, 6.0]) == 3.0
 a = np.arange(6.0).reshape(2, 3)
 assert np.array_equal(stats.matmul(a, a.T.copy()), a @ a.T)
 assert stats.extremes(np.array([3.0, 1.0])) == (1.0, 3.0)
-assert stats.evens(3, True).tolist() == [1, 3, 5]
+assert stats.evens(odd=True, k=3).tolist() == [1, 3, 5]
+assert stats.matmul.__doc__.endswith("""
+Takes
+    a: float64 (n, m)
+    b: float64 (m, p)
+Returns
+    out: float64 (n, p)
+""")
 assert "arithmetic mean" in stats.mean.__doc__
 for call in (lambda: stats.matmul(a, a), lambda: stats.mean([]), lambda: stats.mean(),
              lambda: stats.mean(np.array([1j])), lambda: stats.element(a[0], 9)):
@@ -155,7 +162,7 @@ for call in (lambda: stats.matmul(a, a), lambda: stats.mean([]), lambda: stats.m
         call()
     except (ValueError, TypeError, RuntimeError) as e:
         print(type(e).__name__, e)
-"""
+'''
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True,
                           text=True)  # fmt: skip
@@ -163,7 +170,7 @@ for call in (lambda: stats.matmul(a, a), lambda: stats.mean([]), lambda: stats.m
     assert done.stdout.splitlines() == [
         "ValueError b has shape (2, 3), but it must be (3, 3)",
         "ValueError mean(): the sizes are negative or break a promise of the type",
-        "TypeError mean() takes 1 arguments: x",
+        "TypeError mean(x): missing a required argument: 'x'",
         "TypeError x is complex128, which would lose information as float64",
         "RuntimeError element(): index 9 is out of range for an axis of size 3",
     ]

@@ -6,9 +6,11 @@ nothing is lost, and refused otherwise; sizes are bound from shapes.
 """
 
 import ctypes
+import inspect
 import json
 import platform
 from collections.abc import Callable
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +54,16 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
     native = library[f["symbol"]]
     native.restype = ctypes.c_int64
 
-    def call(*args: Any) -> Any:
-        if len(args) != len(f["inputs"]):
-            raise TypeError(f"{f['name']}() takes {len(f['inputs'])} arguments: "
-                            f"{', '.join(p['name'] for p in f['inputs'])}")  # fmt: skip
-        arrays = [_array(p, a) for p, a in zip(f["inputs"], args, strict=True)]
+    names = [p["name"] + "_" * iskeyword(p["name"]) for p in f["inputs"]]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            given = signature.bind(*args, **named).args
+        except TypeError as unfit:
+            raise TypeError(f"{f['name']}{signature}: {unfit}") from None
+        arrays = [_array(p, a) for p, a in zip(f["inputs"], given, strict=True)]
         sizes = _sizes(f, arrays)
         for p, a in zip(f["inputs"], arrays, strict=True):
             wanted = tuple(max(0, _value(s, sizes)) for s in p["shape"])
@@ -72,14 +79,35 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
         answer = native(*words, error)
         if answer:
             text = message(answer).decode().replace("{value}", str(error[0]))
-            kind = MemoryError if answer == -2 else ValueError if answer < 0 else RuntimeError
-            raise kind(f"{f['name']}(): {text.replace('{size}', str(error[1]))}")
+            wrong = MemoryError if answer == -2 else ValueError if answer < 0 else RuntimeError
+            raise wrong(f"{f['name']}(): {text.replace('{size}', str(error[1]))}")
         values = [o if p["shape"] else o.item() for p, o in zip(f["outputs"], outs, strict=True)]
         return tuple(values) if f["tuple"] else values[0]
 
     call.__name__ = call.__qualname__ = f["name"]
-    call.__doc__ = f"{f['name']} : {f['type']}" + (f"\n\n{f['doc']}" if f["doc"] else "")
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__doc__ = _doc(f)
     return call
+
+
+def _doc(f: dict[str, Any]) -> str:
+    """What a function does, and the arrays it takes and gives, with their shapes."""
+
+    def lines(arrays: list[dict[str, Any]]) -> str:
+        return "".join(f"\n    {p['name']}: {p['dtype']}{_shape(p['shape'])}" for p in arrays)
+
+    said = f"\n\n{f['doc']}" if f["doc"] else ""
+    return f"""{f["name"]} : {f["type"]}{said}
+
+Takes{lines(f["inputs"])}
+Returns{lines(f["outputs"])}
+"""
+
+
+def _shape(axes: list[Any]) -> str:
+    sizes = [" + ".join("*".join([str(c)] * (c != 1 or not names) + names) for c, names in axis)
+             for axis in axes]  # fmt: skip
+    return f" ({', '.join(sizes)})" if axes else ""
 
 
 def _array(p: dict[str, Any], given: Any) -> Any:
