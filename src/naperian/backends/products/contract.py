@@ -35,8 +35,7 @@ from naperian.backends.products.microkernel import (
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 
-DEPTH = 256  # of the sum, per block: a tile's operands stay in the first-level cache
-DEEP = 512  # of a small product's sum: what is not copied may be deeper
+DEPTH = 512  # of the sum, per block: rows of B beside each other, and a tile's part of A
 BLOCK = 8  # tiles of rows that one copy of A holds: it stays in the second-level cache
 WIDTH = 4096  # columns per copied block of B, about
 NARROW = 4  # panels of B that do not repay a copy of A's rows, read once a panel
@@ -77,8 +76,8 @@ declare void @nap_free(ptr) nounwind"""
 
 def _packed(t: Tile) -> str:
     """Where the rows of a panel are."""
-    places = ", ".join(f"i64 {p * t.columns}" for p in range(DEEP))
-    return f"@packed = internal constant [{DEEP} x i64] [{places}]"
+    places = ", ".join(f"i64 {p * t.columns}" for p in range(DEPTH))
+    return f"@packed = internal constant [{DEPTH} x i64] [{places}]"
 
 
 # --- copies -------------------------------------------------------------------------------------
@@ -222,15 +221,15 @@ _PRODUCT = (
 
 
 def _small(t: Tile) -> str:
-    """DEEP rows of B after the other. They are copied only if they are not contiguous."""
+    """DEPTH rows of B after the other. They are copied only if they are not contiguous."""
     code = Code()
-    own = code.first(f"alloca [{DEEP} x i64], align 64")
-    panel = code.first(f"alloca [{DEEP * t.columns} x {REGISTER[t.dtype]}], align 64")
+    own = code.first(f"alloca [{DEPTH} x i64], align 64")
+    panel = code.first(f"alloca [{DEPTH * t.columns} x {REGISTER[t.dtype]}], align 64")
     spread = code.let("icmp ne i64 %bn, 1")
     plain = code.let("icmp eq ptr %at, null")
     some = code.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")  # of no rows the sum is 0
-    with counted(code, "0", some, DEEP) as p:
-        k = least(code, sub(code, "%k", p), DEEP)
+    with counted(code, "0", some, DEPTH) as p:
+        k = least(code, sub(code, "%k", p), DEPTH)
         first = code.let(f"icmp eq i64 {p}, 0")
         adds = code.let(f"select i1 {first}, i64 %add, i64 1")
         with only_if(code, plain), counted(code, "0", k) as q:
