@@ -314,3 +314,32 @@ def test_short_rows_are_summed_one_by_one(n: int, most: int) -> None:
     to, x = rng.integers(0, max(n, 1), ends[-1]), rng.standard_normal(n)
     want = [0.1 + x[to[a:b]].sum() for a, b in pairwise(ends)]
     np.testing.assert_allclose(f(ends, to, x), want, rtol=1e-12, atol=1e-12)
+
+
+BEST = """
+def best(x: n=>m=>Float) -> n=>m = argmax(x)
+def least(x: n=>m=>Int) -> n=>m = argmin(x)
+"""
+
+
+def test_the_first_best_of_a_short_row_is_looked_for_in_one_go() -> None:
+    module = nap.compile(BEST)
+    for f in (module.best, module.least):
+        assert loops(f).count("if (m > 0) and (m < 32):") == 1
+    assert loops(module.best).count("if odd:") == 1
+    assert "odd" not in loops(module.least)  # no integer is one
+    other = "def f(x: n=>m=>Float, y: n=>m=>Float) -> n=>Int =\n"
+    other += "    [min(j if y[i, j] == max(x[i]) else m for j) for i]"
+    assert "m < 32" not in loops(nap.compile(other).f)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 31, 32, 100])
+def test_the_first_best_is_a_nan_if_there_is_one(m: int) -> None:
+    module = nap.compile(BEST)
+    rng = np.random.default_rng(m)
+    values = [1.0, 2.0, 0.0, -0.0, np.inf, -np.inf, np.nan]
+    x = rng.choice(values, (200, m), p=[0.19] * 5 + [0.025] * 2)
+    x[::5] = -np.inf
+    np.testing.assert_array_equal(module.best(x), x.argmax(1))
+    k = rng.integers(-2, 2, (200, m))
+    np.testing.assert_array_equal(module.least(k), k.argmin(1))

@@ -22,7 +22,7 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
     """What LLVM is told about a loop with so many lines; with `few`, rounds. `vectors` at a time,
     if somebody chose."""
     told = ['!"llvm.loop.mustprogress"']
-    few = few or (s.order is Order.SERIAL and is_ragged_sum(s))  # `passes/nests/short.py`
+    few = few or (s.order is Order.SERIAL and bool(s.reductions))
     if few or _has_lanes(s):
         # of few rounds, or of vectors enough already
         told.append('!"llvm.loop.unroll.disable"')

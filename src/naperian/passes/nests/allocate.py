@@ -29,6 +29,7 @@ from naperian.passes.nests.independent import independent
 from naperian.passes.nests.lanes import lanes
 from naperian.passes.nests.over import over
 from naperian.passes.nests.panels import panels
+from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
 from naperian.passes.nests.straight import straight
@@ -40,7 +41,7 @@ from naperian.passes.nests.unswitch import unswitched
 def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(program)))))
-    program = over(short(panels(lanes(straight(program)))))
+    program = over(searched(short(panels(lanes(straight(program))))))
     body = _hoisted(unswitched(independent(sink(program.body))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
