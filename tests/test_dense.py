@@ -343,3 +343,33 @@ def test_the_first_best_is_a_nan_if_there_is_one(m: int) -> None:
     np.testing.assert_array_equal(module.best(x), x.argmax(1))
     k = rng.integers(-2, 2, (200, m))
     np.testing.assert_array_equal(module.least(k), k.argmin(1))
+
+
+WINDOWS = """
+def highest(k: Int, x: Fin(n + k)=>Float) -> Fin(n)=>Float =
+    [max(x[i + j] for j in Fin(k + 1)) for i in Fin(n)]
+def pooled(a: Int, b: Int, x: Fin(h + a)=>Fin(w + b)=>Float) -> Fin(h)=>Fin(w)=>Float =
+    [max(x[i + p, j + q] for p in Fin(a + 1), q in Fin(b + 1)) for i in Fin(h), j in Fin(w)]
+def apart(x: Fin(n + m)=>Float, y: Fin(m + 1)=>Float) -> Fin(n)=>Float =
+    [sum(abs(x[i + j] - y[j]) for j) for i in Fin(n)]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("k", [1, 2, 5, 20])
+@pytest.mark.parametrize("n", [1, 7, 64, 100])
+def test_windows_side_by_side_are_reduced_side_by_side(n: int, k: int, dtype: str) -> None:
+    module = nap.compile(WINDOWS)
+    for f in (module.highest, module.pooled, module.apart):
+        assert loops(f).count("lanes for") >= 3, loops(f)
+        assert "reducing" not in loops(f)
+    view = np.lib.stride_tricks.sliding_window_view
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal(n + k - 1).astype(dtype)
+    x[-1] = np.nan
+    np.testing.assert_array_equal(module.highest(k - 1, x), view(x, k).max(1))
+    a = rng.standard_normal((k + 1, n + k - 1)).astype(dtype)
+    np.testing.assert_array_equal(module.pooled(1, k - 1, a), view(a, (2, k)).max((2, 3)))
+    y = rng.standard_normal(k).astype(dtype)
+    want = np.abs(view(x, k) - y).sum(1)
+    np.testing.assert_allclose(module.apart(x, y), want, rtol=1e-5 if dtype == "f4" else 1e-12)

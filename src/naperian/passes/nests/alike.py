@@ -3,6 +3,7 @@
 slow     a row is a recurrence with long steps, which the next row does not wait for
 uneven   its inner loops are of all lengths, as a triangle's are
 narrow   its inner loops are over a few components
+sliding  it sums a window of an array, and the next row the window beside it
 """
 
 from __future__ import annotations
@@ -98,6 +99,15 @@ def is_narrow(s: Loop) -> bool:
     return around.order is Order.SERIAL or any(
         around.var in used_in(e) for x in inside for y in loads(x) for e in y.at[:-1]
     )
+
+
+def is_sliding(s: Loop) -> bool:
+    """Whether the deepest loops of a row reduce elements of which the next row has those beside."""
+    inside = {x.var for x in statements(s.body) if isinstance(x, Loop) and x.reductions}
+    return any(
+        e.at[-1].coefficient(s.var) == 1 and not inside.isdisjoint(used_in(e.at[-1]))
+        for x in deepest(s.body) for e in loads(x) if e.at
+    )  # fmt: skip
 
 
 def deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

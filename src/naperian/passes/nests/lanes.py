@@ -74,6 +74,7 @@ from naperian.passes.nests.alike import (
     are_alike,
     deepest,
     is_narrow,
+    is_sliding,
     is_slow,
     is_uneven,
     sums_nothing,
@@ -113,7 +114,7 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
     slow = is_slow(s)
-    if not (slow or is_uneven(s) or is_narrow(s)):
+    if not (slow or is_uneven(s) or is_narrow(s) or is_sliding(s)):
         return None
     written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
     varying = {s.var}
