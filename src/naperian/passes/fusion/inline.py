@@ -53,11 +53,18 @@ def inline(graph: Graph) -> None:
 def crossed(graph: Graph) -> None:
     """The same for what is read at the reader's own indices, but in loops that turned out to stand
     in another order: nothing can share them."""
-    made = _computed(graph, _crosses)
-    after: dict[Task, list[Task]] = {}
-    for p, new in made:
-        after.setdefault(p, []).append(new)
-    tasks = [x for t in graph.tasks for x in (t, *after.get(t, ()))]
+    made = {new: p for p, new in _computed(graph, _crosses)}
+    places = {t: (n, 0) for n, t in enumerate(graph.tasks) if t not in made}
+
+    def place(t: Task) -> tuple[int, int]:
+        """Behind what is copied and all that the copy reads, its guards among that."""
+        if t not in places:
+            read = [s.task for s in t.sites if not s.carried]
+            last, copies = max(map(place, (made[t], *read)))
+            places[t] = last, copies + 1
+        return places[t]
+
+    tasks = sorted((*graph.tasks, *made), key=place)
     graph.tasks = [t for t in tasks if t.uses >= 0]
     for n, t in enumerate(graph.tasks):
         t.order = n

@@ -316,10 +316,10 @@ class _Rows:
                 return Store(var, (here,), self.expr(value, here))
             case Store(buffer, at, value):
                 there = self.element(buffer, at, here)
-                return self.guarded(Store(*there, self.expr(value, here)))
+                return self.guarded(Store(*there, self.expr(value, here)), at)
             case Update(buffer, at, monoid, value):
                 there = self.element(buffer, at, here)
-                return self.guarded(Update(*there, monoid, self.expr(value, here)))
+                return self.guarded(Update(*there, monoid, self.expr(value, here)), at)
             case _:
                 raise AssertionError(x)
 
@@ -356,9 +356,10 @@ class _Rows:
         row = Number(self.first + here)
         return Apply("lt", (row, Number(self.loop.high)), DType.BOOL, DType.I64)
 
-    def guarded(self, s: Store | Update) -> Stmt:
-        all_ = s.buffer in self.own or not self.beside
-        return s if all_ else When(self.inside(size(self.lane)), (s,))
+    def guarded(self, s: Store | Update, at: tuple[Size, ...]) -> Stmt:
+        """What a lane writes that may have no row, and so no such place."""
+        own = s.buffer in self.own and not self.axes(at)
+        return s if own or not self.beside else When(self.inside(size(self.lane)), (s,))
 
     def loaded(self) -> Iterator[Stmt]:
         """The elements of arrays that the lanes of a run load: those that have a row."""
@@ -374,6 +375,18 @@ class _Rows:
     ) -> tuple[Var, tuple[Size, ...]]:
         where = tuple(self.index(i, here) for i in at)
         return buffer, (*where, here) if buffer in self.own else where
+
+    def there(self, buffer: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
+        """A place in a table of the row's own that a lane without a row has, too: the last row's."""
+        def last(a: Atom) -> Size | None:
+            if isinstance(a, Load):
+                return atom(Load(a.buffer, tuple(substitute(e, last) for e in a.at)))
+            here = size(self.loop.var)
+            return clamp(here, self.loop.high) if a == self.loop.var else None
+
+        shape = self.buffers[buffer].shape
+        return tuple(clamp(substitute(e, last), n) if k in self.axes(at) else e
+                     for k, (e, n) in enumerate(zip(at, shape, strict=True)))  # fmt: skip
 
     def index(self, i: Size, here: Size) -> Size:
         def replaced(a: Atom) -> Size | None:
@@ -391,8 +404,11 @@ class _Rows:
                 for k in self.axis(buffer, at):
                     others = (self.index(i, here) for n, i in enumerate(at) if n != k)
                     return Load(self.packed[buffer, k], (*others, here))
+                masked = self.beside and bool(self.axes(at))
+                if masked and buffer in self.own:
+                    return Load(*self.element(buffer, self.there(buffer, at), here))
                 element = Load(*self.element(buffer, at, here))
-                same = buffer in self.varying or not (self.beside and self.axes(at))
+                same = buffer in self.varying or not masked
                 dtype = self.buffers[buffer].dtype
                 return element if same else self.where_rows(element, dtype)
             case Local(var) if var in self.own:
