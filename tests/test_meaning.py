@@ -57,6 +57,7 @@ def compare(text: str, known: dict[str, int], given: dict[str, object]) -> None:
     flat = pipeline.flat(pipeline.specialise(program, "f", symbolic))
     with pipeline.deep():
         nests = allocate(schedule(flat))
+        whole = pipeline.lower(program, "f", symbolic)
 
     def sizes(variables):
         return [known[v.name] for v in variables]
@@ -65,6 +66,7 @@ def compare(text: str, known: dict[str, int], given: dict[str, object]) -> None:
     for how, run in (
         ("ainf", lambda: rebuild(result, ainf_run.run(flat, sizes(flat.sizes), args))),
         ("loops", lambda: rebuild(result, loops_run.run(nests, sizes(nests.sizes), args))),
+        ("all passes", lambda: rebuild(result, loops_run.run(whole, sizes(whole.sizes), args))),
         ("compiled", lambda: f()(*args)),
         ("over an argument", lambda: over(f(), args)),
     ):
@@ -111,6 +113,14 @@ def same(how: str, got, want, text: str) -> None:
 
 
 HARD = {
+    "a Hessian in lanes without rows": """
+def f(a: Fin(n)=>Fin(m)=>Float, x: Fin(n)=>Float):
+    h = hessian(scales)(a, x)
+    sum(h[c, j, e, k] * (1 + c - j) * (1 + 2 * k - e) for c, j, e, k)
+
+def scales(l: Fin(n)=>Fin(m)=>Float, x: k=>Float) -> Float =
+    sum(log(sum(exp(sum(l[c, j] + (v * (j + 1) * exp(-l[c, j])) ** 2 for j)) for c)) for v in x)
+""",
     "a fold in a fold beside a scan": """
 def f(c: Fin(n)=>Int, k: Int):
     v = sum(2.0 for i in Fin(n))
