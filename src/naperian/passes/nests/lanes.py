@@ -377,7 +377,7 @@ class _Rows:
         return buffer, (*where, here) if buffer in self.own else where
 
     def there(self, buffer: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
-        """A place in a table of the row's own that a lane without a row has, too: the last row's."""
+        """A place in a table of the row's own that every lane has: without a row the last one's."""
         def last(a: Atom) -> Size | None:
             if isinstance(a, Load):
                 return atom(Load(a.buffer, tuple(substitute(e, last) for e in a.at)))
