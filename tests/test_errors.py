@@ -19,7 +19,12 @@ ROOT = Path(__file__).parent.parent
 CATALOGUES = {  # `errors.py`, and the `…_errors.py` of the parts of the language
     part: sorted((ROOT / "src" / "naperian" / part).rglob("*errors.py"))
     for part in ("surface", "frontend")
-} | {"run": [ROOT / "src" / "naperian" / "within.py"]}  # what only a call can know
+} | {  # what only a call, or the program it compiles, can know
+    "run": [
+        ROOT / "src" / "naperian" / "within.py",
+        ROOT / "src" / "naperian" / "passes" / "derivatives" / "linear.py",
+    ]
+}
 PAGES = {p.stem: p for p in sorted((ROOT / "docs" / "errors").glob("N*.md"))}
 CODE = re.compile(r'"(N0\d\d\d)"')
 FILES = {"N0127", "N0128", "N0129"}  # about files as a whole, which a program in a page cannot be

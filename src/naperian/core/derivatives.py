@@ -97,13 +97,13 @@ def linearized(f: Expr, t: Function) -> Lambda:
 def transposed(f: Expr, t: Function) -> Lambda:
     """The transpose of a linear function: its pullback, which is the same everywhere."""
     y, at = Var("y"), _split(t, zero(_whole(t)))
-    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y))
+    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y), linear=True)
     return Lambda(((y, t.result),), Part(back, 1))
 
 
 def differentiated(
     forward: bool, types: Sequence[Type], at: Sequence[Expr],
-    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr,
+    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr, linear: bool = False,
 ) -> Expr:  # fmt: skip
     """The value of `f` at a point, and its tangent (or the cotangent of the point)."""
     carried = tuple(
@@ -114,7 +114,7 @@ def differentiated(
     )
     whole = bare(types)
     start = floats_of(seed, whole if forward else result)
-    made = Derivative(forward, carried, floats_of(f(given), result), start)
+    made = Derivative(forward, carried, floats_of(f(given), result), start, linear)
     if not _tagged(whole) and not _tagged(result):
         return made
     both, value = Var("both"), Var("value")

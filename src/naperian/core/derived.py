@@ -101,7 +101,7 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
             forward = kind in ("jvp", "linearize", "hvp")
             value = back if kind == "hvp" else d.result
             body: Expr = differentiated(
-                forward, [p.type for p in chosen], at, call, value, seed
+                forward, [p.type for p in chosen], at, call, value, seed, linear
             )
             along: Type = value if forward else back
             pair = kind in ("jvp", "vjp")

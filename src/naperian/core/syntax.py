@@ -256,12 +256,14 @@ class Derivative:
 
     Forward, `seed` is the tangent of the parameters (a tuple; bare for one) and the derivative
     that of the value; in reverse, `seed` is the cotangent of the value and the derivative that of
-    the parameters. All leaves of what is differentiated are floats."""
+    the parameters. All leaves of what is differentiated are floats. If it is said to be `linear`,
+    it must be, or the program is not compiled."""
 
     forward: bool
     params: tuple[Carried, ...]
     body: Expr
     seed: Expr
+    linear: bool = False
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 

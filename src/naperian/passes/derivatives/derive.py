@@ -24,6 +24,7 @@ from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
 from naperian.passes.derivatives.closing import Part
 from naperian.passes.derivatives.cotangents import Cotangents
+from naperian.passes.derivatives.linear import check_linear
 from naperian.passes.derivatives.tangents import Tangents
 from naperian.sizes import size
 
@@ -41,6 +42,9 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
     for p, value in zip(e.params, starts, strict=True):
         place.env[p.var] = copied(place, value, (), p.var.name, sources)
     value = plain(expr(e.body))
+    if e.linear:
+        inputs = {r.var for _, r in sources}
+        check_linear(place.b, inputs, (place.operand(v) for _, v in leaves(value)))
     if e.forward:
         given = [
             rewrite(place.operand(v), dict(zip(indices, map(size, own), strict=True)))

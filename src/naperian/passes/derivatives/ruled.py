@@ -78,7 +78,7 @@ class Ruled:
         around = self.at(like if self.custom.forward else self.value, names)
         zeros = _items(_mapped(around, lambda leaf: _zero(self, leaf)))
         params = tuple(core.Carried(v, t, core.Ref(Var("zero"))) for v, t in e.given)
-        back = core.Derivative(False, params, e.rule, core.Ref(seed), e.origin)
+        back = core.Derivative(False, params, e.rule, core.Ref(seed), origin=e.origin)
         with _Moved(self, names, scope, guards):
             starts = (p.start.var for p in params if isinstance(p.start, core.Ref))
             self.place.env.update(zip(starts, zeros, strict=True))
