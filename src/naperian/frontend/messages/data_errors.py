@@ -37,6 +37,11 @@ def no_parameter(name: str, param: str, params: tuple[str, ...], span: Span) -> 
 
 def untyped_field(field: str, owner: str, span: Span) -> Reported:
     """N0604"""
+    if field[0].isupper():  # a type, as one writes it in other languages
+        return fail(
+            "N0604", f"a field of `{owner}` has no name", span, "this looks like its type",
+            helps=(f"`value: {field}`",),
+        )
     return fail(
         "N0604", f"the field `{field}` of `{owner}` has no type", span, "a type is needed here",
         helps=(f"`{field}: Float`",),
