@@ -73,12 +73,14 @@ def _decorated(c: Cursor) -> s.Def:
     return replace(made, decorator=rule, mark=mark, doc=doc if made.doc is None else made.doc)
 
 
-def _names(c: Cursor, role: str) -> tuple[str, ...]:
-    """`(a, b)`."""
+def _names(c: Cursor, role: str, typed: str = "") -> tuple[str, ...]:
+    """`(a, b)`. What to do instead of giving them types is `typed`."""
     c.expect("(")
     names = [c.name(role)[0]]
     while c.take(","):
         names.append(c.name(role)[0])
+    if typed and c.kind == ":":
+        raise Wrong(errors.unexpected("`,` or `)`", c.found, c.here, typed))
     close(c, ")")
     return tuple(names)
 
@@ -107,11 +109,14 @@ def _members(c: Cursor, word: Span, one: Callable[[Cursor], T]) -> tuple[str | N
 # ---------------------------------------------------------------- types
 
 
+_BELOW = "in brackets stand index sets: the fields come after `:`, each on a line of its own"
+
+
 def _struct(c: Cursor) -> s.Struct:
     doc = comments_above(c)
     word = c.skip()
     name, name_span = c.name("a struct")
-    params = _names(c, "a parameter") if c.kind == "(" else ()
+    params = _names(c, "a parameter", _BELOW) if c.kind == "(" else ()
     end = c.ends[c.pos - 1]
     own, members = _members(c, word, _struct_member)
     fields = tuple([m for m in members if isinstance(m, s.Param)])
