@@ -147,6 +147,8 @@ assert stats.mean([1.0, 2.0, 6.0]) == 3.0
 a = np.arange(6.0).reshape(2, 3)
 assert np.array_equal(stats.matmul(a, a.T.copy()), a @ a.T)
 assert stats.extremes(np.array([3.0, 1.0])) == (1.0, 3.0)
+assert stats.positive(np.array([1.0, -2.0, 3.0])).tolist() == [1.0, 3.0]
+assert stats.positive([-1]).shape == (0,)
 assert stats.evens(odd=True, k=3).tolist() == [1, 3, 5]
 assert stats.matmul.__doc__.endswith("""
 Takes
@@ -174,6 +176,27 @@ for call in (lambda: stats.matmul(a, a), lambda: stats.mean([]), lambda: stats.m
         "TypeError x is complex128, which would lose information as float64",
         "RuntimeError element(): index 9 is out of range for an axis of size 3",
     ]
+
+
+@needs_cc
+def test_an_example_of_results_that_the_call_makes(tmp_path: Path) -> None:
+    tmp_path.joinpath("made.nap").write_text(
+        "def above(x: n=>Float, c: Float) = ([v for v in x if v > c], sum(x))\n"
+        "def pairs(x: n=>Float) = [[v for v in x if v > w] for w in x]\n"
+    )
+    assert cli.main(["build", str(tmp_path / "made.nap"), "--out", str(tmp_path), "--wheel"]) == 0
+    command = [CC, "made_example.c", "-L.", "-lmade", "-Wl,-rpath,.", "-lm", "-Wall", "-Werror",
+               "-std=c99", "-o", "example"]  # fmt: skip
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./example"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "above: done", "out_size[0] = 3", *(f"out_0[{k}] = {k + 2}" for k in range(3)),
+        "out_1[0] = 10",
+    ]  # fmt: skip
+    assert "int64_t *out_size" in tmp_path.joinpath("made.h").read_text()
+    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as archive:
+        names = [f["name"] for f in json.loads(archive.read("made/manifest.json"))["functions"]]
+    assert names == ["above"]  # rows of sizes that are found are no plain arrays
 
 
 @needs_cc

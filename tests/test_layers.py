@@ -56,8 +56,9 @@ MAY: dict[str, set[str]] = (
         | {"api", "border", "draws", "forms", "pipeline", "signature", "values"},
         "cli": {"", "node", "source"},
         "precompiled": set(),
+        "c_text": _NOUNS | {"", "backends", "signature"},
         "build": _BELOW_PIPELINE
-        | {"", "border", "cli", "pipeline", "precompiled", "program", "signature"},
+        | {"", "border", "c_text", "cli", "pipeline", "precompiled", "program", "signature"},
         "__main__": {"cli"},
     }
     | {

@@ -27,7 +27,7 @@ from typing import Any
 
 from naperian import __version__, border, cli, pipeline, precompiled
 from naperian.backends.emit import emit
-from naperian.backends.entries.c_entry import View, c_entry, parameters, start, view
+from naperian.backends.entries.c_entry import c_entry, parameters, start, view
 from naperian.backends.kernel import functions_of
 from naperian.backends.llvm import AS_WRITTEN, compile_all
 from naperian.backends.products.contract import contract_module
@@ -35,24 +35,23 @@ from naperian.backends.runtime import processors
 from naperian.backends.services.pool import pool_ir
 from naperian.backends.services.threads import has_threads
 from naperian.backends.target import Target, host
+from naperian.c_text import Built, c_type, example, header, size_text
 from naperian.dtypes import FLOATS, DType
-from naperian.node import node
 from naperian.program import Options, Program, source_of
-from naperian.signature import Bind, Equal, Given, Instance, instance, size_variables, slots_of
-from naperian.sizes import Clamp, Quotient, Remainder, Size, show
+from naperian.signature import (
+    Bind,
+    Equal,
+    Given,
+    Leaf,
+    Opened,
+    instance,
+    late_sizes,
+    size_variables,
+    slots_of,
+)
+from naperian.sizes import Size
 
-_C = {DType.F64: "double", DType.F32: "float", DType.BOOL: "bool"}
 _NEEDS = {"baseline": [], "avx2": ["avx2", "fma", "bmi2"]}
-
-
-@node
-class Built:
-    """A function in the library: how it looks, its instance, and what its answers are counted
-    from."""
-
-    view: View
-    instance: Instance
-    base: int
 
 
 def run(options: argparse.Namespace) -> int:
@@ -81,9 +80,9 @@ def run(options: argparse.Namespace) -> int:
     _link(linker, objects, library, [*(b.view.symbol for b in built), *services])
     manifest = _manifest(name, built, skipped, level)
     files = {
-        f"{name}.h": _header(name, built),
+        f"{name}.h": header(name, built),
         "manifest.json": json.dumps(manifest, indent=2) + "\n",
-        f"{name}_example.c": _example(name, built),
+        f"{name}_example.c": example(name, built),
     }
     for file, text in files.items():
         folder.joinpath(file).write_text(text)
@@ -181,141 +180,23 @@ def _link(linker: list[str], objects: list[bytes], library: Path, exported: list
 # ---------------------------------------------------------------- what is said about it
 
 
-def _c(dtype: DType) -> str:
-    return _C.get(dtype) or f"{'' if dtype.is_signed else 'u'}int{dtype.bits}_t"
-
-
-def _text(s: Size, inst: Instance) -> str:
-    slots = inst.signature.slots
-    return show(s, lambda a: slots[a] if isinstance(a, int) and a < len(slots) else "?")
-
-
-def _late(b: Built, k: int) -> bool:
-    leaf = b.instance.signature.outputs[k]
-    return bool(leaf.shape) and b.instance.signature.late(leaf)
-
-
-def _declared(b: Built) -> list[tuple[str, str]]:
-    """(declaration, comment) of every parameter."""
-    sig, inst = b.instance.signature, b.instance
-    out = [(f"int64_t {sig.slots[k]}", "") for k in b.view.sizes]
-    for name, leaf in zip(b.view.inputs, sig.inputs, strict=True):
-        kind = _c(inst.dtype(leaf))
-        shape = ", ".join(_text(s, inst) for s in leaf.shape)
-        note = shape
-        if leaf.low is not None and leaf.high is not None:
-            note += f"{'; ' if shape else ''}from {_text(leaf.low, inst)} to below "
-            note += _text(leaf.high, inst)
-        out.append((f"const {kind} *{name}" if leaf.shape else f"{kind} {name}", note))
-    for k, (name, leaf) in enumerate(zip(b.view.outputs, sig.outputs, strict=True)):
-        kind = _c(inst.dtype(leaf))
-        if _late(b, k):
-            out.append((f"{kind} **{name}", "made by the call; give it back to _free"))
-        else:
-            out.append((f"{kind} *{name}", ", ".join(_text(s, inst) for s in leaf.shape)))
-    return [*out, ("int64_t *error", "4 numbers about a failure, or NULL")]
-
-
-def _header(name: str, built: list[Built]) -> str:
-    guard = f"{name.upper()}_H"
-    lines = [
-        f"/* {name}, compiled by Naperian {__version__}. Arrays are contiguous, by rows. */",
-        f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>",
-        "", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
-        "/* Every function answers 0, or why it stopped: */",
-        f"const char *{name}_message(int64_t answer);",
-        "/* At most so many threads; at first NAPERIAN_THREADS, or one for each processor. */",
-        f"void {name}_set_threads(int n);",
-        "/* Gives back a result that a function made. */",
-        f"void {name}_free(void *result);",
-    ]  # fmt: skip
-    for b in built:
-        sig = b.instance.signature
-        facts = "".join(f"; needs {text}" for _, text in sig.facts)
-        told = [f"   {line}".rstrip() for line in (sig.doc or "").splitlines()]
-        lines += ["", f"/* {sig.name} : {sig.type}{facts}".replace("*/", "* /"), *told]
-        lines[-1] += " */"
-        params = _declared(b)
-        for k, (text, note) in enumerate(params):
-            end = ");" if k == len(params) - 1 else ","
-            begin = f"int64_t {b.view.symbol}(" if k == 0 else "    "
-            lines.append(f"{begin}{text}{end}" + (f"  /* {note} */" if note else ""))
-    return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
-
-
-def _c_size(s: Size, inst: Instance) -> str:
-    """A size as an expression of C, for arguments that are not negative."""
-
-    def factor(a: object) -> str:
-        match a:
-            case int():
-                return inst.signature.slots[a]
-            case Quotient(x, y):
-                return f"(({_c_size(x, inst)}) / ({_c_size(y, inst)}))"
-            case Remainder(x, y):
-                return f"(({_c_size(x, inst)}) % ({_c_size(y, inst)}))"
-            case Clamp(x, _):
-                return f"({_c_size(x, inst)})"
-            case _:
-                return "4"
-
-    terms = [" * ".join([*([str(c)] if c != 1 or not m else []), *map(factor, m)])
-             for m, c in s.terms]  # fmt: skip
-    return " + ".join(terms) or "0"
-
-
-def _example(name: str, built: list[Built]) -> str:
-    """A program that calls the first function whose results have known sizes."""
-    b = next((b for b in built if not any(_late(b, k) for k in range(len(b.view.outputs)))),
-             built[0])  # fmt: skip
-    sig, inst = b.instance.signature, b.instance
-    lines = [
-        f"/* cc {name}_example.c -L. -l{name} -Wl,-rpath,. -lm -o {name}_example */",
-        "#include <inttypes.h>", "#include <stdio.h>", "#include <stdlib.h>", "",
-        f'#include "{name}.h"',
-        "", "int main(void) {",
-    ]  # fmt: skip
-    given_sizes = {step.slot for step in sig.plan if isinstance(step, Given)}
-    lines += [f"    int64_t {s} = 4;" for k, s in enumerate(sig.slots) if k not in given_sizes]
-    args = [sig.slots[k] for k in b.view.sizes]
-    freed = []
-    steps = {step.leaf for step in sig.plan if isinstance(step, Given)}
-    names, leaves = (*b.view.inputs, *b.view.outputs), (*sig.inputs, *sig.outputs)
-    for k, (leaf_name, leaf) in enumerate(zip(names, leaves, strict=True)):
-        given = k < len(sig.inputs)
-        kind = _c(inst.dtype(leaf))
-        if given and not leaf.shape:
-            value = "4" if k in steps else "1" if leaf.low is None else "0"
-            lines.append(f"    {kind} {leaf_name} = {value};")
-            args.append(leaf_name)
-            continue
-        count = " * ".join(f"({_c_size(s, inst)})" for s in leaf.shape) or "1"
-        lines.append(f"    {kind} *{leaf_name} = calloc({count}, sizeof *{leaf_name});")
-        if given and leaf.low is None:
-            lines.append(f"    for (int64_t i = 0; i < {count}; i++) {leaf_name}[i] = i + 1;")
-        args.append(leaf_name)
-        freed.append(leaf_name)
-    lines += [
-        f"    int64_t answer = {b.view.symbol}({', '.join([*args, 'NULL'])});",
-        f'    printf("{sig.name}: %s\\n", {name}_message(answer));',
-    ]
-    for leaf_name, leaf in zip(b.view.outputs, sig.outputs, strict=True):
-        count = " * ".join(f"({_c_size(s, inst)})" for s in leaf.shape) or "1"
-        lines.append(f"    for (int64_t i = 0; i < {count} && answer == 0; i++)")
-        shown = f'"{leaf_name}[%" PRId64 "] = %g\\n", i, (double){leaf_name}[i]'
-        lines.append(f"        printf({shown});")
-    lines += [f"    free({x});" for x in freed]
-    return "\n".join([*lines, "    return answer != 0;", "}", ""])
-
-
-def _terms(s: Size, inst: Instance) -> list[Any] | None:
+def _terms(s: Size, b: Built) -> list[Any] | None:
     """A polynomial of slots as data; None if it is more than that."""
     out: list[Any] = []
     for m, c in s.terms:
-        if not all(isinstance(a, int) and a < len(inst.signature.slots) for a in m):
+        if not all(isinstance(a, int) and a in b.slots for a in m):
             return None
-        out.append([c, [inst.signature.slots[a] for a in m if isinstance(a, int)]])
+        out.append([c, [b.slots[a] for a in m if isinstance(a, int)]])
     return out
+
+
+def _buffer(name: str, leaf: Leaf, b: Built) -> dict[str, Any]:
+    dtype = b.instance.dtype(leaf)
+    return {
+        "name": name, "dtype": dtype.value, "c": c_type(dtype),
+        "shape": [_terms(s, b) for s in leaf.shape],
+        "sizes": [size_text(s, b) for s in leaf.shape],
+    }  # fmt: skip
 
 
 def _manifest(
@@ -329,24 +210,21 @@ def _manifest(
     functions = []
     for b in built:
         sig, inst = b.instance.signature, b.instance
-        inputs, outputs = (
-            [
-                {
-                    "name": leaf_name, "dtype": inst.dtype(leaf).value, "c": _c(inst.dtype(leaf)),
-                    "shape": [_terms(s, inst) for s in leaf.shape],
-                    "sizes": [_text(s, inst) for s in leaf.shape],
-                }
-                for leaf_name, leaf in zip(names, leaves, strict=True)
-            ]
-            for names, leaves in ((b.view.inputs, sig.inputs), (b.view.outputs, sig.outputs))
-        )  # fmt: skip
+        inputs = [_buffer(n, x, b) for n, x in zip(b.view.inputs, sig.inputs, strict=True)]
+        outputs = [_buffer(n, x, b) for n, x in zip(b.view.outputs, sig.outputs, strict=True)]
+        found = {k for _, k in late_sizes(sig.result)}
+        for k, made in enumerate(outputs):
+            made |= {"made": b.late(k), "size": k in found}
+        form = sig.result
+        while isinstance(form, Opened):
+            form = form.value
         functions.append(
             {
                 "name": sig.name, "symbol": b.view.symbol, "type": sig.type, "doc": sig.doc,
                 "parameters": [kind for kind, _ in parameters(b.view, inst)],
                 "sizes": [sig.slots[k] for k in b.view.sizes], "inputs": inputs,
-                "outputs": outputs, "tuple": not isinstance(sig.result, int),
-                "plan": _plan(inst),
+                "outputs": outputs, "tuple": not isinstance(form, int),
+                "plan": _plan(b),
                 "needs": [text for _, text in sig.facts],
                 "failures": [
                     {"answer": b.base + k, "message": f.message, "place": f.place}
@@ -362,10 +240,10 @@ def _manifest(
     }  # fmt: skip
 
 
-def _plan(inst: Instance) -> list[dict[str, Any]] | None:
+def _plan(b: Built) -> list[dict[str, Any]] | None:
     """How shapes give sizes; None if that takes more than a division."""
     out: list[dict[str, Any]] = []
-    slots = inst.signature.slots
+    inst, slots = b.instance, b.instance.signature.slots
     if inst.signature.implicit or any(any(leaf.rows) for leaf in inst.signature.inputs):
         return None
     for step in inst.signature.plan:
@@ -373,7 +251,7 @@ def _plan(inst: Instance) -> list[dict[str, Any]] | None:
             case Given(leaf, slot):
                 out.append({"slot": slots[slot], "input": leaf})
             case Bind(leaf, axis, slot, factor, rest):
-                f, r = _terms(factor, inst), _terms(rest, inst)
+                f, r = _terms(factor, b), _terms(rest, b)
                 if f is None or r is None:
                     return None
                 out.append({"slot": slots[slot], "input": leaf, "axis": axis, "factor": f,

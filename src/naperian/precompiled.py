@@ -81,7 +81,10 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
             text = message(answer).decode().replace("{value}", str(error[0]))
             wrong = MemoryError if answer == -2 else ValueError if answer < 0 else RuntimeError
             raise wrong(f"{f['name']}(): {text.replace('{size}', str(error[1]))}")
-        values = [o if p["shape"] else o.item() for p, o in zip(f["outputs"], outs, strict=True)]
+        results = list(zip(f["outputs"], outs, strict=True))
+        sizes |= {p["name"]: max(0, o.item()) for p, o in results if p["size"]}
+        values = [_taken(p, o, sizes, free) if p["made"] else o if p["shape"] else o.item()
+                  for p, o in results if not p["size"]]  # fmt: skip
         return tuple(values) if f["tuple"] else values[0]
 
     call.__name__ = call.__qualname__ = f["name"]
@@ -97,10 +100,11 @@ def _doc(f: dict[str, Any]) -> str:
         return "".join(f"\n    {p['name']}: {p['dtype']}{_shape(p['shape'])}" for p in arrays)
 
     said = f"\n\n{f['doc']}" if f["doc"] else ""
+    results = [p for p in f["outputs"] if not p["size"]]
     return f"""{f["name"]} : {f["type"]}{said}
 
 Takes{lines(f["inputs"])}
-Returns{lines(f["outputs"])}
+Returns{lines(results)}
 """
 
 
@@ -147,5 +151,18 @@ def _value(polynomial: list[Any], sizes: dict[str, int]) -> int:
     return total
 
 
+def _taken(p: dict[str, Any], pointer: Any, sizes: dict[str, int], free: Any) -> Any:
+    """A copy of what the call made, which is given back."""
+    shape, dtype = tuple(max(0, _value(s, sizes)) for s in p["shape"]), np.dtype(p["dtype"])
+    count = int(np.prod(shape)) * dtype.itemsize
+    made = np.empty(shape, dtype)
+    ctypes.memmove(made.ctypes.data, pointer.item(), count)
+    free(pointer.item())
+    return made
+
+
 def _result(p: dict[str, Any], sizes: dict[str, int]) -> Any:
+    """Memory for a result, or for the address of one that the call makes."""
+    if p["made"]:
+        return np.zeros((), np.uintp)
     return np.empty(tuple(max(0, _value(s, sizes)) for s in p["shape"]), p["dtype"])

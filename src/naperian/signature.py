@@ -17,7 +17,7 @@ each call fills.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -245,6 +245,25 @@ class Signature:
     def late(self, leaf: Leaf) -> bool:
         """Whether a result's shape is known only after the run."""
         return any(k >= len(self.slots) for n in leaf.shape for k in slots_of(n))
+
+
+def late_sizes(form: Form) -> Iterator[tuple[int, int]]:
+    """The sizes that a run finds: each slot, and the leaf that says it (of a table of boxes, one
+    for each row)."""
+    match form:
+        case Opened(slots, value):
+            yield from slots
+            yield from late_sizes(value)
+        case Rows(slot, rows, values):
+            yield slot, rows
+            yield from late_sizes(values)
+        case Record(_, _, items) | Tagged(_, _, items):
+            yield from late_sizes(items)
+        case tuple():
+            for x in form:
+                yield from late_sizes(x)
+        case int():
+            pass
 
 
 @node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from naperian.border.value import LARGEST, Array
 from naperian.dtypes import DType
 from naperian.forms import dressed, kind, nested, parted
 from naperian.ragged import Ragged
-from naperian.signature import Form, Instance, Opened, Record, Rows, Signature, Tagged
+from naperian.signature import Instance, Signature, late_sizes
 
 Free: TypeAlias = Callable[[int], None]
 """Gives back memory a kernel made, by its address."""
@@ -54,26 +54,9 @@ def whole(
             out[k] = known = np.asarray(made)
         return known
 
-    for slot, k in _late_sizes(sig.result):  # those of a table of boxes in a box after the box's
+    for slot, k in late_sizes(sig.result):  # those of a table of boxes in a box after the box's
         sizes.known[slot] = int(np.maximum(found(k), 0).sum())
     return [found(k) for k in range(len(out))]
-
-
-def _late_sizes(form: Form) -> Iterator[tuple[int, int]]:
-    match form:
-        case Opened(slots, value):
-            yield from slots
-            yield from _late_sizes(value)
-        case Rows(slot, rows, values):
-            yield slot, rows
-            yield from _late_sizes(values)
-        case Record(_, _, items) | Tagged(_, _, items):
-            yield from _late_sizes(items)
-        case tuple():
-            for x in form:
-                yield from _late_sizes(x)
-        case int():
-            pass
 
 
 def allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], empty: Empty) -> Array:
