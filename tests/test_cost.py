@@ -215,6 +215,15 @@ def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sin(linalg.cholesky(a)[i, j]) for
 """,
         lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
     ),
+    "equations by Cholesky": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float:
+    l = linalg.cholesky(a)
+    dot(b, linalg.solve_cholesky(l, b)) + sum(log(l[i, i]) for i)
+""",
+        lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n), x(n)],
+    ),
     "triangular solve": (
         """
 def f(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float = sum(v ** 2 for v in solved(l, b))

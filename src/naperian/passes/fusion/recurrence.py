@@ -116,15 +116,15 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var
     is at the loops' own indices."""
     inside = [t for t in unit if time in t.path]
     classes = Classes()
+    for i in graph.mentioned[time]:  # first: whatever is read at another index, its length is this one's
+        for t in inside:
+            classes.union((inside[0], i), (t, i))
     edges = [(t, s) for t in inside for s in t.sites if s.task in inside]
     for t, s in edges:
         for i, e in zip(s.task.context, s.at, strict=True):
             v = e.single
             if isinstance(v, Var) and v in t.path and time not in (i, v):
                 classes.union((s.task, i), (t, v))
-    for i in graph.mentioned[time]:
-        for t in inside:
-            classes.union((inside[0], i), (t, i))
     for i in _asked(graph, time):  # what the condition depends on, all depend on
         first = next(t for t in inside if i in t.path)
         for t in inside:
