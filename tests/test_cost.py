@@ -211,7 +211,7 @@ def cholesky(a: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
     "Cholesky in a comprehension": (
         """
 import linalg
-def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sin(linalg.cholesky(a)[i, j]) for i, j)
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(linalg.cholesky(a)[i, j] ** 2 for i, j)
 """,
         lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
     ),
@@ -335,12 +335,28 @@ def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in
 """,
         lambda n: [x(n, n) + n * np.eye(n), x(n)],
     ),
+    "a system in a comprehension": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(linalg.solve(a, x)[i] ** 2 for i)
+""",
+        lambda n: [x(n, n) + n * np.eye(n), x(n)],
+    ),
     "least squares": (
         """
 import linalg
 def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(v ** 2 for v in linalg.lstsq(a, x))
 """,
         lambda n: [x(n, n) + n * np.eye(n), x(n)],
+    ),
+    "orthogonal columns": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float:
+    (q, r) = linalg.qr(a)
+    sum(q[i, j] ** 3 for i, j) + sum(r[i, j] ** 2 for i, j)
+""",
+        lambda n: [x(n, n) + n * np.eye(n)],
     ),
     "inverse": (
         """

@@ -201,9 +201,10 @@ class _Simplify:
     def add(
         self, b: Binding, prim: Op | Check | Accumulate | Delay, context: tuple[Var, ...]
     ) -> None:
-        """A binding in the context that it had."""
-        for g in self.guards:
-            context = self.b.order(self.b.closed((*context, *free(g.operand))))
+        """A binding in the context that it had: the targets of an accumulation are in its order."""
+        needed = self.b.closed(v for g in self.guards for v in free(g.operand))
+        if not needed <= {*context}:
+            context = self.b.order({*context} | needed)
         made = self.b.add(prim, context, self.guards, b.dtype, b.origin, b.var)
         self.values[b.var] = (b.context, made)
 

@@ -13,22 +13,23 @@ same loops, which run backwards in reverse mode. In the end `y'` is a copy, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from naperian.ainf.syntax import Binding, Guard, Op, Operand, Read
-from naperian.ainf.walk import Names, rewrite, rewrite_size
+from naperian.ainf.syntax import Binding, Guard, Number, Op, Operand, Read
+from naperian.ainf.walk import Names, free, rewrite, rewrite_size
 from naperian.core import syntax as core
+from naperian.core.linear import linear
 from naperian.core.resolve import resize
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.passes.bindings.builder import Builder, Guards
-from naperian.passes.bindings.values import Items, Listed, Row, Value, leaves, row
+from naperian.passes.bindings.values import Items, Listed, Row, Truth, Value, leaves, row
 from naperian.prims import unit
-from naperian.sizes import Size, size
+from naperian.sizes import Size, size, variables
 
 
 class Flattening(Protocol):
@@ -142,9 +143,13 @@ def called(place: Flattening, e: core.Custom, copied: Callable[..., Value]) -> V
         place.env[p.var] = made[-1]
     env = {v: place.tabulated(place.env[v]) for v in _mentioned(e.rule) if v in place.env}
     b = place.b
-    # one call for each point of the loops around, also where nothing depends on them: a rule need
-    # not be linear, so one call with the sum of their cotangents would be another thing
-    context = b.order(b.closed(place.scope))
+    scope = place.scope
+    if e.forward or linear(e.rule, (v for v, _ in e.given)):
+        around = _around(b, (*made, *env.values(), value), place.guards)
+        scope = tuple(i for i in scope if i in around)
+    # else one call for each point of the loops around, also where nothing depends on them: one with
+    # the sum of their cotangents would be another thing
+    context = b.order(b.closed(scope))
     touched = [x for m in (*made, *env.values()) for x in _touched(b, place.guards, m)]
     code = len(b.ruled)
     gate = b.add(Op("gate", tuple(touched), code), context, place.guards, DType.F64)
@@ -162,7 +167,7 @@ def called(place: Flattening, e: core.Custom, copied: Callable[..., Value]) -> V
                 raise AssertionError("what varies is made of floats")
 
     whole = ruled(value, ())
-    b.ruled.append(Ruled(place, e, tuple(made), whole, env, place.scope, place.guards))
+    b.ruled.append(Ruled(place, e, tuple(made), whole, env, scope, place.guards))
     return whole
 
 
@@ -242,6 +247,22 @@ def _mentioned(e: core.Expr) -> Iterator[Var]:
         if isinstance(x, core.Ref):
             yield x.var
         yield from size_variables(x)
+
+
+def _around(b: Builder, values: Iterable[Value], guards: Guards) -> frozenset[Var]:
+    """The indices that values and guards hang on, without the axes of tables."""
+    found = b.closed(v for g in guards for v in free(g.operand))
+    for x in values:
+        for own, leaf in leaves(x):
+            match leaf:
+                case Truth(s):
+                    inner = variables(s)
+                case Read() | Lit() | Number():
+                    inner = free(leaf)
+                case _:
+                    raise AssertionError("the leaves are scalars")
+            found |= b.closed((*inner, *own)) - {*own}
+    return found
 
 
 def _touched(b: Builder, guards: tuple[Guard, ...], value: Value) -> Iterator[Operand]:

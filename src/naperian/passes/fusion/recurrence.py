@@ -116,7 +116,7 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var
     is at the loops' own indices."""
     inside = [t for t in unit if time in t.path]
     classes = Classes()
-    for i in graph.mentioned[time]:  # first: whatever is read at another index, its length is this one's
+    for i in graph.mentioned[time]:  # first: whatever is read elsewhere, its length is this one's
         for t in inside:
             classes.union((inside[0], i), (t, i))
     edges = [(t, s) for t in inside for s in t.sites if s.task in inside]
