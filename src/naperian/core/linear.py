@@ -1,0 +1,202 @@
+"""Whether an expression is linear in some variables.
+
+    linear(dx * cos(x), dx)         yes
+    linear(min(dx, 1.0), dx)        no
+
+What is asked is what can be read from the text: every operation on what hangs on the variables is
+a sum, a difference, a product with something else, or a choice that does not ask for them. The
+expression is in normal form. One that may stop the run is never linear: it is to stop it where it
+stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TypeAlias
+
+from naperian.core import syntax as core
+from naperian.core.walk import children, everything
+from naperian.names import Var
+
+
+class Degree(IntEnum):
+    ZERO = 0
+    OTHER = 1  # hangs on none of the variables
+    LINEAR = 2
+
+
+Degrees: TypeAlias = "Degree | tuple[Degrees, ...]"  # of the parts of a tuple, if they differ
+
+
+class _NotLinearError(Exception):
+    pass
+
+
+def linear(e: core.Expr, variables: Iterable[Var]) -> bool:
+    """See the module."""
+    for x in everything(e):
+        match x:
+            case core.Check() | core.Throw() | core.Tell() | core.Checked(_, _, False):
+                return False
+            case _:
+                pass
+    try:
+        degree = _Linear(dict.fromkeys(variables, Degree.LINEAR)).of(e)
+    except _NotLinearError:
+        return False
+    return all(d is not Degree.OTHER for d in _parts(degree))
+
+
+def _parts(d: Degrees) -> Iterable[Degree]:
+    if isinstance(d, Degree):
+        yield d
+    else:
+        for x in d:
+            yield from _parts(x)
+
+
+def _either(a: Degrees, b: Degrees) -> Degrees:
+    """Of what is one or the other, or their sum."""
+    if isinstance(a, Degree) and isinstance(b, Degree):
+        if {a, b} == {Degree.OTHER, Degree.LINEAR}:
+            raise _NotLinearError
+        return max(a, b)
+    if isinstance(a, Degree):
+        assert not isinstance(b, Degree)
+        a = (a,) * len(b)
+    if isinstance(b, Degree):
+        b = (b,) * len(a)
+    return tuple(_either(x, y) for x, y in zip(a, b, strict=True))
+
+
+class _Linear:
+    """`env`: of each variable; of a reference what it holds at any time. What is not there hangs on
+    none."""
+
+    def __init__(self, env: dict[Var, Degrees]) -> None:
+        self.env = env
+
+    def of(self, e: core.Expr) -> Degrees:
+        while isinstance(e, core.Let):
+            self.env[e.var] = self.of(e.value)
+            e = e.body
+        match e:
+            case core.Ref(var):
+                return self.env.get(var, Degree.OTHER)
+            case core.Get(reference):
+                return self.of(reference)
+            case core.Const(lit):
+                return Degree.ZERO if lit.value == 0 else Degree.OTHER
+            case core.Blank():
+                return Degree.ZERO
+            case core.Pack(items):
+                return tuple(self.of(x) for x in items)
+            case core.Part(whole, k):
+                d = self.of(whole)
+                return d if isinstance(d, Degree) else d[k]
+            case core.If(condition, then, otherwise):
+                self.other(condition)
+                return _either(self.of(then), self.of(otherwise))
+            case core.For(_, _, body):
+                return self.of(body)
+            case core.Literal(_, items):
+                return self.one_of([self.of(x) for x in items])
+            case core.At(table, index, _):
+                self.other(index)
+                return self.of(table)
+            case core.Recast(value, _, _, _) | core.Box(_, _, value):
+                return self.of(value)
+            case core.Op(name, args, _):
+                return self.operation(name, args)
+            case core.Reduce("add", _, _, init, value, _):
+                return _either(self.of(init), self.of(value))
+            case core.Loop(carried, _, _, condition, body) if condition is not None:
+                found = self.rounds(carried, body)
+                self.other(condition)
+                return found
+            case core.Loop(carried, _, _, _, body) | core.Scan(carried, _, _, body):
+                return self.rounds(carried, body)
+            case core.Derivative(_, params, body, seed):
+                self.other(*(p.start for p in params))
+                self.other(body)
+                return (Degree.OTHER, self.of(seed))
+            case core.Custom(_, params, body, _, _):
+                self.env.update((p.var, self.of(p.start)) for p in params)
+                return self.of(body)
+            case core.Handle(cells, body):
+                return self.handled(cells, body)
+            case core.Assign(reference, value) | core.Add(reference, value):
+                return self.changed(reference, value)
+            case _:
+                self.other(*children(e))
+                return Degree.OTHER
+
+    def other(self, *asked: core.Expr) -> None:
+        """These hang on none of the variables."""
+        for e in asked:
+            if Degree.LINEAR in _parts(self.of(e)):
+                raise _NotLinearError
+
+    def one_of(self, found: list[Degrees]) -> Degrees:
+        out: Degrees = Degree.ZERO
+        for d in found:
+            out = _either(out, d)
+        return out
+
+    def operation(self, name: str, args: tuple[core.Expr, ...]) -> Degrees:
+        match name, args:
+            case "add" | "sub", (a, b):
+                return _either(self.of(a), self.of(b))
+            case "neg" | "stop_gradient", (a,):
+                return self.of(a)
+            case "mul", (a, b):
+                one, two = self.of(a), self.of(b)
+                if one == two == Degree.LINEAR:
+                    raise _NotLinearError
+                if Degree.ZERO in (one, two):
+                    return Degree.ZERO
+                return two if one is Degree.OTHER else one
+            case "div", (a, b):
+                self.other(b)
+                return self.of(a)
+            case "select", (condition, a, b):
+                self.other(condition)
+                return _either(self.of(a), self.of(b))
+            case _:
+                self.other(*args)
+                return Degree.OTHER
+
+    def rounds(self, carried: tuple[core.Carried, ...], body: core.Expr) -> Degrees:
+        """Of a loop's values, which are carried on: as it is in the end in every round."""
+        found: Degrees = tuple(self.of(c.start) for c in carried)
+        while True:
+            assert not isinstance(found, Degree)
+            self.env.update(zip((c.var for c in carried), found, strict=True))
+            value = self.of(body)
+            new = _either(found, value if len(carried) > 1 else (value,))
+            if new == found:
+                return found if len(carried) > 1 else found[0]
+            found = new
+
+    def handled(self, cells: tuple[core.Cell, ...], body: core.Expr) -> Degrees:
+        for c in cells:
+            self.env[c.var] = self.of(c.start)
+            if c.monoid != "add" or c.operator is not None:
+                self.other(c.start, body)
+        while True:
+            before = [self.env[c.var] for c in cells]
+            value = self.of(body)
+            after = [self.env[c.var] for c in cells]
+            if after == before:
+                return (value, *after)
+
+    def changed(self, reference: core.Expr, value: core.Expr) -> Degrees:
+        while isinstance(reference, core.At):
+            self.other(reference.index)
+            reference = reference.table
+        if not isinstance(reference, core.Ref):
+            raise _NotLinearError
+        old = self.env.get(reference.var, Degree.OTHER)
+        self.env[reference.var] = _either(old, self.of(value))
+        return ()
