@@ -115,6 +115,28 @@ def f(n; x: F64[n]):
     assert orders(p) == [Order.PARALLEL]
 
 
+def test_max_n_0_rounds_are_n_rounds() -> None:
+    """A `Fin(k)` for an integer k has max(k, 0) elements where nothing says that k is not
+    negative; the loops over it are one with those over k, and no array is between them."""
+    made = nap.compile("""
+def running(x: Fin(n)=>Float) -> Fin(n)=>Float = scan(lambda u, v: 0.5 * u + v, 0.0, x)
+
+def f(k: Int, x: Float) -> Float:
+    a = [exp(x * i) for i in Fin(k)]
+    s = running(a)
+    sum(s[i] * a[i] for i)
+
+def each(k: Int, x: m=>Float) = f(k, x)
+""")
+    text = made.each.show("loops").split("# notes")[0]
+    assert text.count("0..(clamp(k, k + 1))") == 1
+    assert "0..k" not in text
+    assert "f64[k]" not in text
+    one_by_one = [made.f(5, 0.1), made.f(5, 0.2)]
+    np.testing.assert_array_equal(made.each(5, np.array([0.1, 0.2])), one_by_one)
+    assert made.each(-3, np.empty(0)).shape == (0,)
+
+
 def test_outer_product() -> None:
     p = same("""
 def f(n, m; x: F64[n], y: F64[m]):

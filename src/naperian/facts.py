@@ -10,6 +10,7 @@ flattened indices; what it cannot show the user states with `assert`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import gcd
 
 from naperian.names import Var
@@ -62,15 +63,7 @@ class Facts:
     def proves(self, goal: Size) -> bool:
         """Whether `goal >= 0` follows from what is known."""
         number = goal.constant
-        if number is not None and number >= 0:
-            return True
-        for a in goal.atoms():
-            if isinstance(a, Clamp) and a.extent == a.value + 1:  # the value, or 0 if that is more
-                return all(
-                    self.and_(case).proves(_with(goal, a, s))
-                    for case, s in ((a.value, a.value), (-a.value - 1, ZERO))
-                )
-        return _contradiction([-goal - 1, *_relevant(goal, self.known)])
+        return (number is not None and number >= 0) or _proved(self, goal)
 
     def proves_equal(self, a: Size, b: Size) -> bool:
         """Whether `a == b` follows from what is known."""
@@ -80,6 +73,18 @@ class Facts:
     def absurd(self) -> bool:
         """Whether the facts contradict each other, so that this place is never reached."""
         return _contradiction(list(self.known))
+
+
+@lru_cache(maxsize=4096)
+def _proved(facts: Facts, goal: Size) -> bool:
+    """`proves`. The passes ask the same of every operation that reads a view."""
+    for a in goal.atoms():
+        if isinstance(a, Clamp) and a.extent == a.value + 1:  # the value, or 0 if that is more
+            return all(
+                facts.and_(case).proves(_with(goal, a, s))
+                for case, s in ((a.value, a.value), (-a.value - 1, ZERO))
+            )
+    return _contradiction([-goal - 1, *_relevant(goal, facts.known)])
 
 
 def _with(goal: Size, a: Clamp, value: Size) -> Size:

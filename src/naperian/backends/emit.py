@@ -32,7 +32,7 @@ from naperian.backends.leaving import (
     poll_when_due,
     work_of,
 )
-from naperian.backends.parallel import parallel
+from naperian.backends.parallel import alone, bounds, parallel
 from naperian.backends.products.contraction import Product, declaration, lower
 from naperian.backends.products.turned import turned
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
@@ -40,11 +40,12 @@ from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
+    between_nests,
     called,
     is_short,
-    mergeable,
     most_trips,
     regroups,
+    starts,
     streams,
     sums_a_row,
     trips,
@@ -70,10 +71,12 @@ from naperian.loops.syntax import (
     When,
     While,
 )
+from naperian.loops.walk import statements
 from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
 _GLUE = 60  # lines between the parts that a function starts: they are not worth optimising
+_BETWEEN = 16  # statements between nests of a long kernel: its serial nests are parts, too
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
@@ -92,7 +95,7 @@ def emit(program: Program, target: Target | None = None) -> str:
         one, other = (module.memory.get(v, v) for v in (argument, result))
         for v in [other, *(v for v, name in module.memory.items() if name == other)]:
             module.memory[v] = one
-    frame = Frame(module)
+    frame = Frame(module, cut=between_nests(program.body) > _BETWEEN)
     _block(frame, program.body)
     frame.code.put("ret i64 0")
     glue = not frame.busy and len(frame.code.entry) + len(frame.code.lines) > _GLUE
@@ -147,23 +150,35 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
         case Contract():
             _contract(frame, s)
         case Loop() | While():
-            outermost = frame.nest is None
-            if outermost:
-                frame.nest = Nest()
-            if isinstance(s, While):
-                _while(frame, s)
-            elif s.order is Order.PARALLEL and not frame.parent and mergeable(s):
-                free = all(r.var in frame.cells for r in s.reductions)
-                parallel(frame, s, lambda child: _loop(child, s, "%low", "%high", free, part=True))
-            else:
-                low, high = number(frame, s.low), number(frame, s.high)
-                _loop(frame, s, low, high, s.order is not Order.SERIAL)
-            if outermost and frame.nest is not None:
-                frame.nest.close(frame.module)
-                frame.nest = None
+            _nest(frame, s)
 
 
 # --- loops --------------------------------------------------------------------------------------
+
+
+def _nest(frame: Frame, s: Loop | While) -> None:
+    """A loop, here or as a function of its own; with an outermost one a nest begins and ends."""
+    outermost = frame.nest is None
+    if outermost and frame.cut and not any(map(starts, statements((s,)))):
+        alone(frame, s, lambda child: _serial(child, s, "%low", "%high"))
+        return
+    if outermost:
+        frame.nest = Nest()
+    if isinstance(s, Loop) and starts(s) and not frame.parent:
+        free = all(r.var in frame.cells for r in s.reductions)
+        parallel(frame, s, lambda child: _loop(child, s, "%low", "%high", free, part=True))
+    else:
+        _serial(frame, s, *bounds(frame, s))
+    if outermost and frame.nest is not None:
+        frame.nest.close(frame.module)
+        frame.nest = None
+
+
+def _serial(frame: Frame, s: Loop | While, low: Value, high: Value) -> None:
+    if isinstance(s, While):
+        _while(frame, s)
+    else:
+        _loop(frame, s, low, high, s.order is not Order.SERIAL)
 
 
 def _loop(

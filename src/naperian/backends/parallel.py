@@ -1,4 +1,5 @@
-"""Parallel loops: functions of a range, their environment, and reductions by chunk."""
+"""Loops that are functions of a range: parallel ones, with their environment and reductions by
+chunk, and the serial ones of a long kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from naperian.backends.indexing import number, offset
 from naperian.backends.leaving import leave_unless_zero
 from naperian.backends.scalars import combine
 from naperian.backends.services.regions import CHUNKS, GRAIN, PART
-from naperian.loops.syntax import Loop, Reduction, Store
+from naperian.loops.syntax import Assign, Loop, Reduction, Store, While
+from naperian.loops.walk import statements
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import unit
@@ -42,9 +44,7 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
         grain = private.grain(frame, arrays, trips, work, grain)
     few = code.let(f"icmp sle i64 {trips}, {grain}")
 
-    name = f"@part{len(module.functions)}"
     child = Frame(module, parent=frame, nest=Nest())
-    child.depth = 0
     for r in scalars:
         cell = child.code.first(f"alloca {REGISTER[r.dtype]}")
         child.cells[r.var] = cell, r.dtype
@@ -65,22 +65,54 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
             at = _partial(child, base, "%chunk", len(scalars), k)
             value = child.scalar(r.var)
             child.code.put(f"store {REGISTER[r.dtype]} {value}, ptr {at}")
+    _run(frame, child, low, high, grain, few)
+    if partials:
+        _merge(frame, scalars, partials)
+    for c in reversed(copies):
+        private.merge(frame, c, chunks)
+
+
+def alone(frame: Frame, s: Loop | While, write: Callable[[Frame], None]) -> None:
+    """A nest of a long kernel as a function that is called once. LLVM takes longer for two nests in
+    one function than in two, and what is left of the kernel it need not optimise."""
+    frame.runs += 1
+    child = Frame(frame.module, parent=frame, nest=Nest())
+    changed = {x.var for x in statements((s,)) if isinstance(x, Assign)}
+    outer = {v: child.capture(c, "ptr") for v, (c, _) in frame.cells.items() if v in changed}
+    for v, cell in outer.items():
+        type = REGISTER[frame.cells[v][1]]
+        own, value = child.code.first(f"alloca {type}"), child.code.let(f"load {type}, ptr {cell}")
+        child.code.put(f"store {type} {value}, ptr {own}")
+        child.cells[v] = own, frame.cells[v][1]
+    write(child)
+    for v, cell in outer.items():
+        child.code.put(f"store {REGISTER[child.cells[v][1]]} {child.scalar(v)}, ptr {cell}")
+    _run(frame, child, *bounds(frame, s), "1", "true")
+
+
+def bounds(frame: Frame, s: Loop | While) -> tuple[Value, Value]:
+    """The range of a loop's index, if it has one."""
+    if isinstance(s, While):
+        return "0", "0"
+    return number(frame, s.low), number(frame, s.high)
+
+
+def _run(
+    frame: Frame, child: Frame, low: Value, high: Value, grain: Value, few: Value
+) -> None:
+    """Close the function of a range, and start it with its environment."""
+    code, module = frame.code, frame.module
     child.code.put("ret i64 0")
     assert child.nest is not None
     child.nest.close(module)
+    name = f"@part{len(module.functions)}"
     child.finish(f"define internal i64 {name}({PART}) noinline")
-
-    count = len(child.captured)
-    env = code.first(f"alloca [{count + 3} x i64], align 8")
+    env = code.first(f"alloca [{len(child.captured) + 3} x i64], align 8")
     for k, (value, type) in enumerate(child.captured):
         at = code.let(f"getelementptr i64, ptr {env}, i64 {k + 3}")
         code.put(f"store {type} {value}, ptr {at}")
     args = f"ptr {name}, ptr {env}, i64 {low}, i64 {high}, i64 {grain}, i1 {few}"
     leave_unless_zero(frame, code.let(f"call i64 @nap_run({args})"))
-    if partials:
-        _merge(frame, scalars, partials)
-    for c in reversed(copies):
-        private.merge(frame, c, chunks)
 
 
 def _cleared(frame: Frame, s: Loop) -> tuple[Value, int] | None:

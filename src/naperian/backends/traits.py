@@ -18,6 +18,7 @@ from naperian.loops.syntax import (
     Load,
     Local,
     Loop,
+    Order,
     Stmt,
     Store,
     Update,
@@ -52,8 +53,23 @@ def accumulates(frame: Frame, v: Var, value: Expr) -> bool:
     )
 
 
-def mergeable(s: Loop) -> bool:
-    return all(r.monoid in _MONOIDS for r in s.reductions)
+def starts(s: Stmt) -> bool:
+    """Whether the pool may work on a statement of a kernel."""
+    match s:
+        case Loop(order=Order.PARALLEL):
+            return all(r.monoid in _MONOIDS for r in s.reductions)
+        case Allocate(fill=fill, small=small):
+            return fill is not None and not small
+        case _:
+            return isinstance(s, Contract)
+
+
+def between_nests(stmts: Sequence[Stmt]) -> int:
+    """How many statements are in no loop."""
+    return sum(
+        1 + between_nests(s.then) + between_nests(s.otherwise) if isinstance(s, When) else 1
+        for s in stmts if not isinstance(s, Loop | While)
+    )  # fmt: skip
 
 
 def heavy(stmts: Sequence[Stmt]) -> bool:

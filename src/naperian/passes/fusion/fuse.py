@@ -33,6 +33,7 @@ from naperian.passes.fusion.graph import (
     link,
     map_reads,
     rename_indices,
+    rounds,
     task_reads,
 )
 from naperian.sizes import Size, size
@@ -101,11 +102,11 @@ class _Block:
         return t.path[self.depth] if self.depth < len(t.path) else None
 
     def key(self, t: Task, head: Var) -> object:
-        """Loops that may be one: the same extent, or the same `while` time."""
+        """Loops that may be one: as many rounds, or the same `while` time."""
         index = self.graph.program.indices[head]
         if index.condition is not None:
             return head
-        return self.extent(t, head) if self.graph.mentioned[head] else index.extent
+        return rounds(self.extent(t, head) if self.graph.mentioned[head] else index.extent)
 
     def extent(self, t: Task, head: Var) -> Size | None:
         extent = self.graph.program.indices[head].extent

@@ -189,6 +189,12 @@ class Graph:
     moved: bool = False  # new tasks stand at the end
 
 
+def rounds(extent: Size | None) -> Size | None:
+    """What tells how often a loop goes round: max(n, 0) times is n times."""
+    a = extent.single if extent is not None else None
+    return a.value if isinstance(a, Clamp) and a.extent == a.value + 1 else extent
+
+
 def rewrite_size(s: Size, atom: Callable[[Read | Trips | Var], Size | None]) -> Size:
     """Atoms of AiNF replaced; reads and trip counts are rewritten inside, too."""
 

@@ -32,6 +32,7 @@ from naperian.passes.fusion.graph import (
     operand_sizes,
     rename_indices,
     rename_operand,
+    rounds,
     size_reads,
 )
 from naperian.sizes import Quotient, Remainder, Size
@@ -221,7 +222,7 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
 
     def same(i: Var, v: Var) -> bool:
         mine, theirs = indices[v].extent, indices[i].extent
-        return mine == (None if theirs is None else rename_indices(theirs, point))
+        return rounds(mine) == rounds(None if theirs is None else rename_indices(theirs, point))
 
     return (
         all(isinstance(v, Var) and v in t.path for v in names)
