@@ -106,13 +106,21 @@ class Words:
         return f"[{cell} for {self.binders(indices)}]" if indices else cell
 
     def binders(self, indices: Iterable[Var]) -> str:
-        return ", ".join(f"{self.name(i)} in Fin({self.extent(i)})" for i in indices)
+        return ", ".join(f"{self.name(i)} in {self.set(i)}" for i in indices)
 
-    def extent(self, i: Var) -> str:
+    def set(self, i: Var) -> str:
         extent = self.program.indices[i].extent
         if extent is None:
             raise NotWrittenError("the history of a while loop")
-        return self.size(extent)
+        return f"0..({self.size(extent)})" if self.is_ragged(i) else f"Fin({self.size(extent)})"
+
+    def is_ragged(self, i: Var) -> bool:
+        """Whether data says how far an index goes, for every row."""
+        extent = self.program.indices[i].extent
+        return extent is not None and any(
+            isinstance(a, Read) and any(v in self.program.indices for e in a.at for v in variables(e))
+            for a in atoms_of(extent)
+        )
 
     # values
 
@@ -181,6 +189,7 @@ class Words:
                     return f"{x} != 0"
                 return f"{self.kind(dtype)}({x})"
             case "bitcast", (x,):
+                x = f"Int({x})" if isinstance(args[0], Number) else x
                 return f"bitcast({self.kind(dtype)}, {x})"
             case _:
                 return f"{name}({', '.join(texts)})"
@@ -217,8 +226,15 @@ class Words:
         self, at: tuple[Size, ...], context: tuple[Var, ...], local: frozenset[Var] = frozenset()
     ) -> str:
         gone = self.dropped | local
-        kept = [(e, i) for e, i in zip(at, context, strict=True) if i not in gone]
-        return ", ".join(self.index(e, self.program.indices[i].extent) for e, i in kept)
+        text = ""
+        for e, i in zip(at, context, strict=True):
+            if i in gone:
+                continue
+            if self.is_ragged(i):  # a row is opened
+                text += f"{'][' if text else ''}({self.size(e)})?"
+            else:
+                text += f"{', ' if text else ''}{self.index(e, self.program.indices[i].extent)}"
+        return text
 
     def index(self, e: Size, n: Size | None) -> str:
         text = self.size(e)
