@@ -117,10 +117,8 @@ class Words:
     def is_ragged(self, i: Var) -> bool:
         """Whether data says how far an index goes, for every row."""
         extent = self.program.indices[i].extent
-        return extent is not None and any(
-            isinstance(a, Read) and any(v in self.program.indices for e in a.at for v in variables(e))
-            for a in atoms_of(extent)
-        )
+        read = [] if extent is None else [a for a in atoms_of(extent) if isinstance(a, Read)]
+        return any(v in self.program.indices for a in read for e in a.at for v in variables(e))
 
     # values
 

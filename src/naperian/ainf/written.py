@@ -235,7 +235,7 @@ class _Writer(Words):
         """A loop for a number of rounds: what somebody reads in another round, or after the loop,
         is a cell."""
         times = frozenset(i for t in self.times(group, fixed) for i in (t, *self.around(t)))
-        read = self.read_elsewhere(group, times)
+        read = self.read_elsewhere(group, times, dict(self.rounds_around(group, fixed)))
         shown = [b for b in group if b.var in read or isinstance(b.prim, Delay)]
         self.local |= {b.var: times & {*b.context} for b in group if b not in shown}
         if any(self.around(i) for b in shown for i in self.own(b.context)):
@@ -260,8 +260,25 @@ class _Writer(Words):
         inside = [i for i in self.program.indices if i in found and i != time]
         return tuple(dict.fromkeys(i for x in inside for i in (*self.around(x), x)))
 
-    def read_elsewhere(self, group: list[Binding], times: frozenset[Var]) -> set[Var]:
-        """What is read outside of a loop, or in another round of it than where it is made."""
+    def rounds_around(
+        self, group: list[Binding], fixed: tuple[Var, ...], loops: tuple[Var, ...] = ()
+    ) -> Iterator[tuple[Var, tuple[Var, ...]]]:
+        """Of the values of a loop, the loops in whose rounds they are made, by their times."""
+        time, *_ = self.times(group, fixed)
+        inner = [b for b in group if not isinstance(b.prim, Delay) or b.prim.time != time]
+        loops = (*loops, time)
+        yield from ((b.var, loops) for b in group if b not in inner)
+        here = (*fixed, *(i for i in self.around(time) if i not in fixed), time)
+        for some in self.groups(inner, here):
+            if self.times(some, here):
+                yield from self.rounds_around(some, here, loops)
+            else:
+                yield some[0].var, loops
+
+    def read_elsewhere(
+        self, group: list[Binding], times: frozenset[Var], rounds: dict[Var, tuple[Var, ...]]
+    ) -> set[Var]:
+        """What is read outside of the loop, in whose rounds it is made, or in another round."""
         inside = {b.var: times & {*b.context} for b in group}
         found: set[Var] = set()
         for b in self.program.bindings:
@@ -271,7 +288,8 @@ class _Writer(Words):
                     continue
                 at = zip(self.bindings[r.var].context, r.at, strict=True)
                 here = {*b.context, *((b.prim.time,) if isinstance(b.prim, Delay) else ())}
-                if b.var not in inside or not own <= here or any(
+                loops = rounds[r.var]
+                if rounds.get(b.var, ())[: len(loops)] != loops or not own <= here or any(
                     i in own and e != size(i) for i, e in at
                 ):
                     found.add(r.var)
