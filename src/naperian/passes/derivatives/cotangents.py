@@ -335,7 +335,8 @@ class Cotangents(Closing):
     ) -> tuple[list[Binding], dict[Var, Operand]]:
         """The body of a loop with checkpoints once more, and what the loop carries on there.
         `carried` are the cotangents that the loop backwards carries."""
-        late = partial(self.late, carried)
+        around = self.b.closed(i for b in component for i in b.context)
+        late = partial(self.late, carried, around)
         made = again(self.b, component, time, self.names, self.backs, late)
         for old, new in made.moved.items():
             if old in self.active:
@@ -350,9 +351,10 @@ class Cotangents(Closing):
         copies = [b for b in made.copies if b.var in self.active]
         return copies, {v: made.operand(o) for v, o in following.items()}
 
-    def late(self, carried: list[Read], n: Size) -> Size:
-        """A number, as a binding that is there when what a loop carries is."""
-        here = self.b.closed((*self.open, *self.scope))
+    def late(self, carried: list[Read], around: frozenset[Var], n: Size) -> Size:
+        """A number, as a binding that is there when what a loop carries is. It has no axes but
+        those `around` the loop: for many seeds the body is made again once."""
+        here = self.b.closed((*self.open, *(i for i in self.scope if i in around)))
         own = {w: [i for i in self.b.contexts[w.var][:-1] if i not in here] for w in carried}
         w = min(carried, key=lambda w: len(own[w]))
         names, copies = self.copied(own[w], {})
