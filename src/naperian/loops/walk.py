@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from naperian.loops.syntax import (
@@ -144,26 +145,29 @@ def parts(e: Expr) -> Iterator[Expr]:
             stack.extend(reversed(x.args))
 
 
-def used(e: Expr) -> Iterator[Var]:
+@lru_cache(maxsize=1 << 14)  # every pass asks it of every expression
+def used(e: Expr) -> tuple[Var, ...]:
     """Every variable and buffer an expression mentions."""
+    out: list[Var] = []
     for x in parts(e):
         match x:
             case Local(var):
-                yield var
+                out.append(var)
             case Number(value):
-                yield from used_in(value)
+                out += used_in(value)
             case Load(buffer, at):
-                yield buffer
+                out.append(buffer)
                 for i in at:
-                    yield from used_in(i)
+                    out += used_in(i)
             case Lit() | Apply():
                 pass
+    return tuple(out)
 
 
-def used_in(s: Size) -> Iterator[Var]:
+@lru_cache(maxsize=1 << 14)
+def used_in(s: Size) -> tuple[Var, ...]:
     """Every variable and buffer an index expression mentions."""
-    for a in atoms(s):
-        yield a.buffer if isinstance(a, Load) else a
+    return tuple(a.buffer if isinstance(a, Load) else a for a in atoms(s))
 
 
 def reads(s: Stmt) -> set[Var]:

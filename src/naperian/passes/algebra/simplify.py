@@ -67,6 +67,7 @@ class _Simplify:
         self.sizes = frozenset(program.sizes)
         self.values: dict[Var, tuple[tuple[Var, ...], Operand]] = {}
         self.ops: dict[Var, Op] = {}
+        self.simple: dict[tuple[Size, Guards, Facts], Size] = {}  # under guards, with what is known
         self.known = Facts()
         self.guards: Guards = ()
         self.context: tuple[Var, ...] = ()
@@ -144,7 +145,10 @@ class _Simplify:
         return rewrite(value, dict(zip(context, r.at, strict=True)))
 
     def simpler(self, s: Size) -> Size:
-        return ranges.simpler(s, self.facts, self.seen)
+        where = s, self.guards, self.known
+        if where not in self.simple:
+            self.simple[where] = ranges.simpler(s, self.facts, self.seen)
+        return self.simple[where]
 
     def facts(self, s: Size) -> Facts:
         return ranges.facts_about(s, self.b.indices, self.sizes, self.guards, self.known)

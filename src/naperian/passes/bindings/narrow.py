@@ -202,7 +202,9 @@ class _Narrow:
         out: set[Var] = set()
         for m, _ in s.terms:
             for a in m:
-                out |= self.atom(a)
+                found = self.open.get(a) if type(a) is Var else self.atom(a)
+                if found:
+                    out |= found
         return out
 
     def atom(self, a: Atom) -> set[Var]:

@@ -175,7 +175,7 @@ class _Block:
         """Whether a task makes a table of a few elements, as many in every run."""
         if t.kind is not Kind.COMPUTE or t.home is not None or len(t.path) == self.depth:
             return False
-        extents = [self.graph.program.indices[i].extent for i in t.path[self.depth :]]
+        extents = (self.graph.program.indices[i].extent for i in t.path[self.depth :])
         return all(n is not None and n.constant is not None for n in extents)
 
     def place(self, root: Task) -> None:
