@@ -5,8 +5,7 @@
 
 What is asked is what can be read from the text: every operation on what hangs on the variables is
 a sum, a difference, a product with something else, or a choice that does not ask for them. The
-expression is in normal form. One that may stop the run is never linear: it is to stop it where it
-stands.
+expression is in normal form.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from typing import TypeAlias
 from naperian.core import syntax as core
 from naperian.core.walk import children, everything
 from naperian.names import Var
+from naperian.source import NOWHERE, Span
+from naperian.types import Scalar
 
 
 class Degree(IntEnum):
@@ -29,23 +30,37 @@ class Degree(IntEnum):
 Degrees: TypeAlias = "Degree | tuple[Degrees, ...]"  # of the parts of a tuple, if they differ
 
 
-class _NotLinearError(Exception):
-    pass
+class NotLinearError(Exception):
+    """Something is not linear, here if it is written somewhere."""
+
+    place: Span | None = None
+
+
+def check_linear(e: core.Expr, variables: Iterable[Var]) -> None:
+    """Raises NotLinearError if an expression is not linear."""
+    degree = _Linear(dict.fromkeys(variables, Degree.LINEAR)).of(e)
+    if any(d is Degree.OTHER for d in _parts(degree)):
+        raise NotLinearError
 
 
 def linear(e: core.Expr, variables: Iterable[Var]) -> bool:
-    """See the module."""
+    """Whether an expression is linear."""
+    try:
+        check_linear(e, variables)
+    except NotLinearError:
+        return False
+    return True
+
+
+def may_stop(e: core.Expr) -> bool:
+    """Whether an expression in normal form may stop the run."""
     for x in everything(e):
         match x:
             case core.Check() | core.Throw() | core.Tell() | core.Checked(_, _, False):
-                return False
+                return True
             case _:
                 pass
-    try:
-        degree = _Linear(dict.fromkeys(variables, Degree.LINEAR)).of(e)
-    except _NotLinearError:
-        return False
-    return all(d is not Degree.OTHER for d in _parts(degree))
+    return False
 
 
 def _parts(d: Degrees) -> Iterable[Degree]:
@@ -60,7 +75,7 @@ def _either(a: Degrees, b: Degrees) -> Degrees:
     """Of what is one or the other, or their sum."""
     if isinstance(a, Degree) and isinstance(b, Degree):
         if {a, b} == {Degree.OTHER, Degree.LINEAR}:
-            raise _NotLinearError
+            raise NotLinearError
         return max(a, b)
     if isinstance(a, Degree):
         assert not isinstance(b, Degree)
@@ -81,6 +96,15 @@ class _Linear:
         while isinstance(e, core.Let):
             self.env[e.var] = self.of(e.value)
             e = e.body
+        try:
+            return self.degree(e)
+        except NotLinearError as wrong:
+            place = getattr(e, "origin", NOWHERE)
+            if wrong.place is None and place.source != NOWHERE.source:
+                wrong.place = place
+            raise
+
+    def degree(self, e: core.Expr) -> Degrees:
         match e:
             case core.Ref(var):
                 return self.env.get(var, Degree.OTHER)
@@ -107,6 +131,8 @@ class _Linear:
                 return self.of(table)
             case core.Recast(value, _, _, _) | core.Box(_, _, value):
                 return self.of(value)
+            case core.Op("cast", (a,), Scalar(dtype)) if dtype.is_float:
+                return self.of(a)
             case core.Op(name, args, _):
                 return self.operation(name, args)
             case core.Reduce("add", _, _, init, value, _):
@@ -136,7 +162,7 @@ class _Linear:
         """These hang on none of the variables."""
         for e in asked:
             if Degree.LINEAR in _parts(self.of(e)):
-                raise _NotLinearError
+                raise NotLinearError
 
     def one_of(self, found: list[Degrees]) -> Degrees:
         out: Degrees = Degree.ZERO
@@ -153,7 +179,7 @@ class _Linear:
             case "mul", (a, b):
                 one, two = self.of(a), self.of(b)
                 if one == two == Degree.LINEAR:
-                    raise _NotLinearError
+                    raise NotLinearError
                 if Degree.ZERO in (one, two):
                     return Degree.ZERO
                 return two if one is Degree.OTHER else one
@@ -196,7 +222,7 @@ class _Linear:
             self.other(reference.index)
             reference = reference.table
         if not isinstance(reference, core.Ref):
-            raise _NotLinearError
+            raise NotLinearError
         old = self.env.get(reference.var, Degree.OTHER)
         self.env[reference.var] = _either(old, self.of(value))
         return ()

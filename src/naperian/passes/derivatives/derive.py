@@ -19,14 +19,15 @@ from collections.abc import Callable
 from naperian.ainf.syntax import Op, Operand, Read
 from naperian.ainf.walk import free, rewrite
 from naperian.core import syntax as core
+from naperian.core.linear import NotLinearError, check_linear
 from naperian.names import Lit, Var
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
 from naperian.passes.derivatives.closing import Part
 from naperian.passes.derivatives.cotangents import Cotangents
-from naperian.passes.derivatives.linear import check_linear
 from naperian.passes.derivatives.tangents import Tangents
 from naperian.sizes import size
+from naperian.source import CompileError, Diagnostic, Label
 
 Expr = Callable[[core.Expr], Value]
 Plain = Callable[[Value], Value]
@@ -35,6 +36,8 @@ Plain = Callable[[Value], Value]
 def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Value:
     """The value of the body and its derivative. `expr` flattens an expression where the place
     stands, `plain` makes a value without literal tables."""
+    if e.linear:
+        _refuse_others(e)
     starts = [plain(expr(p.start)) for p in e.params]
     seed = plain(expr(e.seed))
     start = len(place.b.bindings)
@@ -42,9 +45,6 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
     for p, value in zip(e.params, starts, strict=True):
         place.env[p.var] = copied(place, value, (), p.var.name, sources)
     value = plain(expr(e.body))
-    if e.linear:
-        inputs = {r.var for _, r in sources}
-        check_linear(place.b, inputs, (place.operand(v) for _, v in leaves(value)))
     if e.forward:
         given = [
             rewrite(place.operand(v), dict(zip(indices, map(size, own), strict=True)))
@@ -75,6 +75,20 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
 
     back = tuple(mapped(x, cotangent) for x in starts)
     return Items((value, back[0] if len(back) == 1 else Items(back)))
+
+
+def _refuse_others(e: core.Derivative) -> None:
+    """What is not linear has no transpose: N0705."""
+    try:
+        check_linear(e.body, (p.var for p in e.params))
+    except NotLinearError as wrong:
+        raise CompileError((
+            Diagnostic(
+                "N0705", "`transpose_linear` is for linear functions, and this one is not",
+                (Label(wrong.place, "not linear in the argument"),) if wrong.place else (),
+                helps=("`vjp(f, x)` is the transpose of what `f` is near `x`",),
+            ),
+        )) from None  # fmt: skip
 
 
 def copied(

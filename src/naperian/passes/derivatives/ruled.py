@@ -20,7 +20,7 @@ from typing import Protocol
 from naperian.ainf.syntax import Binding, Guard, Number, Op, Operand, Read
 from naperian.ainf.walk import Names, free, rewrite, rewrite_size
 from naperian.core import syntax as core
-from naperian.core.linear import linear
+from naperian.core.linear import linear, may_stop
 from naperian.core.resolve import resize
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
@@ -144,7 +144,7 @@ def called(place: Flattening, e: core.Custom, copied: Callable[..., Value]) -> V
     env = {v: place.tabulated(place.env[v]) for v in _mentioned(e.rule) if v in place.env}
     b = place.b
     scope = place.scope
-    if e.forward or linear(e.rule, (v for v, _ in e.given)):
+    if e.forward or (linear(e.rule, (v for v, _ in e.given)) and not may_stop(e.rule)):
         around = _around(b, (*made, *env.values(), value), place.guards)
         scope = tuple(i for i in scope if i in around)
     # else one call for each point of the loops around, also where nothing depends on them: one with
