@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from naperian.core.rows import Spread, hides, spread, zero
 from naperian.core.syntax import (
     At,
     Call,
@@ -35,6 +36,7 @@ from naperian.core.syntax import (
 )
 from naperian.names import Var
 from naperian.sizes import size
+from naperian.source import NOWHERE, Span
 from naperian.substitution import cell_at
 from naperian.types import Data, Function, Scalar, Table, Tuple, Type, TypeVar
 
@@ -71,30 +73,30 @@ def jacobian(f: Expr, t: Function, wrt: tuple[int, ...]) -> Lambda:
     return Lambda(params, rows(t.result, lambda e: e))
 
 
-def tangent(f: Expr, t: Function) -> Lambda:
+def tangent(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
     """(x, dx) to the value and its tangent; of several parameters, tuples of them."""
     x, dx, whole = Var("x"), Var("dx"), _whole(t)
-    made = differentiated(True, t.params, _split(t, Ref(x)), _call(f), t.result, Ref(dx))
+    made = differentiated(True, t.params, _split(t, Ref(x)), _call(f), t.result, Ref(dx), origin)
     return Lambda(((x, whole), (dx, whole)), made)
 
 
-def pullback(f: Expr, t: Function) -> Lambda:
+def pullback(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
     """x to the value and the function that takes its cotangent to that of x."""
     x, y, whole = Var("x"), Var("y"), _whole(t)
     at = _split(t, Ref(x))
-    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y))
+    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y), origin)
     return Lambda(((x, whole),), Pack((Call(f, at), Lambda(((y, t.result),), Part(back, 1)))))
 
 
-def linearized(f: Expr, t: Function) -> Lambda:
+def linearized(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
     """x to the value and the function that takes a tangent of x to that of the value."""
     x, dx, whole = Var("x"), Var("dx"), _whole(t)
     at = _split(t, Ref(x))
-    along = differentiated(True, t.params, at, _call(f), t.result, Ref(dx))
+    along = differentiated(True, t.params, at, _call(f), t.result, Ref(dx), origin)
     return Lambda(((x, whole),), Pack((Call(f, at), Lambda(((dx, whole),), Part(along, 1)))))
 
 
-def transposed(f: Expr, t: Function) -> Lambda:
+def transposed(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
     """The transpose of a linear function: its pullback, which is the same everywhere."""
     y, at = Var("y"), _split(t, zero(_whole(t)))
     back = differentiated(False, t.params, at, _call(f), t.result, Ref(y), linear=True)
@@ -103,9 +105,12 @@ def transposed(f: Expr, t: Function) -> Lambda:
 
 def differentiated(
     forward: bool, types: Sequence[Type], at: Sequence[Expr],
-    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr, linear: bool = False,
+    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr, origin: Span = NOWHERE,
+    linear: bool = False,
 ) -> Expr:  # fmt: skip
     """The value of `f` at a point, and its tangent (or the cotangent of the point)."""
+    if any(map(hides, (*types, result))):
+        return _spread(forward, types, at, f, result, seed, origin)
     carried = tuple(
         Carried(Var("x"), floating(p), floats_of(e, p)) for p, e in zip(types, at, strict=True)
     )
@@ -122,6 +127,43 @@ def differentiated(
     base, kind = (Ref(value), result) if forward else (point, whole)
     along = with_floats(base, kind, Part(Ref(both), 1))
     return Let(both, made, Let(value, f(tuple(at)), Pack((Ref(value), along))))
+
+
+def _spread(
+    forward: bool, types: Sequence[Type], at: Sequence[Expr],
+    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr, origin: Span,
+) -> Expr:  # fmt: skip
+    """The same where sizes of parameters or of the value are known at run time only."""
+    several = len(types) > 1
+
+    def packed(e: Expr) -> Expr:
+        return e if several else Pack((e,))
+
+    def item(e: Expr) -> Expr:
+        return e if several else Part(e, 0)
+
+    def parts(e: Expr) -> tuple[Expr, ...]:
+        return tuple(Part(e, k) for k in range(len(types)))
+
+    def at_point(x: Spread) -> Expr:
+        def call(given: tuple[Expr, ...]) -> Expr:
+            whole = Var("x")
+            return Let(whole, x.back(Pack(given)), f(parts(Ref(whole))))
+
+        def with_value(y: Spread) -> Expr:
+            both = Var("both")
+            start = item(x.again(packed(seed), origin)) if forward else y.again(seed, origin)
+            made = differentiated(
+                forward, x.type.items if isinstance(x.type, Tuple) else (), parts(x.value),
+                lambda given: y.again(call(given), None), y.type, start,
+            )  # fmt: skip
+            value, along = (Part(Ref(both), k) for k in range(2))
+            found = y.back(along) if forward else item(x.back(packed(along)))
+            return Let(both, made, Pack((y.back(value), found)))
+
+        return spread(call(parts(x.value)), result, with_value)
+
+    return spread(Pack(tuple(at)), Tuple(tuple(types)), at_point)
 
 
 # ---------------------------------------------------------------- what varies in a value
@@ -205,17 +247,6 @@ def rows_of(t: Type, cell: Type) -> Type:
 def bare(items: Sequence[Type]) -> Type:
     """One type as it is, several as a tuple."""
     return items[0] if len(items) == 1 else Tuple(tuple(items))
-
-
-def zero(t: Type) -> Expr:
-    """The zero of a type of floats."""
-    match t:
-        case Table(s, cell):
-            return For(Var("i"), s, zero(cell))
-        case Tuple(items):
-            return Pack(tuple(zero(x) for x in items))
-        case _:
-            return ConstOf(0.0, t)
 
 
 def stopped(e: Expr, t: Type) -> Expr:

@@ -23,8 +23,8 @@ from naperian.core.derivatives import (
     gradient,
     jacobian,
     rows_of,
-    zero,
 )
+from naperian.core.rows import bodies, hides, spreadable, zero
 from naperian.core.syntax import (
     At,
     Call,
@@ -43,7 +43,7 @@ from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.packing import runs
 from naperian.sizes import size
-from naperian.substitution import Substitution, boxed, sets_in
+from naperian.substitution import Substitution, apart, boxed, sets_in
 from naperian.type_show import show_type
 from naperian.types import (
     Function,
@@ -71,12 +71,13 @@ class NoDerivativeError(Exception):
 def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
     """The derivative of a definition with respect to some of its parameters."""
     chosen = [d.params[k] for k in wrt]
+    rows = kind not in ("jacobian", "hessian", "transpose_linear")
     linear = kind == "transpose_linear"  # differentiated at 0, which is of no variant of an enum
     for p in chosen:
         varying = p.type if linear or kind == "hessian" else floating(p.type)
-        _differentiable(d, varying, f"its parameter `{p.name}`")
+        _differentiable(d, varying, f"its parameter `{p.name}`", rows)
     whole = linear or kind in ("jacobian", *_OF_SCALARS)
-    _differentiable(d, d.result if whole else floating(d.result), "its result")
+    _differentiable(d, d.result if whole else floating(d.result), "its result", rows)
     if kind in _OF_SCALARS and isinstance(d.result, Table | Tuple):
         raise NoDerivativeError(
             f"`{kind.removesuffix('s')}` needs a function with a scalar result, and `{d.name}`"
@@ -101,7 +102,7 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
             forward = kind in ("jvp", "linearize", "hvp")
             value = back if kind == "hvp" else d.result
             body: Expr = differentiated(
-                forward, [p.type for p in chosen], at, call, value, seed, linear
+                forward, [p.type for p in chosen], at, call, value, seed, d.origin, linear
             )
             along: Type = value if forward else back
             pair = kind in ("jvp", "vjp")
@@ -148,13 +149,13 @@ def _many(d: Definition, one: Definition, kind: str) -> Definition:
     )
 
 
-def _differentiable(d: Definition, t: Type, what: str) -> None:
-    if any(True for _ in boxed(t)):
+def _differentiable(d: Definition, t: Type, what: str, rows: bool) -> None:
+    if hides(t) and not (rows and spreadable(t)):
         raise NoDerivativeError(
             f"`{d.name}` has no such derivative: {what} hides sizes that only a run knows; give the"
             " rows as one array, and where they end"
         )
-    for leaf in leaves(t):
+    for leaf in leaves(bodies(t)):
         _, cell = runs(leaf)
         if isinstance(cell, Scalar) and cell.dtype.is_float:
             continue
@@ -195,11 +196,12 @@ def _seeds(d: Definition, kind: str, chosen: list[Param]) -> tuple[Param, ...]:
     back = kind in ("vjp", "transpose_linear")
     wanted = [("seed", d.result)] if back else [(f"d{p.name}", p.type) for p in chosen]
     out = []
+    hidden = {v for t in (*(p.type for p in d.params), d.result) for v in boxed(t)}
     for name, t in wanted:
         while name in taken:
             name += "_"
         taken.add(name)
-        out.append(Param(name, Var(name), t))
+        out.append(Param(name, Var(name), apart(t, hidden)))
     return tuple(out)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from naperian.core import derivatives
 from naperian.core import syntax as core
 from naperian.core.derivatives import bare, rows_of
+from naperian.core.rows import spreadable
 from naperian.dtypes import FLOATS
 from naperian.frontend.calls import instantiate
 from naperian.frontend.cells import show
@@ -29,8 +30,11 @@ from naperian.surface import syntax as s
 from naperian.types import Data, Exists, Function, Index, Scalar, Table, Tuple, Type, TypeVar
 
 
-def tangents(w: Walk, t: Type, what: str, span: Span, tags: bool = False) -> None:
-    """All of a type has tangents; with `tags`, but for those of enums, which do not vary."""
+def tangents(
+    w: Walk, t: Type, what: str, span: Span, tags: bool = False, rows: bool = False
+) -> None:
+    """All of a type has tangents; with `tags`, but for those of enums, which do not vary; with
+    `rows`, of sizes known at run time only, too."""
     solver = w.solver
 
     def leaf(t: Type) -> None:
@@ -47,13 +51,19 @@ def tangents(w: Walk, t: Type, what: str, span: Span, tags: bool = False) -> Non
         except Mismatch:
             raise derivative_errors.no_tangent(what, kind, f"`{kind}`", span) from None
 
-    when_known(w, t, leaf, tags)
+    def whole(t: Type) -> None:
+        if not spreadable(t):
+            raise derivative_errors.hidden_size(what, show(w, t), span)
+
+    when_known(w, t, leaf, tags, whole if rows else None)
 
 
 def when_known(
-    w: Walk, t: Type, leaf: Callable[[Type], None], tags: bool = False
-) -> None:
-    """`leaf` of every part of a type that is no table and no tuple, once all of them are known."""
+    w: Walk, t: Type, leaf: Callable[[Type], None], tags: bool = False,
+    whole: Callable[[Type], None] | None = None,
+) -> None:  # fmt: skip
+    """`leaf` of every part of a type that is no table and no tuple, once all of them are known;
+    with `whole`, which is asked about all of it, also of what is in boxes."""
     solver = w.solver
 
     def known(t: Type, last: bool) -> bool:
@@ -65,13 +75,22 @@ def when_known(
                 return all([known(x, last) for x in items[1:]])
             case Tuple(items):
                 return all([known(x, last) for x in items])
+            case Exists(_, body) if whole is not None:
+                return known(body, last)
             case TypeVar() if solver.is_open(t) and not last:
                 return False
             case _:
                 leaf(t)
                 return True
 
-    solver.later(lambda force: known(t, force))
+    def asked(force: bool) -> bool:
+        if not known(t, force):
+            return False
+        if whole is not None:
+            whole(solver.zonk(t))
+        return True
+
+    solver.later(asked)
 
 
 def scalar(w: Walk, name: str, t: Type, span: Span) -> None:
@@ -170,7 +189,7 @@ def gradient(
 ) -> Typed:
     """`grad(f)` and `value_and_grad(f)`."""
     for k in wrt:
-        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, tags=True)
+        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, tags=True, rows=True)
     scalar(w, name, kind.result, f.span)
     back = bare([kind.params[k] for k in wrt])
     result = Tuple((kind.result, back)) if value else back
@@ -238,7 +257,7 @@ def _operator(name: str) -> Builtin:
 
 
 def _applied(
-    name: str, points: int, make: Callable[[core.Expr, Function], core.Lambda],
+    name: str, points: int, make: Callable[[core.Expr, Function, Span], core.Lambda],
     types: Callable[[Function], Type], prepare: Callable[[Walk, Typed, Function], Typed] | None,
 ) -> Builtin:  # fmt: skip
     """`jvp(f, x, dx)` and its like: `points` arguments of the parameters' type after the
@@ -258,14 +277,14 @@ def _applied(
             kind = f.type
         whole = bare(list(kind.params))
         tags = points > 0  # what is linear is differentiated at 0, which is of no variant
-        tangents(w, whole, "the parameter", f.span, tags)
-        tangents(w, kind.result, "the result", f.span, tags)
+        tangents(w, whole, "the parameter", f.span, tags, rows=tags)
+        tangents(w, kind.result, "the result", f.span, tags, rows=tags)
         if points == 0:
-            return Typed(types(kind), lambda: make(f.build(), _zonked(w, kind)), e.span)
+            return Typed(types(kind), lambda: make(f.build(), _zonked(w, kind), e.span), e.span)
         given = args[1:] if args else [w.infer(a, whole) for a in plain[1:]]
         callee = Callee(
             f"`{name}`", (whole,) * points, types(kind),
-            lambda cells: core.Call(make(f.build(), _zonked(w, kind)), tuple(cells)),
+            lambda cells: core.Call(make(f.build(), _zonked(w, kind), e.span), tuple(cells)),
         )
         return apply(w, callee, given, e.span)
 
@@ -276,9 +295,9 @@ def _gradient_of(w: Walk, f: Typed, kind: Function) -> Typed:
     return gradient(w, "hvp", f, kind, (0,), False, f.span)
 
 
-def _along(f: core.Expr, t: Function) -> core.Lambda:
+def _along(f: core.Expr, t: Function, origin: Span) -> core.Lambda:
     """Only the tangent."""
-    both = derivatives.tangent(f, t)
+    both = derivatives.tangent(f, t, origin)
     return core.Lambda(both.params, core.Part(both.body, 1))
 
 
