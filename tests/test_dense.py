@@ -7,6 +7,7 @@ functions of the program's own loops.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -373,3 +374,59 @@ def test_windows_side_by_side_are_reduced_side_by_side(n: int, k: int, dtype: st
     y = rng.standard_normal(k).astype(dtype)
     want = np.abs(view(x, k) - y).sum(1)
     np.testing.assert_allclose(module.apart(x, y), want, rtol=1e-5 if dtype == "f4" else 1e-12)
+
+
+HANDED = """
+def filtered(x: n=>Float, a: Float, b: Float) -> n=>Float:
+    (y, _) = with state(0.0) as s:
+        for i:
+            y = a * x[i] + s
+            s := b * x[i] - a * y
+            y
+    y
+def rows(a: Fin(n)=>Int, b: Fin(m)=>Int) -> Fin(n + 1)=>Fin(m + 1)=>Int:
+    with state([i + j for i in Fin(n + 1), j in Fin(m + 1)]) as d:
+        for i in Fin(n), j in Fin(m):
+            change = d[i, j] if a[i] == b[j] else d[i, j] + 1
+            d[i + 1, j + 1] := min(d[i, j + 1] + 1, d[i + 1, j] + 1, change)
+def jumps(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n + 1)=>Float:
+    with state([0.0 for _ in Fin(n + 1)]) as y:
+        for i in Fin(n):
+            y[k[i]] := 3.0
+            y[i + 1] := x[i] + y[i]
+"""
+
+
+def test_what_a_round_stored_is_handed_to_the_next() -> None:
+    module = nap.compile(HANDED)
+    text = loops(module.rows)
+    assert "last := out[i_3 + 1, 0]" in text
+    assert "out[i_3 + 1, j]" not in text  # what is left of an element is not read again
+    assert "last" not in loops(module.jumps)  # it may have been changed since
+
+    def distance(a: Sequence[int], b: Sequence[int]) -> np.ndarray:
+        d = np.add.outer(np.arange(len(a) + 1), np.arange(len(b) + 1))
+        for i, x in enumerate(a):
+            for j, y in enumerate(b):
+                d[i + 1, j + 1] = min(d[i, j + 1] + 1, d[i + 1, j] + 1, d[i, j] + (x != y))
+        return d
+
+    rng = np.random.default_rng(0)
+    for n, m in ((0, 0), (0, 3), (3, 0), (1, 1), (17, 9)):
+        a, b = rng.integers(0, 3, n), rng.integers(0, 3, m)
+        np.testing.assert_array_equal(module.rows(a, b), distance(a, b))
+    x, k, want = rng.standard_normal(9), rng.integers(0, 9, 9), np.zeros(10)
+    for i in range(9):
+        want[k[i]] = 3.0
+        want[i + 1] = x[i] + want[i]
+    np.testing.assert_array_equal(module.jumps(x, k), want)
+
+
+def test_only_what_a_recurrence_waits_for_is_multiplied_and_added_at_once() -> None:
+    """A sum takes less time than a product with a sum, and `a * x[i]` does not wait."""
+    text = nap.compile(HANDED).filtered.show("llvm")
+    (wait,) = re.findall(r"%\w+ = fmul contract double (.*)", text)
+    assert len(re.findall(r"= fmul +double", text)) == 2
+    late = re.search(r"(%\w+) = fadd", text)
+    assert late is not None
+    assert late[1] in wait

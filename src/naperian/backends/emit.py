@@ -43,6 +43,7 @@ from naperian.backends.traits import (
     between_nests,
     called,
     is_short,
+    late,
     most_trips,
     regroups,
     starts,
@@ -255,8 +256,10 @@ def _rounds(
         frame.groups.append(group)
     code.begin(body)
     frame.polled += polls
+    waits, frame.late = frame.late, late(s)
     with frame.loop(s.var, index):
         _block(frame, s.body)
+    frame.late = waits
     if polls:
         burn(frame, "32")
         poll_when_due(frame)

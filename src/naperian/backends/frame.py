@@ -160,6 +160,7 @@ class Frame:
     exits: list[str] = field(default_factory=lambda: ["leave"])
     cleanups: list[str] = field(default_factory=list)
     calls: frozenset[str] = frozenset()  # the elementary functions that are not inlined here
+    late: frozenset[Var] = frozenset()  # what a round waits for: the one before, and what needs it
     narrow: bool = False  # whether its vectors are shorter than the processor's
     zeros: bool = False  # whether a loop of vectors stores zeros side by side
     runs: int = 0  # how often it starts parts of loops, or products

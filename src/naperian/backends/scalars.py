@@ -13,6 +13,7 @@ from naperian.backends.indexing import (
 )
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Load, Local, Number
+from naperian.loops.walk import used
 from naperian.names import Lit
 from naperian.prims import PRIMITIVES, Kind, Math, unit
 from naperian.sizes import Clamp, Size
@@ -21,8 +22,9 @@ _FLAGS = {Math.DEFAULT: "contract", Math.STRICT: "", Math.FAST: "reassoc nsz arc
 """The fast-math flags of an operation. Never `nnan` or `ninf`."""
 
 
-def expression(frame: Frame, e: Expr, regrouped: bool = False) -> Value:
-    """The value of an expression; its outermost operation may be `regrouped` with others."""
+def expression(frame: Frame, e: Expr, regrouped: bool = False, apart: bool = False) -> Value:
+    """The value of an expression; its outermost operation may be `regrouped` with others, or stays
+    `apart` from the next one."""
     match e:
         case Lit(value, dtype):
             return literal(value, dtype)
@@ -35,8 +37,21 @@ def expression(frame: Frame, e: Expr, regrouped: bool = False) -> Value:
         case Apply("ne", (Load() as key, Number(at))) if is_clamped(at, key):
             return _outside(frame, key, at)
         case Apply(name, args, dtype, operand):
-            values = [expression(frame, a) for a in args]
-            return apply(frame, name, values, operand, dtype, regrouped)
+            early = _early(frame, e) if frame.late else None
+            values = [expression(frame, a, apart=a is early) for a in args]
+            return apply(frame, name, values, operand, dtype, regrouped, apart)
+
+
+def _early(frame: Frame, e: Apply) -> Expr | None:
+    """The product that is known long before what it is added to. Made one operation with the sum,
+    it would make whoever waits for that wait for a multiplication."""
+    if e.name not in ("add", "sub") or not e.operand.is_float:
+        return None
+    late = [not frame.late.isdisjoint(used(a)) for a in e.args]
+    if sum(late) != 1:
+        return None
+    early = e.args[late.index(False)]
+    return early if isinstance(early, Apply) and early.name == "mul" else None
 
 
 def is_clamped(s: Size, key: Load) -> bool:
@@ -68,7 +83,7 @@ def dtype_of(frame: Frame, e: Expr) -> DType:
 
 def apply(
     frame: Frame, name: str, args: list[Value], operand: DType, result: DType,
-    regrouped: bool = False,
+    regrouped: bool = False, apart: bool = False,
 ) -> Value:  # fmt: skip
     """A scalar operation on values of one dtype."""
     code = frame.code
@@ -89,6 +104,8 @@ def apply(
         flags = _FLAGS[frame.module.program.math]
         if regrouped and "reassoc" not in flags:
             flags = f"reassoc {flags}"
+        if apart:
+            flags = flags.replace("contract", "")
         return _float(frame, name, operand, args, flags)
     if operand is DType.BOOL:
         match name:

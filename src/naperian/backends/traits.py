@@ -26,7 +26,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, loads, parts, statements, used_in
+from naperian.loops.walk import atoms, expressions, loads, parts, statements, used, used_in
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Clamp, size
@@ -70,6 +70,23 @@ def between_nests(stmts: Sequence[Stmt]) -> int:
         1 + between_nests(s.then) + between_nests(s.otherwise) if isinstance(s, When) else 1
         for s in stmts if not isinstance(s, Loop | While)
     )  # fmt: skip
+
+
+def late(s: Loop) -> frozenset[Var]:
+    """What a round of a loop in order waits for: variables that the round before assigned, arrays
+    that it changed, and what is computed of them."""
+    inside = list(statements(s.body))
+    if s.order is not Order.SERIAL or not all(
+        isinstance(x, Let | Variable | Assign | Store | When) for x in inside
+    ):
+        return frozenset()
+    here = {x.buffer: x.at for x in inside if isinstance(x, Store)}  # not what it stores there
+    found = {e.buffer for x in inside for e in loads(x) if here.get(e.buffer, e.at) != e.at}
+    found |= {x.var for x in inside if isinstance(x, Assign)}
+    for x in inside:
+        if isinstance(x, Let) and not found.isdisjoint(used(x.value)):
+            found.add(x.var)
+    return frozenset(found)
 
 
 def heavy(stmts: Sequence[Stmt]) -> bool:

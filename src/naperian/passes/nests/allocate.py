@@ -20,11 +20,12 @@ from naperian.loops.syntax import (
     Role,
     Stmt,
 )
-from naperian.loops.walk import mentions, rebuild, remade
+from naperian.loops.walk import mentions, rebuild, remade, statements
 from naperian.names import Var
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.digits import digits
+from naperian.passes.nests.handed import handed
 from naperian.passes.nests.independent import independent
 from naperian.passes.nests.lanes import lanes
 from naperian.passes.nests.over import over
@@ -47,7 +48,9 @@ def allocate(program: Program) -> Program:
     body = _shared(body, names)
     if names:
         body = remade(body, lambda _: None, names)
-    return replace(program, body=body)
+    made = [s.buffer for s in statements(body) if isinstance(s, Allocate)]
+    types = {b.var: b.dtype for b in (*program.buffers, *made)}
+    return replace(program, body=handed(body, types))
 
 
 def _bytes(s: Allocate) -> int | None:

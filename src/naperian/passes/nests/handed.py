@@ -1,0 +1,113 @@
+"""What one round stores and the next one reads is handed on in a register. loops → loops
+
+    before   for j in 0..m:
+                 store next[j + 1] = row[j] + 1 if a == b[j] else max(row[j + 1], next[j])
+
+    after    var last = 0
+             if m > 0: last := next[0]
+             for j in 0..m:
+                 new = row[j] + 1 if a == b[j] else max(row[j + 1], last)
+                 store next[j + 1] = new
+                 last := new
+
+Rows of a table that is filled element by element: alignments of sequences, sweeps, filters. A load
+of what was just stored takes longer than what is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Apply,
+    Assign,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Stmt,
+    Store,
+    Variable,
+    When,
+)
+from naperian.loops.walk import expressions, parts, rebuild, statements
+from naperian.names import Lit, Var
+from naperian.prims import unit
+from naperian.sizes import Size, size, substitute
+
+Types = Mapping[Var, DType]
+
+
+def handed(body: tuple[Stmt, ...], types: Types) -> tuple[Stmt, ...]:
+    """The statements of a program whose buffers have these types; see the module."""
+    out: list[Stmt] = []
+    for s in body:
+        s = rebuild(s, lambda b: handed(b, types))
+        found = _last(s) if isinstance(s, Loop) else None
+        if isinstance(s, Loop) and found is not None:
+            out += _in_a_register(s, *found, types[found[0].buffer])
+        else:
+            out.append(s)
+    return tuple(out)
+
+
+def _last(s: Loop) -> tuple[Store, Load] | None:
+    """What a round stores, and how the next one reads it."""
+    inside = list(statements(s.body))
+    if s.order is not Order.SERIAL or not all(
+        isinstance(x, Let | Variable | Assign | Store | When) for x in inside
+    ):
+        return None
+    changed = {x.var for x in inside if isinstance(x, Let | Variable | Assign)}
+    stored = [x.buffer for x in inside if isinstance(x, Store)]
+    # in every round, also in the first: it may be read before the loop
+    always = {p for x in s.body for e in expressions(x) for p in parts(e) if isinstance(p, Load)}
+    for x in s.body:
+        if isinstance(x, Store) and stored.count(x.buffer) == 1:
+            atoms = {a for i in x.at for a in i.atoms()}
+            plain = all(isinstance(a, Var) for a in atoms) and changed.isdisjoint(atoms)
+            before = Load(x.buffer, tuple(_at(i, s.var, size(s.var) - 1) for i in x.at))
+            if plain and before.at != x.at and before in always:
+                return x, before
+    return None
+
+
+def _at(i: Size, v: Var, value: Size) -> Size:
+    return substitute(i, lambda a: value if a == v else None)
+
+
+def _in_a_register(s: Loop, store: Store, before: Load, dtype: DType) -> tuple[Stmt, ...]:
+    last, new = Var("last"), Var("new")
+
+    def expr(e: Expr) -> Expr:
+        if e == before:
+            return Local(last)
+        return replace(e, args=tuple(map(expr, e.args))) if isinstance(e, Apply) else e
+
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for x in body:
+            match x:
+                case When(condition, then, otherwise):
+                    out.append(When(expr(condition), block(then), block(otherwise)))
+                case Store() if x is store:
+                    out.append(Let(new, dtype, expr(x.value)))
+                    out.append(replace(x, value=Local(new)))
+                case Let() | Variable() | Assign() | Store():
+                    out.append(replace(x, value=expr(x.value)))
+                case _:
+                    raise AssertionError(x)
+        return tuple(out)
+
+    at = tuple(_at(i, s.var, s.low) for i in before.at)
+    some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
+    return (
+        Variable(last, dtype, Lit(unit("add", dtype), dtype)),
+        When(some, (Assign(last, Load(before.buffer, at)),)),
+        replace(s, body=(*block(s.body), Assign(last, Local(new)))),
+    )
