@@ -430,3 +430,21 @@ def test_only_what_a_recurrence_waits_for_is_multiplied_and_added_at_once() -> N
     late = re.search(r"(%\w+) = fadd", text)
     assert late is not None
     assert late[1] in wait
+
+
+INNER = """
+def drift(x: n=>Float, k: Int) -> Float:
+    loop s = 1.0 for _ in Fin(k): 0.5 * s + sum(cos(s) * x[i] * x[i] + s for i)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 3, 100, 100_000])
+def test_a_short_sum_inside_a_loop_is_done_where_it_is_needed(n: int) -> None:
+    f = nap.compile(INNER).drift
+    kernel = f.show("llvm").partition("define i64 @kernel")[2]
+    assert "@nap_run" in kernel  # a long one is shared
+    assert kernel.index("fadd reassoc") < kernel.index("@nap_run")
+    x, s, c = np.linspace(-1, 1, n), 1.0, np.linspace(-1, 1, n) @ np.linspace(-1, 1, n)
+    for _ in range(3):
+        s = 0.5 * s + np.cos(s) * c + n * s
+    np.testing.assert_allclose(f(x, 3), s, rtol=1e-9)

@@ -32,7 +32,7 @@ from naperian.backends.leaving import (
     poll_when_due,
     work_of,
 )
-from naperian.backends.parallel import alone, bounds, parallel
+from naperian.backends.parallel import alone, bounds, is_little, parallel
 from naperian.backends.products.contraction import Product, declaration, lower
 from naperian.backends.products.turned import turned
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
@@ -166,8 +166,7 @@ def _nest(frame: Frame, s: Loop | While) -> None:
     if outermost:
         frame.nest = Nest()
     if isinstance(s, Loop) and starts(s) and not frame.parent:
-        free = all(r.var in frame.cells for r in s.reductions)
-        parallel(frame, s, lambda child: _loop(child, s, "%low", "%high", free, part=True))
+        _shared(frame, s)
     else:
         _serial(frame, s, *bounds(frame, s))
     if outermost and frame.nest is not None:
@@ -180,6 +179,32 @@ def _serial(frame: Frame, s: Loop | While, low: Value, high: Value) -> None:
         _while(frame, s)
     else:
         _loop(frame, s, low, high, s.order is not Order.SERIAL)
+
+
+def _shared(frame: Frame, s: Loop) -> None:
+    """A loop that threads share. What a loop adds up inside another one, a dot product, is done
+    here where it is little: to start it, and to fetch its sum, takes longer than hundreds of sums.
+    """
+    code = frame.code
+    free = all(r.var in frame.cells for r in s.reductions)
+
+    def write(child: Frame) -> None:
+        _loop(child, s, "%low", "%high", free, part=True)
+
+    if not (frame.depth and s.reductions and free and is_short(s.body)):
+        parallel(frame, s, write)
+        return
+    here, pool, join = code.label("here"), code.label("pool"), code.label("join")
+    code.branch(is_little(frame, s), here, pool)
+    code.begin(here)
+    with frame.scope():
+        _loop(frame, s, number(frame, s.low), number(frame, s.high), True)
+    code.jump(join)
+    code.begin(pool)
+    with frame.scope():
+        parallel(frame, s, write)
+    code.jump(join)
+    code.begin(join)
 
 
 def _loop(

@@ -115,6 +115,12 @@ def _run(
     leave_unless_zero(frame, code.let(f"call i64 @nap_run({args})"))
 
 
+def is_little(frame: Frame, s: Loop) -> Value:
+    """Whether a loop is not worth another thread's while."""
+    trips = frame.code.minus(number(frame, s.high), number(frame, s.low))
+    return frame.code.let(f"icmp sle i64 {trips}, {_grain(frame, _work(frame, s.work))}")
+
+
 def _cleared(frame: Frame, s: Loop) -> tuple[Value, int] | None:
     """The memory that a loop fills with zeros, element after element, and their size in bytes."""
     match s.body:
