@@ -448,3 +448,18 @@ def test_a_short_sum_inside_a_loop_is_done_where_it_is_needed(n: int) -> None:
     for _ in range(3):
         s = 0.5 * s + np.cos(s) * c + n * s
     np.testing.assert_allclose(f(x, 3), s, rtol=1e-9)
+
+
+def test_a_running_extreme_waits_for_one_comparison() -> None:
+    """A NaN is looked for in the new element; what was before is on the right of the maximum."""
+    f = nap.compile("def f(x: n=>Float) -> n=>Float = scan(max, -inf, x)").f
+    text = f.show("llvm")
+    assert "llvm.maximum" not in text
+    (new,) = re.findall(r"= fcmp uno double (%\w+)", text)
+    assert f"fcmp ogt double {new}, " in text
+    rng = np.random.default_rng(3)
+    for k in (None, 0, 5, 99):
+        x = rng.choice([-np.inf, -1.0, 0.0, -0.0, 2.0, np.inf], 100)
+        if k is not None:
+            x[k] = np.nan
+        np.testing.assert_array_equal(f(x), np.maximum.accumulate(x))

@@ -37,21 +37,40 @@ def expression(frame: Frame, e: Expr, regrouped: bool = False, apart: bool = Fal
         case Apply("ne", (Load() as key, Number(at))) if is_clamped(at, key):
             return _outside(frame, key, at)
         case Apply(name, args, dtype, operand):
-            early = _early(frame, e) if frame.late else None
-            values = [expression(frame, a, apart=a is early) for a in args]
+            early = _early(frame, e) if frame.late and operand.is_float else None
+            product = isinstance(early, Apply) and early.name == "mul"
+            values = [expression(frame, a, apart=product and a is early) for a in args]
+            if early is not None and name in ("min", "max") and not _is_strict(frame):
+                known, late = values if args[0] is early else reversed(values)
+                return _extreme(frame, name, operand, known, late)
             return apply(frame, name, values, operand, dtype, regrouped, apart)
 
 
 def _early(frame: Frame, e: Apply) -> Expr | None:
-    """The product that is known long before what it is added to. Made one operation with the sum,
-    it would make whoever waits for that wait for a multiplication."""
-    if e.name not in ("add", "sub") or not e.operand.is_float:
+    """Of two operands the one that is known long before the other. A product that is made one
+    operation with a sum would make whoever waits for that wait for a multiplication."""
+    if e.name not in ("add", "sub", "min", "max"):
         return None
     late = [not frame.late.isdisjoint(used(a)) for a in e.args]
-    if sum(late) != 1:
-        return None
-    early = e.args[late.index(False)]
-    return early if isinstance(early, Apply) and early.name == "mul" else None
+    return e.args[late.index(False)] if sum(late) == 1 else None
+
+
+def _extreme(frame: Frame, name: str, dtype: DType, early: Value, late: Value) -> Value:
+    """Of two numbers the greater or smaller, or a NaN. What is known early is asked early whether
+    it is one; of a comparison with a NaN on the right the processor gives that."""
+    code, t = frame.code, REGISTER[dtype]
+    how = "ogt" if name == "max" else "olt"
+    better = code.let(f"fcmp {how} {t} {early}, {late}")
+    best = code.let(f"select i1 {better}, {t} {early}, {t} {late}")
+    odd = code.let(f"fcmp uno {t} {early}, 0.0")
+    word = f"i{dtype.bits}"
+    mask = code.let(f"sext i1 {odd} to {word}")
+    bits = code.let(f"or {word} {code.let(f'bitcast {t} {best} to {word}')}, {mask}")
+    return code.let(f"bitcast {word} {bits} to {t}")
+
+
+def _is_strict(frame: Frame) -> bool:
+    return frame.module.program.math is Math.STRICT
 
 
 def is_clamped(s: Size, key: Load) -> bool:
