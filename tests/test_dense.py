@@ -463,3 +463,27 @@ def test_a_running_extreme_waits_for_one_comparison() -> None:
         if k is not None:
             x[k] = np.nan
         np.testing.assert_array_equal(f(x), np.maximum.accumulate(x))
+
+
+LARGEST = """
+def largest(x: n=>Float, start: Fin(k)=>Float) -> Fin(k)=>Float:
+    with state(start) as o:
+        for i:
+            v = x[i]
+            if v > o[(k - 1)?]:
+                j = loop j = k - 1 while j > 0 and o[(j - 1)?] < v:
+                    o[j?] := o[(j - 1)?]
+                    j - 1
+                o[j?] := v
+"""
+
+
+def test_what_is_seldom_done_stands_under_one_condition() -> None:
+    f = nap.compile(LARGEST).largest
+    text = loops(f)
+    (guard,) = re.findall(r"(\w+): bool = x\[i_2\] >", text)
+    assert text.count(guard) == 2  # once bound, once asked
+    assert text.index(f"if {guard}:") < text.index("repeat:")
+    x = np.random.default_rng(0).standard_normal(1000)
+    for k in (1, 2, 10):
+        np.testing.assert_array_equal(f(x, np.full(k, -np.inf)), np.sort(x)[::-1][:k])

@@ -375,7 +375,7 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
     for n, d in written.items():
         found: dict[str, None] = {}
         inside = (d.params, d.body) if isinstance(d, s.Def) else (d.value,)
-        hidden = {x.name for x in nodes(inside) if isinstance(x, s.PName | s.Param)}
+        hidden = {x.name for x in nodes(inside) if isinstance(x, s.PName | s.Param | s.Handler)}
         if isinstance(d, s.Def):
             hidden |= _signature_names(d)
         # a rule may use what it is for

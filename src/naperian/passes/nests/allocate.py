@@ -25,6 +25,7 @@ from naperian.names import Var
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.digits import digits
+from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
 from naperian.passes.nests.independent import independent
 from naperian.passes.nests.lanes import lanes
@@ -43,7 +44,7 @@ def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(program)))))
     program = over(searched(short(panels(lanes(straight(program))))))
-    body = _hoisted(unswitched(independent(sink(program.body))))
+    body = _hoisted(guarded(unswitched(independent(sink(program.body)))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:
