@@ -40,8 +40,8 @@ from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
-    between_nests,
     called,
+    is_long,
     is_short,
     late,
     most_trips,
@@ -77,7 +77,6 @@ from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
 _GLUE = 60  # lines between the parts that a function starts: they are not worth optimising
-_BETWEEN = 16  # statements between nests of a long kernel: its serial nests are parts, too
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
@@ -96,7 +95,7 @@ def emit(program: Program, target: Target | None = None) -> str:
         one, other = (module.memory.get(v, v) for v in (argument, result))
         for v in [other, *(v for v, name in module.memory.items() if name == other)]:
             module.memory[v] = one
-    frame = Frame(module, cut=between_nests(program.body) > _BETWEEN)
+    frame = Frame(module, cut=is_long(program.body))
     _block(frame, program.body)
     frame.code.put("ret i64 0")
     glue = not frame.busy and len(frame.code.entry) + len(frame.code.lines) > _GLUE

@@ -38,6 +38,7 @@ UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
 # elements at a time, and LLVM takes half the time.
 _MOST_IN_A_LOOP = 60
 
+_NEST = 16  # statements that are worth a serial nest's being a function
 _GROUPED = 8  # elements between accesses that LLVM makes one
 
 _MONOIDS = {"add", "mul", "min", "max", "and", "or"}
@@ -64,12 +65,27 @@ def starts(s: Stmt) -> bool:
             return isinstance(s, Contract)
 
 
-def between_nests(stmts: Sequence[Stmt]) -> int:
-    """How many statements are in no loop."""
-    return sum(
-        1 + between_nests(s.then) + between_nests(s.otherwise) if isinstance(s, When) else 1
-        for s in stmts if not isinstance(s, Loop | While)
-    )  # fmt: skip
+def is_long(stmts: Sequence[Stmt]) -> bool:
+    """Whether a kernel has much more to optimise than its serial nests: they had better be
+    functions of their own, which cost a call."""
+    between, serial = _outside(stmts)
+    return between > _NEST * max(1, serial)
+
+
+def _outside(stmts: Sequence[Stmt]) -> tuple[int, int]:
+    """How many statements are in no loop, and how many nests the pool has no part in."""
+    between = serial = 0
+    for s in stmts:
+        match s:
+            case Loop() | While():
+                serial += not any(starts(x) for x in statements((s,)))
+            case When(_, then, otherwise):
+                inner = [_outside(then), _outside(otherwise)]
+                between += 1 + sum(n for n, _ in inner)
+                serial += sum(n for _, n in inner)
+            case _:
+                between += 1
+    return between, serial
 
 
 def late(s: Loop) -> frozenset[Var]:
