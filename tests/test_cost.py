@@ -306,6 +306,18 @@ def grown(h: Float, a: Float) -> Float:
 """,
         lambda n: [x(n)],
     ),
+    "a loop that is given up": (
+        """
+def f(x: n=>Float) -> Float:
+    (_, s, t) = with except, state(1.0) as s, accum() as t:
+        for i:
+            s := s * 1.1 + x[i]
+            t += s ** 2
+            if s > 9.0: throw()
+    s * t
+""",
+        lambda n: [x(n)],
+    ),
     "match": (
         """
 enum Shape = Circle(r: Float) | Rect(w: Float, h: Float)

@@ -82,17 +82,21 @@ class Closing:
     def total(self, var: Var, dense: list[Part], at: At) -> Flow:
         rules = Rules(self.place, self.b.dtypes[var])
         terms = [t for p in dense if (t := self.term(var, p, at)) is not None]
-        return rules.sum([rules.where(guards, value) for value, guards in self.joined(terms)])
+        terms = self.joined(terms, rules)
+        return rules.sum([rules.where(guards, value) for value, guards in terms])
 
-    def joined(self, terms: list[Term]) -> list[Term]:
-        """A shifted read, and what is kept at the end where there is none, are a clamped one:
+    def joined(self, terms: list[Term], rules: Rules) -> list[Term]:
+        """A shifted read, and what is kept at the end where there is none, are a clamped one, and
+        what both sides of a condition send is a choice:
 
             (v[q - 1] if q >= 1 else 0) + (v[q] if 0 >= q else 0)       v[clamp(q - 1)]
+            (v if c else 0) + (0 if c else w)                           v if c else w
         """
         out: list[Term] = []
         for t in terms:
             for k, other in enumerate(out):
                 both = self.clamped(t, other) or self.clamped(other, t)
+                both = both or rules.either(other, t)
                 if both is not None:
                     out[k] = both
                     break

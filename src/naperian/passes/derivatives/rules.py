@@ -54,8 +54,7 @@ class Rules:
         guards = tuple(g for g in guards if g not in around)
         if not guards:
             return value
-        if not isinstance(value, Lit) and not b.safe_operand(value, around):
-            value = b.op("copy", (value,), self.dtype, around + guards)
+        value = self.there(value, guards)
         zero = Lit(0.0, self.dtype)
         partial = not all(b.safe_operand(g.operand, around) for g in guards)
         for k, g in reversed(list(enumerate(guards))):
@@ -63,6 +62,28 @@ class Rules:
             inner = Rules(self.place, self.dtype, self.guards + guards[:k]) if partial else self
             value = inner("select", g.operand, *arms)
         return value
+
+    def either(
+        self, a: tuple[Operand, Guards], b: tuple[Operand, Guards]
+    ) -> tuple[Operand, Guards] | None:
+        """The sum of two values of which one is there if a condition holds, and else the other."""
+        (_, some), (_, others) = a, b
+        if not some or not others or some[:-1] != others[:-1]:
+            return None
+        here, g, h = some[:-1], some[-1], others[-1]
+        if g.operand != h.operand or g.holds == h.holds:
+            return None
+        arms = [self.there(v, guards) for v, guards in (a, b)]
+        rules = Rules(self.place, self.dtype, self.guards + here)
+        return rules("select", g.operand, *(arms if g.holds else reversed(arms))), here
+
+    def there(self, value: Operand, guards: Guards) -> Operand:
+        """A value that is read only where the guards hold."""
+        around = self.place.guards + self.guards
+        if isinstance(value, Lit) or self.place.b.safe_operand(value, around):
+            return value
+        more = tuple(g for g in guards if g not in around)
+        return self.place.b.op("copy", (value,), self.dtype, around + more)
 
     def sum(self, parts: list[Flow]) -> Flow:
         """The sum of what there is."""
