@@ -309,7 +309,7 @@ def grown(h: Float, a: Float) -> Float:
     "a loop that is given up": (
         """
 def f(x: n=>Float) -> Float:
-    (_, s, t) = with except, state(1.0) as s, accum() as t:
+    (_, (s, t)) = with except, state(1.0) as s, accum() as t:
         for i:
             s := s * 1.1 + x[i]
             t += s ** 2
