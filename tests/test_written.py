@@ -96,3 +96,43 @@ def all_of(x: n=>Float) -> Float = sum(until(x[i]) for i)
     assert "loop y = x" in nap.grad(m.until).show("surface")
     with pytest.raises(NotImplementedError, match="while loop for every element"):
         nap.grad(m.all_of).show("surface")
+
+
+PROGRAMS = {
+    "products of rows of unequal length": (
+        "def f(x: Fin(n)=>Float) -> Float = sum(prod(x[j] for j in ..=i) for i in Fin(n))",
+        [np.array([1.5, -2.0, 3.0])],
+    ),
+    "sorting": (
+        "def f(x: Fin(n)=>Float) -> Float = sum((1.0 + i) * v for (i, v) in numbered(sort(x)))\n\n"
+        "def numbered(x: Fin(n)=>Float) -> Fin(n)=>(Float, Float) = [(Float(i), x[i]) for i]",
+        [np.array([1.5, -2.0, 3.0])],
+    ),
+    "carried numbers change places": (
+        """
+def f(a: Float, b: Float) -> Float:
+    (x, y) = loop x = a, y = b for t in Fin(5):
+        (y, x * 1.1)
+    x * y * y
+""",
+        [2.0, 3.0],
+    ),
+    "a scan in a loop": (
+        """
+def f(x: Fin(n)=>Float, k: Int) -> Float:
+    loop y = 1.0 for t in Fin(k):
+        zs = scan(lambda a, b: sin(a) * b + y, 0.5, x)
+        sum(cos(z) * y for z in zs) / 10.0
+""",
+        [np.array([1.0, 0.2, 0.7]), 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_written_loops(name: str) -> None:
+    """The text, compiled, gives what the derivative gives."""
+    text, args = PROGRAMS[name]
+    slope = nap.grad(nap.compile(text).f)
+    written = nap.compile(slope.show("surface"))
+    np.testing.assert_allclose(written.grad_f(*args), slope(*args), 1e-12)

@@ -264,7 +264,9 @@ class Words:
             case Var():
                 return self.name(a)
             case Read(var, at):
-                return self.read(var, at)
+                b = self.bindings.get(var)
+                text = self.read(var, at)
+                return f"Int({text})" if b is not None and b.dtype is DType.BOOL else text
             case Trips(time, _):
                 if time not in self.rounds:
                     raise NotWrittenError("the rounds of a while loop")
@@ -300,7 +302,7 @@ def _literal(value: bool | int | float, dtype: DType) -> str:
     if dtype is DType.BOOL:
         return str(bool(value))
     if not dtype.is_float:
-        text = str(int(value))
+        text = str(int(value)) if value != -(1 << 63) else f"(-{(1 << 63) - 1} - 1)"
     else:
         text = repr(float(value))
     text = f"({text})" if text.startswith("-") else text

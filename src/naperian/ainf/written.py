@@ -31,7 +31,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms, is_reduction, operands, variables
+from naperian.ainf.walk import atoms, is_reduction, operands, rewrite_size, variables
 from naperian.ainf.words import NotWrittenError, Words, joined, zero
 from naperian.components import components
 from naperian.names import Var
@@ -179,7 +179,7 @@ class _Writer(Words):
     # lines
 
     def line(self, b: Binding) -> Iterator[str]:
-        context = tuple(i for i in self.own(b.context) if i not in self.local.get(b.var, ()))
+        context = self.axes(b)
         match b.prim:
             case Check(condition, code):
                 message = self.program.failures[code - 1].message
@@ -234,15 +234,23 @@ class _Writer(Words):
     def loop(self, group: list[Binding], fixed: tuple[Var, ...]) -> Iterator[str]:
         """A loop for a number of rounds: what somebody reads in another round, or after the loop,
         is a cell."""
-        times = frozenset(i for t in self.times(group, fixed) for i in (t, *self.around(t)))
-        read = self.read_elsewhere(group, times, dict(self.rounds_around(group, fixed)))
+        rounds = dict(self.rounds_around(group, fixed))
+        around = {b.var: rounds[b.var][: -1 if isinstance(b.prim, Delay) else None] for b in group}
+        mine = {
+            b.var: frozenset(i for t in around[b.var] for i in (t, *self.around(t))) & {*b.context}
+            for b in group
+        }
+        read = self.read_elsewhere(mine, rounds, around)
         shown = [b for b in group if b.var in read or isinstance(b.prim, Delay)]
-        self.local |= {b.var: times & {*b.context} for b in group if b not in shown}
-        if any(self.around(i) for b in shown for i in self.own(b.context)):
-            raise NotWrittenError("a cell that holds rows of unequal length")
+        self.local |= {b.var: mine[b.var] for b in group if b not in shown}
+        self.dropped |= self.without_history(group, rounds)
+        for b in shown:
+            rest = [i for i in self.own(b.context) if not mine[b.var].isdisjoint(self.around(i))]
+            if b.var not in read and not rest:
+                self.local[b.var] = mine[b.var]
         names = [self.name(b.var) for b in shown]
         cells = [
-            f"state({self.table(zero(b.dtype), self.own(b.context))}) as {self.name(b.var)}_"
+            f"state({self.table(zero(b.dtype), self.axes(b))}) as {self.name(b.var)}_"
             for b in shown
         ]
         yield f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} ="
@@ -252,6 +260,43 @@ class _Writer(Words):
         for line in self.rounds_of(group, fixed):
             yield STEP + STEP + line
         self.cells = outer
+
+    def axes(self, b: Binding) -> tuple[Var, ...]:
+        """Those of a binding as it is written, in the loops that each have their own."""
+        return tuple(i for i in self.own(b.context) if i not in self.local.get(b.var, ()))
+
+    def without_history(
+        self, group: list[Binding], rounds: dict[Var, tuple[Var, ...]]
+    ) -> set[Var]:
+        """The axes over the rounds of what is read in its round, before the next value is there,
+        and as its last value: one value is kept."""
+        delays = {b.var: b for b in group if isinstance(b.prim, Delay)}
+        kept: set[Var] = set()  # axes that stay
+
+        def seen(r: Read, b: Binding | None) -> None:
+            h = delays.get(r.var)
+            if h is None or not isinstance(h.prim, Delay):
+                return
+            at = dict(zip(h.context, r.at, strict=True))
+            e, extent = at[h.prim.index], self.program.indices[h.prim.time].extent
+            loops = rounds[r.var]
+            now = b is not None and rounds.get(b.var, ())[: len(loops)] == loops
+            last = extent is not None and e == rewrite_size(extent, at)
+            if not (e == size(h.prim.time) if now else last):
+                kept.add(h.prim.index)
+            if b is not None and isinstance(b.prim, Delay) and b.prim.time == h.prim.time:
+                kept.add(h.prim.index)
+
+        for b in self.program.bindings:
+            for r in self.every_read(b):
+                seen(r, b)
+            if b.var not in delays:
+                kept.update(b.context)
+        for result in self.program.results:
+            for a in atoms(result.value):
+                if isinstance(a, Read):
+                    seen(a, None)
+        return {h.prim.index for h in delays.values() if isinstance(h.prim, Delay)} - kept
 
     def around(self, time: Var) -> tuple[Var, ...]:
         """The indices that say how far another goes: a loop over it is inside loops over them."""
@@ -276,21 +321,21 @@ class _Writer(Words):
                 yield some[0].var, loops
 
     def read_elsewhere(
-        self, group: list[Binding], times: frozenset[Var], rounds: dict[Var, tuple[Var, ...]]
+        self, own: dict[Var, frozenset[Var]], rounds: dict[Var, tuple[Var, ...]],
+        around: dict[Var, tuple[Var, ...]],
     ) -> set[Var]:
-        """What is read outside of the loop, in whose rounds it is made, or in another round."""
-        inside = {b.var: times & {*b.context} for b in group}
+        """What is read outside of the loops in whose rounds it is made, or in another round. `own`
+        are their times; what a loop carries is there after it, too."""
         found: set[Var] = set()
         for b in self.program.bindings:
             for r in self.every_read(b):
-                own = inside.get(r.var)
-                if own is None:
+                if r.var not in own:
                     continue
                 at = zip(self.bindings[r.var].context, r.at, strict=True)
                 here = {*b.context, *((b.prim.time,) if isinstance(b.prim, Delay) else ())}
-                loops = rounds[r.var]
-                if rounds.get(b.var, ())[: len(loops)] != loops or not own <= here or any(
-                    i in own and e != size(i) for i, e in at
+                loops = around[r.var]
+                if rounds.get(b.var, ())[: len(loops)] != loops or not own[r.var] <= here or any(
+                    i in own[r.var] and e != size(i) for i, e in at
                 ):
                     found.add(r.var)
         for result in self.program.results:
@@ -341,9 +386,10 @@ class _Writer(Words):
         assert isinstance(h.prim, Delay)
         over = tuple(i for i in self.own(h.context) if i not in fixed and i != h.prim.index)
         place = tuple(at if i == h.prim.index else size(i) for i in h.context)
-        where = self.indices(place, h.context)
+        where = self.indices(place, h.context, self.local.get(h.var, frozenset()))
         new = self.guarded(self.operand(value), h.guards, zero(h.dtype))
-        change = f"{self.name(h.var)}_[{where}] := {new}"
+        target = f"{self.name(h.var)}_[{where}]" if where else f"{self.name(h.var)}_"
+        change = f"{target} := {new}"
         return f"for {self.binders(over)}: {change}" if over else change
 
     def loop_while(
