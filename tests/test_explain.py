@@ -205,3 +205,13 @@ def test_a_lift_is_a_comprehension(name: str, body: str) -> None:
     shown, whole = written_out(LIFTS, name)
     assert body in " ".join(shown.split())
     assert same(LIFTS, whole, name)
+
+
+def test_a_size_that_is_read_is_said_as_it_is_written() -> None:
+    m = nap.compile("""
+def f(ends: Fin(n + 1)=>Fin(e + 1), x: Fin(e)=>Float) -> Float =
+    sum(prod(sin(v) for v in x[ends[i]..ends[i + 1]]) for i in Fin(n))
+""")
+    text = nap.grad(m.f, "x").show("loops")
+    assert "stored in 8 * ends[i + 1] - 8 * ends[i] bytes" in text
+    assert "Load(" not in text

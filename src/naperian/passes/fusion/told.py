@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from naperian.loops.syntax import Load
 from naperian.names import Var
 from naperian.passes.fusion.account import within
 from naperian.passes.fusion.graph import Kind, Task
@@ -69,4 +70,12 @@ def _inside(s: Span, other: Span) -> bool:
 
 
 def _atom(a: object) -> str:
-    return a.name if isinstance(a, Var) else repr(a)
+    match a:
+        case Var():
+            return a.name
+        case Load(buffer, at) if at:
+            return f"{buffer.name}[{', '.join(show(e, _atom) for e in at)}]"
+        case Load(buffer):
+            return buffer.name
+        case _:
+            return repr(a)
