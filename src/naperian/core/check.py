@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from math import prod
 
 from naperian.broken import Broken
 from naperian.core.show import show
@@ -61,7 +62,7 @@ from naperian.leaves import leaves
 from naperian.names import Lit, Var
 from naperian.packing import bounds, runs
 from naperian.prims import MONOIDS, PRIMITIVES, Kind
-from naperian.sizes import ONE, ZERO, Size, rename, size, variables
+from naperian.sizes import ONE, ZERO, Size, natural, rename, size, variables
 from naperian.substitution import Substitution, cell_at, dependent, opened
 from naperian.type_show import show_type
 from naperian.types import (
@@ -568,9 +569,20 @@ class _Check:
                 return x + y if name == "add" else x - y if name == "sub" else x * y
             case Op("floordiv" | "mod" as name, (a, b), t) if t == INT:
                 x, y = self.poly(a), self.poly(b)
-                if x is None or y is None:
+                if x is None or y is None or not y.terms:
                     return None
                 return x // y if name == "floordiv" else x % y
+            case Op("min" | "max" as name, (a, b), t) if t == INT:
+                x, y = self.poly(a), self.poly(b)
+                if x is None or y is None:
+                    return None
+                return x - natural(x - y) if name == "min" else y + natural(x - y)
+            case Op("neg" | "abs" as name, (a,), t) if t == INT:
+                x = self.poly(a)
+                return x if x is None else -x if name == "neg" else natural(x) * 2 - x
+            case Op("pow", (a, Const(Lit(int(k), DType.I64))), t) if t == INT and k in range(5):
+                x = self.poly(a)
+                return x if x is None else prod([x] * k, start=ONE)
             case Checked(value, SetVar(), True):
                 return self.poly(value)
             case _:

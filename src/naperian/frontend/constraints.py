@@ -92,6 +92,7 @@ def need(w: Walk, t: Type, interface: str) -> None:
             return
         case TypeVar(v) if v in solver.unknown:
             solver.unknown[v].needs.add(interface)
+            solver.unknown[v].computed |= interface not in ("Eq", "Ord")
         case TypeVar(v) if v not in solver.generic:
             return  # the precision
         case TypeVar(v):

@@ -198,6 +198,7 @@ class Solver(Unknowns):
                 self.restrict(b, u.dtypes)
             other.cell = other.cell or u.cell
             other.needs |= u.needs
+            other.computed = other.computed or u.computed
             if other.default is None or (u.default is not None and u.floats):
                 other.default = u.default
                 other.floats = other.floats or u.floats
@@ -207,12 +208,12 @@ class Solver(Unknowns):
                     self.restrict(b, u.dtypes, u.needs)
                 except Mismatch:
                     raise Mismatch(a, b) from None
-            if self._occurs(a.var, b):
+            if self._occurs(a.var, b) or (u.computed and isinstance(b, Index)):
                 raise Mismatch(a, b)
         self.types[a.var] = b
         if because is not None:
             self.why[a.var] = because
-        if not isinstance(b, Scalar):
+        if not isinstance(b, Scalar) and not (isinstance(b, TypeVar) and b.var in self.unknown):
             for interface in u.needs:
                 self.need(b, interface)
 

@@ -89,6 +89,7 @@ class Unknown:
     floats: bool = False  # a float literal: its default is the definition's `Float`
     cell: bool = False  # an instance of an interface, so no table
     needs: set[str] = field(default_factory=set)  # built-in interfaces of what is no scalar
+    computed: bool = False  # by arithmetic, of which no index is the result
 
 
 @dataclass(slots=True)
