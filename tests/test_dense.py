@@ -363,7 +363,7 @@ def test_windows_side_by_side_are_reduced_side_by_side(n: int, k: int, dtype: st
     module = nap.compile(WINDOWS)
     for f in (module.highest, module.pooled, module.apart):
         assert loops(f).count("lanes for") >= 3, loops(f)
-        assert "reducing" not in loops(f)
+        assert "reducing" not in loops(f).partition("else:")[0]  # of few windows they are
     view = np.lib.stride_tricks.sliding_window_view
     rng = np.random.default_rng(n)
     x = rng.standard_normal(n + k - 1).astype(dtype)

@@ -102,8 +102,12 @@ def is_narrow(s: Loop) -> bool:
 
 
 def is_sliding(s: Loop) -> bool:
-    """Whether the deepest loops of a row reduce elements of which the next row has those beside."""
-    inside = {x.var for x in statements(s.body) if isinstance(x, Loop) and x.reductions}
+    """Whether the deepest loops of a row reduce elements of which the next row has those beside.
+    Windows of a known size are written out, and their rows are vectors already."""
+    inside = {
+        x.var for x in statements(s.body)
+        if isinstance(x, Loop) and x.reductions and x.high.constant is None
+    }  # fmt: skip
     return any(
         e.at[-1].coefficient(s.var) == 1 and not inside.isdisjoint(used_in(e.at[-1]))
         for x in deepest(s.body) for e in loads(x) if e.at

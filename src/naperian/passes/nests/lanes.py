@@ -103,7 +103,7 @@ def _block(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> 
     for s in body:
         rows = _rows(s, buffers, sizes) if isinstance(s, Loop) else None
         if rows is not None:
-            out += rows.side_by_side()
+            out += rows.where_many() if rows.windows else rows.side_by_side()
         else:
             out.append(rebuild(s, lambda b: _block(b, buffers, sizes)))
     return tuple(out)
@@ -114,13 +114,14 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
     slow = is_slow(s)
-    if not (slow or is_uneven(s) or is_narrow(s) or is_sliding(s)):
+    windows = not (slow or is_uneven(s) or is_narrow(s))
+    if windows and not is_sliding(s):
         return None
     written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
     varying = {s.var}
     if not are_alike(s, s.body, varying, written):
         return None
-    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow)
+    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow, windows)
     far, all_ = rows.far()
     rows.beside = 2 * far < all_ if slow else far == 0
     return rows if rows.beside or (slow and sums_nothing(s)) else None
@@ -140,6 +141,7 @@ class _Rows:
     varying: frozenset[Var]
     written: set[Var]
     slow: bool
+    windows: bool  # and nothing else speaks for lanes
     beside: bool = False  # whether most elements of rows that the deepest loops go along are
     lane: Var = field(default_factory=lambda: Var("lane"))
     own: set[Var] = field(default_factory=set)
@@ -194,6 +196,15 @@ class _Rows:
         if len(axes) == 1 and len(others) < len(inside):
             if all(isinstance(v, Var) and v in inside for v in others):
                 self.packed.setdefault((e.buffer, axes[0]), Var(e.buffer.name))
+
+    def where_many(self) -> list[Stmt]:
+        """Of windows that do not fill the lanes there may be few long ones, as in the derivative
+        of a convolution by its kernel: if both sizes are unknown, nobody knows which is large."""
+        s, made = self.loop, self.side_by_side()
+        if s.high.constant is not None:
+            return made if s.high.constant >= self.many else [s]
+        high, least = Number(s.high), Lit(self.many, DType.I64)
+        return [When(Apply("ge", (high, least), DType.BOOL, DType.I64), tuple(made), (s,))]
 
     def side_by_side(self) -> list[Stmt]:
         s = self.loop
