@@ -284,6 +284,11 @@ FOUND = (
     y = x as Fin(2)=>Fin(l)=>Fin(m)=>Float
     y as Fin(n)=>Float
 """,
+    "def order_digit(code: Int, d: Int) -> Fin(256) = (-1)\n",
+    """def in_rows(x: Fin(n)=>Float, k: Int, m: Int) -> Fin(k)=>Float:
+    assert 2 * k * m == (-1), "k rows of m"
+    sum(x as Fin(k)=>Fin(m)=>Float)
+""",
 )
 """Texts that longer runs found."""
 

@@ -51,7 +51,7 @@ def instantiate(
     types: dict[Var, Type] = {}
     for p in d.types:
         t = solver.type(p.var.name, INTERFACES[p.interface] if p.interface else None)
-        solver.unknown[t.var].needs.update(p.needs)
+        solver.unknown[t.var].ask(p.needs)
         if p.precision:
             solver.unknown[t.var].floats = True
         types[p.var] = t

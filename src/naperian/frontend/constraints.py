@@ -88,11 +88,12 @@ def need(w: Walk, t: Type, interface: str) -> None:
     solver = w.solver
     t = solver.head(t)
     match t:
-        case Scalar() | Index(Fin() | SetVar() | Range()):
+        case Scalar():
+            return
+        case Index(Fin() | SetVar() | Range()) if interface in ("Eq", "Ord"):
             return
         case TypeVar(v) if v in solver.unknown:
-            solver.unknown[v].needs.add(interface)
-            solver.unknown[v].computed |= interface not in ("Eq", "Ord")
+            solver.unknown[v].ask((interface,))
         case TypeVar(v) if v not in solver.generic:
             return  # the precision
         case TypeVar(v):

@@ -47,6 +47,7 @@ from naperian.types import (
     Table,
     Tuple,
     Type,
+    TypeVar,
     table,
 )
 
@@ -324,6 +325,12 @@ def _scalars(w: Walk, t: Type, monoid: str, plain: bool, h: s.Handler) -> None:
                     solver.restrict(scalar, _DTYPES[monoid])
                 except Mismatch:
                     raise effect_errors.accum_cells(h.span, show(w, scalar)) from None
+                if monoid not in ("add", "mul"):
+                    return
+                if isinstance(scalar, Index):
+                    raise effect_errors.accum_cells(h.span, show(w, scalar))
+                if isinstance(scalar, TypeVar) and scalar.var in solver.unknown:
+                    solver.unknown[scalar.var].computed = True
 
     def attempt(force: bool) -> bool:
         _, cell = solver.axes(t)

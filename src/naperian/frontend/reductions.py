@@ -146,7 +146,7 @@ def _reduce_table(
     if not axes and not solver.is_open(cell) and not isinstance(cell, Table):
         raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
     own, t = solver.set("n"), solver.type("a", dtypes)
-    solver.unknown[t.var].needs.update(_needs(name))
+    solver.unknown[t.var].ask(_needs(name))
     is_index = monoid in ("argmin", "argmax")
     scope = w.scope.so_far()
     result: Type = Index(own) if is_index else t

@@ -64,6 +64,11 @@ Task = Callable[[bool], bool]
 """Tried with `force`; says whether it is done."""
 
 
+def _is_number(t: Type) -> bool:
+    """Whether elements of an index set are written as numbers."""
+    return isinstance(t, Index) and isinstance(t.set, Fin | SetVar | Range)
+
+
 @dataclass(slots=True)
 class Solver(Unknowns):
     """What is equated, and what still waits."""
@@ -196,9 +201,9 @@ class Solver(Unknowns):
             other = self.unknown[b.var]
             if u.dtypes is not None:
                 self.restrict(b, u.dtypes)
+            other.computed = other.computed or u.computed
             other.cell = other.cell or u.cell
             other.needs |= u.needs
-            other.computed = other.computed or u.computed
             if other.default is None or (u.default is not None and u.floats):
                 other.default = u.default
                 other.floats = other.floats or u.floats
@@ -208,13 +213,15 @@ class Solver(Unknowns):
                     self.restrict(b, u.dtypes, u.needs)
                 except Mismatch:
                     raise Mismatch(a, b) from None
-            if self._occurs(a.var, b) or (u.computed and isinstance(b, Index)):
+            if self._occurs(a.var, b) or (u.computed and _is_number(b)):
                 raise Mismatch(a, b)
         self.types[a.var] = b
         if because is not None:
             self.why[a.var] = because
-        if not isinstance(b, Scalar) and not (isinstance(b, TypeVar) and b.var in self.unknown):
-            for interface in u.needs:
+        if isinstance(b, Scalar) or (isinstance(b, TypeVar) and b.var in self.unknown):
+            return
+        for interface in u.needs:
+            if not (_is_number(b) and interface == "Num"):  # of a literal
                 self.need(b, interface)
 
     def _occurs(self, v: Var, t: Type) -> bool:

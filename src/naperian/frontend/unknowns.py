@@ -8,7 +8,7 @@ made; everything else is rigid. An unknown type may be restricted to some dtypes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -90,6 +90,12 @@ class Unknown:
     cell: bool = False  # an instance of an interface, so no table
     needs: set[str] = field(default_factory=set)  # built-in interfaces of what is no scalar
     computed: bool = False  # by arithmetic, of which no index is the result
+
+    def ask(self, interfaces: Iterable[str]) -> None:
+        """Somebody computes with it, as with an instance of these."""
+        for interface in interfaces:
+            self.needs.add(interface)
+            self.computed |= interface not in ("Eq", "Ord")
 
 
 @dataclass(slots=True)
