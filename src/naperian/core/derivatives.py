@@ -99,7 +99,7 @@ def linearized(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
 def transposed(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
     """The transpose of a linear function: its pullback, which is the same everywhere."""
     y, at = Var("y"), _split(t, zero(_whole(t)))
-    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y), linear=True)
+    back = differentiated(False, t.params, at, _call(f), t.result, Ref(y), origin, linear=True)
     return Lambda(((y, t.result),), Part(back, 1))
 
 
@@ -110,7 +110,7 @@ def differentiated(
 ) -> Expr:  # fmt: skip
     """The value of `f` at a point, and its tangent (or the cotangent of the point)."""
     if any(map(hides, (*types, result))):
-        return _spread(forward, types, at, f, result, seed, origin)
+        return _spread(forward, types, at, f, result, seed, origin, linear)
     carried = tuple(
         Carried(Var("x"), floating(p), floats_of(e, p)) for p, e in zip(types, at, strict=True)
     )
@@ -131,7 +131,7 @@ def differentiated(
 
 def _spread(
     forward: bool, types: Sequence[Type], at: Sequence[Expr],
-    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr, origin: Span,
+    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr, origin: Span, linear: bool,
 ) -> Expr:  # fmt: skip
     """The same where sizes of parameters or of the value are known at run time only."""
     several = len(types) > 1
@@ -155,7 +155,7 @@ def _spread(
             start = item(x.again(packed(seed), origin)) if forward else y.again(seed, origin)
             made = differentiated(
                 forward, x.type.items if isinstance(x.type, Tuple) else (), parts(x.value),
-                lambda given: y.again(call(given), None), y.type, start,
+                lambda given: y.again(call(given), None), y.type, start, linear=linear,
             )  # fmt: skip
             value, along = (Part(Ref(both), k) for k in range(2))
             found = y.back(along) if forward else item(x.back(packed(along)))
