@@ -1,14 +1,16 @@
-"""`python benchmarks/gradients.py`: derivatives beside their functions, and both beside JAX.
+"""`python benchmarks/gradients.py`: derivatives beside their functions, and both beside peers.
 
 For each program of ADBench, and a few others, the time of the function, of its value with its
 derivative, the ratio of the two with what it should be at most, the time to compile the derivative,
-and the same of JAX, interleaved in one process on the same data. The programs are those of
-`examples/` and `programs/`; results are compared before anything is timed.
+and the time of JAX, PyTorch, Enzyme and gradients written by hand in C, interleaved in one process
+on the same data. The programs are those of `examples/` and `programs/`; results are compared before
+anything is timed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import subprocess
 import sys
@@ -31,14 +33,14 @@ EXAMPLES = HERE.parent / "examples"
 
 @dataclass(frozen=True)
 class Case:
-    """A function and its derivative, ours and JAX's, and the data of both."""
+    """A function and its derivative, ours and the peers', and the data of both."""
 
     name: str
     program: str  # the text
     function: str
     derivative: str
     data: Callable[[], tuple[Any, ...]]  # our arguments
-    jax: str  # a function of `gradient_peers`: of our arguments, the two thunks
+    peer: str  # its name in the modules of the peers: of our arguments, the two thunks
     most: float  # the ratio it should have at most
 
 
@@ -125,6 +127,14 @@ def greeks(s: n=>Float, k: n=>Float, t: n=>Float, r: Float, v: Float):
     value_and_grad(total, wrt=("s", "k", "t", "r", "v"))(s, k, t, r, v)
 """
 
+# The module of a peer, and the part of what it makes there.
+PEERS = {
+    "JAX": ("gradient_jax", ""),
+    "PyTorch": ("gradient_torch", ""),
+    "C by hand": ("gradient_c", "by_hand"),
+    "Enzyme": ("gradient_c", "enzyme"),
+}
+
 CASES = (
     Case("GMM 1 000, d 10, K 25", page("gmm"), "gmm", "gradient", lambda: gmm(1000, 10, 25),
          "gmm", 2.5),
@@ -132,9 +142,10 @@ CASES = (
          "gmm", 2.5),
     Case("LSTM 2 layers, 1 024", page("lstm"), "loss", "gradient", lstm, "lstm", 1.5),
     Case("BA 31 843", page("bundle_adjustment"), "errors", "slopes", bundle, "bundle", 6.0),
-    Case("HAND simple", page("hand"), "simple", "by_angles", lambda: hand("simple"), "", 5.0),
+    Case("HAND simple", page("hand"), "simple", "by_angles", lambda: hand("simple"),
+         "hand_simple", 5.0),
     Case("HAND complicated", page("hand"), "complicated", "by_weights_and_angles",
-         lambda: hand("complicated"), "", 5.0),
+         lambda: hand("complicated"), "hand_complicated", 5.0),
     Case("hotspot 256², 64 steps", program("hotspot", HEAT), "end", "slopes",
          lambda: hotspot(256, 64), "hotspot", 2.0),
     Case("Black-Scholes 10⁶", program("black_scholes", GREEKS), "total", "greeks",
@@ -152,35 +163,41 @@ def measure(case: Case, seconds: float) -> str:
     found = derivative(*args)
     first = time.perf_counter() - start
     thunks = {"naperian": lambda: function(*args), "slope": lambda: derivative(*args)}
-    peers = _peers(case, args)
-    if peers is not None:
-        thunks |= {"jax": peers[0], "jax slope": peers[1]}
-        if not agree(_numbers(found), _numbers(peers[1]()), 1e-8):
-            sys.exit(f"{case.name}: JAX has another derivative")
+    there = []
+    for name in PEERS:
+        peer = _peer(name, case.peer, args)
+        if peer is None:
+            continue
+        if not agree(_numbers(found), _numbers(peer[1]()), 1e-8):
+            sys.exit(f"{case.name}: {name} has another derivative")
+        thunks |= {name: peer[0], f"{name} slope": peer[1]}
+        there.append(name)
     took, _ = times(thunks, seconds)
-    ours = took["slope"] / took["naperian"]
+    slope = took["slope"]
     cells = [
-        case.name, _ms(took["naperian"]), _ms(took["slope"]), f"{ours:.2f}", f"≤ {case.most}",
-        _ms(max(0.0, first - took["slope"])),
+        case.name, _ms(took["naperian"]), _ms(slope), f"{slope / took['naperian']:.2f}",
+        f"≤ {case.most}", _ms(max(0.0, first - slope)),
     ]  # fmt: skip
-    if peers is None:
-        cells += ["–"] * 4
-    else:
-        theirs = took["jax slope"] / took["jax"]
-        cells += [_ms(took["jax"]), _ms(took["jax slope"]), f"{theirs:.2f}",
-                  f"{took['slope'] / took['jax slope']:.2f}×"]  # fmt: skip
+    for name in PEERS:
+        if name not in there:
+            cells.append("–")
+            continue
+        value, theirs = took[name], took[f"{name} slope"]
+        cells.append(f"{_ms(value)}, {_ms(theirs)}, {theirs / value:.2f} ({slope / theirs:.2f}×)")
     return f"| {' | '.join(cells)} |"
 
 
-def _peers(case: Case, args: tuple[Any, ...]) -> tuple[Callable[[], Any], Callable[[], Any]] | None:
-    if not case.jax:
-        return None
+def _peer(
+    name: str, program: str, args: tuple[Any, ...]
+) -> tuple[Callable[[], Any], Callable[[], Any]] | None:
+    """What a peer has to say of a program, if it is installed and has it."""
+    module, way = PEERS[name]
     try:
-        import gradient_peers
+        made = getattr(importlib.import_module(module), program, None)
+        thunks = made and made(*args)
+        return getattr(thunks, way)() if thunks and way else thunks
     except ImportError:
         return None
-    made: tuple[Callable[[], Any], Callable[[], Any]] = getattr(gradient_peers, case.jax)(*args)
-    return made
 
 
 def _numbers(x: Any) -> list[Any]:
@@ -189,7 +206,8 @@ def _numbers(x: Any) -> list[Any]:
         return [a for y in x for a in _numbers(y)]
     if hasattr(x, "__dataclass_fields__"):
         return [a for name in x.__dataclass_fields__ for a in _numbers(getattr(x, name))]
-    return [np.asarray(getattr(x, "values", x))]
+    values = getattr(x, "values", x)  # those of a triangle; PyTorch's arrays have a method
+    return [np.asarray(x if callable(values) else values)]
 
 
 def _ms(seconds: float) -> str:
@@ -197,8 +215,10 @@ def _ms(seconds: float) -> str:
 
 
 HEAD = (
-    "| program | value | with derivative | ratio | budget | compiled in | JAX | with derivative "
-    "| ratio | ours / JAX's |\n|---|" + "--:|" * 9
+    "| program | value | with derivative | ratio | budget | compiled in | "
+    + " | ".join(PEERS)
+    + " |\n|---|"
+    + "--:|" * (5 + len(PEERS))
 )
 
 
@@ -219,6 +239,7 @@ def main() -> None:
         environment = os.environ | {
             "NAPERIAN_THREADS": str(threads),
             "NAPERIAN_CACHE": "off",
+            "OMP_NUM_THREADS": str(threads),
             "JAX_PLATFORMS": "cpu",
             "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
             f" intra_op_parallelism_threads={threads}",

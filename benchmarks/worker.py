@@ -26,7 +26,7 @@ import naperian as nap
 
 HERE = Path(__file__).parent
 PEERS = ("gcc", "numpy", "numba", "jax", "torch")
-_GCC = ["gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
+GCC = ["gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
 _SINGLE = ["-DREAL=float", "-fsingle-precision-constant"]
 
 Call = Callable[[], Any]
@@ -43,7 +43,7 @@ def gcc(case: Case, args: tuple[Any, ...], like: Any) -> Call:
     real = ctypes.c_float if single else ctypes.c_double
     with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as library:
         source = str(HERE / "peers" / f"{case.program}.c")
-        command = [*_GCC, *(_SINGLE if single else ()), source, "-o", library.name, "-lm"]
+        command = [*GCC, *(_SINGLE if single else ()), source, "-o", library.name, "-lm"]
         subprocess.run(command, check=True)
     function = ctypes.CDLL(library.name)[case.function]
     Path(library.name).unlink()

@@ -126,3 +126,73 @@ def black_scholes(*args: Any) -> Thunks:
         return call.sum() + (call - s + discounted).sum()
 
     return _thunks(value, jax.value_and_grad(value, argnums=(0, 1, 2, 3, 4)), args)
+
+
+def _bones(theta: Any, model: Any) -> Any:
+    """Where each bone takes what is at rest: turns and shifts."""
+
+    def euler(a: Any) -> Any:
+        (sx, sy, sz), (cx, cy, cz) = jnp.sin(a), jnp.cos(a)
+        x = jnp.array([[1.0, 0.0, 0.0], [0.0, cx, -sx], [0.0, sx, cx]])
+        y = jnp.array([[cz, 0.0, sz], [0.0, 1.0, 0.0], [-sz, 0.0, cz]])
+        z = jnp.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
+        return z @ y @ x
+
+    zero = jnp.zeros(())
+    turns, shifts = [], []
+    for bone, parent in enumerate(model["parent"]):
+        finger, joint = 6 + 4 * ((bone - 1) // 4), (bone - 1) % 4
+        bends = 1 <= bone <= 20 and joint > 0
+        bend = theta[finger if joint == 1 else finger + joint] if bends else zero
+        spread = theta[finger + 1] if bends and joint == 1 else zero
+        turn = model["base"]["turn"][bone] @ euler(jnp.stack([bend, spread, zero]))
+        shift = model["base"]["shift"][bone]
+        if parent >= 0:
+            turn, shift = turns[parent] @ turn, turns[parent] @ shift + shifts[parent]
+        turns.append(turn)
+        shifts.append(shift)
+    turns, shifts = jnp.stack(turns), jnp.stack(shifts)
+    back = model["inverse"]
+    return turns @ back["turn"], jnp.einsum("bij,bj->bi", turns, back["shift"]) + shifts
+
+
+def _placed(theta: Any, model: Any) -> Any:
+    """The vertices of a hand."""
+    turns, shifts = _bones(theta, model)
+    each = jnp.einsum("bij,vj->vbi", turns, model["rest"]) + shifts
+    there = jnp.einsum("vb,vbi->vi", model["weight"], each)
+    r = theta[:3]
+    angle = jnp.sqrt(r @ r)
+    w = r / angle
+    cross = jnp.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
+    whole = jnp.eye(3) + jnp.sin(angle) * cross + (1.0 - jnp.cos(angle)) * cross @ cross
+    return there @ whole.T + theta[3:6]
+
+
+def hand_simple(theta: Any, model: Any, vertex: Any, seen: Any) -> Thunks:
+    def misses(theta: Any) -> Any:
+        return seen - _placed(theta, model)[vertex]
+
+    def slopes(theta: Any) -> Any:
+        return jnp.moveaxis(jax.jacfwd(misses)(theta), 2, 0)
+
+    return _thunks(misses, slopes, (theta,))
+
+
+def hand_complicated(
+    theta: Any, at: Any, model: Any, corners: Any, triangle: Any, seen: Any
+) -> Thunks:
+    def misses(theta: Any, at: Any) -> Any:
+        c = _placed(theta, model)[corners[triangle]]
+        last = 1.0 - at[:, :1] - at[:, 1:]
+        return seen - (at[:, :1] * c[:, 0] + at[:, 1:] * c[:, 1] + last * c[:, 2])
+
+    def slopes(theta: Any, at: Any) -> Any:
+        def along(j: int) -> Any:
+            unit = jnp.zeros_like(at).at[:, j].set(1.0)
+            return jax.jvp(lambda at: misses(theta, at), (at,), (unit,))[1]
+
+        angles = jnp.moveaxis(jax.jacfwd(misses)(theta, at), 2, 0)
+        return jnp.stack([along(0), along(1)]), angles
+
+    return _thunks(misses, slopes, (theta, at))
