@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from unicodedata import combining, east_asian_width
 
@@ -50,10 +50,15 @@ class Span:
     start: int
     end: int
     again: bool = field(default=False, compare=False, repr=False)  # of what is computed once more
+    slope: str = field(default="", compare=False, repr=False)  # of a derivative of what is there
 
     @property
     def text(self) -> str:
         return self.source.text[self.start : self.end]
+
+    def derived(self, slope: str) -> Span:
+        """Of the cotangent or the tangent of what is there."""
+        return replace(self, slope=f"{slope} of the {self.slope}" if self.slope else slope)
 
     def to(self, other: Span) -> Span:
         """From the start of this span to the end of the other."""
@@ -66,7 +71,12 @@ class Span:
         return f"{self.source.name}:{line}:{column}"
 
 
-NOWHERE = Span(Source("<builtin>", ""), 0, 0)
+def called(name: str) -> Span:
+    """The place of what is in no text, but has a name."""
+    return Span(Source("<builtin>", name), 0, len(name))
+
+
+NOWHERE = called("")
 
 
 @node

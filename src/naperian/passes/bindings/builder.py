@@ -60,6 +60,7 @@ class Builder:
         self.rank: dict[Var, int] = {}
         self.closures: dict[Var, frozenset[Var]] = {}
         self.bindings: list[Binding] = []
+        self.origin = NOWHERE  # of bindings that are added with none of their own
         self.contexts: dict[Var, tuple[Var, ...]] = {}
         self.guards: dict[Var, Guards] = {}
         self.dtypes: dict[Var, DType] = {}
@@ -172,6 +173,7 @@ class Builder:
     ) -> Read:
         """A binding in a context already known."""
         var = var or Var("v")
+        origin = self.origin if origin is NOWHERE else origin
         self.bindings.append(Binding(var, context, guards, dtype, prim, origin))
         self.contexts[var] = context
         self.guards[var] = guards

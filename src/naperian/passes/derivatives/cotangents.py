@@ -66,10 +66,13 @@ class Cotangents(Closing):
         for component in groups(bindings, cut, list(wholes.values())):
             if component[0].var in cut:
                 continue
+            outer = self.b.origin
+            self.b.origin = component[0].origin.derived("cotangent")
             if is_loop(component):
                 self.loop(component)
             else:
                 self.single(component[0])
+            self.b.origin = outer
 
     def cotangent(self, var: Var, at: At) -> Flow:
         """All that was sent to `var`, at a point of its context."""
@@ -289,8 +292,9 @@ class Cotangents(Closing):
             around = self.b.order(self.b.closed((*own, *self.scope, *self.open, back)) - {back})
             slot = len(self.b.bindings)
             w = self.b.add(
-                Delay(back, last, init, init), (*around, last), self.place.guards, h.dtype, h.origin
-            )
+                Delay(back, last, init, init), (*around, last), self.place.guards, h.dtype,
+                h.origin.derived("cotangent"), Var(f"{h.var.name}_"),
+            )  # fmt: skip
             made.append((slot, w, own, names))
         self.names, self.open = inside, self.open | {back}
         self.backs[time] = back

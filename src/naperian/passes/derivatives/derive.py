@@ -27,7 +27,7 @@ from naperian.passes.derivatives.closing import Part
 from naperian.passes.derivatives.cotangents import Cotangents
 from naperian.passes.derivatives.tangents import Tangents
 from naperian.sizes import size
-from naperian.source import CompileError, Diagnostic, Label
+from naperian.source import CompileError, Diagnostic, Label, called
 
 Expr = Callable[[core.Expr], Value]
 Plain = Callable[[Value], Value]
@@ -43,7 +43,8 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
     start = len(place.b.bindings)
     sources: list[tuple[tuple[Var, ...], Read]] = []
     for p, value in zip(e.params, starts, strict=True):
-        place.env[p.var] = copied(place, value, (), p.var.name, sources)
+        name = p.start.var.name if isinstance(p.start, core.Ref) else p.var.name
+        place.env[p.var] = copied(place, value, (), name, sources)
     value = plain(expr(e.body))
     if e.forward:
         given = [
@@ -71,7 +72,10 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
 
     def cotangent(leaf: Value) -> Operand:
         _, r = next(rows)
-        return made.cotangent(r.var, r.at) or Lit(0.0, place.b.dtype(r))
+        outer, place.b.origin = place.b.origin, called(r.var.name).derived("cotangent")
+        v = made.cotangent(r.var, r.at) or Lit(0.0, place.b.dtype(r))
+        place.b.origin = outer
+        return v
 
     back = tuple(mapped(x, cotangent) for x in starts)
     return Items((value, back[0] if len(back) == 1 else Items(back)))

@@ -37,7 +37,9 @@ class Tangents:
             if isinstance(b.prim, Delay):
                 slots.append((self.delay(b, b.prim), b, b.prim))
             else:
+                outer, place.b.origin = place.b.origin, b.origin.derived("tangent")
                 found = self.binding(b)
+                place.b.origin = outer
                 if found is not None:
                     self.made[b.var] = found
         for slot, b, prim in slots:
@@ -139,7 +141,7 @@ class Tangents:
         slot = len(bd.bindings)
         made = bd.add(
             Delay(prim.time, last, zero, zero), (*around, last), self.around + self.guards(b),
-            b.dtype, b.origin,
+            b.dtype, b.origin.derived("tangent"),
         )  # fmt: skip
         self.made[b.var] = Read(made.var, (*made.at[:-1], size(prim.index)))
         return slot

@@ -38,6 +38,7 @@ from naperian.loops.syntax import (
     Store,
     Update,
     Variable,
+    When,
     While,
 )
 from naperian.loops.walk import (
@@ -46,6 +47,7 @@ from naperian.loops.walk import (
     expressions,
     indices,
     parts,
+    rebuild,
     remade,
     statements,
     used,
@@ -54,7 +56,7 @@ from naperian.loops.walk import (
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import PRIMITIVES
-from naperian.sizes import ONE, ZERO, Clamp, Size, show, size, substitute
+from naperian.sizes import ONE, ZERO, Clamp, Size, evaluate, show, size, substitute
 
 _FUNCTION = 15  # additions; what costs more is a function, not an operation
 
@@ -81,7 +83,7 @@ def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
     for s in statements(program.body):
         if isinstance(s, Allocate):
             buffers[s.buffer.var] = _changed(s, buffers)
-    nests = [_nest(s, buffers, vector_bytes) for s in _outermost(program.body)]
+    nests = [_nest(s, buffers, vector_bytes) for s in _outermost(_sides(program.body, buffers))]
     lines = [_told(n) for n in nests]
     if len(nests) > 1:
         lines.append(f"all nests: {_work(nests)}")
@@ -96,6 +98,25 @@ def _changed(s: Allocate, buffers: Mapping[Var, Buffer]) -> Buffer:
         return s.buffer
     own = [x for x in s.planes if x is None or buffers[x[0]].role is not Role.IN]
     return replace(s.buffer, shape=(size(len(own)), *s.buffer.shape[1:]))
+
+
+def _sides(body: tuple[Stmt, ...], buffers: dict[Var, Buffer]) -> tuple[Stmt, ...]:
+    """Of a choice between loops, the side that does more, as it would in sizes of a thousand: most
+    are made by the compiler, and both sides do the same work."""
+
+    def work(side: tuple[Stmt, ...]) -> int:
+        count = _Count(buffers, frozenset())
+        count.block(side, {})
+        return evaluate(count.operations + count.functions * _FUNCTION, lambda _: 1000)
+
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, When) and all(map(_outermost, blocks(s))):
+            side: tuple[Stmt, ...] = max((_sides(b, buffers) for b in blocks(s)), key=work)
+            out += side
+        else:
+            out.append(rebuild(s, lambda b: _sides(b, buffers)))
+    return tuple(out)
 
 
 def _in_sizes(program: Program) -> Program:

@@ -46,19 +46,22 @@ def again(tasks: Iterable[Task]) -> Iterator[str]:
     ):  # fmt: skip
         for t in found:
             others = (x.origin for x in found if x.nests[-1] is t.nests[-1])
-            if _is_written(t) and not any(_inside(t.origin, s) for s in others):
+            written = _is_written(t) and not t.origin.slope
+            if written and not any(_inside(t.origin, s) for s in others):
                 where = f"the loop over `{t.nests[-1].var.name}`"
                 yield f"{_value(t)} is computed again in {where}, {why}"
 
 
 def _value(t: Task) -> str:
+    of = f"the {t.origin.slope} of " if t.origin.slope else ""
     if not _is_written(t):
-        return f"`{t.var.name}`"
+        return f"{of}`{t.origin.text or t.var.name}`"
     carried = t.cell is not None and t.cell.time is not None
-    text = t.var.name if carried else " ".join(t.origin.text.split())
+    name = t.var.name.removesuffix("_" if of else "")
+    text = name if carried else " ".join(t.origin.text.split())
     text = text if len(text) <= _LONG else f"{text[:_LONG].rstrip()} …"
     line, _ = t.origin.source.position(t.origin.start)
-    return f"`{text}` (line {line})"
+    return f"{of}`{text}` (line {line})"
 
 
 def _is_written(t: Task) -> bool:
