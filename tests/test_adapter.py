@@ -228,3 +228,27 @@ def test_offsets_of_triangles_are_shared_and_not_changed() -> None:
     assert a.offsets is b.offsets
     with pytest.raises(ValueError, match="read-only"):
         a.offsets[0] = 1
+
+
+def test_slices_are_laid_out_and_take_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = nap.compile("""
+struct Map:
+    turn: Fin(2)=>Fin(2)=>Float
+    shift: Fin(2)=>Float
+
+def rows(x: n=>m=>Float) -> n=>Float = [sum(x[i]) for i]
+
+def moved(maps: n=>Map, x: n=>Float) -> n=>Float =
+    [maps[i].turn[0, 1] * x[i] + maps[i].shift[1] for i]
+""")
+    wide, x = np.arange(24.0).reshape(2, 3, 4), np.arange(2.0)
+    maps = {"turn": wide[:, :2, 1:3], "shift": wide[:, 2, ::3]}
+    p.rows(np.ones((2, 2)))
+    p.moved({name: a.copy() for name, a in maps.items()}, x)
+    monkeypatch.setattr(border, "call", lambda *_: pytest.fail("the slow way"))
+    for y in (wide[0].T, wide[1, ::2, 1:], wide[:, :, ::-1][0], wide[0].astype(">f8")):
+        assert p.rows(y).tolist() == y.sum(axis=1).tolist()
+    assert p.moved(maps, x[::-1]).tolist() == [wide[0, 0, 2] + wide[0, 2, 3], wide[1, 2, 3]]
+    monkeypatch.undo()
+    with pytest.raises(nap.ShapeError, match="maps"):
+        p.moved({**maps, "shift": wide[:1, 2, ::3]}, x)

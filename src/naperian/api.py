@@ -147,6 +147,9 @@ class Function:
     def convert(self, *args: Any, **keywords: Any) -> Any:
         """A call whose arguments need conversion, checks or explanations; `out=` gives the memory
         for the result (a tuple of arrays for a tuple)."""
+        laid = None if keywords or not self._plain else border.laid_out(args)
+        if laid is not None and self._kernels:  # once the arrays lie as it wants them, it may do
+            return self._entry(*laid)
         out = None
         if "out" in keywords and all(p.name != "out" for p in self._text.params):
             out = keywords.pop("out")

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from naperian import records
+from naperian.border.numbers import laid_out
 from naperian.border.shapes import starts
 from naperian.dtypes import DType
 from naperian.forms import BLANK, enum_of, kept_in, slots_of_variant, struct_of
@@ -69,6 +70,8 @@ def adapter(
         except Exception:  # whatever attributes of foreign objects raise: it is explained there
             return slow(*args, **keywords)
         made = entry(*leaves, *given[count:])
+        if made is REFUSED and (laid := laid_out(leaves)) is not None:
+            made = entry(*laid, *given[count:])
         return slow(*args, **keywords) if made is REFUSED else make(made)
 
     return call

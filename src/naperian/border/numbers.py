@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,24 @@ def dtype_of(where: str, own: np.dtype[Any]) -> DType:
         "f": "it would lose precision in any type there is",
     }  # fmt: skip
     raise TypeError(f"{where} is {own}: {by_kind.get(own.kind, 'this is no number type')}")
+
+
+def laid_out(args: Sequence[Any]) -> list[Any] | None:
+    """The arguments with copies of those arrays that are slices, transposes or swapped in their
+    bytes: what the native way in takes. None if there are no such arrays."""
+    apart = [
+        type(x) is np.ndarray and x.dtype.kind in "biuf" and not _is_laid_out(x) for x in args
+    ]
+    if not any(apart):
+        return None
+    return [
+        np.require(x, x.dtype.type, ("C", "A")) if copied else x
+        for x, copied in zip(args, apart, strict=True)
+    ]
+
+
+def _is_laid_out(x: Array) -> bool:
+    return x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative
 
 
 def converted(v: Value, dtype: DType) -> Array:
