@@ -102,15 +102,13 @@ def _one_less(slots: tuple[int, ...], k: int) -> tuple[int, ...]:
 
 
 def draw(
-    sig: Signature, slots: tuple[int, ...], rng: np.random.Generator, kind: str,
-    known: tuple[Array, ...] = (),
+    sig: Signature, slots: tuple[int, ...], rng: np.random.Generator, kind: str
 ) -> Draw | None:
-    """Arguments of these sizes; the first leaves are `known`. None if there are none: an index of
-    an empty set."""
+    """Arguments of these sizes. None if there are none: an index of an empty set."""
     scalars = {step.leaf: slots[step.slot] for step in sig.plan if isinstance(step, Given)}
     starts = {r.rows: slots[r.slot] for p in sig.params for r in _rows(p.form)}
-    out = list(known)
-    for k, leaf in enumerate(sig.inputs[len(known) :], len(known)):
+    out: list[Array] = []
+    for k, leaf in enumerate(sig.inputs):
         shape = tuple(max(0, _number(n, slots)) for n in leaf.shape)
         if k in scalars:
             out.append(np.array(scalars[k], np.int64))
@@ -151,6 +149,13 @@ def _leaf(
         case _:
             made = rng.integers(-2, 3, shape) / 2
     return np.asarray(made, target)
+
+
+def moving(x: Array, rng: np.random.Generator) -> Array:
+    """A direction in which a leaf may move; what does not vary, as it is."""
+    if x.dtype.kind != "f":
+        return x
+    return np.asarray(rng.standard_normal(x.shape), x.dtype)
 
 
 def numbers(form: Form) -> Iterator[int]:

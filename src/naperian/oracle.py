@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from naperian.session import RESULT
 from naperian.signature import signature
 from naperian.source import CompileError, Source
 from naperian.substitution import Substitution
-from naperian.types import F64, INT, Type, axes
+from naperian.types import F64, INT, Exists, Table, Tuple, Type, axes
 from naperian.values import same, show
 
 _STOPPED = (core_run.RunError, ainf_run.RunError, loops_run.RunError)
@@ -93,8 +93,31 @@ def _same_lines(
 
 
 def _rebuilt(t: Type, values: Sequence[Any]) -> Any:
-    """A result from its leaves. An axis over tuples is one axis, as it is at the border."""
-    return rebuild(t, [_joined(x, v) for x, v in zip(leaves(t), values, strict=True)])
+    """A result from its leaves. An axis over tuples is one axis, as it is at the border, and rows
+    stand one after the other, whatever axes are around them."""
+    joined = [_joined(x, v) for x, v in zip(leaves(t), values, strict=True)]
+    return rebuild(t, [_in_a_row(n, v) for n, v in zip(_in_rows(t), joined, strict=True)])
+
+
+def _in_rows(t: Type, around: bool = False, inner: int | None = None) -> Iterator[int | None]:
+    """For every leaf that rows hold, how many axes it has inside them."""
+    match t:
+        case Tuple(items):
+            for x in items:
+                yield from _in_rows(x, around, inner)
+        case Table(_, cell):
+            yield from _in_rows(cell, True, None if inner is None else inner + 1)
+        case Exists(vars, body):
+            yield from (None for _ in vars)
+            yield from _in_rows(body, around, -1 if around else None)
+        case _:
+            yield from (inner for _ in leaves(t))
+
+
+def _in_a_row(inner: int | None, value: Any) -> Any:
+    if inner is None or inner < 0:
+        return value
+    return np.reshape(value, (-1, *np.shape(value)[np.ndim(value) - inner :]))
 
 
 def _joined(leaf: Type, value: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +22,13 @@ from naperian import draws, pipeline
 from naperian.api import Function, RunError, jvp, vjp
 from naperian.border import usual
 from naperian.core import run as core_run
-from naperian.core.custom import varies
 from naperian.core.values import from_numpy, to_numpy
+from naperian.core.varying import has_floats
 from naperian.draws import Draw
 from naperian.forms import dressed, parted
 from naperian.node import node
 from naperian.ragged import Ragged
-from naperian.signature import at, size_variables
+from naperian.signature import Form, at, size_variables
 from naperian.sizes import size
 from naperian.substitution import Substitution, boxed
 from naperian.types import Fin, Index, Scalar
@@ -137,14 +137,14 @@ class _Trial:
         self.f = f
         self.derivatives = self.differences = 0
         definition = f._program.core().definitions[f.__name__]
-        wrt = [p.name for p in definition.params if varies(p.type)]
-        if not wrt:
+        self.wrt = [k for k, p in enumerate(definition.params) if has_floats(p.type)]
+        if not self.wrt:
             self.why = "no parameter has tangents"
-        elif not varies(definition.result):
+        elif not has_floats(definition.result):
             self.why = "the result has no tangents"
         else:
             self.why = ""
-        self.pair = None if self.why else (jvp(f, wrt), vjp(f, wrt))
+        self.pair = None if self.why else (jvp(f, self.wrt), vjp(f, self.wrt))
 
     def run(self, cases: int, seed: int, progress: Progress | None) -> Checked:
         rng = np.random.default_rng(seed)
@@ -177,8 +177,9 @@ class _Trial:
     def wrong(self, given: Draw, rng: np.random.Generator) -> Finding | None:
         """What is wrong at these arguments."""
         try:
-            if self.values(self.f, given) is not None and self.pair is not None:
-                self.slopes(given, rng)
+            value = self.values(self.f, given)
+            if value is not None and self.pair is not None:
+                self.slopes(given, value, rng)
         except _Failed as failed:
             return failed.finding
         return None
@@ -198,24 +199,24 @@ class _Trial:
             )
         return value
 
-    def slopes(self, given: Draw, rng: np.random.Generator) -> None:
+    def slopes(self, given: Draw, value: Any, rng: np.random.Generator) -> None:
         assert self.pair is not None
         forward, back = self.pair
-        along = draws.draw(forward._text, given.slots, rng, "normal", given.leaves)
-        seed = draws.draw(back._text, given.slots, rng, "normal", given.leaves)
-        if along is None or seed is None:
-            return
-        pushed, pulled = _called(forward, along), self.values(back, seed)
+        point = [k for n in self.wrt for k in draws.numbers(self.f._text.params[n].form)]
+        step = {k: draws.moving(given.leaves[k], rng) for k in point}
+        seed = [draws.moving(x, rng) for x in self.parts(value)]
+        pushed = _called(forward, _more(forward, given, step.values()))
+        pulled = self.values(back, _more(back, given, seed))
         if pulled is None:
             return
-        count = len(given.leaves)
-        values = [np.asarray(x, float) for x in _leaves(forward, pushed)]
-        tangents = values[len(values) // 2 :]
+        tangents = self.parts(pushed[1])
+        found = pulled[1] if len(self.wrt) > 1 else (pulled[1],)
         cotangents = [
-            np.asarray(x, float) for x in _leaves(back, pulled)[len(values) // 2 :]
-        ]
-        one = _dot(tangents, seed.leaves[count:])
-        two = _dot(cotangents, along.leaves[count:])
+            x for n, v in zip(self.wrt, found, strict=True)
+            for x in _leaves(self.f._text.params[n].form, v)
+        ]  # fmt: skip
+        one = _dot(tangents, seed)
+        two = _dot(cotangents, step.values())
         if not all(map(math.isfinite, (*one, *two))):
             return
         self.derivatives += 1
@@ -223,21 +224,21 @@ class _Trial:
             raise self.failed(
                 "the derivative in reverse mode, beside that in forward mode", given, two[0], one[0]
             )
-        self.compare(given, along, tangents)
+        self.compare(given, step, tangents)
 
-    def compare(self, given: Draw, along: Draw, tangents: list[Array]) -> None:
+    def parts(self, value: Any) -> list[Array]:
+        """The leaves of what is as the function's value."""
+        assert self.pair is not None
+        return _leaves(self.pair[1]._text.params[-1].form, value)
+
+    def compare(self, given: Draw, step: dict[int, Array], tangents: list[Array]) -> None:
         """The tangents and finite differences, where those agree with each other."""
-        count = len(given.leaves)
-        definition = self.f._program.core().definitions[self.f.__name__]
-        moved = [
-            leaf for d, p in zip(definition.params, self.f._text.params, strict=True)
-            if varies(d.type) for leaf in draws.numbers(p.form)
-        ]  # fmt: skip
-        step = dict(zip(moved, along.leaves[count:], strict=True))
-        near = [_difference(self.f, given, step, h) for h in (1e-4, 1e-5)]
+        moving = {k: x for k, x in step.items() if x.dtype.kind == "f"}
+        near = [self.difference(given, moving, h) for h in (1e-4, 1e-5)]
         if near[0] is None or near[1] is None:
             return
-        for (rough, wide), (fine, bend), tangent in zip(near[0], near[1], tangents, strict=True):
+        floats = (x for x in tangents if x.dtype.kind == "f")
+        for (rough, wide), (fine, bend), tangent in zip(near[0], near[1], floats, strict=True):
             sure = np.isfinite(rough) & np.isfinite(fine) & np.isclose(rough, fine, 1e-5, 1e-6)
             # the slopes of both sides come together with the step, but at a kink, however slight
             sure &= (bend <= 2e-5 * (1.0 + np.abs(fine))) | (bend <= 0.3 * wide)
@@ -247,6 +248,25 @@ class _Trial:
                 what = "the derivative along a direction, beside finite differences"
                 raise self.failed(what, given, tangent, fine)
             self.differences += int(np.all(sure))
+
+    def difference(
+        self, given: Draw, along: dict[int, Array], h: float
+    ) -> list[tuple[Array, Array]] | None:
+        """The slope of each float along a direction, and how much it changes where they are; None
+        where the run stops, or what does not vary is another."""
+        ends = [_outcome(lambda s=s: _called(self.f, given.moved(along, s))) for s in (h, 0.0, -h)]  # type: ignore[misc]
+        if any(e is None for e in ends):
+            return None
+        found = []
+        with np.errstate(all="ignore"):
+            for a, b, c in zip(*map(self.parts, ends), strict=True):
+                if b.dtype.kind != "f":
+                    if not np.array_equal(a, b) or not np.array_equal(b, c):
+                        return None
+                    continue
+                ahead, back = np.subtract(a, b) / h, np.subtract(b, c) / h
+                found.append((np.asarray((ahead + back) / 2), np.abs(ahead - back)))
+        return found
 
     def failed(self, what: str, given: Draw, found: Any, expected: Any) -> _Failed:
         arguments, sizes = given.arguments(self.f._text)
@@ -324,23 +344,14 @@ def _outcome(run: Callable[[], Any]) -> Any:
             return None
 
 
-def _difference(
-    f: Function, given: Draw, along: dict[int, Array], h: float
-) -> list[tuple[Array, Array]] | None:
-    """The slope of each leaf along a direction, and how much it changes where they are."""
-    ends = [_outcome(lambda s=s: _called(f, given.moved(along, s))) for s in (h, 0.0, -h)]  # type: ignore[misc]
-    if any(e is None for e in ends):
-        return None
-    found = []
-    with np.errstate(all="ignore"):
-        for a, b, c in zip(*(_leaves(f, e) for e in ends), strict=True):
-            ahead, back = np.subtract(a, b) / h, np.subtract(b, c) / h
-            found.append((np.asarray((ahead + back) / 2), np.abs(ahead - back)))
-    return found
+def _more(f: Function, given: Draw, leaves: Iterable[Array]) -> Draw:
+    """Arguments with some more, whose sizes are known from them."""
+    unknown = (0,) * (len(f._text.slots) - len(given.slots))
+    return Draw(given.slots + unknown, (*given.leaves, *leaves))
 
 
-def _leaves(f: Function, value: Any) -> list[Any]:
-    return [x for _, _, x in parted(f._text.result, value, "", _rows)]
+def _leaves(form: Form, value: Any) -> list[Array]:
+    return [np.asarray(x) for _, _, x in parted(form, value, "", _rows)]
 
 
 def _rows(given: Any, where: str, plain: bool) -> tuple[Any, Any]:
@@ -348,10 +359,12 @@ def _rows(given: Any, where: str, plain: bool) -> tuple[Any, Any]:
     return given.values, given.offsets
 
 
-def _dot(xs: list[Array], ys: tuple[Array, ...]) -> tuple[float, float]:
-    """The inner product, and that of the sizes."""
+def _dot(xs: Iterable[Array], ys: Iterable[Array]) -> tuple[float, float]:
+    """The inner product of the floats, and that of the sizes."""
     with np.errstate(all="ignore"):
-        products = [np.multiply(x, y) for x, y in zip(xs, ys, strict=True)]
+        products = [
+            np.multiply(x, y) for x, y in zip(xs, ys, strict=True) if x.dtype.kind == "f"
+        ]
     return (
         float(sum(np.sum(p) for p in products)), float(sum(np.sum(np.abs(p)) for p in products))
     )  # fmt: skip

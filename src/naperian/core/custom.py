@@ -7,50 +7,54 @@
     def f(x): body
 
 The rule has the definition's parameters, then a tangent for each that has any, or the cotangent of
-the value. It is looked at only where something differentiates `f`, so it may use `f` itself.
+the value. What does not vary in a parameter or in the value is in these, too (`varying.py`). A rule
+is looked at only where something differentiates `f`, so it may use `f` itself.
 """
 
 from __future__ import annotations
 
-from naperian.core.syntax import Call, Carried, Custom, Definition, Expr, Param, Ref
-from naperian.leaves import leaves
+from naperian.core.derivatives import bare
+from naperian.core.syntax import Call, Carried, Custom, Definition, Expr, Let, Param, Ref
+from naperian.core.varying import floating, floats_of, has_floats, partly, with_floats
 from naperian.names import Var
-from naperian.packing import runs
-from naperian.types import Scalar, Type, TypeVar
-
-
-def varies(t: Type) -> bool:
-    """Whether all of a type has tangents."""
-    found = leaves(t)
-    return bool(found) and all(map(_is_float, found))
-
-
-def partly(t: Type) -> bool:
-    """Whether some of a type has tangents, and some has none."""
-    return any(map(_is_float, leaves(t))) and not varies(t)
-
-
-def _is_float(leaf: Type) -> bool:
-    _, cell = runs(leaf)
-    return isinstance(cell, TypeVar) or (isinstance(cell, Scalar) and cell.dtype.is_float)
+from naperian.types import Type
 
 
 def given(d: Definition, forward: bool) -> tuple[Param, ...]:
     """What a rule takes beside the parameters of what it is for."""
     if not forward:
         return (Param("seed", Var("seed"), d.result),)
-    names = ((f"d{p.name}", p.type) for p in d.params if varies(p.type))
+    names = ((f"d{p.name}", p.type) for p in d.params if has_floats(p.type))
     return tuple(Param(n, Var(n), t) for n, t in names)
+
+
+def result(d: Definition, forward: bool) -> Type:
+    """What a rule gives."""
+    return d.result if forward else bare([p.type for p in d.params if has_floats(p.type)])
 
 
 def body(d: Definition) -> Expr:
     """The body of a definition, with its rule."""
     if d.rule is None:
         return d.body
-    carried = tuple(Carried(p.var, p.type, Ref(p.var)) for p in d.params if varies(p.type))
-    own = given(d, d.rule.forward)
-    args = (*(Ref(p.var) for p in d.params), *(Ref(p.var) for p in own))
-    return Custom(
-        d.rule.forward, carried, d.body, tuple((p.var, p.type) for p in own),
-        Call(d.rule.use, args), d.origin,
-    )
+    carried, inside = [], d.body
+    args: list[Expr] = []
+    for p in d.params:
+        if not has_floats(p.type):
+            args.append(Ref(p.var))
+            continue
+        x = Var(p.name) if partly(p.type) else p.var
+        args.append(with_floats(Ref(p.var), p.type, Ref(x)))
+        carried.append(Carried(x, floating(p.type), floats_of(Ref(p.var), p.type)))
+        if x != p.var:
+            inside = Let(p.var, args[-1], inside)
+    forward = d.rule.forward
+    own = given(d, forward)
+    likes = [Ref(p.var) for p in d.params if has_floats(p.type)] if forward else [d.body]
+    args += [with_floats(e, p.type, Ref(p.var)) for e, p in zip(likes, own, strict=True)]
+    found = Custom(
+        forward, tuple(carried), floats_of(inside, d.result),
+        tuple((p.var, floating(p.type)) for p in own),
+        floats_of(Call(d.rule.use, tuple(args)), result(d, forward)), d.origin,
+    )  # fmt: skip
+    return with_floats(d.body, d.result, found)

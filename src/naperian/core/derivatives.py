@@ -8,8 +8,8 @@
 A Jacobian is a gradient for every element of the value. Its body does not depend on which, so the
 compiler computes it once, and all rows together.
 
-The tag of an enum does not vary: the tangent of a value is a value of the same variant, and only
-its fields are differentiated.
+What is no float does not vary (`varying.py`): the tangent of a value has the same tags, integers,
+Booleans and indices.
 
     grad(area)(s)  with_floats(s, vjp(lambda x. area(with_floats(s, x)), floats_of(s); 1.0).1)
 """
@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from naperian.core.rows import Spread, hides, spread, zero
+from naperian.core.rows import Spread, hides, resized, spread, zero
 from naperian.core.syntax import (
     At,
+    Box,
     Call,
     Carried,
     ConstOf,
@@ -33,12 +34,14 @@ from naperian.core.syntax import (
     Pack,
     Part,
     Ref,
+    Unbox,
 )
+from naperian.core.varying import floating, floats_of, has_floats, partly, with_floats
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import NOWHERE, Span
-from naperian.substitution import cell_at
-from naperian.types import Data, Function, Scalar, Table, Tuple, Type, TypeVar
+from naperian.substitution import apart, opened
+from naperian.types import Exists, Function, Scalar, Table, Tuple, Type, TypeVar
 
 Element = Callable[[Expr], Expr]
 
@@ -54,6 +57,7 @@ def gradient(f: Expr, t: Function, wrt: tuple[int, ...], value: bool = False) ->
 def jacobian(f: Expr, t: Function, wrt: tuple[int, ...]) -> Lambda:
     """For every element of the value, its gradient: the axes of the value outermost."""
     params, args = _parameters(t)
+    back = bare([t.params[k] for k in wrt])
 
     def rows(kind: Type, element: Element) -> Expr:
         match kind:
@@ -67,10 +71,32 @@ def jacobian(f: Expr, t: Function, wrt: tuple[int, ...]) -> Lambda:
                         for k, x in enumerate(items)
                     )
                 )
+            case Exists():
+                return _boxed_rows(element(Call(f, tuple(args))), kind, rows, element, back)
+            case _ if not has_floats(kind):
+                return element(Call(f, tuple(args)))
             case _:
                 return Part(_reverse(f, t, wrt, args, kind, element), 1)
 
     return Lambda(params, rows(t.result, lambda e: e))
+
+
+def _boxed_rows(
+    value: Expr, box: Exists, rows: Callable[[Type, Element], Expr], element: Element, cell: Type
+) -> Expr:
+    """The rows for what is in a box: in a box of the same sizes."""
+    names = tuple(Var(v.name) for v in box.vars)
+    sizes = tuple(map(size, names))
+    own = opened(box, sizes)
+
+    def inside(e: Expr) -> Expr:
+        theirs, x = tuple(Var(v.name) for v in box.vars), Var("x")
+        found = opened(box, tuple(map(size, theirs)))
+        return Unbox(theirs, x, element(e), resized(Ref(x), found, own))
+
+    made = rows_of(box, cell)
+    assert isinstance(made, Exists)
+    return Unbox(names, Var("x"), value, Box(made, sizes, rows(own, inside)))
 
 
 def tangent(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
@@ -109,24 +135,37 @@ def differentiated(
     linear: bool = False,
 ) -> Expr:  # fmt: skip
     """The value of `f` at a point, and its tangent (or the cotangent of the point)."""
+    if any(map(partly, (*types, result))):
+        return _in_part(forward, types, at, f, result, seed, origin, linear)
     if any(map(hides, (*types, result))):
         return _spread(forward, types, at, f, result, seed, origin, linear)
-    carried = tuple(
-        Carried(Var("x"), floating(p), floats_of(e, p)) for p, e in zip(types, at, strict=True)
-    )
-    given = tuple(
-        with_floats(e, p, Ref(c.var)) for p, e, c in zip(types, at, carried, strict=True)
-    )
+    carried = tuple(Carried(Var("x"), p, e) for p, e in zip(types, at, strict=True))
+    given = tuple(Ref(c.var) for c in carried)
+    return Derivative(forward, carried, f(given), seed, linear)
+
+
+def _in_part(
+    forward: bool, types: Sequence[Type], at: Sequence[Expr],
+    f: Callable[[tuple[Expr, ...]], Expr], result: Type, seed: Expr, origin: Span, linear: bool,
+) -> Expr:  # fmt: skip
+    """The same where something in parameters or in the value does not vary."""
     whole = bare(types)
-    start = floats_of(seed, whole if forward else result)
-    made = Derivative(forward, carried, floats_of(f(given), result), start, linear)
-    if not _tagged(whole) and not _tagged(result):
-        return made
+    pairs = tuple(zip(at, types, strict=True))
+
+    def of_floats(given: tuple[Expr, ...]) -> Expr:
+        again = (with_floats(e, p, v) for (e, p), v in zip(pairs, given, strict=True))
+        return floats_of(f(tuple(again)), result)
+
+    made = differentiated(
+        forward, [floating(p) for p in types], [floats_of(e, p) for e, p in pairs],
+        of_floats, floating(result), floats_of(seed, whole if forward else result),
+        origin, linear,
+    )  # fmt: skip
     both, value = Var("both"), Var("value")
-    point = at[0] if len(at) == 1 else Pack(tuple(at))
-    base, kind = (Ref(value), result) if forward else (point, whole)
+    base, kind = (Ref(value), result) if forward else (_packed(at), whole)
     along = with_floats(base, kind, Part(Ref(both), 1))
-    return Let(both, made, Let(value, f(tuple(at)), Pack((Ref(value), along))))
+    found = f(tuple(at)) if partly(result) else Part(Ref(both), 0)
+    return Let(both, made, Let(value, found, Pack((Ref(value), along))))
 
 
 def _spread(
@@ -166,82 +205,21 @@ def _spread(
     return spread(Pack(tuple(at)), Tuple(tuple(types)), at_point)
 
 
-# ---------------------------------------------------------------- what varies in a value
-
-
-def floating(t: Type) -> Type:
-    """The type of what varies in values of a type: all but the tags of enums."""
-    match t:
-        case Table(s, cell, index) if _tagged(cell):
-            return Table(s, floating(cell), index)
-        case Tuple(items) if _tagged(t):
-            return Tuple(tuple(floating(items[k]) for k in _slots(t)))
-        case _:
-            return t
-
-
-def floats_of(e: Expr, t: Type) -> Expr:
-    """What varies in a value."""
-    match t:
-        case Table(s, cell) if _tagged(cell):
-            i = Var("i")
-            return For(i, s, floats_of(At(e, Ref(i), s), cell_at(t, size(i))))
-        case Tuple(items) if _tagged(t):
-            x = Var("x")
-            parts = tuple(floats_of(Part(Ref(x), k), items[k]) for k in _slots(t))
-            return Let(x, e, Pack(parts))
-        case _:
-            return e
-
-
-def with_floats(e: Expr, t: Type, varying: Expr) -> Expr:
-    """A value of the same variants with this for what varies."""
-    match t:
-        case Table(s, cell) if _tagged(cell):
-            i = Var("i")
-            inner = At(varying, Ref(i), s)
-            return For(i, s, with_floats(At(e, Ref(i), s), cell_at(t, size(i)), inner))
-        case Tuple(items) if _tagged(t):
-            x, v = Var("x"), Var("v")
-            place = {k: m for m, k in enumerate(_slots(t))}
-            parts = tuple(
-                with_floats(Part(Ref(x), k), items[k], Part(Ref(v), place[k]))
-                if k in place
-                else Part(Ref(x), k)
-                for k in range(len(items))
-            )
-            return Let(x, e, Let(v, varying, Pack(parts)))
-        case _:
-            return varying
-
-
-def _slots(t: Tuple) -> range:
-    """The items that vary."""
-    return range(isinstance(t, Data) and t.layout.tagged, len(t.items))
-
-
-def _tagged(t: Type) -> bool:
-    """Whether an enum is in values of a type."""
-    match t:
-        case Data(items, layout):
-            return layout.tagged or any(map(_tagged, items))
-        case Table(_, cell):
-            return _tagged(cell)
-        case Tuple(items):
-            return any(map(_tagged, items))
-        case _:
-            return False
-
-
 def rows_of(t: Type, cell: Type) -> Type:
-    """The type of a Jacobian: a cell for every number of a value."""
-    match t:
-        case Table(own, inner):
-            return Table(own, rows_of(inner, cell))
-        case Tuple(items):
-            return Tuple(tuple(rows_of(x, cell) for x in items))
-        case _:
-            return cell
+    """The type of a Jacobian: a cell for every float of a value."""
+
+    def each(t: Type) -> Type:
+        match t:
+            case Table(own, inner):
+                return Table(own, each(inner))
+            case Tuple(items):
+                return Tuple(tuple(map(each, items)))
+            case Exists(vars, body):
+                return Exists(vars, each(body))
+            case _:
+                return cell if has_floats(t) else t
+
+    return apart(each(t), set())
 
 
 def bare(items: Sequence[Type]) -> Type:
@@ -249,32 +227,25 @@ def bare(items: Sequence[Type]) -> Type:
     return items[0] if len(items) == 1 else Tuple(tuple(items))
 
 
+def _packed(items: Sequence[Expr]) -> Expr:
+    """One value as it is, several as a tuple."""
+    return items[0] if len(items) == 1 else Pack(tuple(items))
+
+
 def stopped(e: Expr, t: Type) -> Expr:
     """A value whose floats are constants to every derivative; the rest of it is as it was."""
     match t:
-        case Table(s, cell, None) if _has_floats(cell):
+        case Table(s, cell, None) if has_floats(cell):
             i = Var("i")
             return For(i, s, stopped(At(e, Ref(i), s), cell))
-        case Tuple(items) if any(map(_has_floats, items)):
+        case Tuple(items) if any(map(has_floats, items)):
             whole = Var("x")
             parts = tuple(stopped(Part(Ref(whole), k), x) for k, x in enumerate(items))
             return Let(whole, e, Pack(parts))
-        case Scalar() | TypeVar() if _has_floats(t):
+        case Scalar() | TypeVar() if has_floats(t):
             return Op("stop_gradient", (e,), t)
         case _:
             return e
-
-
-def _has_floats(t: Type) -> bool:
-    match t:
-        case Table(_, cell, _):
-            return _has_floats(cell)
-        case Tuple(items):
-            return any(map(_has_floats, items))
-        case Scalar(dtype):
-            return dtype.is_float
-        case _:
-            return isinstance(t, TypeVar)
 
 
 def _whole(t: Function) -> Type:

@@ -19,12 +19,11 @@ from naperian.core.derivatives import (
     bare,
     called,
     differentiated,
-    floating,
     gradient,
     jacobian,
     rows_of,
 )
-from naperian.core.rows import bodies, hides, spreadable, zero
+from naperian.core.rows import bodies, hides, loose, spreadable, tightened, zero
 from naperian.core.syntax import (
     At,
     Call,
@@ -39,6 +38,7 @@ from naperian.core.syntax import (
     TypeParam,
     Use,
 )
+from naperian.core.varying import floating, tagged
 from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.packing import runs
@@ -71,13 +71,13 @@ class NoDerivativeError(Exception):
 def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
     """The derivative of a definition with respect to some of its parameters."""
     chosen = [d.params[k] for k in wrt]
-    rows = kind not in ("jacobian", "hessian", "transpose_linear")
-    linear = kind == "transpose_linear"  # differentiated at 0, which is of no variant of an enum
+    linear = kind == "transpose_linear"  # differentiated at 0, which has no tags, integers, sizes
     for p in chosen:
-        varying = p.type if linear or kind == "hessian" else floating(p.type)
-        _differentiable(d, varying, f"its parameter `{p.name}`", rows)
-    whole = linear or kind in ("jacobian", *_OF_SCALARS)
-    _differentiable(d, d.result if whole else floating(d.result), "its result", rows)
+        in_part = not linear and not (kind == "hessian" and tagged(p.type))
+        varying = floating(p.type) if in_part else p.type
+        _differentiable(d, varying, f"its parameter `{p.name}`", not linear)
+    in_part = not linear and not (kind == "jacobian" and tagged(d.result))
+    _differentiable(d, floating(d.result) if in_part else d.result, "its result", not linear)
     if kind in _OF_SCALARS and isinstance(d.result, Table | Tuple):
         raise NoDerivativeError(
             f"`{kind.removesuffix('s')}` needs a function with a scalar result, and `{d.name}`"
@@ -131,8 +131,11 @@ def _many(d: Definition, one: Definition, kind: str) -> Definition:
     """A derivative for a table of seeds. The function itself is computed once."""
     s, i = SetVar(Var("seeds")), Var("i")
     count = len(d.params)
-    seeds = [replace(p, var=Var(p.name), type=Table(s, p.type)) for p in one.params[count:]]
-    at = {p.var: At(Ref(q.var), Ref(i), s) for p, q in zip(one.params[count:], seeds, strict=True)}
+    pairs = [
+        (p, replace(p, var=Var(p.name), type=Table(s, loose(p.type)))) for p in one.params[count:]
+    ]
+    seeds = [q for _, q in pairs]
+    at = {p.var: tightened(At(Ref(q.var), Ref(i), s), p.type, d.origin) for p, q in pairs}
     given: list[Expr] = [at.get(p.var, Ref(p.var)) for p in one.params]
     f = Lambda(tuple((p.var, p.type) for p in one.params), one.body)
     each = Call(f, tuple(given))

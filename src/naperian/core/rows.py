@@ -1,7 +1,7 @@
 """Values whose sizes only a run knows, as derivatives see them: opened, rows one after the other.
 
     exists k. Fin(k)=>Float            Fin(k)=>Float
-    n=>(exists k. Fin(k)=>Float)       Fin(total)=>Float
+    n=>(exists k. Fin(k)=>Float)       Fin(total)=>Float, also where the rows hold rows
 
 A size does not vary: the tangent of such a value has the sizes of the value, as its gradient has.
 """
@@ -36,8 +36,19 @@ from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import ZERO, Size, size
 from naperian.source import Span
-from naperian.substitution import boxed, cell_at, opened
-from naperian.types import INT, Data, Exists, Fin, Set, Table, Tuple, Type, set_variables
+from naperian.substitution import boxed, cell_at, opened, sets_in
+from naperian.types import (
+    INT,
+    Data,
+    Exists,
+    Fin,
+    Set,
+    Table,
+    Tuple,
+    Type,
+    cardinality,
+    set_variables,
+)
 
 OTHER_SIZES = "a derivative's seed has other sizes than the value it belongs to"
 
@@ -84,9 +95,9 @@ def spreadable(t: Type) -> bool:
         case _ if not hides(t):
             return True
         case Exists(vars, body):
-            return not hides(body) and _sized(body, frozenset(vars))
-        case Table(_, Exists((k,), Table(Fin(n), cell, None)), None):
-            return n == size(k) and not hides(cell)
+            return spreadable(body) and _sized(body, frozenset(vars))
+        case Table(s, Exists((k,), Table(Fin(n), cell, None)), None):
+            return n == size(k) and not _mentions(cell, k) and spreadable(Table(s, cell))
         case Table(s, Tuple(items) as cell, None):
             plain = not isinstance(cell, Data) or not cell.layout.tagged
             return plain and all(spreadable(Table(s, x)) for x in items)
@@ -161,15 +172,17 @@ def _opened(e: Expr, box: Exists, rest: Rest) -> Expr:
     sizes = tuple(map(size, names))
     whole = opened(box, sizes)
 
-    def again(other: Expr, asked: Span | None) -> Expr:
-        theirs, y = tuple(Var(v.name) for v in box.vars), Var("y")
-        made = _resized(Ref(y), opened(box, tuple(map(size, theirs))), whole)
-        for mine, v in zip(sizes, theirs, strict=True):
-            made = _same(mine, size(v), made, asked)
-        return Unbox(theirs, y, other, made)
+    def inside(x: Spread) -> Expr:
+        def again(other: Expr, asked: Span | None) -> Expr:
+            theirs, y = tuple(Var(v.name) for v in box.vars), Var("y")
+            made = x.again(resized(Ref(y), opened(box, tuple(map(size, theirs))), whole), asked)
+            for mine, v in zip(sizes, theirs, strict=True):
+                made = _same(mine, size(v), made, asked)
+            return Unbox(theirs, y, other, made)
 
-    own = Spread(whole, Ref(value), again, lambda made: Box(box, sizes, made))
-    return Unbox(names, value, e, rest(own))
+        return rest(Spread(x.type, x.value, again, lambda made: Box(box, sizes, x.back(made))))
+
+    return Unbox(names, value, e, spread(Ref(value), whole, inside))
 
 
 def _rows(e: Expr, s: Set, box: Exists, cell: Type, rest: Rest) -> Expr:
@@ -217,9 +230,87 @@ def _rows(e: Expr, s: Set, box: Exists, cell: Type, rest: Rest) -> Expr:
     summed = Scan((Carried(so_far, INT, Number(ZERO)),), t, s, end)
     j, value = Var("i"), Var("flat")
     number = Reduce("add", j, s, Number(ZERO), At(Ref(counts), Ref(j), s), INT)
-    own = Let(value, again(Ref(rows), None), rest(Spread(flat, Ref(value), again, back)))
+    if hides(cell):
+        own = _rows_of_rows(rows, s, counts, ends, flat, row, back, rest)
+    else:
+        own = Let(value, again(Ref(rows), None), rest(Spread(flat, Ref(value), again, back)))
     named = Let(counts, For(i, s, length), Let(ends, summed, Let(total, number, own)))
     return Let(rows, e, named)
+
+
+def _rows_of_rows(
+    rows: Var, s: Set, counts: Var, ends: Var, flat: Table, row: Callable[..., Expr],
+    back: Callable[[Expr], Expr], rest: Rest,
+) -> Expr:  # fmt: skip
+    """Nothing adds boxes up: those of all rows are taken from the row each is in."""
+    made, owner, k = Var("owner"), Var("owner"), Var("k")
+
+    def entered(i: Var, n: Size, at: Callable[[Var], Expr]) -> Expr:
+        j = Var("j")
+        return For(j, Fin(n), Add(At(Ref(made), at(j), flat.set), Number(size(i))))
+
+    owners = Table(flat.set, INT)
+    none = For(Var("p"), flat.set, Number(ZERO))
+    found = Part(Handle((Cell(made, owners, none, "add"),), row(entered)), 1)
+
+    def again(other: Expr, asked: Span | None) -> Expr:
+        theirs, p, i, n, last = (Var(x) for x in ("rows", "p", "i", "n", "last"))
+        m, x, lengths = Var("m"), Var("x"), Var("lengths")
+
+        def opened_row(inner: Expr) -> Expr:
+            return Unbox((m,), x, At(Ref(theirs), Ref(i), s), inner)
+
+        equal = Let(n, At(Ref(counts), Ref(i), s), _same(size(n), size(m), Number(size(n)), asked))
+        checked = Ref(counts) if asked is None else For(i, s, opened_row(equal))
+        place = size(p) - size(last) + size(n)
+        element = opened_row(At(Ref(x), Number(place), Fin(size(m))))
+        inside = Let(
+            n, At(Ref(lengths), Ref(i), s), Let(last, At(Ref(ends), Ref(i), s), element)
+        )
+        named = Let(i, Checked(Number(size(k)), s, proved=True), inside)
+        mine = Let(k, At(Ref(owner), Ref(p), flat.set), named)
+        return Let(theirs, other, Let(lengths, checked, For(p, flat.set, mine)))
+
+    def inner(x: Spread) -> Expr:
+        return rest(
+            Spread(
+                x.type, x.value, lambda other, asked: x.again(again(other, asked), asked),
+                lambda made: back(x.back(made)),
+            )
+        )  # fmt: skip
+
+    return Let(owner, found, spread(again(Ref(rows), None), flat, inner))
+
+
+def loose(t: Type) -> Type:
+    """A type with the tables of boxes in boxes of their own: how many rows there are is asked in
+    the run (`tightened`), so that a table of such values is one of rows of rows."""
+    match t:
+        case Table(_, cell) if hides(t):
+            k = Var("k")
+            return Exists((k,), Table(Fin(size(k)), loose(cell)))
+        case Data(items, layout, args):
+            return Data(tuple(map(loose, items)), layout, args)
+        case Tuple(items):
+            return Tuple(tuple(map(loose, items)))
+        case _:
+            return t
+
+
+def tightened(e: Expr, t: Type, origin: Span) -> Expr:
+    """A value of a loose type as one of the type."""
+    match t:
+        case Table(s, cell) if hides(t):
+            k, x, i = Var("k"), Var("x"), Var("i")
+            own = Fin(size(k))
+            inner = tightened(At(Ref(x), _index(i, s, own), own), cell, origin)
+            return Unbox((k,), x, e, _same(cardinality(s), size(k), For(i, s, inner), origin))
+        case Tuple(items) if hides(t):
+            x = Var("x")
+            parts = (tightened(Part(Ref(x), k), item, origin) for k, item in enumerate(items))
+            return Let(x, e, Pack(tuple(parts)))
+        case _:
+            return e
 
 
 def zero(t: Type) -> Expr:
@@ -245,7 +336,7 @@ def _index(i: Var, own: Set, other: Set) -> Expr:
     return Ref(i) if own == other else Checked(Ref(i), other, proved=True)
 
 
-def _resized(e: Expr, old: Type, new: Type) -> Expr:
+def resized(e: Expr, old: Type, new: Type) -> Expr:
     """A table as one over sets of the same sizes."""
     match old, new:
         case _ if old == new:
@@ -253,11 +344,11 @@ def _resized(e: Expr, old: Type, new: Type) -> Expr:
         case Table(own), Table(s):
             i = Var("i")
             inner = At(e, _index(i, s, own), own)
-            return For(i, s, _resized(inner, cell_at(old, size(i)), cell_at(new, size(i))))
+            return For(i, s, resized(inner, cell_at(old, size(i)), cell_at(new, size(i))))
         case Tuple(items), Tuple(others):
             x = Var("x")
             parts = zip(items, others, strict=True)
-            made = (_resized(Part(Ref(x), k), a, b) for k, (a, b) in enumerate(parts))
+            made = (resized(Part(Ref(x), k), a, b) for k, (a, b) in enumerate(parts))
             return Let(x, e, Pack(tuple(made)))
         case _:
             return e
@@ -271,5 +362,11 @@ def _sized(t: Type, hidden: frozenset[Var]) -> bool:
             return plain and _sized(cell, hidden)
         case Tuple(items):
             return all(_sized(x, hidden) for x in items)
+        case Exists(_, body):
+            return not any(_mentions(body, v) for v in hidden)
         case _:
             return True
+
+
+def _mentions(t: Type, v: Var) -> bool:
+    return any(v in set_variables(s) for s in sets_in(t))

@@ -1,18 +1,20 @@
 """Derivatives of functions: `grad`, `jvp`, `vjp` and what is made of them.
 
 Each takes a function and gives a function (or applies it at once). What is differentiated must
-have tangents: floats, and tables and tuples of them. An unknown type is decided to be a float; what
-is not known here is checked when the definition is.
+have tangents: floats, and tables and tuples with them. An unknown type is decided to be a float;
+what is not known here is checked when the definition is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 
 from naperian.core import derivatives
 from naperian.core import syntax as core
 from naperian.core.derivatives import bare, rows_of
 from naperian.core.rows import spreadable
+from naperian.core.varying import floating, has_floats
 from naperian.dtypes import FLOATS
 from naperian.frontend.calls import instantiate
 from naperian.frontend.cells import show
@@ -30,11 +32,19 @@ from naperian.surface import syntax as s
 from naperian.types import Data, Exists, Function, Index, Scalar, Table, Tuple, Type, TypeVar
 
 
+class Parts(IntEnum):
+    """What may be beside the floats of what is differentiated; it does not vary."""
+
+    NONE = 0
+    FIELDS = 1  # integers, Booleans and indices, in tuples and structs
+    TAGS = 2  # those of enums, too
+
+
 def tangents(
-    w: Walk, t: Type, what: str, span: Span, tags: bool = False, rows: bool = False
+    w: Walk, t: Type, what: str, span: Span, parts: Parts = Parts.NONE, rows: bool = False
 ) -> None:
-    """All of a type has tangents; with `tags`, but for those of enums, which do not vary; with
-    `rows`, of sizes known at run time only, too."""
+    """A type has tangents: all of it, but for `parts` beside what has; with `rows`, also where its
+    sizes are known at run time only."""
     solver = w.solver
 
     def leaf(t: Type) -> None:
@@ -52,39 +62,44 @@ def tangents(
             raise derivative_errors.no_tangent(what, kind, f"`{kind}`", span) from None
 
     def whole(t: Type) -> None:
-        if not spreadable(t):
+        if not spreadable(floating(t) if parts else t):
             raise derivative_errors.hidden_size(what, show(w, t), span)
 
-    when_known(w, t, leaf, tags, whole if rows else None)
+    when_known(w, t, leaf, parts, whole if rows else None)
 
 
 def when_known(
-    w: Walk, t: Type, leaf: Callable[[Type], None], tags: bool = False,
+    w: Walk, t: Type, leaf: Callable[[Type], None], parts: Parts = Parts.NONE,
     whole: Callable[[Type], None] | None = None,
 ) -> None:  # fmt: skip
-    """`leaf` of every part of a type that is no table and no tuple, once all of them are known;
-    with `whole`, which is asked about all of it, also of what is in boxes."""
+    """`leaf` of every part of a type that is no table and no tuple, once all of them are known,
+    but of the `parts` that stand beside floats; with `whole`, which is asked about all of it, also
+    of what is in boxes."""
     solver = w.solver
 
-    def known(t: Type, last: bool) -> bool:
+    def known(t: Type, last: bool, beside: bool) -> bool:
         t = solver.head(t)
         match t:
             case Table(_, cell):
-                return known(cell, last)
-            case Data(items, layout) if tags and layout.tagged:
-                return all([known(x, last) for x in items[1:]])
+                return known(cell, last, beside)
             case Tuple(items):
-                return all([known(x, last) for x in items])
+                inside = parts > Parts.NONE and (beside or has_floats(solver.zonk(t)))
+                tagged = isinstance(t, Data) and t.layout.tagged
+                if tagged and inside and parts is not Parts.TAGS:
+                    inside = False
+                return all([known(x, last, inside) for x in items])
             case Exists(_, body) if whole is not None:
-                return known(body, last)
+                return known(body, last, beside)
             case TypeVar() if solver.is_open(t) and not last:
                 return False
+            case Scalar() | Index() if beside and not has_floats(t):
+                return True
             case _:
                 leaf(t)
                 return True
 
     def asked(force: bool) -> bool:
-        if not known(t, force):
+        if not known(t, force, False):
             return False
         if whole is not None:
             whole(solver.zonk(t))
@@ -189,7 +204,7 @@ def gradient(
 ) -> Typed:
     """`grad(f)` and `value_and_grad(f)`."""
     for k in wrt:
-        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, tags=True, rows=True)
+        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, parts=Parts.TAGS, rows=True)
     scalar(w, name, kind.result, f.span)
     back = bare([kind.params[k] for k in wrt])
     result = Tuple((kind.result, back)) if value else back
@@ -205,8 +220,8 @@ def jacobian(
 ) -> Typed:
     """`jacobian(f)`: the axes of the value, then those of the parameter."""
     for k in wrt:
-        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, tags=True)
-    tangents(w, kind.result, "the result", f.span)
+        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, Parts.TAGS, rows=True)
+    tangents(w, kind.result, "the result", f.span, Parts.FIELDS, rows=True)
     solver = w.solver
     rows: Type = solver.type("rows")
     back = bare([kind.params[k] for k in wrt])
@@ -241,7 +256,7 @@ def _operator(name: str) -> Builtin:
         wrt = _wrt(w, e, plain[0])
         if name == "hessian":  # whose rows would be of different variants
             for k in wrt:
-                tangents(w, kind.params[k], f"parameter {k + 1}", f.span)
+                tangents(w, kind.params[k], f"parameter {k + 1}", f.span, Parts.FIELDS, rows=True)
         if name == "jacobian":
             return jacobian(w, f, kind, wrt, e.span)
         if name != "hessian":
@@ -276,9 +291,11 @@ def _applied(
             assert isinstance(f.type, Function)
             kind = f.type
         whole = bare(list(kind.params))
-        tags = points > 0  # what is linear is differentiated at 0, which is of no variant
-        tangents(w, whole, "the parameter", f.span, tags, rows=tags)
-        tangents(w, kind.result, "the result", f.span, tags, rows=tags)
+        # what is linear is differentiated at 0, which is of no variant and no integer
+        parts = Parts.TAGS if points > 0 else Parts.NONE
+        for p in kind.params:
+            tangents(w, p, "the parameter", f.span, parts, rows=points > 0)
+        tangents(w, kind.result, "the result", f.span, parts, rows=points > 0)
         if points == 0:
             return Typed(types(kind), lambda: make(f.build(), _zonked(w, kind), e.span), e.span)
         given = args[1:] if args else [w.infer(a, whole) for a in plain[1:]]

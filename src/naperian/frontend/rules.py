@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from naperian.core import custom
 from naperian.core import syntax as core
-from naperian.core.derivatives import bare
+from naperian.core.varying import has_floats
 from naperian.core.walk import everything
 from naperian.dtypes import FLOATS
 from naperian.facts import Facts
@@ -78,16 +78,14 @@ def _can_have_rule(d: core.Definition, at: s.Decorator, forward: bool) -> None:
             kind = show_type(p.type)
             why = f"its parameter `{p.name}: {kind}` is no data"
             raise derivative_errors.cannot_have_rule(d.name, why, at.span)
-        if custom.partly(p.type):
-            raise derivative_errors.mixed_parameter(d.name, p.name, show_type(p.type), at.span)
     if d.effects:
         why = f"it has effects, {{{', '.join(d.effects)}}}"
         raise derivative_errors.cannot_have_rule(d.name, why, at.span)
-    if not any(custom.varies(p.type) for p in d.params):
+    if not any(has_floats(p.type) for p in d.params):
         raise derivative_errors.no_tangent(
             f"`{d.name}`", written(d, forward=None), "no parameter varies continuously", at.span
         )
-    if not custom.varies(d.result):
+    if not has_floats(d.result):
         kind = show_type(d.result)
         raise derivative_errors.no_tangent("the result", kind, f"`{kind}`", at.span)
 
@@ -95,8 +93,7 @@ def _can_have_rule(d: core.Definition, at: s.Decorator, forward: bool) -> None:
 def _wanted(d: core.Definition, forward: bool) -> Function:
     """The type of a definition's rule, in the definition's own variables."""
     params = (*d.params, *custom.given(d, forward))
-    varying = [p.type for p in d.params if custom.varies(p.type)]
-    return Function(tuple(p.type for p in params), d.result if forward else bare(varying))
+    return Function(tuple(p.type for p in params), custom.result(d, forward))
 
 
 def written(d: core.Definition, forward: bool | None) -> str:

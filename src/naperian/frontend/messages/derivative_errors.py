@@ -104,17 +104,6 @@ def cannot_have_rule(name: str, why: str, span: Span) -> Reported:
     )
 
 
-def mixed_parameter(name: str, param: str, kind: str, span: Span) -> Reported:
-    """N0724"""
-    return fail(
-        "N0724",
-        f"`{name}` cannot have a rule: only part of its parameter `{param}: {kind}` has tangents",
-        span,
-        "a rule needs a tangent of all of it, or of nothing",
-        helps=("make two parameters of it: the floats, and the rest",),
-    )
-
-
 def circular_rule(name: str, span: Span) -> Reported:
     """N0725"""
     return fail(
