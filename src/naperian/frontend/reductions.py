@@ -435,7 +435,7 @@ def _fold(name: str) -> Builtin:
         knows = isinstance(plain[0], s.Lambda) and _is_row(w, xs.type) and name != "reduce"
         if knows and isinstance(solver.head(items), Index):
             solver.unify(cell, items)  # so that the lambda knows what its parameter is an index of
-        elif name == "reduce" or of_type or (of_two and _alike(w, items, state)):
+        elif name == "reduce" or of_type or (of_two and _alike(w, xs.type, state)):
             solver.unify(cell, state)
         elif knows:
             solver.unify(cell, items)
@@ -480,14 +480,22 @@ def _monoid(
     return use_definition(w, definition, method, span, expected, args, {})
 
 
-def _alike(w: Walk, cell: Type, state: Type) -> bool:
+def _alike(w: Walk, xs: Type, state: Type) -> bool:
     """Whether a scan's elements may be values of its state, as an operator's are; a step function
     takes elements of any type."""
-    a, b = w.solver.head(cell), w.solver.head(state)
+    solver = w.solver
+    axes, cell = solver.axes(xs)
+    a, b = solver.head(cell), solver.head(state)
+    if solver.is_open(a):
+        return True
     if isinstance(a, Tuple) and isinstance(b, Tuple):
         return len(a.items) == len(b.items)
+    own, inner = solver.axes(state)
+    if own and not solver.is_open(inner):
+        pairs = zip(axes[-len(own) :], own, strict=False)
+        return len(axes) > len(own) and all(solver.same_set(x, y) is not False for x, y in pairs)
     kinds = (Index, Tuple)
-    return w.solver.is_open(a) or all(isinstance(a, k) == isinstance(b, k) for k in kinds)
+    return all(isinstance(a, k) == isinstance(b, k) for k in kinds)
 
 
 def _is_row(w: Walk, xs: Type) -> bool:
