@@ -138,9 +138,9 @@ def _binders(e: Expr) -> Iterator[Var]:
                 yield time
         case Derivative(_, params):
             yield from (p.var for p in params)
-        case Custom(_, params, _, given, _):
+        case Custom(params, _, rules):
             yield from (p.var for p in params)
-            yield from (v for v, _ in given)
+            yield from (v for r in rules for v, _ in r.given)
         case _:
             pass
 
@@ -437,14 +437,14 @@ class _Check:
                         raise self.broken(f"{show_type(leaf)} has no tangent", e)
                 self.expect(seed, held if forward else t)
                 return Tuple((t, t if forward else held))
-            case Custom(forward, params, body, given, rule):
+            case Custom(params, body, rules):
                 self.starts(params)
                 with self.block():
                     held = self.held(params)
                     t = self.type(body)
-                    for v, own in given:
-                        self.types[v] = own
-                    self.expect(rule, t if forward else held)
+                    for r in rules:
+                        self.types.update(r.given)
+                        self.expect(r.body, t if r.forward else held)
                 for leaf in (*leaves(held), *leaves(t)):
                     if not _has_tangent(leaf):
                         raise self.broken(f"{show_type(leaf)} has no tangent", e)

@@ -6,15 +6,27 @@
     @custom_vjp(back)             custom_vjp(lambda x. body, x; lambda seed. back(x, seed))
     def f(x): body
 
-The rule has the definition's parameters, then a tangent for each that has any, or the cotangent of
-the value. What does not vary in a parameter or in the value is in these, too (`varying.py`). A rule
-is looked at only where something differentiates `f`, so it may use `f` itself.
+A definition may have both. A rule has the definition's parameters, then a tangent for each that has
+any, or the cotangent of the value. What does not vary in a parameter or in the value is in these,
+too (`varying.py`). A rule is looked at only where something differentiates `f`, so it may use `f`
+itself.
 """
 
 from __future__ import annotations
 
 from naperian.core.derivatives import bare
-from naperian.core.syntax import Call, Carried, Custom, Definition, Expr, Let, Param, Ref
+from naperian.core.syntax import (
+    Call,
+    Carried,
+    Custom,
+    Definition,
+    Expr,
+    Let,
+    OwnRule,
+    Param,
+    Ref,
+    Rule,
+)
 from naperian.core.varying import floating, floats_of, has_floats, partly, with_floats
 from naperian.names import Var
 from naperian.types import Type
@@ -34,8 +46,8 @@ def result(d: Definition, forward: bool) -> Type:
 
 
 def body(d: Definition) -> Expr:
-    """The body of a definition, with its rule."""
-    if d.rule is None:
+    """The body of a definition, with its rules."""
+    if not d.rules:
         return d.body
     carried, inside = [], d.body
     args: list[Expr] = []
@@ -48,13 +60,17 @@ def body(d: Definition) -> Expr:
         carried.append(Carried(x, floating(p.type), floats_of(Ref(p.var), p.type)))
         if x != p.var:
             inside = Let(p.var, args[-1], inside)
-    forward = d.rule.forward
-    own = given(d, forward)
-    likes = [Ref(p.var) for p in d.params if has_floats(p.type)] if forward else [d.body]
-    args += [with_floats(e, p.type, Ref(p.var)) for e, p in zip(likes, own, strict=True)]
-    found = Custom(
-        forward, tuple(carried), floats_of(inside, d.result),
-        tuple((p.var, floating(p.type)) for p in own),
-        floats_of(Call(d.rule.use, tuple(args)), result(d, forward)), d.origin,
-    )  # fmt: skip
+
+    def own(rule: Rule) -> OwnRule:
+        taken = given(d, rule.forward)
+        varying = [Ref(p.var) for p in d.params if has_floats(p.type)]
+        likes = zip(varying if rule.forward else [d.body], taken, strict=True)
+        more = (with_floats(e, p.type, Ref(p.var)) for e, p in likes)
+        return OwnRule(
+            rule.forward, tuple((p.var, floating(p.type)) for p in taken),
+            floats_of(Call(rule.use, (*args, *more)), result(d, rule.forward)),
+        )  # fmt: skip
+
+    rules = tuple(map(own, d.rules))
+    found = Custom(tuple(carried), floats_of(inside, d.result), rules, d.origin)
     return with_floats(d.body, d.result, found)

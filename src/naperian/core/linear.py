@@ -147,7 +147,7 @@ class _Linear:
                 self.other(*(p.start for p in params))
                 self.other(body)
                 return (Degree.OTHER, self.of(seed))
-            case core.Custom(_, params, body, _, _):
+            case core.Custom(params, body):
                 self.env.update((p.var, self.of(p.start)) for p in params)
                 return self.of(body)
             case core.Handle(cells, body):

@@ -322,7 +322,7 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return _scan(e, scope)
         case Derivative():
             return _derivative(e, scope)
-        case Custom(_, params):
+        case Custom(params):
             starts = [_exact(_value(p.start, scope), scope.type(p.type)) for p in params]
             return _custom(e, tuple(starts), scope)
         case Checked(value, s, _, origin):
@@ -613,22 +613,24 @@ def _custom(e: Custom, starts: tuple[Value, ...], scope: Scope) -> Value:
     value = _custom(e, outside, scope)
     inner.values.update(zip((p.var for p in e.params), outside, strict=True))
 
+    own = e.rule(isinstance(top, Dual))
+
     def rule(numbers: Iterator[Value]) -> Value:
         """The rule, given a tangent of all parameters or a cotangent of the value."""
-        like = outside if e.forward else (value,)
+        like = outside if own.forward else (value,)
         here = inner.inner()
-        for (v, _), x in zip(e.given, like, strict=True):
+        for (v, _), x in zip(own.given, like, strict=True):
             here.values[v] = _renumbered(x, numbers)
-        return _value(e.rule, here)
+        return _value(own.body, here)
 
     def transposed(seed: list[Value]) -> Iterator[Value]:
-        zeros = [scalar(0.0, kind(x)) for x in _numbers(outside if e.forward else value)]
+        zeros = [scalar(0.0, kind(x)) for x in _numbers(outside if own.forward else value)]
         _, found = _pulled(rule, zeros, seed, next(_levels))
         return iter(found)
 
     if isinstance(top, Dual):
         along = [tangent(x, level) for x in at]
-        tangents = _numbers(rule(iter(along))) if e.forward else transposed(along)
+        tangents = _numbers(rule(iter(along))) if own.forward else transposed(along)
         made = [Dual(level, y, d) for y, d in zip(_numbers(value), tangents, strict=True)]
         return _renumbered(value, iter(made))
     numbers = list(_numbers(value))
@@ -637,7 +639,7 @@ def _custom(e: Custom, starts: tuple[Value, ...], scope: Scope) -> Value:
         seed = [
             scalar(0.0, kind(y)) if v is None else v for v, y in zip(given, numbers, strict=True)
         ]
-        back = transposed(seed) if e.forward else _numbers(rule(iter(seed)))
+        back = transposed(seed) if own.forward else _numbers(rule(iter(seed)))
         for x, v in zip(at, back, strict=True):
             if isinstance(x, Traced) and x.level == level:
                 yield x, v

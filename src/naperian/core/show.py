@@ -378,10 +378,12 @@ class _Show:
     def custom(self, e: Custom) -> str:
         params = ", ".join(f"{self.name(p.var)}: {self.type(p.type)}" for p in e.params)
         starts = self.all(tuple(p.start for p in e.params))
-        kind = "custom_jvp" if e.forward else "custom_vjp"
-        given = ", ".join(f"{self.name(v)}: {self.type(t)}" for v, t in e.given)
-        body, rule = self.inline(e.body, _LOOSE), self.inline(e.rule, _LOOSE)
-        return f"{kind}(lambda {params}. {body}, {starts}; lambda {given}. {rule})"
+        text = f"lambda {params}. {self.inline(e.body, _LOOSE)}, {starts}"
+        for r in e.rules:
+            given = ", ".join(f"{self.name(v)}: {self.type(t)}" for v, t in r.given)
+            text += f"; lambda {given}. {self.inline(r.body, _LOOSE)}"
+        kinds = ["custom_jvp" if r.forward else "custom_vjp" for r in e.rules]
+        return f"{'_'.join(kinds)}({text})"
 
     def chain(self, e: Expr) -> str:
         text = ""

@@ -268,19 +268,30 @@ class Derivative:
 
 
 @node
-class Custom:
-    """The value of `body`, with `params` at their first values; its derivative with respect to
-    them is what `rule` says. Forward, `given` are tangents of the parameters and `rule` is that of
-    the value (`custom_jvp`); in reverse, `given` is the one cotangent of the value and `rule` is
-    those of the parameters (a tuple; bare for one; `custom_vjp`). The other direction is the
-    transpose of the rule."""
+class OwnRule:
+    """Forward, `given` are tangents of the parameters and `body` is that of the value
+    (`custom_jvp`); in reverse, `given` is the one cotangent of the value and `body` is those of the
+    parameters (a tuple; bare for one; `custom_vjp`)."""
 
     forward: bool
+    given: tuple[tuple[Var, Type], ...]
+    body: Expr
+
+
+@node
+class Custom:
+    """The value of `body`, with `params` at their first values; its derivative with respect to
+    them is what the rules say: one, or one for each direction. A direction without a rule of its
+    own is the transpose of the other."""
+
     params: tuple[Carried, ...]
     body: Expr
-    given: tuple[tuple[Var, Type], ...]
-    rule: Expr
+    rules: tuple[OwnRule, ...]
     origin: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def rule(self, forward: bool) -> OwnRule:
+        """The rule for a direction."""
+        return next((r for r in self.rules if r.forward == forward), self.rules[0])
 
 
 @node
@@ -466,10 +477,12 @@ class Lift:
 
 @node
 class Rule:
-    """The definition that gives another's derivative (see `Custom`), in the other's variables."""
+    """The definition that gives another's derivative (see `Custom`), in the other's variables, and
+    where that is said."""
 
     forward: bool
     use: Use
+    origin: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
@@ -478,8 +491,8 @@ class Definition:
 
     `implicit` are the set and size variables no parameter's shape fixes, which the caller gives by
     keyword. `facts` are polynomials >= 0 that callers must satisfy, with what to tell them.
-    `rule` is the user's own derivative, `math` what may be done with the arithmetic. `effects` are
-    those that a call has, beside those of references made inside. Those of `AMBIENT` act on
+    `rules` are the user's own derivative, `math` what may be done with the arithmetic. `effects`
+    are those that a call has, beside those of references made inside. Those of `AMBIENT` act on
     references that every call is given after the arguments: `hidden`. `checkpoints` are those of
     loops that say nothing of them, by the place of the loop."""
 
@@ -499,7 +512,7 @@ class Definition:
     wanted: tuple[Wanted, ...] = ()
     effects: tuple[str, ...] = ()
     hidden: tuple[Param, ...] = ()
-    rule: Rule | None = None
+    rules: tuple[Rule, ...] = ()
     math: Math = Math.DEFAULT
     checkpoints: tuple[tuple[Span, int], ...] = ()
 

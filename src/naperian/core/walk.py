@@ -100,8 +100,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (*(c.start for c in carried), body)
         case Derivative(_, params, body, seed):
             return (*(p.start for p in params), body, seed)
-        case Custom(_, params, body, _, rule):
-            return (*(p.start for p in params), body, rule)
+        case Custom(params, body, rules):
+            return (*(p.start for p in params), body, *(r.body for r in rules))
         case Check(condition, _, then):
             return (condition, then)
         case Handle(cells, body):
@@ -157,8 +157,8 @@ def size_variables(e: Expr) -> Iterator[Var]:
         case Derivative(_, carried, _, _):
             for c in carried:
                 yield from of_type(c.type)
-        case Custom(_, carried, _, given, _):
-            for t in (*(c.type for c in carried), *(t for _, t in given)):
+        case Custom(carried, _, rules):
+            for t in (*(c.type for c in carried), *(t for r in rules for _, t in r.given)):
                 yield from of_type(t)
         case Lambda(params, _):
             for _, t in params:

@@ -21,7 +21,7 @@ from naperian.frontend.messages import (
     limit_errors,
     name_errors,
 )
-from naperian.frontend.rules import differentiates_itself, with_rule
+from naperian.frontend.rules import differentiates_itself, with_rules
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals, Interface
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
@@ -116,10 +116,10 @@ class Library(Mapping[str, core.Definition]):
             if made is None:
                 raise AssertionError(f"the library's {name}: {wrong}")
             self._done[name] = made
-            rule = self._written[name].decorator if name in self._written else None
-            if rule is not None:
-                self._done[name], wrong = with_rule(made, rule, globals, library)
+            if name in self._written:
+                made, wrong = with_rules(made, self._written[name], globals, library)
                 assert not wrong, wrong
+                self._done[name] = made
         return self._done[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -237,16 +237,16 @@ def module(
         if n not in first:
             elaborate(n)
     for n, d in written.items():
-        if isinstance(d, s.Def) and d.decorator is not None and n in loaded.named:
-            ruled, mistakes = with_rule(loaded.named[n], d.decorator, loaded.globals, lib)
+        if isinstance(d, s.Def) and d.decorators and n in loaded.named:
+            ruled, mistakes = with_rules(loaded.named[n], d, loaded.globals, lib)
             wrong.extend(mistakes)
             loaded.named[n] = loaded.definitions[ruled.name] = ruled
     there_are = {**library.used, **loaded.definitions}
     for n, d in written.items():
-        if isinstance(d, s.Def) and d.decorator is not None and n in loaded.named:
-            if differentiates_itself(loaded.named[n], there_are):
-                span = d.decorator.argument.span
-                wrong.append(derivative_errors.circular_rule(n, span).diagnostic)
+        if isinstance(d, s.Def) and n in loaded.named:
+            for rule in loaded.named[n].rules:
+                if differentiates_itself(n, rule, there_are):
+                    wrong.append(derivative_errors.circular_rule(n, rule.origin).diagnostic)
     wrong += declared.bodies()
     loaded.definitions |= declared.definitions
     if not wrong and loaded.globals.indexed:
@@ -379,7 +379,7 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
         if isinstance(d, s.Def):
             hidden |= _signature_names(d)
         # a rule may use what it is for
-        for x in nodes(replace(d, decorator=None) if isinstance(d, s.Def) else d):
+        for x in nodes(replace(d, decorators=()) if isinstance(d, s.Def) else d):
             if isinstance(x, s.Name) and x.name in written and x.name not in hidden:
                 found[x.name] = None
             elif isinstance(x, s.Field):

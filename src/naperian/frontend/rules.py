@@ -43,10 +43,20 @@ from naperian.types import (
 )
 
 
-def with_rule(
+def with_rules(
+    d: core.Definition, written: s.Def, globals: Globals, library: Globals
+) -> tuple[core.Definition, tuple[Diagnostic, ...]]:
+    """The definition with its rules; without those that do not fit, and what is wrong."""
+    found: tuple[Diagnostic, ...] = ()
+    for at in written.decorators:
+        d, wrong = _with_rule(d, at, globals, library)
+        found += wrong
+    return d, found
+
+
+def _with_rule(
     d: core.Definition, at: s.Decorator, globals: Globals, library: Globals
 ) -> tuple[core.Definition, tuple[Diagnostic, ...]]:
-    """The definition with its rule; as it was, and what is wrong, if the rule does not fit."""
     w = start(globals, library)
     try:
         forward = at.name == "custom_jvp"
@@ -55,7 +65,8 @@ def with_rule(
         if rule is None or rule.constant:
             raise _no_definition(w, at)
         use = _used(w, d, rule, at, forward)
-        return replace(d, rule=core.Rule(forward, use)), ()
+        made = core.Rule(forward, use, at.argument.span)
+        return replace(d, rules=(*d.rules, made)), ()
     except errors.Reported as r:
         return d, (r.diagnostic,)
     except errors.Silent:
@@ -141,18 +152,18 @@ def _used(
     return use
 
 
-def differentiates_itself(d: core.Definition, definitions: Mapping[str, core.Definition]) -> bool:
+def differentiates_itself(
+    name: str, rule: core.Rule, definitions: Mapping[str, core.Definition]
+) -> bool:
     """Whether a definition's rule asks for the derivative of the definition, which the rule is."""
-    if d.rule is None:
-        return False
-    reached = _reached([d.rule.use.name], definitions)
+    reached = _reached([rule.use.name], definitions)
     parts = [e for n in reached for e in everything(definitions[n].body)]
     asked = [e.body for e in parts if isinstance(e, core.Derivative)]
     if asked:  # perhaps of a function that was passed
         calls = [e for e in parts if isinstance(e, core.Call)]
         asked += [a for e in calls for a in e.args if isinstance(a, core.Use | core.Lambda)]
     inside = {x.name for e in asked for x in everything(e) if isinstance(x, core.Use)}
-    return d.name in _reached(inside, definitions)
+    return name in _reached(inside, definitions)
 
 
 def _reached(names: Iterable[str], definitions: Mapping[str, core.Definition]) -> set[str]:
@@ -166,6 +177,5 @@ def _reached(names: Iterable[str], definitions: Mapping[str, core.Definition]) -
         found.add(n)
         d = definitions[n]
         rest += [e.name for e in everything(d.body) if isinstance(e, core.Use)]
-        if d.rule is not None:
-            rest.append(d.rule.use.name)
+        rest += [r.use.name for r in d.rules]
     return found

@@ -44,10 +44,11 @@ RULES = ("custom_jvp", "custom_vjp")
 
 
 def _decorated(c: Cursor) -> s.Def:
-    """`@strict` or `@custom_jvp(rule)`, a line each, and then the function it is for."""
+    """`@strict`, `@custom_jvp(rule)`, `@custom_vjp(rule)`, a line each, and the function they are
+    for."""
     doc = comments_above(c)
     mark: str | None = None
-    rule: s.Decorator | None = None
+    rules: list[s.Decorator] = []
     nothing = Wrong(errors.foreign(c.here))
     while c.kind == "@":
         at, word, here = c.skip(), c.word, c.here
@@ -57,20 +58,23 @@ def _decorated(c: Cursor) -> s.Def:
             mark = word
             c.pos += 1
             nothing = Wrong(errors.mark_of_nothing(at.to(here), word))
-        elif word in RULES and rule is None:
+        elif word in RULES:
+            if word in [r.name for r in rules]:
+                raise Wrong(errors.second_rule(at.to(here), word))
             c.pos += 1
             c.expect("(", "`(` and the rule")
             argument = expression(c)
             close(c, ")")
-            rule = s.Decorator(c.since(at.start), word, argument)
-            nothing = Wrong(errors.misplaced_rule(word, rule.span))
+            rules.append(s.Decorator(c.since(at.start), word, argument))
+            nothing = Wrong(errors.misplaced_rule(word, rules[-1].span))
         else:
             raise Wrong(errors.foreign(at))
         c.expect("NEWLINE", "the end of the line")
     if c.kind != "def":
         raise nothing
     made = function(c)
-    return replace(made, decorator=rule, mark=mark, doc=doc if made.doc is None else made.doc)
+    doc = doc if made.doc is None else made.doc
+    return replace(made, decorators=tuple(rules), mark=mark, doc=doc)
 
 
 def _names(c: Cursor, role: str, typed: str = "") -> tuple[str, ...]:

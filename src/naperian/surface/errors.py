@@ -415,6 +415,12 @@ def second_mark(span: Span) -> Diagnostic:
                   helps=("`@strict` forbids what `@fast` allows: keep one of them",))
 
 
+def second_rule(span: Span, word: str) -> Diagnostic:
+    """N0724"""
+    return _error("N0724", f"a definition has one `@{word}`", span, "a second one",
+                  helps=("one `@custom_jvp` and one `@custom_vjp` may stand above a definition",))
+
+
 def mark_of_nothing(span: Span, mark: str) -> Diagnostic:
     """N0740"""
     return _error("N0740", f"`@{mark}` stands above nothing that it could mark", span,

@@ -220,12 +220,12 @@ def _where(facts: tuple[s.Fact, ...]) -> Doc:
 
 
 def _function(d: s.Def, indent: str) -> list[str]:
-    if d.decorator is not None or d.mark is not None:
+    if d.decorators or d.mark is not None:
         told = _comments(d.doc, indent) if d.doc is not None and _can_be_comment(d.doc) else []
         lines = [] if d.mark is None else [f"{indent}@{d.mark}"]
-        if (at := d.decorator) is not None:
+        for at in d.decorators:
             lines.append(layout((indent, "@", at.name, "(", *expr(at.argument, 0), ")"), indent))
-        bare = replace(d, decorator=None, mark=None, doc=None if told else d.doc)
+        bare = replace(d, decorators=(), mark=None, doc=None if told else d.doc)
         return [*told, *lines, *_function(bare, indent)]
     to = () if d.result is None else (" ", *result(d.effects, d.result))
     head: Doc = ("def ", d.name, group("(", [_param(p) for p in d.params], ")"), *to)

@@ -517,7 +517,8 @@ class Decorator:
 @node
 class Def:
     """A function; `body` None in an interface's signature. `doc` is the docstring or the comment
-    lines directly above, `mark` what stands above it after `@`: one of `MARKS`."""
+    lines directly above, `decorators` are its rules, `mark` what stands above it after `@`: one of
+    `MARKS`."""
 
     span: Span
     name: str
@@ -528,7 +529,7 @@ class Def:
     facts: tuple[Fact, ...]
     body: Block | None
     doc: str | None
-    decorator: Decorator | None = None
+    decorators: tuple[Decorator, ...] = ()
     mark: str | None = None
 
 

@@ -62,24 +62,29 @@ class Ruled:
         """A value with the indices around the call replaced."""
         return self.place.row_at(value, dict(names)) if names else value
 
-    def rule(
-        self, given: Sequence[Value], names: Names, scope: tuple[Var, ...], guards: Guards
-    ) -> tuple[Value, ...]:
-        """What the rule gives for tangents of the parameters (or a cotangent of the value)."""
-        e = self.custom
+    def derived(
+        self, forward: bool, given: Sequence[Value], names: Names, scope: tuple[Var, ...],
+        guards: Guards,
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """What tangents of the parameters give (or a cotangent of the value): by the rule for this
+        direction, else by the transpose of the other."""
+        own = self.custom.rule(forward)
+        if own.forward != forward:
+            return self.transposed(own, given, names, scope, guards)
         with _Moved(self, names, scope, guards):
-            self.place.env.update(zip((v for v, _ in e.given), given, strict=True))
-            return _items(self.place.tabulated(self.place.expr(e.rule)))
+            self.place.env.update(zip((v for v, _ in own.given), given, strict=True))
+            return _items(self.place.tabulated(self.place.expr(own.body)))
 
     def transposed(
-        self, seeds: Sequence[Value], names: Names, scope: tuple[Var, ...], guards: Guards
-    ) -> tuple[Value, ...]:
-        """What the transpose of the rule, at 0, makes of these."""
-        e, seed, like = self.custom, Var("seed"), Items(self.starts)
-        around = self.at(like if self.custom.forward else self.value, names)
+        self, own: core.OwnRule, seeds: Sequence[Value], names: Names, scope: tuple[Var, ...],
+        guards: Guards,
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """What the transpose of a rule, at 0, makes of these."""
+        seed, like = Var("seed"), Items(self.starts)
+        around = self.at(like if own.forward else self.value, names)
         zeros = _items(_mapped(around, lambda leaf: _zero(self, leaf)))
-        params = tuple(core.Carried(v, t, core.Ref(Var("zero"))) for v, t in e.given)
-        back = core.Derivative(False, params, e.rule, core.Ref(seed), origin=e.origin)
+        params = tuple(core.Carried(v, t, core.Ref(Var("zero"))) for v, t in own.given)
+        back = core.Derivative(False, params, own.body, core.Ref(seed), origin=self.custom.origin)
         with _Moved(self, names, scope, guards):
             starts = (p.start.var for p in params if isinstance(p.start, core.Ref))
             self.place.env.update(zip(starts, zeros, strict=True))
@@ -141,10 +146,11 @@ def called(place: Flattening, e: core.Custom, copied: Callable[..., Value]) -> V
     for p, x in zip(e.params, starts, strict=True):
         made.append(copied(place, x, (), p.var.name, []))
         place.env[p.var] = made[-1]
-    env = {v: place.tabulated(place.env[v]) for v in _mentioned(e.rule) if v in place.env}
+    mentioned = dict.fromkeys(v for r in e.rules for v in _mentioned(r.body))
+    env = {v: place.tabulated(place.env[v]) for v in mentioned if v in place.env}
     b = place.b
     scope = place.scope
-    if e.forward or (linear(e.rule, (v for v, _ in e.given)) and not may_stop(e.rule)):
+    if all(map(_once, e.rules)):
         around = _around(b, (*made, *env.values(), value), place.guards)
         scope = tuple(i for i in scope if i in around)
     # else one call for each point of the loops around, also where nothing depends on them: one with
@@ -171,6 +177,13 @@ def called(place: Flattening, e: core.Custom, copied: Callable[..., Value]) -> V
     return whole
 
 
+def _once(rule: core.OwnRule) -> bool:
+    """Whether one call of a rule does for all the places where the function's would be the same."""
+    if rule.forward:
+        return True
+    return linear(rule.body, (v for v, _ in rule.given)) and not may_stop(rule.body)
+
+
 def cleared(bindings: Sequence[Binding]) -> list[Binding]:
     """The bindings once all derivatives are made."""
     out = []
@@ -191,8 +204,7 @@ def tangents(
     """The tangents of a call's value, each with what it is the tangent of; `of` gives those of the
     parameters."""
     given = [_mapped(x, lambda leaf: of(leaf) or _zero(r, leaf)) for x in r.starts]
-    apply = r.rule if r.custom.forward else r.transposed
-    found = apply(given, {}, r.scope, r.guards)
+    found = r.derived(True, given, {}, r.scope, r.guards)
     yield from _paired(r.value, Items(found))
 
 
@@ -204,10 +216,7 @@ def cotangents(
     cotangents of the value. `names` are the indices around the call as they run now."""
     value = r.at(r.value, names)
     seed = _mapped(value, lambda leaf: of(leaf) or _zero(r, leaf))
-    if r.custom.forward:
-        found = r.transposed(_items(seed), names, scope, guards)
-    else:
-        found = r.rule(_items(seed), names, scope, guards)
+    found = r.derived(False, _items(seed), names, scope, guards)
     starts = Items(tuple(r.at(x, names) for x in r.starts))
     for (own, leaf), (x, v) in zip(leaves(starts), _paired(starts, Items(found)), strict=True):
         assert leaf == x

@@ -48,6 +48,7 @@ from naperian.core.syntax import (
     Module,
     Number,
     Op,
+    OwnRule,
     Pack,
     Part,
     Print,
@@ -136,7 +137,7 @@ class Evaluate:
         self.module = module
         self.w = Work()
         self.constants: dict[str, Meaning] = {}
-        self.depth = 0  # of derivatives around what is evaluated
+        self.around: tuple[bool, ...] = ()  # derivatives, innermost last: whether forward
         self.rules = 0  # of derivatives, around it
         self.accumulators = Accumulators(self.w, self.call)
 
@@ -253,7 +254,7 @@ class Evaluate:
                     lambda i: self.with_index(var, i, body, env),
                     var.name,
                     name,
-                    apart=not self.depth,  # there is nothing to differentiate
+                    apart=not self.around,  # there is nothing to differentiate
                 )
             case Literal(s, items):
                 cells = [self.expr(x, env) for x in items]
@@ -598,10 +599,11 @@ class Evaluate:
         types = [r.type(p.type) for p in e.params]
         params = self.carry(e.params, types, env)
         seed = [quote(self.w, x) for x in data(self.expr(e.seed, env))]
-        self.depth += 1
+        outside = self.around
+        self.around = (*outside, e.forward)
         with self.w.inside() as scope:
             value = self.expr(e.body, env)
-        self.depth -= 1
+        self.around = outside
         t = type_of(value)
         body = closed(self.w, scope, data(value))
         d = t if e.forward else types[0] if len(types) == 1 else Tuple(tuple(types))
@@ -616,25 +618,36 @@ class Evaluate:
         """Outside of derivatives, the body alone. Its rule serves the innermost derivative, and
         what that makes of it those around it: so it is evaluated one less deep, which comes to an
         end even if the rule uses what it is for."""
-        depth = self.depth
+        around = self.around
         if self.rules > _RULES:
             raise Broken("a rule differentiates the function it is for")
-        if depth == 0:
+        if not around:
             own = {p.var: self.expr(p.start, env) for p in e.params}
             env.own.update(own)
             return self.expr(e.body, env, name)
         r = self.resolve(env)
         types = [r.type(p.type) for p in e.params]
         params = self.carry(e.params, types, env)
-        self.depth = 0
+        self.around = ()
         with self.w.inside() as scope:
             value = self.expr(e.body, env)
         t = type_of(value)
         body = closed(self.w, scope, data(value))
-        self.depth = depth - 1
+        self.around = around[:-1]
         self.rules += 1
+        wanted = dict.fromkeys(e.rule(forward).forward for forward in around)
+        rules = tuple(self.own_rule(e.rule(forward), env) for forward in wanted)
+        self.around = around
+        self.rules -= 1
+        flat = leaves(t)
+        whole = Custom(params, body, rules, e.origin)
+        bound = flat[0] if len(flat) == 1 else Tuple(flat)
+        return shaped(t, data(self.w.bind(whole, bound, name, scope.fails)))
+
+    def own_rule(self, rule: OwnRule, env: Env) -> OwnRule:
+        r = self.resolve(env)
         given: list[tuple[Var, Type]] = []
-        for v, own_type in e.given:
+        for v, own_type in rule.given:
             own_type = r.type(own_type)
             made = [Var(v.name) for _ in leaves(own_type)]
             given += zip(made, leaves(own_type), strict=True)
@@ -642,15 +655,9 @@ class Evaluate:
                 Leaf(Ref(x), leaf) for x, leaf in zip(made, leaves(own_type), strict=True)
             ]
             env.own[v] = shaped(own_type, leafs)
-        with self.w.inside() as around:
-            back = self.expr(e.rule, env)
-        rule = closed(self.w, around, data(back))
-        self.depth = depth
-        self.rules -= 1
-        flat = leaves(t)
-        whole = Custom(e.forward, params, body, tuple(given), rule, e.origin)
-        bound = flat[0] if len(flat) == 1 else Tuple(flat)
-        return shaped(t, data(self.w.bind(whole, bound, name, scope.fails)))
+        with self.w.inside() as scope:
+            found = self.expr(rule.body, env)
+        return OwnRule(rule.forward, tuple(given), closed(self.w, scope, data(found)))
 
     def carry(
         self, carried: tuple[Carried, ...], types: list[Type], env: Env

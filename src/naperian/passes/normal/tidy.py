@@ -40,6 +40,7 @@ from naperian.core.syntax import (
     Method,
     Number,
     Op,
+    OwnRule,
     Pack,
     Part,
     Print,
@@ -291,16 +292,17 @@ class _Rebuild:
                 seed = self.expr(seed, names)
                 params = self.carried(params, names)
                 return replace(e, params=params, body=self.expr(body, names), seed=seed)
-            case Custom(_, params, body, given, rule):
+            case Custom(params, body, rules):
                 r = self.resolve(names)
-                types = [r.type(t) for _, t in given]
+                types = [[r.type(t) for _, t in x.given] for x in rules]
                 params = self.carried(params, names)
                 body = self.expr(body, names)
-                named = [self.bind(v, names) for v, _ in given]
-                return replace(
-                    e, params=params, body=body, given=tuple(zip(named, types, strict=True)),
-                    rule=self.expr(rule, names),
-                )
+                own = []
+                for x, found in zip(rules, types, strict=True):
+                    named = [self.bind(v, names) for v, _ in x.given]
+                    given = tuple(zip(named, found, strict=True))
+                    own.append(OwnRule(x.forward, given, self.expr(x.body, names)))
+                return replace(e, params=params, body=body, rules=tuple(own))
             case Checked(value, s):
                 return replace(e, value=self.expr(value, names), set=self.resolve(names).set(s))
             case Handle(cells, body):
