@@ -487,3 +487,35 @@ def test_what_is_seldom_done_stands_under_one_condition() -> None:
     x = np.random.default_rng(0).standard_normal(1000)
     for k in (1, 2, 10):
         np.testing.assert_array_equal(f(x, np.full(k, -np.inf)), np.sort(x)[::-1][:k])
+
+
+def test_a_product_is_not_written_over_its_factors() -> None:
+    square = nap.compile("""
+def square(a: Fin(n)=>Fin(n)=>Float, k: Int) -> Fin(n)=>Fin(n)=>Float:
+    loop e = a for _ in Fin(k):
+        e @ e
+""").square
+    a = np.eye(24) + 0.01 * np.random.default_rng(0).standard_normal((24, 24))
+    np.testing.assert_allclose(square(a, 5), np.linalg.matrix_power(a, 32))
+
+
+def test_a_product_with_what_a_loop_leaves_stands_in_the_loop_around() -> None:
+    filtered = nap.compile("""
+def solved(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(b) as x:
+        for i in Fin(n):
+            x[i] := (b[i] - sum(l[i, k] * x[k] for k in ..i)) / l[i, i]
+
+def filtered(
+    p: Fin(n)=>Fin(n)=>Float, c: Fin(m)=>Fin(n)=>Float, l: Fin(m)=>Fin(m)=>Float, k: Int
+) -> Fin(n)=>Fin(n)=>Float:
+    loop p = p for _ in Fin(k):
+        [solved(l, [c[i, j] * p[j, j] for i]) for j] @ c
+""").filtered
+    rng = np.random.default_rng(0)
+    p, c = rng.random((12, 12)), rng.random((9, 12))
+    lower = np.tril(rng.random((9, 9))) + np.eye(9)
+    expected = p
+    for _ in range(3):
+        expected = np.linalg.solve(lower, c * np.diag(expected)).T @ c
+    np.testing.assert_allclose(filtered(p, c, lower, 3), expected)

@@ -44,14 +44,17 @@ def contract(graph: Graph) -> None:
 
 def _times(graph: Graph) -> dict[Task, frozenset[Var]]:
     """The recurrences' times that a task's value depends on, or whose loop it must stand in."""
-    out: dict[Task, frozenset[Var]] = {}
-    empty: frozenset[Var] = frozenset()
-    for t in graph.tasks:
-        mine = empty.union(*(out.get(s.task, empty) for s in t.sites)) if t.sites else empty
-        for s in t.sites:
-            if s.carried and s.task.cell is not None and s.task.cell.time is not None:
-                mine |= {s.task.cell.time}
-        out[t] = mine | {i for i in t.path if i in graph.conditions}
+    out = {t: frozenset(i for i in t.path if i in graph.conditions) for t in graph.tasks}
+    changed = True
+    while changed:  # the last values of a loop may stand behind who reads them
+        changed = False
+        for t in graph.tasks:
+            mine = out[t].union(*(out[s.task] for s in t.sites if s.task in out))
+            for s in t.sites:
+                if s.carried and s.task.cell is not None and s.task.cell.time is not None:
+                    mine |= {s.task.cell.time}
+            changed |= mine != out[t]
+            out[t] = mine
     return out
 
 

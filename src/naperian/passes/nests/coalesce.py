@@ -343,10 +343,11 @@ class _Check:
                 self.write(buffer, at, live)
                 own = {Coming(buffer, at)} if buffer in self.pair else set[Coming]()
                 return live | self.reads(s) | own
-            case Contract():
-                self.write(s.out[0], None, live)
+            case Contract():  # which reads all of its factors until it has written all
                 read = (s.left[0], s.right[0], *((s.out[0],) if s.accumulate else ()))
-                return live | {Coming(v, None) for v in read if v in self.pair}
+                live = live | {Coming(v, None) for v in read if v in self.pair}
+                self.write(s.out[0], None, live)
+                return live
             case _:
                 return live | self.reads(s)
 
