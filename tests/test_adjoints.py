@@ -223,3 +223,19 @@ def test_a_matrix_is_taken_apart_once_for_all_right_sides() -> None:
 )
 def test_a_slight_kink_is_no_wrong_derivative(body: str) -> None:
     assert nap.check(nap.compile(f"def f(x: n=>Float) -> Float = {body}").f)
+
+
+def test_the_adjoint_of_a_product_that_is_carried_is_two_products_a_round() -> None:
+    module = nap.compile("""
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float:
+    loop e = a for _ in Fin(6):
+        e @ e
+    sum(e[i, j] ** 2 for i, j)
+""")
+    assert nap.grad(module.f).show("schedule").count("contract ") == 3
+    a = np.eye(12) + 0.01 * np.random.default_rng(0).standard_normal((12, 12))
+    e = [np.linalg.matrix_power(a, 2**k) for k in range(7)]
+    slope = 2.0 * e[6]
+    for k in reversed(range(6)):
+        slope = slope @ e[k].T + e[k].T @ slope
+    np.testing.assert_allclose(nap.grad(module.f)(a), slope)

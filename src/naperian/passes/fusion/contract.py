@@ -136,6 +136,8 @@ def _try(
     if final.home is None and _terms(graph, inside) <= _FEW:
         return
     opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
+    if not any((rows | columns) & graph.mentioned[i] for i in times):
+        opened = tuple(i for i in opened if i in times or i not in rows | columns)
     if rows <= set(opened) or columns <= set(opened):
         return
     if any(graph.mentioned[i] for i in (*free - set(opened), *inside)):
