@@ -252,3 +252,17 @@ def moved(maps: n=>Map, x: n=>Float) -> n=>Float =
     monkeypatch.undo()
     with pytest.raises(nap.ShapeError, match="maps"):
         p.moved({**maps, "shift": wide[:1, 2, ::3]}, x)
+
+
+def test_what_is_converted_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = nap.compile("def dotted(x: n=>Float, y: n=>Float, k: Float) = k * sum(x[i] * y[i] for i)")
+    x = np.arange(3.0)
+    p.dotted(x, x, 1.0)
+    monkeypatch.setattr(border, "call", lambda *_: pytest.fail("the slow way"))
+    for other in ([1, 2, 3], range(3), np.arange(3), np.ones(3, np.float32)):
+        assert p.dotted(other, x, 2) == 2 * sum(a * b for a, b in zip(other, x, strict=True))
+    monkeypatch.undo()
+    with pytest.raises(nap.ShapeError, match="y: axis 0 is 3, but n is 2"):
+        p.dotted([1, 2], x, 1.0)
+    with pytest.raises(TypeError, match="complex"):
+        p.dotted(x.astype(complex), x, 1.0)

@@ -155,6 +155,10 @@ class Function:
             out = keywords.pop("out")
         values, sizes = border.gather(self._text, args, keywords, self._constant)
         compiled, kernel = self.instance(border.choose(self._text, values))
+        if self._plain and not keywords and out is None and len(args) == len(values):
+            taken = border.as_taken(compiled.instance, values, args)
+            if taken is not None:
+                return self._entry(*taken)
         run = partial(runtime.run, kernel)
         if lines := compiled.instance.lines:
             run = partial(runtime.run_aloud, kernel, _listener(lines))

@@ -26,12 +26,12 @@ from naperian.border.errors import (
     stop,
 )
 from naperian.border.given import as_size, gather
-from naperian.border.numbers import choose, laid_out, usual
+from naperian.border.numbers import as_taken, choose, laid_out, usual
 from naperian.border.value import Value
 from naperian.source import Error
 
 __all__ = [
     "AssertionError", "Error", "IndexError", "MemoryError", "RunError", "ShapeError", "Thrown",
-    "Value", "adapter", "as_size", "at_border", "call", "choose", "gather", "integers", "laid_out",
-    "refuse", "stop", "usual",
+    "Value", "adapter", "as_size", "as_taken", "at_border", "call", "choose", "gather",
+    "integers", "laid_out", "refuse", "stop", "usual",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from naperian.border.value import Array, Value
 from naperian.dtypes import DType, holds, join
-from naperian.signature import Leaf, Signature, TypeSlot
+from naperian.signature import Instance, Leaf, Signature, TypeSlot
 
 
 def choose(sig: Signature, values: list[Value]) -> tuple[DType, ...]:
@@ -94,6 +94,22 @@ def laid_out(args: Sequence[Any]) -> list[Any] | None:
         np.require(x, x.dtype.type, ("C", "A")) if copied else x
         for x, copied in zip(args, apart, strict=True)
     ]
+
+
+def as_taken(
+    inst: Instance, values: Sequence[Value], args: Sequence[Any]
+) -> list[Any] | None:
+    """The arguments, one for each leaf, with arrays as the instance takes them. None if they are
+    that already, or if one cannot be."""
+    out: list[Any] = []
+    if any(v.blank or v.offsets is not None or v.column is not None for v in values):
+        return None
+    for v, leaf, x in zip(values, inst.signature.inputs, args, strict=True):
+        try:
+            out.append(converted(v, inst.dtype(leaf)) if leaf.shape else x)
+        except Exception:  # explained where the call is checked
+            return None
+    return out if any(a is not x for a, x in zip(out, args, strict=True)) else None
 
 
 def _is_laid_out(x: Array) -> bool:
