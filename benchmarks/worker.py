@@ -154,12 +154,14 @@ def measure(case: Case, seconds: float, peers: tuple[str, ...]) -> dict[str, Any
 
 def once() -> dict[str, float]:
     """What is compiled once for all programs and kept in the cache: LLVM's own start, the thread
-    pool and the way in from Python; the kernels of contractions; elementary functions."""
+    pool and the way in from Python; the kernels of contractions; elementary functions; rows in
+    order."""
     ready = nap.compile("def ready(x: Float) = x + 1.0").ready
     product = nap.compile("def product(x: n=>k=>Float, y: k=>p=>Float) = x @ y").product
     functions = nap.compile(
         "def functions(x: n=>Float) = for i: exp(x[i]) + log(x[i]) + erf(x[i]) + tanh(x[i])"
     ).functions
+    ordered = nap.compile("def ordered(x: Fin(n)=>Float) = sort(x)").ordered
     took = {}
     for what, call in (
         ("run time", lambda: ready(1.0)),
@@ -167,6 +169,7 @@ def once() -> dict[str, float]:
         ("contraction F32", lambda: product(np.eye(2, dtype="f"), np.eye(2, dtype="f"))),
         ("functions F64", lambda: functions(np.ones(2))),
         ("functions F32", lambda: functions(np.ones(2, "f"))),
+        ("sort F64", lambda: ordered(np.ones(2))),
     ):
         start = time.perf_counter()
         call()

@@ -21,6 +21,8 @@ def counts(k: n=>bins) -> bins=>Int:
     with accum() as h:
         for i: h[k[i]] += 1
 def sines(x: n=>Float) = sin(x)
+def ascending(x: Fin(n)=>Float) = sort(x)
+def places(x: Fin(n)=>Float) = argsort(x)
 """)
 rng = np.random.default_rng(0)
 for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
@@ -29,6 +31,8 @@ for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
     assert np.allclose(m.affine(x), np.exp(x) * 2 + 1, rtol=close)
     assert np.allclose(m.total(x), x.sum(), rtol=close, atol=close)
     assert np.allclose(m.product(a, b), a @ b, rtol=close, atol=close)
+    assert np.array_equal(m.ascending(x), np.sort(x))
+    assert np.array_equal(m.places(x), np.argsort(x, kind="stable"))
     assert np.allclose(m.sines(x * 1e6), np.sin(x * dtype(1e6)), atol=close)
 k = rng.integers(0, 7, 10_000)
 assert np.array_equal(m.counts(k, bins=7), np.bincount(k))

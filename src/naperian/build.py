@@ -30,6 +30,8 @@ from naperian.backends.emit import emit
 from naperian.backends.entries.c_entry import c_entry, parameters, start, view
 from naperian.backends.kernel import functions_of
 from naperian.backends.llvm import AS_WRITTEN, compile_all
+from naperian.backends.orders.calls import rows
+from naperian.backends.orders.rows import row_module
 from naperian.backends.products.contract import contract_module
 from naperian.backends.runtime import processors
 from naperian.backends.services.pool import pool_ir
@@ -138,6 +140,7 @@ def _compiled(
     smin = "declare i64 @llvm.smin.i64(i64, i64)\ndeclare i64 @llvm.smax.i64(i64, i64)\n"
     entries = smin + "".join(c_entry(b.view, b.instance, b.base) for b in built)
     modules = [*texts, *(contract_module(d, target) for d in products), entries]
+    modules += [row_module(r, target) for r in dict.fromkeys(r for t in texts for r in rows(t))]
     modules += [start(name, tuple(messages)), AS_WRITTEN + pool_ir(python=False)]
     objects = compile_all(modules, processors(), target)
     functions = dict.fromkeys(text for image in objects for text in functions_of(image, target))

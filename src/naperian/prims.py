@@ -21,7 +21,7 @@ Signatures (`kind`), for operands that have been widened to one dtype:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -237,7 +237,11 @@ OPERATORS: dict[str, str] = {
 # The built-in commutative monoids of reductions. `argmin` and `argmax` take values and give the
 # ordinal of the first best one; a NaN is best of all, as in NumPy. `last` forgets what was there
 # before: not commutative, so its entries overwrite in their order, and no loop around them is free.
-MONOIDS = ("add", "mul", "min", "max", "and", "or", "last", "argmin", "argmax")
+# `nth` gives the value that so many others come before in ascending order, `argnth` its ordinal;
+# how many is told where others have their first value.
+MONOIDS = ("add", "mul", "min", "max", "and", "or", "last", "argmin", "argmax", "nth", "argnth")
+ORDERED = ("nth", "argnth")
+PLACES = ("argmin", "argmax", "argnth")
 
 
 def combine(monoid: str, old: Any, new: Any) -> Any:
@@ -255,6 +259,23 @@ def scalar(value: Any, dtype: DType) -> Any:
             value -= 1 << bits
     with np.errstate(all="ignore"):
         return t.type(value)
+
+
+def in_order(values: Sequence[Any], dtype: DType) -> Any:
+    """Numbers in ascending order: -0.0 before 0.0 and NaN, all of them the same one, last."""
+    x = np.array(values, dtype.value)
+    if not dtype.is_float:
+        return np.sort(x)
+    bits = x.view(f"i{dtype.bytes}")
+    low = np.iinfo(bits.dtype).max
+    codes = np.sort(np.where(np.isnan(x), low, bits ^ (bits >> (dtype.bits - 1) & low)))
+    return (codes ^ (codes >> (dtype.bits - 1) & low)).view(x.dtype)
+
+
+def places_in_order(values: Sequence[Any], dtype: DType) -> Any:
+    """The ordinals of numbers in ascending order, of equal ones (-0.0 and 0.0, NaN) the first
+    first."""
+    return np.argsort(np.array(values, dtype.value), kind="stable")
 
 
 def convert(value: Any, to: DType) -> Any:

@@ -24,6 +24,7 @@ from naperian.backends import runtime
 from naperian.backends.cache import key, shared
 from naperian.backends.kernel import ABI, Kernel, load, object_codes, object_name
 from naperian.backends.llvm import VERSION
+from naperian.backends.orders.calls import Row, rows
 from naperian.backends.target import host
 from naperian.class_defaults import class_defaults
 from naperian.core import syntax as core
@@ -98,11 +99,13 @@ class Summary:
 @node
 class Compiled:
     """An instance as it is kept on disk: its border, the names of its object files in the cache,
-    the dtypes of the contraction kernels it calls, and the notes of its loops."""
+    the dtypes of the contraction kernels and the rows in order that it calls, and the notes of its
+    loops."""
 
     instance: Instance
     images: tuple[str, ...]
     contractions: tuple[DType, ...]
+    rows: tuple[Row, ...]
     notes: tuple[str, ...]
 
 
@@ -229,6 +232,7 @@ class Program:
                 found, known = self._compile(name, dtypes)
             shared().put(entry_key, "f", pickle.dumps(found))
         needs = tuple(runtime.contraction(d) for d in found.contractions)
+        needs += tuple(map(runtime.in_order, found.rows))
         services, threads = runtime.runtime().services, runtime.processors()
         return found, load(known[0], services, needs, more=known[1:], threads=threads)
 
@@ -244,7 +248,7 @@ class Program:
             d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
         )
         names = tuple(map(object_name, modules))
-        return Compiled(made, names, contractions, program.notes), images
+        return Compiled(made, names, contractions, rows(text), program.notes), images
 
     def account(self, name: str, dtypes: tuple[DType, ...]) -> tuple[str, ...]:
         """What the loop nests of an instance cost."""

@@ -43,7 +43,7 @@ from naperian.ainf.walk import (
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Var
-from naperian.prims import MONOIDS, PRIMITIVES, Kind
+from naperian.prims import MONOIDS, ORDERED, PLACES, PRIMITIVES, Kind
 from naperian.sizes import Size
 
 
@@ -234,9 +234,12 @@ class _Checker:
             case Accumulate(monoid, init, entries):
                 if monoid not in MONOIDS:
                     self.fail(f"`{monoid}` is no monoid")
-                if dtype_of(init, self.dtypes) is not b.dtype:
+                wanted = DType.I64 if monoid in ORDERED else b.dtype
+                if dtype_of(init, self.dtypes) is not wanted:
                     self.fail("the first value has another dtype")
-                if monoid in ("argmin", "argmax"):
+                if monoid == "nth" and [len(e.over) for e in entries] != [1]:
+                    self.fail("nth reduces one index in one entry")
+                if monoid in PLACES:
                     if b.dtype is not DType.I64 or [len(e.over) for e in entries] != [1]:
                         self.fail(f"{monoid} gives an Int and reduces one index in one entry")
                 elif any(dtype_of(e.value, self.dtypes) is not b.dtype for e in entries):

@@ -247,7 +247,8 @@ class _Reader:
                 entries.append(self.entry(context))
             self.expect("from")
             init = self.operand()
-            return Accumulate(name, init, tuple(entries)), dtype_of(init, self.dtypes)
+            first = entries[0].value if name == "nth" else init
+            return Accumulate(name, init, tuple(entries)), dtype_of(first, self.dtypes)
         chosen = None
         if self.take("["):
             chosen = DType[self.next()]

@@ -32,7 +32,15 @@ from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.lines import Told, Write
 from naperian.names import Lit, Var
-from naperian.prims import PRIMITIVES, combine, convert, scalar
+from naperian.prims import (
+    ORDERED,
+    PRIMITIVES,
+    combine,
+    convert,
+    in_order,
+    places_in_order,
+    scalar,
+)
 from naperian.sizes import Atom, Size, evaluate, size
 
 Env: TypeAlias = Mapping[Var, int]
@@ -74,6 +82,7 @@ class _Machine:
         self.args = {p.var: a for p, a in zip(program.params, args, strict=True)}
         self.bindings = {b.var: b for b in program.bindings}
         self.memo: dict[Key, Any] = {}
+        self.rows: dict[Key, Any] = {}  # what is in order
         self.scattered: dict[Key, dict[tuple[int, ...], Any]] = {}
         self.rank = {i: k for k, i in enumerate(program.indices)}
 
@@ -268,6 +277,8 @@ class _Machine:
     def accumulate(self, b: Binding, prim: Accumulate, env: Env) -> Needs:
         if prim.monoid in ("argmin", "argmax"):
             return (yield from self.best(prim, env))
+        if prim.monoid in ORDERED:
+            return (yield from self.nth(b, prim, env))
         total = yield from self.value(prim.init, env)
         for entry in prim.entries:
             fixed = {i: env[i] for i, e in zip(b.context, entry.at, strict=True) if e == size(i)}
@@ -312,6 +323,26 @@ class _Machine:
             if best is None or better(value, best) or (value != value and best == best):
                 chosen, best = here[index], value
         return np.int64(chosen)
+
+    def nth(self, b: Binding, prim: Accumulate, env: Env) -> Needs:
+        (entry,) = prim.entries
+        (index,) = entry.over
+        extent = self.program.indices[index].extent
+        inner = {*free(entry.value), *(() if extent is None else variables(extent))}
+        inner.update(v for g in entry.guards for v in free(g.operand))
+        key = (b.var, tuple(k for i, k in env.items() if i in inner))
+        if key not in self.rows:
+            values, ordinals = [], []
+            for here in (yield from self.domain(entry.over, env, entry.guards)):
+                values.append((yield from self.value(entry.value, here)))
+                ordinals.append(here[index])
+            dtype = DType(np.asarray(values).dtype.name) if values else b.dtype
+            if prim.monoid == "nth":
+                self.rows[key] = in_order(values, dtype)
+            else:
+                self.rows[key] = np.array(ordinals)[places_in_order(values, dtype)]
+        place = int((yield from self.value(prim.init, env)))
+        return self.rows[key][place]
 
     def is_finite(self, b: Binding) -> bool:
         """Whether a binding has values at all points of its context (a `while` loop's delay has

@@ -124,7 +124,8 @@ class Accumulate:
     A reduction's entry has `at` = the context itself and reduces `over`; a histogram's has a
     gather in `at` and the scattered index in `over`. `argmin`/`argmax` have one entry with one
     index in `over` and give the ordinal of the first best value (the first NaN if there is one,
-    0 if there is none)."""
+    0 if there is none). So has `nth`, whose `init` is an Int: the value that so many others come
+    before in ascending order; and `argnth`, its ordinal."""
 
     monoid: str
     init: Operand

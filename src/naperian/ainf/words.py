@@ -144,6 +144,11 @@ class Words:
         match b.prim:
             case Op(name, args):
                 return self.op(name, args, b.dtype)
+            case Accumulate("nth" | "argnth" as name, init, (Entry(over, _, value, ()),)):
+                row = f"[{self.operand(value)} for {self.binders(over)}]"
+                made, place = "sort" if name == "nth" else "argsort", self.operand(init)
+                text = f"{made}({row})[{place}]"
+                return text if name == "nth" else f"Int({text})"
             case Accumulate(monoid, init, entries):
                 start = self.operand(init)
                 total = start if not _is_unit(monoid, init, b.dtype) else ""

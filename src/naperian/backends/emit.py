@@ -32,8 +32,10 @@ from naperian.backends.leaving import (
     poll_when_due,
     work_of,
 )
+from naperian.backends.orders.calls import Row
 from naperian.backends.parallel import alone, bounds, is_little, parallel
 from naperian.backends.products.contraction import Product, declaration, lower
+from naperian.backends.products.strides import constant, stride
 from naperian.backends.products.turned import turned
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
 from naperian.backends.services.regions import DECLARATIONS
@@ -65,6 +67,7 @@ from naperian.loops.syntax import (
     Print,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -149,6 +152,8 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
             _in_planes(frame, s, held)
         case Contract():
             _contract(frame, s)
+        case Sort():
+            _sort(frame, s)
         case Loop() | While():
             _nest(frame, s)
 
@@ -507,3 +512,18 @@ def _contract(frame: Frame, s: Contract) -> None:
     symbol = f"nap_contract_f{p.dtype.bits}"
     frame.module.definitions[symbol] = declaration(p.dtype)
     leave_unless_zero(frame, frame.code.let(f"call i64 @{symbol}({args})"))
+
+
+def _sort(frame: Frame, s: Sort) -> None:
+    """A row in order is a call."""
+    code, (v, n), row = frame.code, s.axis, Row(s.dtype, s.places)
+    operands = []
+    for buffer, at in (s.out, s.value):
+        place = frame.place(buffer)
+        there = offset(frame, place, at)
+        pointer = element(frame, place, constant(there, {v}))
+        operands.append(f"ptr {pointer}, i64 {number(frame, stride(there, v))}")
+    frame.runs += 1
+    frame.module.definitions[row.symbol] = row.declaration
+    args = ", ".join([f"i64 {number(frame, n)}", *operands])
+    leave_unless_zero(frame, code.let(f"call i64 @{row.symbol}({args})"))

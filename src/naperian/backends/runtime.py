@@ -21,14 +21,17 @@ from naperian.backends.entries import entry
 from naperian.backends.entries.entry_ir import entry_ir
 from naperian.backends.kernel import Kernel, Library, link, object_code, object_codes
 from naperian.backends.llvm import AS_WRITTEN
+from naperian.backends.orders.calls import Row
 from naperian.backends.services.pool import pool_ir
 from naperian.backends.services.threads import has_threads
 from naperian.dtypes import DType
 from naperian.late import late
 
 if TYPE_CHECKING:
+    from naperian.backends.orders import rows
     from naperian.backends.products import contract
 else:
+    rows = late("naperian.backends.orders.rows")
     contract = late("naperian.backends.products.contract")
 
 _SERVICES = (
@@ -134,6 +137,12 @@ def _runtime() -> Runtime:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=made.forked)
     return made
+
+
+@cache
+def in_order(row: Row) -> Library:
+    """A row in order, compiled or loaded once."""
+    return link(object_code(rows.row_module(row)), (row.symbol,), runtime().services)
 
 
 @cache

@@ -19,6 +19,7 @@ from naperian.loops.syntax import (
     Local,
     Loop,
     Order,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -62,7 +63,7 @@ def starts(s: Stmt) -> bool:
         case Allocate(fill=fill, small=small):
             return fill is not None and not small
         case _:
-            return isinstance(s, Contract)
+            return isinstance(s, Contract | Sort)
 
 
 def is_long(stmts: Sequence[Stmt]) -> bool:
@@ -222,7 +223,7 @@ def is_short(stmts: Sequence[Stmt]) -> bool:
             case Loop():
                 if most_trips(s) > UNROLLED or not is_short(s.body):
                     return False
-            case While() | Contract():
+            case While() | Contract() | Sort():
                 return False
             case Allocate(small=small) if not small:
                 return False

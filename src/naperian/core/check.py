@@ -61,7 +61,7 @@ from naperian.facts import Facts
 from naperian.leaves import leaves
 from naperian.names import Lit, Var
 from naperian.packing import bounds, runs
-from naperian.prims import MONOIDS, PRIMITIVES, Kind
+from naperian.prims import MONOIDS, ORDERED, PLACES, PRIMITIVES, Kind
 from naperian.sizes import ONE, ZERO, Size, natural, rename, size, variables
 from naperian.substitution import Substitution, cell_at, dependent, opened
 from naperian.type_show import show_type
@@ -401,8 +401,10 @@ class _Check:
             case Reduce(monoid, var, s, init, value, t):
                 if monoid not in MONOIDS or monoid == "last":
                     raise self.broken(f"no monoid `{monoid}`", e)
-                best = monoid in ("argmin", "argmax")
-                if not best:
+                best = monoid in PLACES
+                if monoid in ORDERED:
+                    self.expect(init, INT)
+                elif not best:
                     self.expect(init, t)
                 with self.block():
                     self.index(var, s)
@@ -533,6 +535,9 @@ class _Check:
             if not isinstance(found, Scalar | Index | TypeVar):
                 raise self.broken(f"{show_type(found)} is cast", e)
             return t
+        if e.name == "known":
+            self.expect(e.args[0], BOOL)
+            return BOOL
         prim = PRIMITIVES.get(e.name)
         if prim is None or len(e.args) != prim.arity:
             raise self.broken(f"no primitive `{e.name}` of {len(e.args)} operands", e)

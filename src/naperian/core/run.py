@@ -77,7 +77,7 @@ from naperian.lines import Told, Write, form_of
 from naperian.names import Var
 from naperian.node import node
 from naperian.packing import runs
-from naperian.prims import scalar
+from naperian.prims import ORDERED, PLACES, in_order, places_in_order, scalar
 from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.source import Span
 from naperian.substitution import Substitution
@@ -482,6 +482,8 @@ def _operate(name: str, args: list[Value], dtype: DType) -> Value:
     match name:
         case "cast":
             return operate(name, [int(a) if isinstance(a, Element) else a for a in args], dtype)
+        case "known":
+            return args[0]
         case "bitcast":
             return np.asarray(primal(args[0])).view(dtype.value)[()]
         case "select":
@@ -504,11 +506,16 @@ def _regroup(cells: Iterator[Value], shape: list[int]) -> Value:
 
 def _reduce(e: Reduce, scope: Scope) -> Value:
     s, inner, dtype = scope.set(e.set), scope.inner(), _dtype(e.type, scope)
-    if e.monoid in ("argmin", "argmax"):
+    if e.monoid in PLACES or e.monoid in ORDERED:
         values = []
         for k in range(count(s)):
             inner.values[e.var] = element_at(s, k)
             values.append(_number(primal(_value(e.value, inner)), dtype))
+        if e.monoid in ORDERED:
+            place = int(_number(_value(e.init, scope), DType.I64))
+            if e.monoid == "nth":
+                return in_order(values, dtype)[place]
+            return element_at(s, int(places_in_order(values, dtype)[place]))
         best = getattr(np, e.monoid)(values) if values else 0
         return element_at(s, int(best))
     total = _number(_value(e.init, scope), dtype)

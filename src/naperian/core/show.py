@@ -82,7 +82,7 @@ _POWER = {
 _LOOSE, _NOT, _TERM, _NEG, _CALL = 0, 5, 12, 14, 16
 _REDUCTIONS = {
     "add": "sum", "mul": "prod", "min": "min", "max": "max", "and": "all", "or": "any",
-    "argmin": "argmin", "argmax": "argmax",
+    "argmin": "argmin", "argmax": "argmax", "nth": "nth", "argnth": "argnth",
 }  # fmt: skip
 _INDENT = "    "
 

@@ -189,7 +189,10 @@ class Recast:
 class Op:
     """A scalar primitive (`prims`), or `cast`/`bitcast` to `type`. `type` is the *operands'* type
     (of the choices, for `select`; the target, for the casts): a Scalar, or a type variable until
-    the definition is used. `div` of integers does not occur: elaboration casts first."""
+    the definition is used. `div` of integers does not occur: elaboration casts first.
+
+    Or `known`, of a Boolean: whether it holds in every run, as far as is known when the program is
+    compiled. It chooses between two ways to the same value."""
 
     name: str
     args: tuple[Expr, ...]
@@ -200,7 +203,9 @@ class Op:
 @node
 class Reduce:
     """init ⊕ value for all elements `var` of `set`, ⊕ a monoid of `prims.MONOIDS` on `type`.
-    For `argmin`/`argmax` the result is an element of `set` and `init` is ignored."""
+    For `argmin`/`argmax` the result is an element of `set` and `init` is ignored. For `nth` it is
+    the value that `init` (an Int) others come before in ascending order, for `argnth` its
+    element."""
 
     monoid: str
     var: Var

@@ -23,6 +23,7 @@ from naperian.frontend.named import known_names, known_parameters
 from naperian.frontend.operators import (
     apply_primitive,
 )
+from naperian.frontend.rows_in_order import OF_THE_LIBRARY
 from naperian.frontend.tables import generator_table
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
@@ -87,6 +88,8 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 return _call_definition(w, definition, fname, e, expected)
             if fname in BUILTINS:
                 return BUILTINS[fname](w, e, None, expected)
+            if fname in OF_THE_LIBRARY and e.span.source.name == "<builtin>":
+                return OF_THE_LIBRARY[fname](w, e, None, expected)
             if fname in SCALARS or fname == "Float":
                 args = plain_args(w, e)
                 if len(args) != 1:

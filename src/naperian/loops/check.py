@@ -25,6 +25,7 @@ from naperian.loops.syntax import (
     Program,
     Reduction,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -150,6 +151,14 @@ class _Scope:
                     self.expect(v, dtype)
             case Contract():
                 self.contract(s)
+            case Sort((out, there), value, (v, n), dtype, places):
+                inside = self.inner()
+                inside.size(n)
+                inside.bind(v, ("index", DType.I64))
+                if inside.place(out, there, written=True) is not (DType.I64 if places else dtype):
+                    raise Broken(f"a sort of {dtype} to {out}")
+                if inside.place(*value, written=False) is not dtype or out == value[0]:
+                    raise Broken(f"a sort of {dtype} of {value[0]}")
 
     def planes(self, s: Allocate) -> None:
         b = s.buffer
@@ -174,7 +183,7 @@ class _Scope:
         if s.order is not Order.PARALLEL:
             raise Broken(f"a loop that is not parallel accumulates the array {r.var}")
         for x in statements(s.body):
-            if r.var in reads(x) or (isinstance(x, Contract) and r.var in mentions(x)):
+            if r.var in reads(x) or (isinstance(x, Contract | Sort) and r.var in mentions(x)):
                 raise Broken(f"{r.var} is read while it is accumulated")
             if writes(x) == r.var and not (isinstance(x, Update) and x.monoid == r.monoid):
                 raise Broken(f"{r.var} is accumulated by {r.monoid} and written otherwise")

@@ -21,6 +21,7 @@ from naperian.loops.syntax import (
     Order,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -81,7 +82,7 @@ def together(block: tuple[Stmt, ...], a: Var, r: Var) -> bool:
                     return False
             case Update(buffer) if buffer == r:
                 return False
-            case Contract() if not mentions(s).isdisjoint((a, r)):
+            case Contract() | Sort() if not mentions(s).isdisjoint((a, r)):
                 return False
             case _:
                 pass

@@ -26,6 +26,7 @@ from naperian.loops.syntax import (
     Print,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -85,6 +86,9 @@ class _Sizes(Machine):
                     times = self.threads if s.order is Order.PARALLEL else 1
                     for self.scalars[var] in dict.fromkeys((first, last)) if first <= last else ():
                         inner = max(inner, times * self.alive(s.body))
+                case Sort(_, _, (_, n), dtype, places):  # its codes, and the places twice
+                    each = dtype.bytes if not places else 24
+                    inner = max(inner, each * max(0, self.size(n)))
                 case When() | While():
                     inner = max(inner, *(self.alive(block) for block in blocks(s)))
                 case (

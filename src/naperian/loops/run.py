@@ -32,6 +32,7 @@ from naperian.loops.syntax import (
     Print,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -41,7 +42,7 @@ from naperian.loops.syntax import (
     made_here,
 )
 from naperian.names import Lit, Var
-from naperian.prims import PRIMITIVES, combine, convert, scalar
+from naperian.prims import PRIMITIVES, combine, convert, in_order, places_in_order, scalar
 from naperian.sizes import Size, evaluate
 
 _Memory: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]  # and what is written
@@ -152,6 +153,8 @@ class Machine:
                 self.told.tell(numbers, self.lines[code - 1] if code else ())
             case Contract():
                 self.contract(s)
+            case Sort():
+                self.sort(s)
 
     def contract(self, s: Contract) -> None:
         def points(bounds: tuple[tuple[Var, Size], ...]) -> list[dict[Var, int]]:
@@ -166,6 +169,16 @@ class Machine:
                 self.scalars.update(inner)
                 total = self.multiply_add(total, self.load(*s.left), self.load(*s.right))
             self.store(*s.out, total)
+
+    def sort(self, s: Sort) -> None:
+        var, n = s.axis
+        points = range(self.size(n))
+        values = []
+        for self.scalars[var] in points:
+            values.append(self.load(*s.value))
+        row = places_in_order(values, s.dtype) if s.places else in_order(values, s.dtype)
+        for self.scalars[var] in points:
+            self.store(*s.out, row[self.scalars[var]])
 
     def multiply_add(self, total: Any, left: Any, right: Any) -> Any:
         return PRIMITIVES["add"].meaning(total, PRIMITIVES["mul"].meaning(left, right))

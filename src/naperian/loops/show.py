@@ -27,6 +27,7 @@ from naperian.loops.syntax import (
     Print,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -143,6 +144,10 @@ class _Printer:
                 return [f"{pad}print {', '.join(self.expr(v) for v in values)}{line}"]
             case Contract():
                 return [pad + line for line in self.contract(s)]
+            case Sort(out, value, (v, n), _, places):
+                of = "places of sorted" if places else "sorted"
+                over = f"{self.name(v)} < {self.size(n)}"
+                return [f"{pad}sort {self.place(*out)} = {of} {self.place(*value)} over {over}"]
 
     def contract(self, s: Contract) -> list[str]:
         def over(bounds: tuple[tuple[Var, Size], ...]) -> str:

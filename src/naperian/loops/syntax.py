@@ -3,7 +3,7 @@
     program ::= (size…, buffer…) -> buffer… : stmt…
     buffer  ::= b : dtype[size, …]  in | out | temp        stored by rows, contiguous
     stmt    ::= Loop | While | When | Let | Variable | Assign | Store | Allocate
-              | Fail | Print | Contract
+              | Fail | Print | Contract | Sort
     expr    ::= Lit | Local | Number | Load | Apply
 
 `Number` is a polynomial over size parameters, loop variables and integer locals. In index
@@ -242,9 +242,24 @@ class Contract:
     accumulate: bool = False
 
 
+@node
+class Sort:
+    """out[q] for q < n is what stands at place q among value[i], i < n, in ascending order, as in
+    `prims`: the value, or with `places` its ordinal, of equal ones the first first.
+
+    As in `Contract`, an operand is a buffer with the index expressions of one element in terms of
+    the loop variable of `axis`, which is q or i; its address is affine in it."""
+
+    out: Part
+    value: Part
+    axis: tuple[Var, Size]
+    dtype: DType
+    places: bool = False
+
+
 Stmt: TypeAlias = (
     "Loop | While | When | Let | Variable | Assign | Store | Update | Allocate | Fail | Print"
-    " | Contract"
+    " | Contract | Sort"
 )
 
 

@@ -20,6 +20,7 @@ from naperian.loops.syntax import (
     Loop,
     Number,
     Print,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -44,7 +45,7 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return (condition, *values)
         case Print(_, values):
             return values
-        case Loop() | Allocate() | Contract():
+        case Loop() | Allocate() | Contract() | Sort():
             return ()
 
 
@@ -60,6 +61,8 @@ def indices(s: Stmt) -> tuple[Size, ...]:
         case Contract():
             bounds = (*s.batch, *s.rows, *s.columns, *s.inner)
             return (*s.out[1], *s.left[1], *s.right[1], *(n for _, n in bounds))
+        case Sort():
+            return (*s.out[1], *s.value[1], s.axis[1])
         case Let() | Variable() | Assign() | When() | While() | Fail() | Print():
             return ()
 
@@ -104,7 +107,7 @@ def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return (then, otherwise)
         case (
             Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Print()
-            | Contract()
+            | Contract() | Sort()
         ):
             return ()
 
@@ -185,10 +188,21 @@ def writes(s: Stmt) -> Var | None:
     match s:
         case Store(buffer) | Update(buffer):
             return buffer
-        case Contract():
+        case Contract() | Sort():
             return s.out[0]
         case _:
             return None
+
+
+def takes(s: Stmt) -> tuple[Var, ...]:
+    """The buffers of which a statement itself reads many elements."""
+    match s:
+        case Contract():
+            return (s.left[0], s.right[0])
+        case Sort():
+            return (s.value[0],)
+        case _:
+            return ()
 
 
 def mentions(s: Stmt) -> set[Var]:
@@ -199,8 +213,7 @@ def mentions(s: Stmt) -> set[Var]:
         to = writes(x)
         if to is not None:
             out.add(to)
-        if isinstance(x, Contract):
-            out |= {x.left[0], x.right[0]}
+        out.update(takes(x))
     return out
 
 
@@ -231,7 +244,7 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
             return When(condition, block(then), block(otherwise))
         case (
             Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Print()
-            | Contract()
+            | Contract() | Sort()
         ):
             return s
 
@@ -299,6 +312,9 @@ def remade(
             case Contract():
                 own, left, right = element(s.out), element(s.left), element(s.right)
                 return replace(s, out=own, left=left, right=right)
+            case Sort():
+                axis = (s.axis[0], of(s.axis[1]))
+                return replace(s, out=element(s.out), value=element(s.value), axis=axis)
             case Loop():
                 shared = tuple(replace(r, var=names.get(r.var, r.var)) for r in s.reductions)
                 low, high = of(s.low), of(s.high)

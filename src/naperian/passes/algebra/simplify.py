@@ -47,7 +47,7 @@ from naperian.passes.algebra import laws
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
-from naperian.prims import unit
+from naperian.prims import ORDERED, PLACES, unit
 from naperian.sizes import ZERO, Size, size
 
 Seen = Callable[[Any], None]
@@ -323,10 +323,13 @@ class _Simplify:
             if new is not None:
                 entries.append(new)
         if not entries:
-            self.values[b.var] = (b.context, init)
+            none = laws.literal(0, b.dtype) if prim.monoid in ORDERED else init
+            self.values[b.var] = (b.context, none)
         elif len(entries) == 1 and not entries[0].over and not entries[0].guards:
-            if prim.monoid in ("argmin", "argmax"):
+            if prim.monoid in PLACES:
                 self.values[b.var] = (b.context, Lit(0, DType.I64))
+            elif prim.monoid == "nth":
+                self.keep(b, self.op(Op("copy", (entries[0].value,)), b.dtype))
             else:
                 op = Op(prim.monoid, (init, entries[0].value))
                 self.keep(b, self.op(op, b.dtype))
@@ -411,7 +414,7 @@ def of_units(
     monoid: str, init: Operand, e: Entry, dtype: DType, indices: dict[Var, Index], one: Any
 ) -> Entry | None:
     """init ⊕ (⊕ of units) = init; a sum of 0.0 only if init is 0.0"""
-    if monoid in ("argmin", "argmax") or not isinstance(e.value, Lit):
+    if monoid in PLACES or monoid in ORDERED or not isinstance(e.value, Lit):
         return e
     nothing = laws.literal(unit(monoid, dtype), dtype)
     if monoid == "add" and dtype.is_float:

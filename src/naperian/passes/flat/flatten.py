@@ -584,15 +584,15 @@ class _Flatten(Cells):
             self.env[rows] = self.expr(core.For(e.var, e.set, e.value))
             e = replace(e, var=i, value=core.At(core.Ref(rows), core.Ref(i), e.set))
         s = self.set(e.set)
-        best = e.monoid in ("argmin", "argmax")
+        best, ordered = e.monoid in prims.PLACES, e.monoid in prims.ORDERED
         shape = extents(s)
-        if best and len(shape) != 1:
+        if (best or ordered) and len(shape) != 1:
             over: tuple[Var, ...] = (self.b.index(self.count(s), e.var.name),)
             at = digits(shape, size(over[0]))
         else:
             over = self.indices(s, e.var.name)
             at = tuple(size(i) for i in over)
-        init = Lit(0, DType.I64) if best else self.scalar(e.init)
+        init = Lit(0, DType.I64) if best and not ordered else self.scalar(e.init)
         self.env[e.var] = element(s, at)
         outer = self.scope
         self.scope = outer + over

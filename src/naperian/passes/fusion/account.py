@@ -34,6 +34,7 @@ from naperian.loops.syntax import (
     Order,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -58,6 +59,7 @@ from naperian.node import node
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ONE, ZERO, Clamp, Size, evaluate, show, size, substitute
 
+_PASSES = 20  # operations that put an element in order, about
 _FUNCTION = 15  # additions; what costs more is a function, not an operation
 
 
@@ -239,10 +241,10 @@ def _rounds(s: Loop, rounds: dict[object, Size]) -> Size:
     return substitute(extent, lambda a: halves.get(a) or within(a, halves))
 
 
-def _outermost(body: Iterable[Stmt]) -> list[Loop | While | Contract]:
-    found: list[Loop | While | Contract] = []
+def _outermost(body: Iterable[Stmt]) -> list[Loop | While | Contract | Sort]:
+    found: list[Loop | While | Contract | Sort] = []
     for s in body:
-        if isinstance(s, Loop | While | Contract):
+        if isinstance(s, Loop | While | Contract | Sort):
             found.append(s)
         else:
             for block in blocks(s):
@@ -269,6 +271,15 @@ class _Count:
         for s in body:
             if isinstance(s, Contract):
                 self.contract(s, rounds)
+                continue
+            if isinstance(s, Sort):
+                inside = {**rounds, s.axis[0]: _known(s.axis[1], rounds)}
+                rounds_of = size(_PASSES)
+                for n in inside.values():
+                    rounds_of = rounds_of * n
+                self.operations = self.operations + rounds_of
+                self.touch(*s.out, True, inside)
+                self.touch(*s.value, False, inside)
                 continue
             for e in expressions(s):
                 for x in parts(e):
@@ -376,7 +387,7 @@ def _computed(body: tuple[Stmt, ...]) -> frozenset[Var]:
     return frozenset(found)
 
 
-def _nest(s: Loop | While | Contract, buffers: dict[Var, Buffer], vector_bytes: int) -> Nest:
+def _nest(s: Loop | While | Contract | Sort, buffers: dict[Var, Buffer], vector_bytes: int) -> Nest:
     count = _Count(buffers, _computed((s,)))
     count.block((s,), {})
     lanes = vector_bytes // count.widest
@@ -395,6 +406,9 @@ def _nest(s: Loop | While | Contract, buffers: dict[Var, Buffer], vector_bytes: 
         case Contract():
             over = tuple(v.name for v, _ in (*s.batch, *s.rows, *s.columns, *s.inner))
             order, vector = "parallel", f"a contraction, vectors of up to {lanes}"
+        case Sort():
+            over = (s.axis[0].name,)
+            order, vector = "parallel", f"a sort, vectors of up to {lanes}"
     return Nest(over, order, count.operations, count.functions, count.bytes(False),
                 count.bytes(True), vector)  # fmt: skip
 

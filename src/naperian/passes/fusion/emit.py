@@ -17,6 +17,7 @@ from naperian.names import Lit, Var
 from naperian.passes.fusion.apart import apart
 from naperian.passes.fusion.block import Block, Guards
 from naperian.passes.fusion.graph import (
+    WHOLE,
     Cell,
     Graph,
     Item,
@@ -36,6 +37,7 @@ from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, size, substi
 
 _LITTLE = 4096  # additions that are not worth a thread
 _WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}
+_SORTED = 20  # additions for an element of a row that is put in order
 _UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
 
 
@@ -80,6 +82,8 @@ class Emitter:
                 why = "it is carried, in two copies that take turns"
         elif t.kind is Kind.PRODUCT:
             why = "it is a contraction"
+        elif t.kind is Kind.SORT:
+            why = "it is sorted"
         else:
             why = "another loop reads it"
         self.s.notes.append(stored(t, shape, why))
@@ -103,7 +107,7 @@ class Emitter:
         """The guards of everything a nest is there for, if they can be tested before it."""
         mains = [
             t for t in n.members
-            if t.kind in (Kind.ENTER, Kind.STEP, Kind.PUT, Kind.DEMAND, Kind.PRODUCT)
+            if t.kind in (Kind.ENTER, Kind.STEP, Kind.PUT, Kind.DEMAND, *WHOLE)
             or t in self.v.storage.tasks or t in self.v.storage.homes
             or (t.kind is Kind.START and t.cell in self.v.storage.cells)
         ]  # fmt: skip
@@ -296,10 +300,19 @@ class Emitter:
         for x in items:
             if isinstance(x, Task):
                 here += cost(x) + sum(1 for _ in task_reads(x))
+                if x.kind is Kind.SORT:
+                    inner = inner + self.row(x) * _SORTED
                 continue
             rounds = self.rounds(x, inside)
             inner = inner + rounds * self.work(x.body, inside | {x.var: rounds})
         return inner + max(here, 1)
+
+    def row(self, t: Task) -> Size:
+        """How many elements are sorted."""
+        program = self.v.graph.program
+        extent = program.indices[t.over[0]].extent
+        plain = extent is not None and all(a in program.sizes for a in extent.atoms())
+        return extent if plain and extent is not None else size(_UNKNOWN)
 
     def rounds(self, n: Nest, inside: dict[Var, Size]) -> Size:
         """How often a loop inside others goes round, on average: half as often as it may if that

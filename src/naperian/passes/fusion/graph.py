@@ -12,6 +12,7 @@ a value, gives one for every point of its `context` (indices in the order of the
     demand    a check
     put       result[at] = value
     product   x[c] = a contraction
+    sort      x[c, q] = what is at place q of a row in order
 
 A `Site` is one read: the task that makes the value, and the point at which it is read.
 """
@@ -55,6 +56,11 @@ class Kind(Enum):
     DEMAND = "demand"
     PUT = "put"
     PRODUCT = "product"
+    SORT = "sort"
+
+
+WHOLE = (Kind.PRODUCT, Kind.SORT)
+"""What reads arrays and makes one, as a statement."""
 
 
 @dataclass(slots=True, eq=False)

@@ -18,6 +18,7 @@ from naperian.ainf.syntax import Guard, Read, Trips
 from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.fusion.graph import (
+    WHOLE,
     Cell,
     Graph,
     Kind,
@@ -86,7 +87,7 @@ def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
     out: list[tuple[Task, Task]] = []
     while work:
         t = work.pop()
-        if t.uses < 0 or not t.sites or t.kind is Kind.PRODUCT:
+        if t.uses < 0 or not t.sites or t.kind in WHOLE:
             continue
         path = t.path
         chosen: dict[Read, Task] = {}

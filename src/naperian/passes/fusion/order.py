@@ -18,7 +18,7 @@ from naperian.ainf.syntax import Read
 from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
-from naperian.passes.fusion.graph import Graph, Kind, Task, in_order
+from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Task, in_order
 from naperian.sizes import Clamp, Size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
@@ -60,7 +60,7 @@ def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]
             t = leader[t]
         return t
 
-    inner = {t: t.path[len(outer(t)) :] for t in all_ if t.kind is not Kind.PRODUCT}
+    inner = {t: t.path[len(outer(t)) :] for t in all_ if t.kind not in WHOLE}
     if all(len(path) < 2 for path in inner.values()):
         return []
     for t, path in inner.items():
@@ -181,7 +181,7 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
     for x in t.args:
         if isinstance(x, Read) and x.at:
             q = graph.source.get(x.var)
-            apart = q is None or q.kind is Kind.PRODUCT  # in memory, whatever the loops are
+            apart = q is None or q.kind in WHOLE  # in memory, whatever the loops are
             if apart or any(not isinstance(e.single, Var) for e in x.at):
                 total += _stride(x.at, inner)
     if t.home is not None:

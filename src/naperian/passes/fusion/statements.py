@@ -80,6 +80,8 @@ class Statements:
                 out.put(loops.Store(t.var, at, self.v.operand(t, t.args[0])), guards)
             case Kind.PRODUCT:
                 self.product(t, guards, out)
+            case Kind.SORT:
+                self.sort(t, guards, out)
 
     def value(self, t: Task, e: Expr, guards: Guards, out: Block) -> None:
         """Keep a value: as an expression, in a local, in memory."""
@@ -294,6 +296,23 @@ class Statements:
             guards,
         )  # fmt: skip
         self.notes.append(f"`{t.var.name}`{lines((t,))} is a contraction")
+
+
+    def sort(self, t: Task, guards: Guards, out: Block) -> None:
+        memory = self.v.storage.homes.get(t) or self.v.storage.tasks[t]
+        (i,) = t.over
+        extent = self.v.graph.program.indices[i].extent
+        assert extent is not None
+        axis = (Var("q"), self.v.size(t, extent))
+        q = t.at[0].single
+        assert isinstance(q, Var)
+        t.loops[i] = t.loops[q] = size(axis[0])
+        value = self.v.operand(t, t.args[0])
+        assert isinstance(value, loops.Load)
+        to, of = (memory.buffer, self.v.here(t, memory)), (value.buffer, value.at)
+        dtype, places = self.v.dtype(t.args[0]), t.name == "argnth"
+        out.put(loops.Sort(to, of, axis, dtype, places), guards)
+        self.notes.append(f"`{t.var.name}`{lines((t,))} is sorted")
 
 
 def _extreme(name: str, dtype: DType) -> str:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from naperian.names import Var, fresh
 from naperian.node import node
 from naperian.passes.bindings.packed import Layout
-from naperian.passes.fusion.graph import Cell, Graph, Item, Kind, Nest, Site, Task
+from naperian.passes.fusion.graph import WHOLE, Cell, Graph, Item, Kind, Nest, Site, Task
 
-_VALUES = (Kind.COMPUTE, Kind.FINAL, Kind.ROUNDS, Kind.PRODUCT)
+_VALUES = (Kind.COMPUTE, Kind.FINAL, Kind.ROUNDS, *WHOLE)
 
 
 @node
@@ -131,7 +131,7 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
         if t.home is not None:
             axes = tuple(t.context[k] for k in t.home[1])
             storage.homes[t] = Memory(t.home[0], axes, layout(axes), temp=False)
-        elif t.scope < len(t.nests) or t.kind is Kind.PRODUCT:
+        elif t.scope < len(t.nests) or t.kind in WHOLE:
             opened = t.path[: t.scope]
             inner = [i for i in t.path[t.scope :] if i in t.context]
             inner += [i for i in t.context if i not in inner and i not in opened]

@@ -14,6 +14,7 @@ from naperian.ainf.syntax import (
     Binding,
     Check,
     Delay,
+    Entry,
     Guard,
     Index,
     Number,
@@ -23,7 +24,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import variables
+from naperian.ainf.walk import free, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
@@ -156,6 +157,8 @@ class _Builder:
                 )
             case Check(condition, code):
                 self.task(Kind.DEMAND, b, b.context, args=(condition,), code=code)
+            case Accumulate("nth" | "argnth" as name, init, (Entry((i,), _, value, ()),)):
+                self.row(b, name, init, i, value)
             case Accumulate(monoid, init, entries):
                 cell = Cell(fresh(b.var), b.dtype, b.context, monoid=monoid)
                 if monoid.startswith("arg"):
@@ -188,6 +191,31 @@ class _Builder:
                 cell.writers.append(step)
                 self.late.append(step)
                 self.source[b.var] = step
+
+    def row(self, b: Binding, name: str, place: Operand, i: Var, value: Operand) -> None:
+        """What is in order is an array by itself, made of an array."""
+        q = place.value.single if isinstance(place, Number) else None
+        if not isinstance(place, Number) or q not in b.context or q in {*free(value)}:
+            raise Broken(f"{b.var}: not all of a row in order")
+        outer = tuple(v for v in b.context if v != q)
+        if not self.is_row(value, i):
+            copy = Var(b.var.name)
+            here = replace(b, var=copy, context=(*outer, i), dtype=self.dtype(value))
+            t = self.task(Kind.COMPUTE, here, here.context, name="copy", args=(value,))
+            self.source[copy] = t
+            value = Read(copy, identity(here.context))
+        self.source[b.var] = self.task(
+            Kind.SORT, b, outer, name=name, args=(value,), at=(place.value,), over=(i,)
+        )
+
+    def is_row(self, x: Operand, i: Var) -> bool:
+        """Whether an operand is an element of an array, at `i` along one of its axes."""
+        if not isinstance(x, Read):
+            return False
+        made = self.source.get(x.var)
+        stored = x.var in self.params or (made is not None and made.kind is Kind.COMPUTE)
+        own = [e for e in x.at if i in variables(e)]
+        return stored and [e.single for e in own] == [i]
 
     def dtype(self, x: Operand) -> DType:
         match x:
@@ -232,7 +260,7 @@ class _Builder:
                     for i, j in zip(t.context, names, strict=True)
                     if isinstance(j, Var)
                 )
-                if same and r.indices and (final or t.kind is Kind.COMPUTE):
+                if same and r.indices and (final or t.kind in (Kind.COMPUTE, Kind.SORT)):
                     t.home = (out, tuple(names.index(i) for i in r.indices))
                     return
         self.late.append(

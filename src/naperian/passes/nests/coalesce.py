@@ -31,6 +31,7 @@ from naperian.loops.syntax import (
     Order,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -44,6 +45,7 @@ from naperian.loops.walk import (
     rebuild,
     remade,
     statements,
+    takes,
     writes,
 )
 from naperian.names import Var
@@ -138,7 +140,7 @@ def _writes(body: tuple[Stmt, ...], v: Var) -> bool:
         match s:
             case Store(buffer) | Update(buffer) if buffer == v:
                 return True
-            case Contract() if s.out[0] == v:
+            case Contract() | Sort() if s.out[0] == v:
                 return True
             case _:
                 pass
@@ -308,7 +310,7 @@ class _Check:
         for s in body:
             inside = [self.mention(inner) for inner in blocks(s)]
             allocates = isinstance(s, Allocate) and s.buffer.var in self.pair
-            multiplies = isinstance(s, Contract) and not mentions(s).isdisjoint(self.pair)
+            multiplies = isinstance(s, Contract | Sort) and not mentions(s).isdisjoint(self.pair)
             if allocates or multiplies or any(inside) or writes(s) in self.pair or self.reads(s):
                 self.mentioned.add(id(s))
                 some = True
@@ -346,6 +348,10 @@ class _Check:
             case Contract():  # which reads all of its factors until it has written all
                 read = (s.left[0], s.right[0], *((s.out[0],) if s.accumulate else ()))
                 live = live | {Coming(v, None) for v in read if v in self.pair}
+                self.write(s.out[0], None, live)
+                return live
+            case Sort():
+                live = live | {Coming(v, None) for v in takes(s) if v in self.pair}
                 self.write(s.out[0], None, live)
                 return live
             case _:

@@ -65,6 +65,7 @@ from naperian.loops.syntax import (
     Number,
     Order,
     Print,
+    Sort,
     Stmt,
     Update,
     Variable,
@@ -262,7 +263,7 @@ def _gains(s: Loop, flags: frozenset[Var]) -> bool:
         return False
     work = 0
     for x in statements(s.body):
-        if isinstance(x, Loop | While | Contract | Update):
+        if isinstance(x, Loop | While | Contract | Sort | Update):
             return False
         if _found(x, flags) is None:
             for e in (e for top in expressions(x) for e in parts(top)):

@@ -52,6 +52,7 @@ from naperian.loops.syntax import (
     Program,
     Reduction,
     Role,
+    Sort,
     Stmt,
     Store,
     Variable,
@@ -302,7 +303,7 @@ def _rows_in(around: Loop, buffers: Buffers) -> Iterator[_Rows]:
                 changed.add(var)
             case Allocate(buffer):
                 changed.add(buffer.var)
-            case Print() | While() | Contract():
+            case Print() | While() | Contract() | Sort():
                 return
             case _:
                 pass

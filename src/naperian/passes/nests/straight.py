@@ -31,6 +31,7 @@ from naperian.loops.syntax import (
     Order,
     Print,
     Program,
+    Sort,
     Stmt,
     Variable,
     While,
@@ -71,7 +72,8 @@ def _inner(s: Stmt, inside: bool) -> Stmt:
 
 
 def _plain(s: Loop) -> bool:
-    return not any(isinstance(x, Allocate | While | Contract | Print) for x in statements(s.body))
+    long = Allocate | While | Contract | Sort | Print
+    return not any(isinstance(x, long) for x in statements(s.body))
 
 
 def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:

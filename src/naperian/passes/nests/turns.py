@@ -30,6 +30,7 @@ from naperian.loops.syntax import (
     Part,
     Program,
     Role,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -142,7 +143,7 @@ def _keeps(loop: Loop, t: Var) -> bool:
     """Whether every round reads the copy of its turn (or the other one) and writes the other."""
     now, then = size(loop.var) % 2, (size(loop.var) + 1) % 2
     for s in statements(loop.body):
-        if isinstance(s, Contract) and t in mentions(s):
+        if isinstance(s, Contract | Sort) and t in mentions(s):
             return False
         if isinstance(s, Update) and s.buffer == t:
             return False

@@ -22,6 +22,7 @@ from naperian.loops.syntax import (
     Loop,
     Print,
     Program,
+    Sort,
     Stmt,
     Store,
     Update,
@@ -29,7 +30,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import blocks, reads, rebuild
+from naperian.loops.walk import blocks, reads, rebuild, takes
 from naperian.names import Var
 
 
@@ -50,7 +51,7 @@ def _defined(s: Stmt) -> Var | None:
             return buffer
         case Allocate(buffer):
             return buffer.var
-        case Contract():
+        case Contract() | Sort():
             return s.out[0]
         case Loop() | While() | When() | Fail() | Print():
             return None
@@ -66,9 +67,7 @@ class _Graph:
 
     def block(self, body: tuple[Stmt, ...], around: object) -> None:
         for s in body:
-            names: set[object] = {*reads(s), around}
-            if isinstance(s, Contract):
-                names |= {s.left[0], s.right[0]}
+            names: set[object] = {*reads(s), *takes(s), around}
             to: object = _defined(s)
             if to is None:
                 to = object()

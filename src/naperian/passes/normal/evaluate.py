@@ -105,7 +105,7 @@ from naperian.passes.normal.tables import (
     tabulate,
 )
 from naperian.passes.normal.work import Work
-from naperian.prims import PRIMITIVES
+from naperian.prims import ORDERED, PLACES, PRIMITIVES
 from naperian.sizes import ZERO, Atom, Size, size, substitute
 from naperian.source import Span
 from naperian.substitution import Substitution
@@ -399,6 +399,8 @@ class Evaluate:
         return written
 
     def operate(self, e: Op, args: tuple[Leaf, ...], dtype: DType, name: str) -> Meaning:
+        if e.name == "known":
+            return args[0] if isinstance(args[0].expr, Const) else Leaf(FALSE, BOOL)
         if e.name == "cast":
             (arg,) = args
             if arg.type == Scalar(dtype):
@@ -493,10 +495,10 @@ class Evaluate:
 
     def reduce(self, e: Reduce, env: Env, name: str) -> Meaning:
         s, dtype = self.resolve(env).set(e.set), self.dtype(e.type, env)
-        best = e.monoid in ("argmin", "argmax")
+        best, row = e.monoid in PLACES, e.monoid in ORDERED
         init = self.leaf(e.init, env).expr
         n = cardinality(s).constant
-        if n is not None and not best and (n == 0 or self.unrolls(e, n, env)):
+        if n is not None and not (best or row) and (n == 0 or self.unrolls(e, n, env)):
             total = Leaf(init, Scalar(dtype))
             for k in range(n):
                 env.own[e.var] = element_at(self.w, s, size(k))
