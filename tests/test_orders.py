@@ -23,7 +23,7 @@ from naperian.prims import in_order, places_in_order
 
 Array = np.ndarray[Any, Any]
 KINDS = [Row(d, places) for d in SORTED for places in (False, True)]
-LENGTHS = [*range(36), 63, 64, 65, 127, 128, 129, 255, 256, 257, 300, 1001, 4097]
+LENGTHS = [*range(36), 63, 64, 65, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 1001, 4097]
 
 
 @cache
@@ -82,7 +82,7 @@ def test_rows(row: Row) -> None:
 @pytest.mark.parametrize("level", ["avx2", "baseline"])
 @pytest.mark.parametrize("row", KINDS, ids=lambda r: r.symbol)
 def test_rows_of_old_processors(row: Row, level: str) -> None:
-    agrees(row, level, [*range(0, 36, 3), 129, 1001])
+    agrees(row, level, [*range(0, 36, 3), 65, 129, 250, 1001])
 
 
 @pytest.mark.parametrize("row", KINDS, ids=lambda r: r.symbol)

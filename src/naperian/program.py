@@ -232,7 +232,7 @@ class Program:
                 found, known = self._compile(name, dtypes)
             shared().put(entry_key, "f", pickle.dumps(found))
         needs = tuple(runtime.contraction(d) for d in found.contractions)
-        needs += tuple(map(runtime.in_order, found.rows))
+        needs += tuple(runtime.in_order(row, _compiler()) for row in found.rows)
         services, threads = runtime.runtime().services, runtime.processors()
         return found, load(known[0], services, needs, more=known[1:], threads=threads)
 

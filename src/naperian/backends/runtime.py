@@ -17,10 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from naperian.backends.cache import shared
 from naperian.backends.entries import entry
 from naperian.backends.entries.entry_ir import entry_ir
-from naperian.backends.kernel import Kernel, Library, link, object_code, object_codes
-from naperian.backends.llvm import AS_WRITTEN
+from naperian.backends.kernel import (
+    Kernel,
+    Library,
+    link,
+    object_code,
+    object_codes,
+    object_name,
+)
+from naperian.backends.llvm import AS_WRITTEN, compile_ir
 from naperian.backends.orders.calls import Row
 from naperian.backends.services.pool import pool_ir
 from naperian.backends.services.threads import has_threads
@@ -140,9 +148,12 @@ def _runtime() -> Runtime:
 
 
 @cache
-def in_order(row: Row) -> Library:
-    """A row in order, compiled or loaded once."""
-    return link(object_code(rows.row_module(row)), (row.symbol,), runtime().services)
+def in_order(row: Row, compiler: str) -> Library:
+    """A row in order, compiled or loaded once. It is kept under the compiler's name: the text alone
+    takes longer to write than the code to load."""
+    name = object_name(f"{compiler} {row.symbol}")
+    image = shared().fetch(name, "o", lambda: compile_ir(rows.row_module(row)))
+    return link(image, (row.symbol,), runtime().services)
 
 
 @cache

@@ -128,17 +128,18 @@ def _gathered(
 
 
 def _across(
-    code: Code, s: Shape, a: Element, b: Element, columns: int
+    code: Code, s: Shape, a: Element, b: Element, columns: int, turned: bool = False
 ) -> tuple[Element, Element]:
     """The comparisons between lanes where so many columns become one sequence, of a row and its
-    mirror image. Lane x of `a` is element x, that of `b` is element `lanes` + x."""
+    mirror image; or of any two rows, if half of the columns are turned around already. Lane x of
+    `a` is element x, that of `b` is element `lanes` + x."""
     n = s.lanes
     rows = tuple(range(n)), tuple(range(n, 2 * n))
     held, lanes = (a, b), rows
     distance = columns // 2
     while distance:
         low = tuple(x if not x & distance else n + x - distance for x in range(n))
-        if distance == columns // 2:  # with the other row, backwards
+        if distance == columns // 2 and not turned:  # with the other row, backwards
             high = tuple((x + n) % (2 * n) ^ (columns - 1) for x in low)
         else:
             high = tuple(x ^ distance for x in low)
@@ -146,6 +147,22 @@ def _across(
         lanes = low, high
         distance //= 2
     return _gathered(code, s, held, lanes, rows[0]), _gathered(code, s, held, lanes, rows[1])
+
+
+def joined(code: Code, s: Shape, low: list[Element], high: list[Element]) -> list[Element]:
+    """Two runs of as many registers, each in order, as one: the second is turned around."""
+    back = tuple(reversed(range(s.lanes)))
+    lanes = back, tuple(-1 - x for x in back)
+    turned = [_gathered(code, s, (x, x), lanes, tuple(range(s.lanes))) for x in reversed(high)]
+    rows = [*low, *turned]
+    distance = len(low)
+    while distance:
+        for i in (k for k in range(len(rows)) if not k & distance):
+            rows[i], rows[i + distance] = _exchanged(code, s, rows[i], rows[i + distance])
+        distance //= 2
+    for i in range(0, len(rows), 2):
+        rows[i : i + 2] = _across(code, s, rows[i], rows[i + 1], s.lanes, turned=True)
+    return rows
 
 
 def _transposed(code: Code, s: Shape, rows: list[Element]) -> list[Element]:

@@ -16,7 +16,7 @@ from naperian.backends.code import REGISTER, Code, Value
 from naperian.backends.llvm import FINISHED
 from naperian.backends.orders.calls import Row
 from naperian.backends.orders.codes import encoded
-from naperian.backends.orders.few import few, most
+from naperian.backends.orders.few import few, limit
 from naperian.backends.orders.memory import (
     first_lanes,
     moved,
@@ -45,7 +45,7 @@ def row_module(row: Row, target: Target | None = None) -> str:
     target, dtype, places = target or host(), row.dtype, row.places
     bits = 64 if places else dtype.bits
     s = Shape(bits, target.lanes(bits // 8), 1 + places)
-    w, limit = way(s, target), most(s) * s.lanes
+    w = way(s, target)
     return FINISHED + "\n\n".join(
         [
             _DECLARATIONS,
@@ -53,13 +53,13 @@ def row_module(row: Row, target: Target | None = None) -> str:
             few(s, dtype),
             partition(s, w, "less", "slt"),
             partition(s, w, "most", "sle"),
-            quicksort(s, dtype, limit),
+            quicksort(s, dtype, limit(s)),
             merging(s, dtype),
             _encode(s, dtype),
             _part(s),
             _piece(s),
             _row(s),
-            _entry(s, dtype, limit),
+            _entry(s, dtype, limit(s)),
             f"attributes #0 = {{ {target.attributes} }}",
         ]
     )
