@@ -10,12 +10,16 @@ from naperian.backends.traits import (
     only_updates,
     stores_zeros,
 )
-from naperian.loops.syntax import Loop, Order, Store, Update
+from naperian.loops.syntax import Loop, Order, Store, Update, While
 from naperian.loops.walk import gathers, statements
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
 # square: half a second here, minutes for what a program writes that writes programs.
 _MOST_VECTORISED = 3_000
+
+# Lines of a round. One that waits for the one before, and is longer, is not worth writing out eight
+# times: that took LLVM a sixth of its time for tridiagonal systems, and the run no less.
+_SHORT = 30
 
 
 def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vectors: int) -> int:
@@ -26,6 +30,8 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
     if few or _has_lanes(s):
         # of few rounds, or of vectors enough already
         told.append('!"llvm.loop.unroll.disable"')
+    elif group is None and lines > _SHORT and _is_inner(s):
+        told.append('!"llvm.loop.unroll.runtime.disable"')
     if few or lines > _MOST_VECTORISED:
         told.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
@@ -41,6 +47,7 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
             told.append('!"llvm.loop.interleave.count", i32 1')
+            told.append('!"llvm.loop.unroll.disable"')
         elif is_ragged_sum(s) and is_side_by_side(s):
             # its rows are short: a masked vector at a time, and no element by itself
             told.append('!"llvm.loop.interleave.count", i32 1')
@@ -56,6 +63,12 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
             # rows may be short, and few are so long that two sums at a time would not be enough
             told.append('!"llvm.loop.interleave.count", i32 2')
     return frame.module.loop(*told)
+
+
+def _is_inner(s: Loop) -> bool:
+    """Whether no loop is in it, or such as become vectors."""
+    loops = [x for x in s.body if isinstance(x, Loop | While)]
+    return all(isinstance(x, Loop) and (x.high - x.low).constant is not None for x in loops)
 
 
 def _has_lanes(s: Loop) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
-from naperian.backends.rare import INLINED
+from naperian.backends.rare import declared
 from naperian.backends.target import Target, host
 
 _OURS = {"": "-disable-lsr", "x86": "-x86-cmov-converter=false"}  # by the start of a triple
@@ -83,7 +82,8 @@ FINISHED = "; finished\n"
 
 def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     # a context of its own, because what a context has met it never forgets
-    module = llvm.parse_assembly(text, llvm.create_context())
+    context = llvm.create_context()
+    module = llvm.parse_assembly(text, context)
     module.verify()
     if text.startswith(FINISHED):
         return module
@@ -98,16 +98,13 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     builder = llvm.create_pass_builder(machine, options)
     with _freed(builder.getModulePassManager()) as pipeline:
         _native.LLVMPY_RunNewModulePassManager(pipeline, module, builder)
-    if INLINED in text:
+    forms = declared(text)
+    if forms:
         # the vectoriser has put in the vector forms of rare calls; their test belongs in the loop
+        module.link_in(llvm.parse_assembly(forms, context))
         with _freed(llvm.create_new_module_pass_manager()) as tidy:
             tidy.add_always_inliner_pass()
-            tidy.add_simplify_cfg_pass()
-            tidy.add_instruction_combine_pass()
             tidy.run(module, builder)
-        for function in module.functions:
-            if re.match(r"nap\.rare\.\w+\.\d", function.name):
-                function.linkage = "available_externally"  # no code is made of it
     return module
 
 

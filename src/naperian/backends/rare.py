@@ -3,20 +3,24 @@
 LLVM's vectoriser gives up on a loop with a scalar call in it. Each function here therefore brings
 its own vector forms, `@nap.rare.sin.8(x, mask)`, which call the scalar one for every lane if the
 mask has any lane set and are a test and a jump otherwise. The vectoriser finds them by the
-`vector-function-abi-variant` attribute; `llvm.compile_ir` inlines them afterwards, so that the
-fast way through the loop keeps its registers.
+`vector-function-abi-variant` attribute. A module only declares them: `llvm.compile_ir` links them
+to it afterwards, so that no pass works on what nobody calls, and inlines them, so that the fast way
+through the loop keeps its registers.
 """
 
 from __future__ import annotations
 
+import re
+
 LANES = (2, 4, 8, 16)
 MARK = "vector-function-abi-variant"
 USED = "@llvm.compiler.used"
-INLINED = "@nap.rare."
+
+_DECLARED = re.compile(r"^declare <(\d+) x double> @nap\.rare\.(\w+)\.\d+\(([^)]*)\)", re.M)
 
 
 def definition(name: str, arity: int) -> str:
-    """The text that defines `@nap.rare.<name>`, a pure function of doubles."""
+    """The text that defines `@nap.rare.<name>`, a pure function of doubles, and declares forms."""
     types = ", ".join(["double"] * arity)
     params = ", ".join(f"double %x{k}" for k in range(arity))
     out = [
@@ -27,7 +31,21 @@ def definition(name: str, arity: int) -> str:
         "  ret double %y",
         "}",
     ]
-    out += [_vector(name, arity, lanes) for lanes in LANES]
+    for lanes in LANES:
+        v = f"<{lanes} x double>"
+        inputs = ", ".join([*[v] * arity, f"<{lanes} x i1>"])
+        out.append(f"declare {v} @nap.rare.{name}.{lanes}({inputs}) "
+                   "nounwind willreturn memory(none)")  # fmt: skip
+    return "\n".join(out)
+
+
+def declared(module: str) -> str:
+    """The module that defines the forms which one declares, to be inlined there."""
+    found = _DECLARED.findall(module)
+    out = [_vector(name, inputs.count(" x double>"), int(lanes)) for lanes, name, inputs in found]
+    for name, arity in dict.fromkeys((n, x.count(" x double>")) for _, n, x in found):
+        types = ", ".join(["double"] * arity)
+        out.append(f"declare double @{name}({types}) nounwind willreturn memory(none)")
     return "\n".join(out)
 
 
@@ -60,15 +78,16 @@ def _vector(name: str, arity: int, lanes: int) -> str:
     elements = "".join(f"  %e{k} = extractelement {v} %x{k}, i32 %i\n" for k in range(arity))
     args = ", ".join(f"double %e{k}" for k in range(arity))
     return f"""\
-define internal {v} @nap.rare.{name}.{lanes}({params}, <{lanes} x i1> %mask) \
+define available_externally {v} @nap.rare.{name}.{lanes}({params}, <{lanes} x i1> %mask) \
 alwaysinline nounwind willreturn memory(none) {{
 entry:
-  %any = call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> %mask)
+  %bits = bitcast <{lanes} x i1> %mask to i{lanes}
+  %any = icmp ne i{lanes} %bits, 0
   br i1 %any, label %lane, label %done, !prof !{{!"branch_weights", i32 1, i32 1000000}}
 lane:
   %i = phi i32 [ 0, %entry ], [ %next, %lane ]
   %so.far = phi {v} [ %x0, %entry ], [ %now, %lane ]
-{elements}  %y = call double @nap.rare.{name}({args})
+{elements}  %y = call double @{name}({args}) nobuiltin cold
   %now = insertelement {v} %so.far, double %y, i32 %i
   %next = add i32 %i, 1
   %more = icmp ult i32 %next, {lanes}
