@@ -87,30 +87,46 @@ def without_unused_indices(program: Program) -> Program:
     return replace(program, indices={i: x for i, x in program.indices.items() if i in used})
 
 
+_NONE: set[Var] = set()  # a size needs no index
+
+
 class _Narrow:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.contexts = {b.var: b.context for b in program.bindings}
         self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
         self.open: dict[Var, set[Var]] = {}  # an index with what its extent and condition need
+        self.asked: set[Var] = set()  # whose needs the answer at hand depends on
         self.settle()
         if self.keep_rows():
             self.settle()
 
     def settle(self) -> None:
-        """The least solution that has what is there already."""
-        self.changed = True
-        while self.changed:
-            self.changed = False
+        """The least solution that has what is there already. What mentions nothing that has grown
+        is not looked at again."""
+        mentions: dict[Var, set[Var]] = {}
+        grown: set[Var] = set()
+        while True:
+            before, grown = grown, set()
+            self.grown = grown
             for i in self.program.indices:
-                self.open_index(i)
+                if i not in mentions or not mentions[i].isdisjoint(before | grown):
+                    self.asked = mentions[i] = {i}
+                    self.open_index(i)
             for b in self.program.bindings:
-                self.grow(self.needs[b.var], self.binding(b))
+                v = b.var
+                if v not in mentions or not (
+                    mentions[v].isdisjoint(before) and mentions[v].isdisjoint(grown)
+                ):
+                    self.asked = mentions[v] = {v}
+                    self.grow(v, self.needs[v], self.binding(b))
+            if not grown:
+                return
 
     def keep_rows(self) -> bool:
         """Rows whose arrays go through a loop of their own each keep it, though its condition is
         the same for all: a row stays in the cache from round to round."""
-        self.changed = False
+        self.grown = set()
         rows: dict[Var, set[Var]] = {}  # of a time, the outer indices that all its arrays need
         for b in self.program.bindings:
             match b.prim:
@@ -124,13 +140,14 @@ class _Narrow:
                 case _:
                     pass
         for time, kept in rows.items():
-            self.grow(self.open[time], kept)
-        return self.changed
+            self.grow(time, self.open[time], kept)
+        return bool(self.grown)
 
-    def grow(self, known: set[Var], found: Iterable[Var]) -> None:
+    def grow(self, v: Var, known: set[Var], found: Iterable[Var]) -> None:
         before = len(known)
         known.update(found)
-        self.changed = self.changed or len(known) > before
+        if len(known) > before:
+            self.grown.add(v)
 
     def open_index(self, i: Var) -> None:
         index = self.program.indices[i]
@@ -140,7 +157,7 @@ class _Narrow:
         if index.condition is not None:
             self.open.setdefault(i, {i})
             found |= self.operand(index.condition)
-        self.grow(self.open.setdefault(i, set()), found)
+        self.grow(i, self.open.setdefault(i, set()), found)
 
     def binding(self, b: Binding) -> set[Var]:
         out: set[Var] = set()
@@ -148,14 +165,14 @@ class _Narrow:
             out |= self.operand(g.operand)
         if stops(b.prim):
             for i in b.context:
-                out |= self.open[i]
+                out |= self.index(i)
             return out
         match b.prim:
             case Accumulate(_, init, entries):
                 out |= self.operand(init)
                 for k, i in enumerate(b.context):
                     if any(e.at[k] != size(i) or i in e.over for e in entries):
-                        out |= self.open[i]  # elements of it are chosen
+                        out |= self.index(i)  # elements of it are chosen
                 for e in entries:
                     inner = self.operand(e.value)
                     for i, x in zip(b.context, e.at, strict=True):
@@ -164,15 +181,20 @@ class _Narrow:
                     for g in e.guards:
                         inner |= self.operand(g.operand)
                     for i in e.over:
-                        inner |= self.open[i]
+                        inner |= self.index(i)
                     out |= inner - set(e.over)
             case Delay(time, index, init, next):
-                out |= self.open[index] | self.operand(init)
-                out |= (self.operand(next) | self.open[time]) - {time}
+                out |= self.index(index) | self.operand(init)
+                out |= (self.operand(next) | self.index(time)) - {time}
             case _:
                 for o in operands(b.prim):
                     out |= self.operand(o)
         return out
+
+    def index(self, i: Var) -> set[Var]:
+        """What an index needs."""
+        self.asked.add(i)
+        return self.open[i]
 
     def operand(self, o: Operand) -> set[Var]:
         match o:
@@ -193,6 +215,7 @@ class _Narrow:
         """The indices of a read that matter."""
         if r.var not in self.contexts:
             return r.at
+        self.asked.add(r.var)
         needs = self.needs[r.var]
         if len(needs) == len(r.at):
             return r.at
@@ -202,21 +225,20 @@ class _Narrow:
         out: set[Var] = set()
         for m, _ in s.terms:
             for a in m:
-                found = self.open.get(a) if type(a) is Var else self.atom(a)
-                if found:
-                    out |= found
+                out |= self.atom(a)
         return out
 
     def atom(self, a: Atom) -> set[Var]:
         match a:
             case Var():
-                return self.open.get(a, set())
+                self.asked.add(a)
+                return self.open.get(a, _NONE)
             case Read():
                 return self.read(a)
             case Trips(time, at):
                 out: set[Var] = set()
                 for i, e in at:
-                    if i in self.open[time]:
+                    if i in self.index(time):
                         out |= self.size(e)
                 return out
             case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
