@@ -3,6 +3,7 @@ functions. Lines are counted, so that no clock is asked."""
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 
 import naperian as nap
 from naperian.backends import runtime
-from naperian.backends.llvm import compile_all
+from naperian.backends.llvm import compile_all, optimised
 from naperian.backends.pieces import pieces
 from naperian.backends.twins import without_twins
 from naperian.facts import _proved
+from naperian.names import Var
 
 PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
 
@@ -125,6 +127,21 @@ def f(x: n=>Float) -> (Float, Float):
     assert all(g.count("llvm.loop") == 0 for g in functions(f.show("llvm")) if "optnone" in g)
 
 
+def test_vector_forms_of_rare_calls_are_linked_when_they_are_chosen() -> None:
+    """No pass before works on those that nobody calls, and no call of one is left."""
+    ir = nap.compile("def f(x: n=>Float) = for i: sin(x[i])").f.show("llvm")
+    assert re.search(r"^declare <\d+ x double> @nap\.rare\.sin\.\d+\(", ir, re.M)
+    assert not re.search(r"^define [^\n]*<\d+ x double> @nap\.rare", ir, re.M)
+    made = optimised(ir)
+    assert "double @sin(" in made
+    assert not re.search(r"call <\d+ x double> @nap\.rare", made)
+
+
+def test_long_rounds_that_wait_are_not_unrolled() -> None:
+    ir = nap.load(PROGRAMS / "tridiagonal.nap").tridiagonal.show("llvm")
+    assert 1 <= ir.count("llvm.loop.unroll.runtime.disable") < ir.count("!llvm.loop")
+
+
 # --- what passes ask ----------------------------------------------------------------------------
 
 
@@ -134,6 +151,17 @@ def test_what_is_asked_again_is_not_proved_again() -> None:
     nap.load(PROGRAMS / "fft.nap").transforms.show("loops")
     asked = _proved.cache_info()
     assert asked.hits > 2 * asked.misses
+
+
+def test_a_variable_equals_no_number() -> None:
+    """Though it is one, to be found in tables quickly."""
+    one, same, other = Var("x", 3), Var("y", 3), Var("x", 4)
+    assert one == same
+    assert hash(one) == hash(same)
+    assert len({one, same, other}) == 2
+    assert one not in (3, 3.0, 3 + 0j, other)
+    again = pickle.loads(pickle.dumps(one))
+    assert (again, again.name, again.id, str(again)) == (one, "x", 3, "x.3")
 
 
 # --- modules in pieces --------------------------------------------------------------------------
