@@ -478,6 +478,19 @@ def test_the_best_of_some_becomes_vectors() -> None:
         assert re.search(rf"v?(min|max)pd.*%{register}", listing)
 
 
+def test_what_may_fail_becomes_vectors() -> None:
+    texts = (
+        "def f(x: n=>F32) -> n=>U8 = [U8(v * 255.0) for v in x]",
+        "def f(x: n=>F32) -> n=>Int = [Int(v * 3.0) for v in x]",
+        "def f(x: n=>F32, k: Int) -> Fin(k)=>Int:\n"
+        "    with accum() as h:\n"
+        "        for i: h[clamp(Int(x[i] * 9.0), k)] += 1",
+    )
+    for text in texts:
+        listing = assembly(nap.compile(text).f.show("llvm"), host("native"))
+        assert re.search(r"\bv?mulps\b", listing)
+
+
 @pytest.mark.parametrize("level", ["avx2", "baseline"])
 def test_other_targets_agree(level: str) -> None:
     x = np.linspace(-3, 3, 50)

@@ -178,8 +178,7 @@ def cast(code: Code, x: Value, source: DType, to: DType) -> Value:
     if source.is_float:
         if to.is_float:
             return code.let(f"{'fpext' if to is DType.F64 else 'fptrunc'} {a} {x} to {b}")
-        sign = "s" if to.is_signed else "u"
-        return code.let(f"call {b} @llvm.fpto{sign}i.sat.{b}.f{source.bits}({a} {x})")
+        return _truncated(code, x, source, to)
     if to.is_float:
         return code.let(f"{'sitofp' if source.is_signed else 'uitofp'} {a} {x} to {b}")
     if to.bits < source.bits:
@@ -187,6 +186,32 @@ def cast(code: Code, x: Value, source: DType, to: DType) -> Value:
     if to.bits == source.bits:
         return x
     return code.let(f"{'sext' if source.is_signed else 'zext'} {a} {x} to {b}")
+
+
+def _truncated(code: Code, x: Value, source: DType, to: DType) -> Value:
+    """A float's whole part, or the nearest that there is, and 0 of a NaN. LLVM's own operation for
+    that becomes no vectors on x86."""
+    a, b = REGISTER[source], REGISTER[to]
+    least, most = int(unit("max", to)), int(unit("min", to))
+    digits = 24 if source is DType.F32 else 53
+    left_out = (1 << max(0, most.bit_length() - digits)) - 1  # the digits that it has no room for
+    low, high = literal(least, source), literal(most - left_out, source)
+    above = code.let(f"fcmp ogt {a} {x}, {low}")
+    inside = code.let(f"select i1 {above}, {a} {x}, {a} {low}")
+    below = code.let(f"fcmp olt {a} {inside}, {high}")
+    inside = code.let(f"select i1 {below}, {a} {inside}, {a} {high}")
+    if to.bits < 32:
+        wide = code.let(f"fptosi {a} {inside} to i32")
+        y = code.let(f"trunc i32 {wide} to {b}")
+    else:
+        y = code.let(f"fpto{'s' if to.is_signed else 'u'}i {a} {inside} to {b}")
+    if left_out:
+        beyond = code.let(f"fcmp ogt {a} {x}, {high}")
+        y = code.let(f"select i1 {beyond}, {b} {most}, {b} {y}")
+    if to.is_signed:
+        odd = code.let(f"fcmp uno {a} {x}, 0.0")
+        y = code.let(f"select i1 {odd}, {b} 0, {b} {y}")
+    return y
 
 
 _ORDER = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}

@@ -4,7 +4,7 @@ may not fit."""
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.dtypes import DType
+from naperian.dtypes import FLOATS, DType
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.cells import show
 from naperian.frontend.frames import Callee
@@ -23,6 +23,8 @@ from naperian.types import (
     Type,
     TypeVar,
 )
+
+_WIDE = Scalar(DType.F64)
 
 
 def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
@@ -54,7 +56,7 @@ def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
         cast: core.Expr = core.Op("cast", (core.Ref(x),), wanted)
         if found == wanted:
             return args[0]
-        test = _fits(found, wanted, x)
+        test = _fits(found, wanted, x, solver.dtypes_of(found) == FLOATS)
         if test is not None and isinstance(wanted, Scalar):
             message = f"a value does not fit {wanted.dtype.surface_name}"
             cast = core.Check(test, message, cast, span)
@@ -70,16 +72,30 @@ def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
     return result
 
 
-def _fits(found: Type, wanted: Type, x: Var) -> core.Expr | None:
+def _fits(found: Type, wanted: Type, x: Var, floats: bool) -> core.Expr | None:
     """The test that a value is representable in a narrower integer type; None if it always is
-    (Int of a float truncates and saturates)."""
-    if not (isinstance(found, Scalar) and isinstance(wanted, Scalar)):
+    (Int of a float truncates and saturates). Of a type variable only `floats` may be known."""
+    if not (isinstance(found, Scalar | TypeVar) and isinstance(wanted, Scalar)):
         return None
-    a, b = found.dtype, wanted.dtype
-    if not b.is_integer or a is DType.BOOL or (b is DType.I64 and not a.is_unsigned):
-        return None
+    b = wanted.dtype
     low = 0 if b.is_unsigned else -(1 << (b.bits - 1))
     high = (1 << (b.bits - (0 if b.is_unsigned else 1))) - 1
+    if isinstance(found, TypeVar):  # F64 holds its numbers, as far as the bounds can tell
+        if not b.is_integer or b is DType.I64:
+            return None
+        if floats:
+            return _both(
+                core.Op("ge", (core.Ref(x), core.ConstOf(float(low), found)), found),
+                core.Op("le", (core.Ref(x), core.ConstOf(float(high), found)), found),
+            )
+        wide: core.Expr = core.Op("cast", (core.Ref(x),), _WIDE)
+        return _both(
+            core.Op("ge", (wide, core.Const(Lit(float(low), DType.F64))), _WIDE),
+            core.Op("le", (wide, core.Const(Lit(float(high), DType.F64))), _WIDE),
+        )
+    a = found.dtype
+    if not b.is_integer or a is DType.BOOL or (b is DType.I64 and not a.is_unsigned):
+        return None
     tests: list[core.Expr] = []
     if a.is_float:
         lowest, highest = float(low), float(high)

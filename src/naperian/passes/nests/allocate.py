@@ -35,6 +35,7 @@ from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
 from naperian.passes.nests.straight import straight
+from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
@@ -44,7 +45,7 @@ def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(program)))))
     program = over(searched(short(panels(lanes(straight(program))))))
-    body = _hoisted(guarded(unswitched(independent(sink(program.body)))))
+    body = _hoisted(tried(guarded(unswitched(independent(sink(program.body))))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:

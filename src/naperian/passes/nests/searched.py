@@ -9,19 +9,24 @@
 
     after    …   if 0 < m < 32:
                      first := 0
-                     var odd = False
-                     for j in 0..m:
+                     top := x[i, 0]
+                     var all = x[i, 0]
+                     for j in 1..m:
                          value = x[i, j]
                          better = value > top
                          top := value if better else top
                          first := j if better else first
-                         odd := odd or isnan(value)
-                     if odd: top := nan; first := last; the second loop
+                         all := all + value
+                     if isnan(all):
+                         var odd = last
+                         for j in 0..m: odd := min(odd, j if isnan(x[i, j]) else last)
+                         if odd != last: first := odd; top := nan
                  else: both loops                                                     as before
 
 Two reductions are vectors each (`fusion/best.py`), but a few elements do not fill them, and to find
 the largest in a vector takes longer than to compare them one after the other. A NaN is the best
-there is; who asks for it in every comparison lets the next one wait, so it is only remembered.
+there is; who asks for it in every comparison lets the next one wait. A sum is NaN if an element is
+(and if there are infinities of both signs), so only then it is looked for.
 """
 
 from __future__ import annotations
@@ -43,14 +48,15 @@ from naperian.loops.syntax import (
     Number,
     Order,
     Program,
+    Reduction,
     Stmt,
     Variable,
     When,
 )
 from naperian.loops.walk import rebuild, remade, used_in
-from naperian.names import Lit, Var
+from naperian.names import Lit, Var, fresh
 from naperian.prims import unit
-from naperian.sizes import ZERO, Atom, Size, size
+from naperian.sizes import ONE, ZERO, Atom, Size, size
 
 _LONG = 32  # elements, from which on two loops of vectors are faster
 
@@ -101,7 +107,7 @@ def _in_one_go(one: Stmt, two: Stmt, sizes: frozenset[Var]) -> Stmt | None:
     if names is None or looked != (*lets, Assign(first, wanted)):
         return None
     more = "gt" if name == "max" else "lt"
-    value, better, odd = Var("value"), Var("better"), Var("odd")
+    value, better, together = Var("value"), Var("better"), Var("all")
 
     def keep(v: Var, new: Expr, dtype: DType) -> Assign:
         return Assign(v, Apply("select", (Local(better), new, Local(v)), dtype, dtype))
@@ -113,18 +119,33 @@ def _in_one_go(one: Stmt, two: Stmt, sizes: frozenset[Var]) -> Stmt | None:
         keep(top, Local(value), dtype),
         keep(first, Number(size(j)), DType.I64),
     ]
-    short: tuple[Stmt, ...] = (Assign(first, Lit(0, DType.I64)),)
+    own = {s.var: fresh(s.var) for s in (*lets, *step) if isinstance(s, Let)}
+    at: dict[Atom, Size] = {j: ZERO, **{v: size(to) for v, to in own.items()}}
+    head = remade((*lets, Let(value, dtype, x)), at.get, own)
+    begin_with = Local(own[value])
+    short: tuple[Stmt, ...] = (Assign(first, Lit(0, DType.I64)), *head, Assign(top, begin_with))
     again: tuple[Stmt, ...] = ()
     if dtype.is_float:
-        short += (Variable(odd, DType.BOOL, Lit(False, DType.BOOL)),)
+        short += (Variable(together, dtype, begin_with),)
+        step.append(Assign(together, Apply("add", (Local(together), Local(value)), dtype, dtype)))
+        odd, none = Var("odd"), Lit(unit("min", DType.I64), DType.I64)
+
+        def whole(name: str, *args: Expr) -> Expr:
+            return Apply(name, args, DType.I64, DType.I64)
+
+        hit = whole("select", _op("isnan", x, operand=dtype), Number(size(j)), none)
+        look = (*lets, Assign(odd, whole("min", Local(odd), hit)))
+        told = Reduction(odd, "min", DType.I64)
         again = (
-            Assign(top, Lit(math.nan, dtype)),
-            Assign(first, Lit(unit("min", DType.I64), DType.I64)),
-            replace(two, order=Order.SERIAL),
+            Variable(odd, DType.I64, none),
+            replace(one, body=look, order=Order.SERIAL, reductions=(told,)),
+            When(
+                _op("ne", Local(odd), none, operand=DType.I64),
+                (Assign(first, Local(odd)), Assign(top, Lit(math.nan, dtype))),
+            ),
         )
-        again = (When(Local(odd), again),)
-        step.append(Assign(odd, _op("or", Local(odd), _op("isnan", Local(value), operand=dtype))))
-    row = replace(one, body=tuple(step), order=Order.SERIAL, reductions=two.reductions)
+        again = (When(_op("isnan", Local(together), operand=dtype), again),)
+    row = replace(one, low=ONE, body=tuple(step), order=Order.SERIAL, reductions=two.reductions)
     return When(_is_short(high), (*short, row, *again), (one, two))
 
 

@@ -31,6 +31,7 @@ from naperian.loops.syntax import (
     Let,
     Load,
     Loop,
+    Number,
     Order,
     Role,
     Stmt,
@@ -38,7 +39,7 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import mentions, parts
+from naperian.loops.walk import mentions, parts, used_in
 from naperian.names import Var, fresh
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size, clamp, size
@@ -99,8 +100,8 @@ def _scatters(s: Stmt) -> bool:
 def _second(
     s: Loop, scattered: list[Stmt], at: Size
 ) -> tuple[list[Allocate], list[Store], list[Stmt]]:
-    """What scatters, with what it needs: cheap values are computed again, dear ones come from
-    buffers, which the stores fill."""
+    """What scatters, with what it needs: cheap values are computed again; dear ones, and places
+    that hang on such, come from buffers, which the stores fill."""
     buffers: list[Allocate] = []
     stores: list[Store] = []
 
@@ -110,8 +111,22 @@ def _second(
         stores.append(Store(b.var, (at,), value))
         return Load(b.var, (at,))
 
+    dear: set[Var] = set()
+    for x in s.body:
+        if isinstance(x, Let) and (_dear(x.value) or not dear.isdisjoint(mentions(x))):
+            dear.add(x.var)
+
+    def placed(e: Size) -> Size:
+        if dear.isdisjoint(used_in(e)):
+            return e
+        place = Var("place")
+        made.append(Let(place, DType.I64, kept(place, DType.I64, Number(e))))
+        return size(place)
+
     made: list[Stmt] = []
     for x in scattered:
+        if isinstance(x, Update):
+            x = replace(x, at=tuple(map(placed, x.at)))
         if isinstance(x, Update) and _dear(x.value):
             dtype = next(r.dtype for r in s.reductions if r.var == x.buffer)
             x = replace(x, value=kept(Var("value"), dtype, x.value))
@@ -140,7 +155,13 @@ def _with_lets(s: Loop, wanted: list[Stmt], rest: list[Stmt]) -> list[Stmt]:
 
 
 def _dear(e: Expr) -> bool:
+    """Whether something in an expression takes long. So does a float made an integer, which asks
+    whether there is one."""
     return any(
-        isinstance(x, Apply) and x.name in PRIMITIVES and PRIMITIVES[x.name].cost >= _DEAR
+        isinstance(x, Apply)
+        and (
+            (x.name in PRIMITIVES and PRIMITIVES[x.name].cost >= _DEAR)
+            or (x.name == "cast" and x.operand.is_float and x.dtype.is_integer)
+        )
         for x in parts(e)
     )
