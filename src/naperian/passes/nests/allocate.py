@@ -24,11 +24,13 @@ from naperian.loops.walk import mentions, rebuild, remade, statements
 from naperian.names import Var
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
+from naperian.passes.nests.columns import columns
 from naperian.passes.nests.digits import digits
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
 from naperian.passes.nests.independent import independent
 from naperian.passes.nests.lanes import lanes
+from naperian.passes.nests.older import older
 from naperian.passes.nests.over import over
 from naperian.passes.nests.panels import panels
 from naperian.passes.nests.searched import searched
@@ -43,8 +45,8 @@ from naperian.passes.nests.unswitch import unswitched
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    program = collapse(digits(turns(coalesce(unread(program)))))
-    program = over(searched(short(panels(lanes(straight(program))))))
+    program = collapse(digits(turns(coalesce(unread(older(program))))))
+    program = over(searched(short(panels(lanes(columns(straight(program)))))))
     body = _hoisted(tried(guarded(unswitched(independent(sink(program.body))))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)

@@ -39,7 +39,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import mentions, remade, statements, used_in
 from naperian.names import Lit, Var
 from naperian.node import node
-from naperian.sizes import ZERO, Size, size
+from naperian.sizes import ONE, ZERO, Size, size
 
 _LARGE = 4096  # bytes; smaller ones are on the stack
 
@@ -51,6 +51,7 @@ class _Turns:
 
     allocate: int
     first: int
+    second: int | None  # where the other copy is stored that the first round may read (`older.py`)
     loop: int
     last: int
     result: Var
@@ -79,9 +80,9 @@ def _found(program: Program, body: tuple[Stmt, ...], at: int) -> _Turns | None:
     if None not in constant and _product(constant) * t.dtype.bytes <= _LARGE:
         return None
     users = [k for k, x in enumerate(body) if t.var in mentions(x)]
-    if len(users) != 3:
+    if len(users) not in (3, 4):
         return None
-    first, middle, last = users
+    first, *seconds, middle, last = users
     loop = body[middle]
     if not isinstance(loop, Loop) or loop.order is not Order.SERIAL or loop.low != ZERO:
         return None
@@ -89,7 +90,7 @@ def _found(program: Program, body: tuple[Stmt, ...], at: int) -> _Turns | None:
     bound = {*program.sizes, *given, *(x.var for x in body[:first] if isinstance(x, Let))}
     if not bound.issuperset(used_in(loop.high)) or not _keeps(loop, t.var):
         return None
-    start, end = _whole(body[first], t.shape[1:]), _whole(body[last], t.shape[1:])
+    start, end = whole(body[first], t.shape[1:]), whole(body[last], t.shape[1:])
     if start is None or end is None or start.buffer != t.var or not isinstance(end.value, Load):
         return None
     n = len(t.shape) - 1
@@ -102,15 +103,23 @@ def _found(program: Program, body: tuple[Stmt, ...], at: int) -> _Turns | None:
     copied = end.value.buffer == t.var and end.value.at == (loop.high % 2, *end.at)
     if not copied or start.at[0] != ZERO or t.var in mentions(body[first]) - {start.buffer}:
         return None
+    for k in seconds:
+        other = whole(body[k], t.shape[1:])
+        if other is None or (other.buffer, other.at[0]) != (t.var, ONE):
+            return None
+        if t.var in mentions(body[k]) - {other.buffer}:
+            return None
     source: Part | None = None
     x = start.value
-    if isinstance(x, Load) and x.buffer in given and x.at[-n:] == start.at[1:]:
+    # (what the second round may read as the older copy must be where that one is)
+    if not seconds and isinstance(x, Load) and x.buffer in given and x.at[-n:] == start.at[1:]:
         prefix = x.at[:-n]
         shape = next(b.shape for b in program.buffers if b.var == x.buffer)
         plain = bound.issuperset(v for e in prefix for v in used_in(e))
         if plain and shape[len(prefix) :] == t.shape[1:]:
             source = x.buffer, prefix
-    return _Turns(at, first, middle, last, result.var, source)
+    second = seconds[0] if seconds else None
+    return _Turns(at, first, second, middle, last, result.var, source)
 
 
 def _product(numbers: Sequence[int | None]) -> int:
@@ -120,7 +129,7 @@ def _product(numbers: Sequence[int | None]) -> int:
     return total
 
 
-def _whole(s: Stmt, extents: tuple[Size, ...]) -> Store | None:
+def whole(s: Stmt, extents: tuple[Size, ...]) -> Store | None:
     """The store of a nest that goes through all indices, whose last ones are those of the loops,
     and does nothing else."""
     names: list[Size] = []
@@ -175,6 +184,9 @@ def _turned(body: tuple[Stmt, ...], f: _Turns) -> tuple[Stmt, ...]:
     def start(v: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
         return (rounds % 2, *at[1:]) if v == t.var else at
 
+    def begin(v: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
+        return ((rounds - 1) % 2, *at[1:]) if v == t.var else at
+
     here = Number((rounds - size(loop.var)) % 2)
     if f.source is not None:
         begins = Apply("eq", (Number(size(loop.var)), Lit(0, DType.I64)), DType.BOOL, DType.I64)
@@ -197,6 +209,8 @@ def _turned(body: tuple[Stmt, ...], f: _Turns) -> tuple[Stmt, ...]:
     for k, s in enumerate(body):
         if k == f.first:
             out += (made, *before)
+        elif k == f.second:
+            out += remade((s,), lambda _: None, place=begin)
         elif k == f.loop:
             out += (replace(loop, body=(which, other, *inner)), *after)
         elif k not in (f.allocate, f.last):
