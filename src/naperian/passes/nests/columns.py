@@ -15,8 +15,8 @@
                          store y[t, j] = a[j - 512 c]
 
 One column after the other waits for every step, and reads a line of memory for each element. The
-rounds of a loop that is not sequential do not wait for each other, so they may take turns in any way.
-It pays where all that the steps touch lies beside what those of the next column do.
+rounds of a loop that is not sequential do not wait for each other, so they may take turns in any
+way. It pays where all that the steps touch lies beside what those of the next column do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -44,7 +43,6 @@ from naperian.loops.syntax import (
     When,
 )
 from naperian.loops.walk import (
-    blocks,
     index_expressions,
     loads,
     mentions,

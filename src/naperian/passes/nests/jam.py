@@ -13,17 +13,34 @@
                      update out[j] += x[i, j]
 
 An element of the result is then loaded and stored once for four rows, which come in as four streams
-(unroll and jam). Each element takes the same values in the same order as before.
+(unroll and jam). Each element takes the same values in the same order as before. Which rows they
+are, if memory says so, is read before the loop along them:
+
+    before   for e in 0..k:                            after   for four in 0..k // 4:
+                 free for j in 0..m:                               row = key[4 four]
+                     update out[j] += x[key[e], j]                 row_2 = key[4 four + 1]; …
+                                                                   free for j in 0..m:
+                                                                       update out[j] += x[row, j]
+                                                                       …
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from naperian.loops.syntax import Let, Loop, Order, Stmt, Update
-from naperian.loops.walk import mentions, rebuild, used_in
-from naperian.names import Var
-from naperian.sizes import ZERO, size
+from naperian.dtypes import DType
+from naperian.loops.syntax import Let, Load, Loop, Number, Order, Stmt, Update
+from naperian.loops.walk import (
+    atoms,
+    expressions,
+    mentions,
+    parts,
+    rebuild,
+    remade,
+    used_in,
+)
+from naperian.names import Var, fresh
+from naperian.sizes import ZERO, Atom, Size, size
 
 ROWS = 4
 
@@ -73,12 +90,53 @@ def _jammed(s: Loop) -> list[Stmt]:
     four = Var("four")
     first = s.low + size(four) * ROWS
 
-    def within(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    rows: list[Stmt] = []  # which they are
+
+    def within(body: tuple[Stmt, ...], over: frozenset[Var]) -> tuple[Stmt, ...]:
         (x, *more) = body
         if isinstance(x, Loop) and not more:
-            return (replace(x, body=within(x.body), work=x.work * ROWS),)
-        return (Loop(s.var, first, first + ROWS, body, Order.SERIAL, (), s.work),)
+            return (replace(x, body=within(x.body, over | {x.var}), work=x.work * ROWS),)
+        keys = _keys(body, over)
+        if not keys:
+            return (Loop(s.var, first, first + ROWS, body, Order.SERIAL, (), s.work),)
+        return tuple(y for k in range(ROWS) for y in copy(body, keys, k))
+
+    def copy(body: tuple[Stmt, ...], keys: list[Size], k: int) -> tuple[Stmt, ...]:
+        """The statements for one of the rows."""
+        here: dict[Atom, Size] = {s.var: first + k}
+        names = {x.var: fresh(x.var) for x in body if isinstance(x, Let)}
+        at: dict[Size, Size] = {}
+
+        def replaced(a: Atom) -> Size | None:
+            return size(names[a]) if isinstance(a, Var) and a in names else here.get(a)
+
+        def place(_: Var, where: tuple[Size, ...]) -> tuple[Size, ...]:
+            return tuple(at.get(e, e) for e in where)
+
+        for e in keys:
+            row = Var("row")
+            (key,) = remade((Let(row, DType.I64, Number(e)),), replaced)
+            assert isinstance(key, Let)
+            assert isinstance(key.value, Number)
+            rows.append(key)
+            at[key.value.value] = size(row)
+        return remade(body, replaced, names, place)
 
     rest = replace(s, low=s.low + count * ROWS, order=Order.SERIAL, reductions=())
-    many = Loop(four, ZERO, count, within(s.body), s.order, s.reductions, s.work * ROWS)
+    inner = within(s.body, frozenset())
+    many = Loop(four, ZERO, count, (*rows, *inner), s.order, s.reductions, s.work * ROWS)
     return [many] if rest.low == s.high else [many, rest]
+
+
+def _keys(body: tuple[Stmt, ...], over: frozenset[Var]) -> list[Size]:
+    """The indices of rows that are read from memory, at a place that is the same along them."""
+    inside = over | {x.var for x in body if isinstance(x, Let)}
+    tops = (e for x in body for e in expressions(x))
+    rows = (p.at for e in tops for p in parts(e) if isinstance(p, Load))
+    found = (e for at in rows if any(not over.isdisjoint(used_in(k)) for k in at) for e in at)
+    return list(
+        dict.fromkeys(
+            e for e in found
+            if any(isinstance(a, Load) for a in atoms(e)) and inside.isdisjoint(used_in(e))
+        )
+    )  # fmt: skip

@@ -9,8 +9,8 @@
         for i: store p[i] = u[k % 2, i]
 
 The copy that a round writes is the one that the round before read, which is what `p` is: a wave's
-displacement two steps ago. A round may read its element until it writes it. Every element is written
-once in a round, so what is read beside its own store is read in time.
+displacement two steps ago. A round may read its element until it writes it. Every element is
+written once in a round, so what is read beside its own store is read in time.
 """
 
 from __future__ import annotations
