@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -476,6 +477,37 @@ def test_the_best_of_some_becomes_vectors() -> None:
         listing = assembly(nap.compile(text).f.show("llvm"), host("native"))
         register = _REGISTER[host("native").vector_bytes]
         assert re.search(rf"v?(min|max)pd.*%{register}", listing)
+
+
+def test_what_a_round_waits_for_comes_last() -> None:
+    """The laws of `waiting`, on the text and at the ends of the numbers."""
+    text = (
+        "def f(x: n=>Int, y: n=>Int, c: n=>Bool) -> n=>Int =\n"
+        "    scan(lambda s, i: {}, 0, [i for i in n])\n"
+    )
+    bodies: dict[str, Callable[..., int]] = {
+        "max(x[i], max(y[i], s))": lambda x, y, c, s: max(x, y, s),
+        "min(min(s, x[i]), min(y[i], 3))": lambda x, y, c, s: min(s, x, y, 3),
+        "x[i] if c[i] else max(y[i], s)": lambda x, y, c, s: x if c else max(y, s),
+        "min(y[i], s) if c[i] else x[i]": lambda x, y, c, s: min(y, s) if c else x,
+        "x[i] if c[i] else max(y[i], max(2, s))": lambda x, y, c, s: x if c else max(y, 2, s),
+    }
+    ends = [-(1 << 63), (1 << 63) - 1, 0, 1, -1, 5]
+    rng = np.random.default_rng(0)
+    x, y = rng.choice(ends, (2, 300))
+    c = rng.random(300) < 0.5
+    for body, of in bodies.items():
+        program = nap.compile(text.format(body))
+        now, want = 0, []
+        for one in zip(x.tolist(), y.tolist(), c.tolist(), strict=True):
+            now = of(*one, now)
+            want.append(now)
+        assert program.f(x, y, c).tolist() == want
+    listing = nap.compile(text.format("max(x[i], max(y[i], s))")).f.show("llvm")
+    (first, second) = re.findall(r"(%v\d+) = call i64 @llvm.smax.i64\((.*)\)", listing)[:2]
+    assert first[0] in second[1]
+    loaded = re.findall(r"(%v\d+) = load i64, ptr %v\d+\n", listing)
+    assert not any(re.search(rf"{v}\b", first[1]) for v in loaded)
 
 
 def test_what_may_fail_becomes_vectors() -> None:

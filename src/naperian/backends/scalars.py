@@ -11,6 +11,7 @@ from naperian.backends.indexing import (
     load,
     number,
 )
+from naperian.backends.waiting import waiting
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Load, Local, Number
 from naperian.loops.walk import used
@@ -36,6 +37,12 @@ def expression(frame: Frame, e: Expr, regrouped: bool = False, apart: bool = Fal
             return load(frame, buffer, at)
         case Apply("ne", (Load() as key, Number(at))) if is_clamped(at, key):
             return _outside(frame, key, at)
+        case Apply():
+            return _operation(frame, waiting(frame, e), regrouped, apart)
+
+
+def _operation(frame: Frame, e: Expr, regrouped: bool, apart: bool) -> Value:
+    match e:
         case Apply(name, args, dtype, operand):
             early = _early(frame, e) if frame.late and operand.is_float else None
             product = isinstance(early, Apply) and early.name == "mul"
@@ -44,6 +51,8 @@ def expression(frame: Frame, e: Expr, regrouped: bool = False, apart: bool = Fal
                 known, late = values if args[0] is early else reversed(values)
                 return _extreme(frame, name, operand, known, late)
             return apply(frame, name, values, operand, dtype, regrouped, apart)
+        case _:
+            return expression(frame, e, regrouped, apart)
 
 
 def _early(frame: Frame, e: Apply) -> Expr | None:

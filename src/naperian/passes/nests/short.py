@@ -74,7 +74,7 @@ def _chosen(s: Stmt, sizes: frozenset[Var], buffers: dict[Var, Buffer]) -> Stmt 
 
 def _is_sum(x: Loop) -> bool:
     plain = all(isinstance(y, Let | Assign | Variable) for y in x.body)
-    return x.order is Order.FREE and bool(x.reductions) and plain
+    return x.order is not Order.SERIAL and bool(x.reductions) and plain
 
 
 def _total(s: Loop, x: Loop, buffers: dict[Var, Buffer]) -> Size | None:

@@ -1,0 +1,83 @@
+"""What a round of a loop in order waits for comes last in its expressions.
+
+A round waits for what the one before it hands over (`traits.late`), and the processor does what does
+not wait meanwhile: so each operation less between the two is time. Where a table is filled row by
+row (alignments, distances of words, knapsacks) nothing else takes any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from naperian.backends.frame import Frame
+from naperian.dtypes import DType
+from naperian.loops.syntax import Apply, Expr
+from naperian.loops.walk import used
+from naperian.names import Lit
+from naperian.prims import Math, unit
+
+_OTHER = {"min": "max", "max": "min"}
+
+
+def waiting(frame: Frame, e: Apply) -> Expr:
+    """The same value with fewer operations on what is late:
+
+        max(a, max(b, late))            max(max(a, b), late)
+        a if c else max(b, late)        (a if c else b) if (inf if c else b) >= late else late
+
+    (where `inf` is the largest integer). The second for integers: a NaN is on no side of another
+    number."""
+    if not frame.late:
+        return e
+    match e:
+        case Apply("min" | "max"):
+            strict = frame.module.program.math is Math.STRICT
+            return e if strict and e.operand.is_float else _grouped(frame, e)
+        case Apply("select", (c, a, Apply("min" | "max") as best)) if not _is_late(frame, c, a):
+            return _decided(frame, e, c, a, best) or e
+        case Apply("select", (c, Apply("min" | "max") as best, a)) if not _is_late(frame, c, a):
+            turned = Apply("not", (c,), DType.BOOL, DType.BOOL)
+            return _decided(frame, e, turned, a, best) or e
+        case _:
+            return e
+
+
+def _is_late(frame: Frame, *args: Expr) -> bool:
+    return any(not frame.late.isdisjoint(used(a)) for a in args)
+
+
+def _grouped(frame: Frame, e: Apply) -> Apply:
+    """An extreme of several, those first that do not wait."""
+
+    def operands(x: Expr) -> list[Expr]:
+        if isinstance(x, Apply) and (x.name, x.operand) == (e.name, e.operand):
+            return [y for a in x.args for y in operands(a)]
+        return [x]
+
+    found = operands(e)
+    early = [x for x in found if not _is_late(frame, x)]
+    late = [x for x in found if _is_late(frame, x)]
+    if len(early) < 2 or not late:
+        return e
+
+    def both(x: Expr, y: Expr) -> Apply:
+        return replace(e, args=(x, y))
+
+    return reduce(both, late[1:], both(reduce(both, early), late[0]))
+
+
+def _decided(frame: Frame, e: Apply, c: Expr, a: Expr, best: Apply) -> Apply | None:
+    """What was a choice and then an extreme, as one comparison with what is late."""
+    best = _grouped(frame, best)
+    known = [x for x in best.args if not _is_late(frame, x)]
+    late = [x for x in best.args if _is_late(frame, x)]
+    t = e.dtype
+    if not t.is_integer or len(known) != 1 or len(late) != 1:
+        return None
+    (b,), (other,) = known, late
+    beyond = Lit(unit(_OTHER[best.name], t), t)
+    first = Apply("select", (c, a, b), t, t)
+    bound = Apply("select", (c, beyond, b), t, t)
+    holds = Apply("ge" if best.name == "max" else "le", (bound, other), DType.BOOL, t)
+    return Apply("select", (holds, first, other), t, t)
