@@ -1,8 +1,8 @@
 """What a round of a loop in order waits for comes last in its expressions.
 
-A round waits for what the one before it hands over (`traits.late`), and the processor does what does
-not wait meanwhile: so each operation less between the two is time. Where a table is filled row by
-row (alignments, distances of words, knapsacks) nothing else takes any.
+A round waits for what the one before it hands over (`traits.late`), and meanwhile the processor
+does what does not wait: so each operation less between the two is time. Where a table is filled row
+by row (alignments, distances of words, knapsacks) nothing else takes any.
 """
 
 from __future__ import annotations

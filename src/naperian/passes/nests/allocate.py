@@ -36,6 +36,7 @@ from naperian.passes.nests.panels import panels
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
+from naperian.passes.nests.sticky import sticky
 from naperian.passes.nests.straight import straight
 from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
@@ -46,7 +47,7 @@ from naperian.passes.nests.unswitch import unswitched
 def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(older(program))))))
-    program = over(searched(short(panels(lanes(columns(straight(program)))))))
+    program = sticky(over(searched(short(panels(lanes(columns(straight(program))))))))
     body = _hoisted(tried(guarded(unswitched(independent(sink(program.body))))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
