@@ -25,6 +25,7 @@ from naperian.names import Var
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
+from naperian.passes.nests.cut import cut
 from naperian.passes.nests.digits import digits
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
@@ -48,7 +49,7 @@ def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(older(program))))))
     program = sticky(over(searched(short(panels(lanes(columns(straight(program))))))))
-    body = _hoisted(tried(guarded(unswitched(independent(sink(program.body))))))
+    body = _hoisted(tried(guarded(cut(unswitched(independent(sink(program.body)))))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:
