@@ -78,11 +78,11 @@ def _halves(s: Loop) -> tuple[Stmt, ...] | None:
             last = _whole("min", border, Number(s.high - 1))
             border = _whole("add", last, Lit(1, DType.I64))
         place = _whole("max", Number(s.low), _whole("min", border, end))
-        return (
-            Let(middle, DType.I64, place),
+        loops = (
             replace(s, high=size(middle), body=first),
             replace(s, low=size(middle), body=second),
         )
+        return (Let(middle, DType.I64, place), *(x for x in loops if x.body))
     return None
 
 

@@ -15,13 +15,15 @@
                  fail 1 if not(v <= 255)
 
 A loop with a way out is not done in vectors. What a round does after it should have failed nobody
-sees, if it can do no harm: the places where it stores and reads hang on nothing that the rounds
-compute. If one did fail, the rounds are made again in order, without what they store, and the first
-that fails says so.
+sees, if it can do no harm: what is asked is how an element compares with a number, the places where
+the rounds store and read hang on nothing that they compute or that is asked. (`x[k?]` asks whether
+there is such a place, and an `assert` may say so.) If one did fail, the rounds are made again in
+order, without what they store, and the first that fails says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -32,6 +34,7 @@ from naperian.loops.syntax import (
     Expr,
     Fail,
     Let,
+    Load,
     Local,
     Loop,
     Order,
@@ -41,7 +44,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import index_expressions, loads, rebuild, statements, used_in
+from naperian.loops.walk import index_expressions, loads, parts, rebuild, statements, used_in
 from naperian.names import Lit, Var
 
 
@@ -66,9 +69,53 @@ def _is_harmless(s: Loop) -> bool:
     stored = {x.buffer for x in inside if isinstance(x, Store)}
     if any(x.buffer in stored for y in inside for x in loads(y)):
         return False
-    made = {x.var for x in inside if isinstance(x, Let | Variable)} | {r.var for r in s.reductions}
-    indices = (v for x in inside for i in index_expressions(x) for v in used_in(i))
-    return made.isdisjoint(indices) and all(x.code >= 0 for x in inside if isinstance(x, Fail))
+    places = {v for x in inside for i in index_expressions(x) for v in used_in(i)}
+    values: dict[Var, list[Expr]] = {}
+    for x in inside:
+        if isinstance(x, Let | Variable | Assign):
+            values.setdefault(x.var, []).append(x.value)
+    return places.isdisjoint((*values, *(r.var for r in s.reductions))) and all(
+        x.code >= 0 and _is_of_values(x.condition, values, places)
+        for x in inside if isinstance(x, Fail)
+    )  # fmt: skip
+
+
+def _is_of_values(e: Expr, values: Mapping[Var, list[Expr]], places: set[Var]) -> bool:
+    """Whether a condition compares elements with numbers, and none by which places are found."""
+
+    def of_values(x: Expr) -> bool:
+        return _is_of_values(x, values, places)
+
+    match e:
+        case Lit():
+            return True
+        case Local(v):
+            return v in values and all(map(of_values, values[v]))
+        case Apply("and" | "or" | "not" | "select", args, DType.BOOL):
+            return all(map(of_values, args))
+        case Apply("lt" | "le" | "gt" | "ge", (x, Lit()) | (Lit(), x)):
+            found = _elements(x, values)
+            return bool(found) and found.isdisjoint(places)
+        case _:
+            return False
+
+
+def _elements(e: Expr, values: Mapping[Var, list[Expr]]) -> set[Var]:
+    """The arrays whose elements an expression is computed of."""
+    found: set[Var] = set()
+    seen: set[Var] = set()
+    todo = [e]
+    while todo:
+        for x in parts(todo.pop()):
+            match x:
+                case Load(buffer):
+                    found.add(buffer)
+                case Local(v) if v not in seen:
+                    seen.add(v)
+                    todo += values.get(v, ())
+                case _:
+                    pass
+    return found
 
 
 def _both(s: Loop) -> tuple[Stmt, ...]:
