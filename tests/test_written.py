@@ -22,8 +22,9 @@ KINDS = ("grad", "jacobian")
 
 
 def derivatives(names: tuple[str, ...] | None) -> Iterator[nap.Function]:
-    """One derivative of every definition on the page (or of those named) that has any."""
-    text = (PAGES / "derivatives.md").read_text()
+    """One derivative of every definition on the pages (or of those named) that has any."""
+    pages = ("derivatives.md",) if names else ("derivatives.md", "solved.md", "taken_apart.md")
+    text = "".join((PAGES / page).read_text() for page in pages)
     for block in re.findall(r"```nap\n(.*?)```", text, re.DOTALL):
         module = nap.compile(block)
         for name in module.names if names is None else {*names} & {*module.names}:
