@@ -40,7 +40,7 @@ from naperian.core.varying import floating, floats_of, has_floats, partly, with_
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import NOWHERE, Span
-from naperian.substitution import apart, opened
+from naperian.substitution import apart, cell_at, dependent, opened
 from naperian.types import Exists, Function, Scalar, Table, Tuple, Type, TypeVar
 
 Element = Callable[[Expr], Expr]
@@ -61,8 +61,9 @@ def jacobian(f: Expr, t: Function, wrt: tuple[int, ...]) -> Lambda:
 
     def rows(kind: Type, element: Element) -> Expr:
         match kind:
-            case Table(s, cell):
+            case Table(s):
                 i = Var("i")
+                cell = cell_at(kind, size(i))
                 return For(i, s, rows(cell, lambda e: At(element(e), Ref(i), s)))
             case Tuple(items):
                 return Pack(
@@ -210,8 +211,11 @@ def rows_of(t: Type, cell: Type) -> Type:
 
     def each(t: Type) -> Type:
         match t:
-            case Table(own, inner):
+            case Table(own, inner, None):
                 return Table(own, each(inner))
+            case Table(own, inner, Var() as index):
+                i = Var(index.name)
+                return dependent(own, i, each(cell_at(t, size(i))))
             case Tuple(items):
                 return Tuple(tuple(map(each, items)))
             case Exists(vars, body):

@@ -13,7 +13,7 @@ from naperian.core.rows import resized
 from naperian.core.syntax import At, Box, Expr, For, Let, Pack, Part, Ref, Unbox
 from naperian.names import Var
 from naperian.sizes import size
-from naperian.substitution import cell_at, opened
+from naperian.substitution import cell_at, dependent, opened
 from naperian.types import Data, Exists, Scalar, Table, Tuple, Type, TypeVar
 
 
@@ -22,8 +22,11 @@ def floating(t: Type) -> Type:
     match t:
         case _ if not partly(t):
             return t
-        case Table(s, cell, index):
-            return Table(s, floating(cell), index)
+        case Table(s, cell, None):
+            return Table(s, floating(cell))
+        case Table(s):
+            i = Var("i")
+            return dependent(s, i, floating(cell_at(t, size(i))))
         case Exists(vars, body):
             return Exists(vars, floating(body))
         case Tuple(items):
