@@ -239,3 +239,24 @@ def f(a: Fin(n)=>Fin(n)=>Float) -> Float:
     for k in reversed(range(6)):
         slope = slope @ e[k].T + e[k].T @ slope
     np.testing.assert_allclose(nap.grad(module.f)(a), slope)
+
+
+def test_each_layer_s_weights_get_one_product() -> None:
+    module = nap.compile("""
+def f(ws: l=>d=>d=>Float, xs: n=>d=>Float) -> Float:
+    loop hs = xs for k in l:
+        [relu([sum(ws[k, o, i] * hs[b, i] for i) for o]) for b]
+    sum(hs[b, o] ** 2 for b, o)
+""")
+    assert nap.grad(module.f).show("schedule").count("contract ") == 3
+    rng = np.random.default_rng(0)
+    ws, xs = 0.5 * rng.standard_normal((3, 16, 16)), rng.standard_normal((9, 16))
+    hs = [xs]
+    for w in ws:
+        hs.append(np.maximum(hs[-1] @ w.T, 0.0))
+    slope, expected = 2.0 * hs[-1], np.zeros_like(ws)
+    for k in reversed(range(3)):
+        slope = slope * (hs[k + 1] > 0.0)
+        expected[k] = slope.T @ hs[k]
+        slope = slope @ ws[k]
+    np.testing.assert_allclose(nap.grad(module.f)(ws, xs), expected, 1e-12, 1e-12)

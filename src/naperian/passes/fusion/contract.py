@@ -104,8 +104,8 @@ def _try(
     if not (isinstance(a, Read) and isinstance(b, Read)):
         return
     names = dict(zip(m.context, value.at, strict=True))
-    from_ = {i: v for i, e in names.items() if isinstance(v := e.single, Var)}
-    if len(from_) < len(names) or m.guards:
+    from_ = {i: v for i, e in names.items() if (v := _alone(graph, e)) is not None}
+    if len(from_) < len(names) or len({*from_.values()}) < len(from_) or m.guards:
         return
     sets = []
     windows: set[Var] = set()
@@ -180,6 +180,12 @@ def _summed(graph: Graph, t: Task) -> tuple[Operand, tuple[Var, ...], list[Task]
         value, over = rename_operand(entered.args[0], here), (*over, *entered.over)
         inside += [entered, cell.start, final]
     return value, over, inside
+
+
+def _alone(graph: Graph, e: Size) -> Var | None:
+    """The loop index that a place goes along with, forwards or backwards."""
+    mine = [v for v in variables(e) if v in graph.program.indices]
+    return mine[0] if len(mine) == 1 and abs(e.coefficient(mine[0])) == 1 else None
 
 
 def _plain(graph: Graph, x: Read, windows: set[Var]) -> set[Var] | None:
