@@ -519,3 +519,16 @@ def filtered(
     for _ in range(3):
         expected = np.linalg.solve(lower, c * np.diag(expected)).T @ c
     np.testing.assert_allclose(filtered(p, c, lower, 3), expected)
+
+
+def test_what_takes_turns_is_cleared_where_it_is() -> None:
+    module = nap.compile("""
+def f(a: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    loop x = a, y = b for t in Fin(2):
+        (x @ x, 0.1 * transpose(x))
+    y
+""")
+    a = np.eye(3)
+    _, (along, forgotten) = nap.vjp(module.f, ("a", "b"))(a, a, a)
+    np.testing.assert_allclose(along, 0.2 * a)
+    np.testing.assert_array_equal(forgotten, 0.0 * a)

@@ -35,10 +35,14 @@ def address(frame: Frame, v: Var, at: tuple[Size, ...]) -> tuple[Value, Place]:
     """Where an element of a buffer is."""
     place = frame.place(v)
     if place.planes:
-        first = _plane(frame, place.planes, number(frame, at[0]))
-        here = Place(first, place.buffer, place.strides)
+        here = Place(first(frame, place, at), place.buffer, place.strides)
         return element(frame, here, offset(frame, place, at)), place
     return element(frame, place, offset(frame, place, at)), place
+
+
+def first(frame: Frame, place: Place, at: tuple[Size, ...]) -> Value:
+    """Where the first element of a buffer is, or of the plane that an element is in."""
+    return _plane(frame, place.planes, number(frame, at[0])) if place.planes else place.pointer
 
 
 def _plane(frame: Frame, planes: tuple[Value, ...], which: Value) -> Value:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from naperian.backends import private
 from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
-from naperian.backends.indexing import number, offset
+from naperian.backends.indexing import first, number, offset
 from naperian.backends.leaving import leave_unless_zero
 from naperian.backends.scalars import combine
 from naperian.backends.services.regions import CHUNKS, GRAIN, PART
@@ -17,7 +17,7 @@ from naperian.loops.walk import statements
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import unit
-from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, size
+from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, size, variables
 
 # a loop over chunks: they are few, and vectors of Booleans would be a thousand lines
 AS_IT_IS = ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')
@@ -126,8 +126,10 @@ def _cleared(frame: Frame, s: Loop) -> tuple[Value, int] | None:
     match s.body:
         case (Store(v, at, Lit(value, dtype)),) if literal(value, dtype) == literal(0, dtype):
             place = frame.place(v)
+            if place.planes and s.var in variables(at[0]):
+                return None
             if s.low == ZERO and offset(frame, place, at) == size(s.var):
-                return place.pointer, dtype.bytes
+                return first(frame, place, at), dtype.bytes
         case _:
             pass
     return None
