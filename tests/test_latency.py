@@ -3,7 +3,6 @@ functions. Lines are counted, so that no clock is asked."""
 
 from __future__ import annotations
 
-import pickle
 import re
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from naperian.backends.llvm import compile_all, optimised
 from naperian.backends.pieces import pieces
 from naperian.backends.twins import without_twins
 from naperian.facts import _proved
-from naperian.names import Var
 
 PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
 
@@ -151,17 +149,6 @@ def test_what_is_asked_again_is_not_proved_again() -> None:
     nap.load(PROGRAMS / "fft.nap").transforms.show("loops")
     asked = _proved.cache_info()
     assert asked.hits > 2 * asked.misses
-
-
-def test_a_variable_equals_no_number() -> None:
-    """Though it is one, to be found in tables quickly."""
-    one, same, other = Var("x", 3), Var("y", 3), Var("x", 4)
-    assert one == same
-    assert hash(one) == hash(same)
-    assert len({one, same, other}) == 2
-    assert one not in (3, 3.0, 3 + 0j, other)
-    again = pickle.loads(pickle.dumps(one))
-    assert (again, again.name, again.id, str(again)) == (one, "x", 3, "x.3")
 
 
 # --- modules in pieces --------------------------------------------------------------------------

@@ -6,41 +6,29 @@ variable, however they are spelled. A `Lit` is a typed constant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 from naperian.dtypes import DType
 
 _ids = count()
-_NO_NUMBER = 2.0**40
 
 
-class Var(complex):
-    """A variable. `name` is what the user wrote (for printing); identity is the object's own.
+@dataclass(frozen=True, slots=True, eq=False)
+class Var:
+    """A variable. `name` is what the user wrote (for printing); identity is the object's own."""
 
-    It is a number only to be found quickly: tables and sets of variables are asked some hundred
-    times for every line of a program, and Python has these answers to two methods of complex
-    numbers in C. No other number equals one.
-    """
-
-    __slots__ = ("id", "name")
     name: str
-    id: int
+    id: int = field(default_factory=_ids.__next__)
 
-    def __new__(cls, name: str, id: int | None = None) -> Var:
-        number = next(_ids) if id is None else id
-        made = complex.__new__(cls, number, _NO_NUMBER)
-        made.name, made.id = name, number
-        return made
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Var) and self.id == other.id
 
-    def __reduce__(self) -> Any:
-        return Var, (self.name, self.id)
+    def __hash__(self) -> int:
+        return self.id
 
     def __repr__(self) -> str:
         return f"{self.name}.{self.id}"
-
-    __str__ = __repr__
 
 
 def fresh(like: Var | str) -> Var:
