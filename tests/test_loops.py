@@ -40,6 +40,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import statements
 from naperian.names import Lit, Var
 from naperian.passes.nests.allocate import allocate
+from naperian.passes.nests.beside import beside
 from naperian.sizes import ZERO, size
 from naperian.source import NOWHERE
 
@@ -242,3 +243,28 @@ def test_a_copy_that_is_changed_and_copied_back_is_no_copy() -> None:
         assert sum(isinstance(q, Allocate) for q in statements(less.body)) == copies
         one, two = (run(q, [2], [np.array([1.0, 2.0])]) for q in (p, less))
         assert [r.tolist() for r in one] == [r.tolist() for r in two]
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_what_lanes_store_lies_side_by_side(by_rows: bool) -> None:
+    """The axis that lanes go along is moved to the end, if all readers go along it, too."""
+    table = Buffer(t, F, (size(8), size(n)), Role.TEMP)
+    lanes = Loop(j, ZERO, size(8), (Store(t, (size(j), size(i)), op("mul", here(), here())),),
+                 Order.LANES)  # fmt: skip
+    inner, outer = (j, i) if by_rows else (i, j)
+    add = Assign(s, op("add", Local(s), Load(t, (size(j), size(i)))))
+    sums = Loop(inner, ZERO, size(8 if by_rows else n), (add,), Order.SERIAL)
+    p = program(
+        Allocate(table),
+        each(lanes, order=Order.SERIAL),
+        Variable(s, F, Lit(0.0, F)),
+        Loop(outer, ZERO, size(n if by_rows else 8), (sums,), Order.SERIAL),
+        each(Store(y, (size(i),), Local(s))),
+    )
+    q = beside(p)
+    check(q)
+    (made,) = (a.buffer for a in statements(q.body) if isinstance(a, Allocate))
+    assert made.shape == ((size(n), size(8)) if by_rows else table.shape)
+    (want,), (got,) = (run(z, [3], [np.array([1.0, 2.0, 3.0])]) for z in (p, q))
+    np.testing.assert_array_equal(got, want)
+    assert want.tolist() == [112.0] * 3

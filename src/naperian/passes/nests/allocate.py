@@ -22,6 +22,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, rebuild, remade, statements
 from naperian.names import Var
+from naperian.passes.nests.beside import beside
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
@@ -48,7 +49,7 @@ from naperian.passes.nests.unswitch import unswitched
 def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(older(program))))))
-    program = sticky(over(searched(short(panels(lanes(columns(straight(program))))))))
+    program = sticky(over(searched(short(panels(beside(lanes(columns(straight(program)))))))))
     body = _hoisted(tried(guarded(cut(unswitched(independent(sink(program.body)))))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)

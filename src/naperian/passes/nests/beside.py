@@ -1,0 +1,99 @@
+"""What lanes store in an array lies side by side there. loops → loops
+
+    before   allocate t[26, n, 3]                    after    allocate t[n, 3, 26]
+             for i in 0..n: for f in 0..3:                    for i in 0..n: for f in 0..3:
+                 lanes for l in 0..8:                             lanes for l in 0..8:
+                     store t[8 * j + l, i, f] = …                     store t[i, f, 8 * j + l] = …
+
+Rows that go side by side (`lanes`) write an element of each of eight rows, which lie far apart:
+that is eight stores, often to as many pages. If all who read the array read it by rows, too, the
+rows' axis can be its last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from naperian.loops.syntax import (
+    Allocate,
+    Contract,
+    Loop,
+    Order,
+    Program,
+    Role,
+    Sort,
+    Stmt,
+    Store,
+    Update,
+)
+from naperian.loops.walk import blocks, loads, rebuild, remade, statements, takes, used_in
+from naperian.names import Var
+from naperian.sizes import Size
+
+_T = TypeVar("_T")
+
+
+def beside(program: Program) -> Program:
+    """See the module."""
+    axes: dict[Var, int] = {}
+    rank = {
+        s.buffer.var: len(s.buffer.shape) for s in statements(program.body)
+        if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and not s.planes
+    }  # fmt: skip
+    for s in statements(program.body):
+        if isinstance(s, Contract | Sort):
+            for v in takes(s):
+                rank.pop(v, None)
+    for var, at, along, stored in _accesses(program.body, None):
+        if var not in rank:
+            continue
+        axis = _axis(at, along, stored)
+        if axis is None or axes.setdefault(var, axis) != axis:
+            del rank[var]
+    turned = {v: k for v, k in axes.items() if v in rank and k < rank[v] - 1}
+    if not turned:
+        return program
+
+    def place(var: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
+        return _moved(at, turned[var]) if var in turned else at
+
+    def shaped(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(
+            replace(s, buffer=replace(s.buffer, shape=place(s.buffer.var, s.buffer.shape)))
+            if isinstance(s, Allocate) else rebuild(s, shaped)
+            for s in body
+        )  # fmt: skip
+
+    body = remade(program.body, lambda _: None, place=place)
+    return replace(program, body=shaped(body))
+
+
+def _moved(items: tuple[_T, ...], axis: int) -> tuple[_T, ...]:
+    return (*items[:axis], *items[axis + 1 :], items[axis])
+
+
+_Access = tuple[Var, tuple[Size, ...], Loop | None, bool]
+
+
+def _accesses(body: tuple[Stmt, ...], along: Loop | None) -> Iterator[_Access]:
+    """The elements that are read or written, with the innermost loop around."""
+    for s in body:
+        if isinstance(s, Store | Update):
+            yield s.buffer, s.at, along, True
+        for e in loads(s):
+            yield e.buffer, e.at, along, False
+        inner = s if isinstance(s, Loop) else along
+        for b in blocks(s):
+            yield from _accesses(b, inner)
+
+
+def _axis(at: tuple[Size, ...], along: Loop | None, stored: bool) -> int | None:
+    """The axis that the innermost loop goes along, if it is one and the loop is of lanes."""
+    if along is None or (stored and along.order is not Order.LANES):
+        return None
+    axes = [k for k, i in enumerate(at) if along.var in used_in(i)]
+    if len(axes) != 1 or (stored and at[axes[0]].coefficient(along.var) != 1):
+        return None
+    return axes[0]
