@@ -20,6 +20,7 @@ from naperian.types import Scalar, Type
 
 _Call = tuple[str, Substitution]
 _DEEP = 100  # types that grow with every call never come back, nor to an end
+_LARGE = 10_000  # characters of such types: each may be twice as large as the one before
 
 
 class Calls:
@@ -40,7 +41,7 @@ class Calls:
     def _visit(self, call: _Call, path: list[tuple[object, ...]]) -> list[str] | None:
         name, at = call
         key = (name, *sorted((v.id, repr(t)) for v, t in at.types.items()))
-        if key in path or len(path) > _DEEP:
+        if key in path or len(path) > _DEEP or sum(map(len, map(str, key))) > _LARGE:
             return [str(k[0]) for k in path[path.index(key) if key in path else -3 :]] + [name]
         if key in self.done or name not in self.definitions:
             return None
