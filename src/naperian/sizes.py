@@ -203,12 +203,11 @@ def _of(sums: dict[Monomial, int]) -> Size:
 def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
     """`s` with atoms replaced; `replace` answers None to keep one. Looks inside the atoms of this
     module; atoms of later languages are `replace`'s business."""
-    terms = s.terms
-    if len(terms) < 2:
-        return _substitute_one(s, replace)
+    if not s.terms:
+        return s
     changed = False
     products: list[Size | None] = []  # of the terms; None for those that stay
-    for m, _ in terms:
+    for m, _ in s.terms:
         product: Size | None = None
         kept: Monomial = ()
         for a in m:
@@ -227,32 +226,10 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
     if not changed:
         return s
     sums: dict[Monomial, int] = {}
-    for (m, c), product in zip(terms, products, strict=True):
+    for (m, c), product in zip(s.terms, products, strict=True):
         for m2, c2 in product.terms if product is not None else ((m, 1),):
             sums[m2] = sums.get(m2, 0) + c * c2
     return _of(sums)
-
-
-def _substitute_one(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
-    """`substitute` in a size of one term, as most are: a number, an index, a product."""
-    if not s.terms:
-        return s
-    ((m, c),) = s.terms
-    product: Size | None = None
-    kept: Monomial = ()
-    for a in m:
-        new = replace(a)
-        if new is None and type(a) is not Var:
-            new = _inside(a, replace)
-        if new is None:
-            kept += (a,)
-        else:
-            product = new if product is None else product * new
-    if product is None:
-        return s
-    if kept:
-        product = product * Size(((kept, 1),))
-    return product if c == 1 else product * c
 
 
 def _inside(a: Atom, replace: Callable[[Atom], Size | None]) -> Size | None:

@@ -1,6 +1,6 @@
 """A running maximum remembers beside it that it has met a NaN. loops → loops
 
-    before   for t in 0..n:                 after   var odd = top if isnan(top) else 0.0
+    before   for t in 0..n:                 after   var odd = top if isnan(top) else -0.0
                  new = max(top, x[t])               for t in 0..n:
                  store y[t] = new                       value = x[t]
                  top := new                             odd := value if isnan(value) else odd
@@ -64,7 +64,7 @@ def _remembering(s: Loop) -> list[Stmt]:
         made = _kept(body, v, odd)
         if made is not None:
             body, dtype = made
-            none = Lit(0.0, dtype)
+            none = Lit(-0.0, dtype)  # which changes no number, also not the sign of a zero
             before.append(Variable(odd, dtype, _if_odd(Local(v), none, dtype)))
             after.append(Assign(v, _both(v, odd, dtype)))
     kept = {x.var for x in after if isinstance(x, Assign)}
