@@ -104,6 +104,80 @@ def pick(x: n=>Fin(3)=>Float, k: n=>Fin(3)) -> n=>Float:
     np.testing.assert_allclose(f(x, k), np.exp(x)[np.arange(7), k], rtol=1e-14)
 
 
+TURNED = """
+def cross(a: Fin(3)=>Float, b: Fin(3)=>Float) -> Fin(3)=>Float =
+    [a[wrap(i + 1)] * b[wrap(i + 2)] - a[wrap(i + 2)] * b[wrap(i + 1)] for i]
+
+def turned(q: Fin(4)=>Float, x: n=>Fin(3)=>Float) -> n=>Fin(3)=>Float:
+    u = [q[1], q[2], q[3]]
+    for i:
+        t = 2.0 * cross(u, x[i])
+        x[i] + q[0] * t + cross(u, t)
+
+def mixed(x: n=>Fin(3)=>Float, k: Fin(2)=>Fin(3)) -> n=>Fin(2)=>Float:
+    y = [exp(x[i, c]) for i, c]
+    z = [y[i, wrap(c + 1)] * 2 for i, c]
+    [z[i, k[c]] + z[i, c] for i, c in Fin(2)]
+"""
+
+
+def test_components_beside_one_another_are_known() -> None:
+    m = nap.compile(TURNED)
+    text = loops(m.turned)
+    assert text.count("for ") == 1
+    assert "allocate" not in text
+    rng = np.random.default_rng(1)
+    q, x = rng.standard_normal(4), rng.standard_normal((50, 3))
+    t = 2.0 * np.cross(q[1:], x)
+    np.testing.assert_allclose(m.turned(q, x), x + q[0] * t + np.cross(q[1:], t), rtol=1e-12)
+    z = 2.0 * np.roll(np.exp(x), -1, 1)
+    k = np.array([2, 0])
+    np.testing.assert_allclose(m.mixed(x, k), z[:, k] + z[:, :2], rtol=1e-12)
+
+
+VOTES = """
+def votes(e: h=>w=>Bool, c: t=>Float, k: Int) -> t=>Fin(k)=>Int:
+    with accum() as o:
+        for i, j:
+            if e[i, j]:
+                for q: o[q, clamp(Int(floor(Float(i) * c[q])), k)] += Int(j)
+
+def before(e: Fin(n)=>Bool, m: Int) -> Fin(n)=>Fin(m)=>Int:
+    with accum() as o:
+        for i in Fin(n), j in Fin(m):
+            if j < i:
+                if e[i - 1]: o[i, j] += 1
+
+def above(x: n=>m=>Float, least: n=>Float) -> n=>m=>Float:
+    with state([[0.0 for _ in m] for _ in n]) as y:
+        for i:
+            for j:
+                if least[i] > 0.0: y[i, j] := x[i, j] / least[i]
+"""
+
+
+def test_a_condition_that_a_loop_does_not_change_is_asked_once() -> None:
+    m = nap.compile(VOTES)
+    assert re.search(r"if e\[.*\n *(free )?for", loops(m.votes))
+    rng = np.random.default_rng(1)
+    for h, w, t in ((5, 6, 7), (0, 3, 2), (3, 0, 2), (3, 4, 0), (4, 40, 33)):
+        e, c = rng.random((h, w)) < 0.3, rng.random(t)
+        want = np.zeros((t, 4), np.int64)
+        for i, j in np.argwhere(e):
+            for q in range(t):
+                want[q, min(int(i * c[q]), 3)] += j
+        np.testing.assert_array_equal(m.votes(e, c, 4), want)
+    e = np.array([True, False, True, True])
+    want = np.array([[j < i and e[i - 1] for j in range(3)] for i in range(4)])
+    np.testing.assert_array_equal(m.before(e, 3), want)
+    assert (m.votes(np.zeros((2, 2), bool), np.zeros(3), 0)).shape == (3, 0)
+    with pytest.raises(nap.Error):
+        m.votes(np.ones((2, 2), bool), np.zeros(3), 0)
+    x, least = rng.random((6, 9)), np.array([1.0, -1.0, 0.0, np.nan, 2.0, 3.0])
+    want = np.where(least[:, None] > 0, x / np.where(least > 0, least, 1)[:, None], 0.0)
+    np.testing.assert_array_equal(m.above(x, least), want)
+
+
 NEAREST = """
 def nearest(x: n=>d=>Float, centre: k=>d=>Float) -> n=>Int where k >= 1:
     [argmin(sum((x[i, c] - centre[j, c]) ** 2 for c) for j) for i]

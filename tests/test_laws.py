@@ -157,6 +157,27 @@ LAWS: dict[str, list[str]] = {
         for f in ("eq", "ne", "lt", "le", "gt", "ge")
         for p in one(f"{f}(x, x)", "I64", "U8", *(FLOATS if f in ("lt", "gt") else ()))
     ],
+    "told_by_bounds": [
+        *(
+            p
+            for c, before, ds in (
+                ("le(u0, 100$)", "bitand(x, 100$)", ALL_INTS),
+                ("ge(u0, 0$)", "bitand(100$, x)", ALL_INTS),
+                ("lt(u0, 32$)", "shr(x, 3$)", ("I8", "U8")),
+                ("ge(u0, -16$)", "shr(x, 3$)", ("I8",)),
+                ("gt(u0, 7$)", "mod(x, 7$)", ALL_INTS),
+                ("lt(u0, -43$)", "floordiv(x, 3$)", ("I8",)),
+                ("ne(u0, 9$)", "min(x, 8$)", ALL_INTS),
+                ("eq(u0, 1$)", "max(x, 8$)", ALL_INTS),
+                ("le(u0, 2$)", "select(c, 1$, 2$)", ALL_INTS),
+            )
+            for p in one(c, *ds, before=(before,))
+        ),
+        *one("le(u2, 4$)", *ALL_INTS, before=("mod(x, 3$)", "mod(y, 3$)", "mul(u0, u1)")),
+        *one("le(u2, 2$)", "I64", "I8", before=("mod(x, 3$)", "mod(y, 3$)", "sub(u0, u1)")),
+        *one("ge(u2, 0$)", "I64", "I8", before=("mod(x, 3$)", "neg(u0)", "abs(u1)")),
+        *one("le(u0, 255:I32)", "U8", before=("cast[I32](x)",)),
+    ],
     "chosen": [*one("select(True, x, y)"), *one("select(False, x, y)"), *one("select(c, x, x)")],
     "choice_of_truth": [
         *one("select(c, True, False)", "BOOL"),
@@ -298,3 +319,20 @@ def test_literals_differ_by_sign_and_type() -> None:
     assert zero != Lit(0.0, DType.F32)
     assert Lit(1, DType.I64) != Lit(True, DType.BOOL)
     assert Lit(float("nan"), DType.F64) == Lit(float("nan"), DType.F64)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "dtype", "before"),
+    [
+        ("ge(u0, 0$)", "I8", "abs(x)"),  # not of the least
+        ("ge(u0, 200$)", "U8", "add(x, 200$)"),  # wraps
+        ("ge(u0, 0$)", "I8", "cast[I8](y)"),  # of an I32
+        ("le(u0, 126$)", "U8", "shr(x, 1$)"),
+    ],
+)
+def test_bounds_that_say_nothing(comparison: str, dtype: str, before: str) -> None:
+    (text,) = one(comparison, dtype, before=(before.replace("$", f":{dtype}"),))
+    program = parse(text.replace("y: I8", "y: I32"))
+    fired: set[str] = set()
+    simplify(program, lambda r: fired.add(r.__name__))
+    assert "told_by_bounds" not in fired

@@ -371,7 +371,10 @@ def _free(frame: Frame, held: Sequence[Value]) -> None:
 def _when(frame: Frame, condition: Expr, then: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
     code = frame.code
     yes, no, join = code.label("then"), code.label("else"), code.label("join")
-    code.branch(expression(frame, condition), yes, no if otherwise else join)
+    seldom = not otherwise and any(isinstance(s, While) for s in then)
+    # what may take long is not in the way of what does not
+    note = ', !prof !{!"branch_weights", i32 1, i32 31}' if seldom else ""
+    code.branch(expression(frame, condition), yes, no if otherwise else join, note)
     for label, stmts in ((yes, then), (no, otherwise)):
         if label == no and not otherwise:
             continue

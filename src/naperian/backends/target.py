@@ -72,4 +72,9 @@ def _host(level: str) -> Target:
 
 def _host_features() -> str:
     features: str = llvm.get_host_cpu_features().flatten()
-    return features
+    slow = llvm.get_host_cpu_name().startswith("znver")
+    return features + _NO_SCATTER if slow else features
+
+
+_NO_SCATTER = ",+prefer-no-scatter"
+"""AMD's processors store a vector to scattered places more slowly than its elements one by one."""

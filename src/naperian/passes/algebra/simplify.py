@@ -30,6 +30,7 @@ from naperian.ainf.syntax import (
 )
 from naperian.ainf.walk import (
     Names,
+    atoms_of,
     free,
     is_reduction,
     map_guards,
@@ -44,11 +45,12 @@ from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
 from naperian.passes.algebra import laws
+from naperian.passes.algebra.bounds import between, type_bounds
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
-from naperian.sizes import ZERO, Size, size
+from naperian.sizes import ZERO, Size, atom, size
 
 Seen = Callable[[Any], None]
 
@@ -151,7 +153,13 @@ class _Simplify:
         return self.simple[where]
 
     def facts(self, s: Size) -> Facts:
-        return ranges.facts_about(s, self.b.indices, self.sizes, self.guards, self.known)
+        known = ranges.facts_about(s, self.b.indices, self.sizes, self.guards, self.known)
+        for a in atoms_of(s):
+            if isinstance(a, Read) and self.b.dtypes[a.var].is_integer:
+                low, high = bounds = between(a, self)
+                if bounds != type_bounds(self.b.dtypes[a.var]):
+                    known = known.and_(atom(a) - low, high - atom(a))
+        return known
 
     def live(self, guards: Guards) -> Guards:
         """Guards that say something."""

@@ -6,7 +6,7 @@
 An index with a small constant extent goes as a whole, from all tasks between which a value is
 passed on along it: then the loops that are left are shared, and every component is in a register.
 It stays where somebody asks for a component that is known only at run time, and where a recurrence
-carries it.
+carries it. What is asked for at a place that indices which go decide, `d[wrap(c + 1)]`, is known.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from itertools import product
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
+from naperian.ainf.walk import variables
 from naperian.broken import Broken
 from naperian.names import Lit, Var, fresh
 from naperian.passes.fusion.graph import (
@@ -30,7 +31,7 @@ from naperian.passes.fusion.graph import (
     rewrite_size,
     size_of,
 )
-from naperian.sizes import Size, size
+from naperian.sizes import ZERO, Size, size
 
 _FEW = 4  # elements
 _COPIES = 32  # of one task
@@ -59,11 +60,18 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
     classes = _classes(graph, few)
     each = {id(c): c for c in classes.values()}  # every class once, not once for each member
     refused = {k for k, c in each.items() if not _possible(graph, c)}
+    asked: list[tuple[int, set[int]]] = []  # a class, and those that must go if it goes
     for t in graph.tasks:
         for s in t.sites:
             for i, e in zip(s.task.context, s.at, strict=False):
-                if (s.task, i) in classes and not _known(t, s, e, classes):
-                    refused.add(id(classes[s.task, i]))
+                if (s.task, i) in classes:
+                    by = _decided(t, s, e, classes)
+                    if by is None:
+                        refused.add(id(classes[s.task, i]))
+                    elif by:
+                        asked.append((id(classes[s.task, i]), by))
+    while more := {k for k, by in asked if k not in refused and by & refused}:
+        refused |= more
     chosen: dict[Task, tuple[Var, ...]] = {}
     growth = 0
     for t in graph.tasks:
@@ -126,10 +134,16 @@ def _apart(graph: Graph, t: Task, i: Var) -> bool:
     )
 
 
-def _known(t: Task, s: Site, e: Size, classes: dict[_Member, list[_Member]]) -> bool:
-    """Whether a task that reads a component knows which, once it is several itself."""
-    v = e.single
-    return not s.bound and (e.constant is not None or (isinstance(v, Var) and (t, v) in classes))
+def _decided(t: Task, s: Site, e: Size, classes: dict[_Member, list[_Member]]) -> set[int] | None:
+    """The classes that must go for a task to know which component it reads; None if no such do."""
+    if s.bound:
+        return None
+    found = set(variables(e))
+    if any((t, v) not in classes for v in found):
+        return None
+    if rename_indices(e, dict.fromkeys(found, ZERO)).constant is None:
+        return None
+    return {id(classes[t, v]) for v in found}
 
 
 # ---------------------------------------------------------------- how
