@@ -178,6 +178,58 @@ def test_a_condition_that_a_loop_does_not_change_is_asked_once() -> None:
     np.testing.assert_array_equal(m.above(x, least), want)
 
 
+RUNS = """
+def runs(x: Fin(n)=>Int) -> (Fin(n)=>Int, Fin(n)=>Int, Int):
+    z = [0 for _ in Fin(n)]
+    (v, c, k) = with state(z) as v, state(z) as c, state(-1) as k:
+        for i:
+            if i == 0 or x[i] != x[clamp(i - 1)]:
+                k += 1
+                v[k?] := x[i]
+                c[k?] := 1
+            else: c[k?] += 1
+    (v, c, k + 1)
+
+def turns(x: n=>Bool) -> (n=>Int, Int):
+    (y, _, seen) = with state([0 for _ in n]) as y, state(True) as open, state(0) as seen:
+        for i:
+            if x[i] or not open:
+                open := not open
+                y[i] := 1
+            if not x[i]:
+                if open: y[i] := 2
+            if x[i]: seen += 1
+            if x[i]: y[i] += 10
+            if not x[i]: seen += 100
+    (y, seen)
+"""
+
+
+def test_what_one_condition_decides_is_asked_once() -> None:
+    m = nap.compile(RUNS)
+    assert len(re.findall(r"\n *if ", loops(m.runs))) == 1
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 2, 50):
+        x = rng.integers(0, 2, n)
+        starts = [i for i in range(n) if i == 0 or x[i] != x[i - 1]]
+        v, c, k = m.runs(x)
+        assert k == len(starts)
+        np.testing.assert_array_equal(v[:k], x[starts])
+        np.testing.assert_array_equal(c[:k], np.diff([*starts, n]))
+        y, opened, seen = np.zeros(n, int), True, 0
+        for i in range(n):
+            if x[i] or not opened:
+                opened = not opened
+                y[i] = 1
+            if not x[i] and opened:
+                y[i] = 2
+            seen += 1 if x[i] else 100
+            y[i] += 10 * x[i]
+        found = m.turns(x.astype(bool))
+        np.testing.assert_array_equal(found[0], y)
+        assert found[1] == seen
+
+
 NEAREST = """
 def nearest(x: n=>d=>Float, centre: k=>d=>Float) -> n=>Int where k >= 1:
     [argmin(sum((x[i, c] - centre[j, c]) ** 2 for c) for j) for i]

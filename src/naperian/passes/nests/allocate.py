@@ -31,6 +31,7 @@ from naperian.passes.nests.digits import digits
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
 from naperian.passes.nests.independent import independent
+from naperian.passes.nests.joined import joined
 from naperian.passes.nests.lanes import lanes
 from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
@@ -51,7 +52,7 @@ def allocate(program: Program) -> Program:
     """See the module."""
     program = collapse(digits(turns(coalesce(unread(older(program))))))
     program = sticky(over(searched(short(panels(beside(lanes(columns(straight(program)))))))))
-    body = _hoisted(tried(guarded(cut(unswitched(once(independent(sink(program.body))))))))
+    body = _hoisted(tried(joined(guarded(cut(unswitched(once(independent(sink(program.body)))))))))
     names: dict[Var, Var] = {}
     body = _shared(body, names)
     if names:
