@@ -258,7 +258,10 @@ class _Trial:
         for (rough, wide), (fine, bend), tangent in zip(near[0], near[1], floats, strict=True):
             sure = np.isfinite(rough) & np.isfinite(fine) & np.isclose(rough, fine, 1e-5, 1e-6)
             # the slopes of both sides come together with the step, but at a kink, however slight
-            sure &= (bend <= 2e-5 * (1.0 + np.abs(fine))) | (bend <= 0.3 * wide)
+            smooth = (bend <= 2e-5 * (1.0 + np.abs(fine))) | (bend <= 0.3 * wide)
+            if np.any(~smooth & (bend <= 2.0 * wide)):
+                return  # rounding would grow as the step shrinks; the derivative takes one side,
+            sure &= smooth  # also of elements that have the same slope on both: a median of equals
             scale = 1.0 + np.abs(fine).max(initial=0.0, where=sure)
             close = np.isclose(tangent, fine, 1e-4, 1e-4 * scale)
             if not np.all(close | ~sure):
