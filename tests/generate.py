@@ -112,6 +112,37 @@ def last_above(x: Fin(n)=>Float, s: Float) -> Float:
         case Some(i): x[i] - x[clamp(i - 1)]
         case None: s
 
+def swept(f: (Float, Float, Float) -> Float, a: Fin(n)=>Fin(m)=>Float) -> Fin(n)=>Fin(m)=>Float:
+    with state(a) as q:
+        for i:
+            for j: q[i, j] := f(q[i, j], q[clamp(i - 1), j], q[i, wrap(j + 1)])
+
+def leapt(f: (Float, Float, Float) -> Float, a: Fin(n)=>Fin(m)=>Float) -> Fin(n)=>Fin(m)=>Float:
+    loop now = a, before = a for _ in Fin(3):
+        ([f(now[clamp(i - 1), j], now[i, wrap(j + 1)], before[i, j]) for i, j], now)
+    now
+
+def lowered(f: (Float, Float, Float) -> Float, a: Fin(n)=>Fin(m)=>Float) -> Fin(n)=>Fin(m)=>Float =
+    scan(lambda u, v: [f(u[j], u[clamp(j - 1)], v[j]) for j], [0.0 for _ in Fin(m)], a)
+
+def tilted(f: (Float, Float, Float) -> Float, a: Fin(n)=>Fin(m)=>Float) -> Fin(n)=>Fin(m)=>Float =
+    [scan(lambda u, j: f(u, a[i, j], a[clamp(i + 1), j]), 0.0, [j for j in Fin(m)]) for i]
+
+def keyed(a: Fin(n)=>Fin(m)=>Float, p: Fin(m)=>Fin(n), b: Fin(n)=>Bool) -> Fin(n)=>Fin(m)=>Float:
+    with accum() as h:
+        for i, j:
+            h[i, j] += 0.5
+            if b[i]: h[p[j], j] += a[i, j]
+
+def picked(a: Fin(n)=>Fin(m)=>Float, k: Int) -> Fin(n)=>Fin(m)=>Float =
+    [[a[i, clamp(Int(argmax(a[i])) - k)] + min(a[l, j] for l in ..=i) for j] for i]
+
+def edged(f: (Float, Float, Float) -> Float, a: Fin(n)=>Fin(m)=>Float) -> Fin(n)=>Fin(m)=>Float:
+    for i, j:
+        if i == 0 or j == 0: 0.5 * a[i, j]
+        elif i < n - 1 and j < m - 1: f(a[i - 1, j], a[i, j - 1], a[i + 1, j + 1])
+        else: f(a[i, j], a[i - 1, j - 1], a[j, i]) if i < m and j < n else a[i, j]
+
 def running(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Fin(n)=>Float:
     total(scan(both, (0.0, -inf), [(x[i], y[i]) for i]))
 
@@ -282,9 +313,12 @@ def floats(draw: st.DrawFn, scope: Scope, depth: int) -> str:
     deeper = floats(scope, depth - 1)
     in_n = inner.along(name)
     in_m = replace(inner, m=(*scope.m, name))
-    match draw(st.integers(0, 25)):
+    match draw(st.integers(0, 26)):
         case 0 | 1 | 2:
             return draw(st.sampled_from(leaves))
+        case 26:
+            reduce = draw(st.sampled_from(["sum(sum({}))", "max(max(row) for row in {})"]))
+            return reduce.format(draw(matrices(scope, depth - 1)))
         case 12:
             body = draw(floats(replace(inner, floats=(*scope.floats, name)), depth - 1))
             return f"until(lambda {name}: {body}, {draw(deeper)}, s)"
@@ -462,7 +496,18 @@ def matrices(draw: st.DrawFn, scope: Scope, depth: int) -> str:
     """An expression of type Fin(n)=>Fin(m)=>Float."""
     i, scope1 = scope.fresh()
     j, inner = scope1.fresh()
-    match draw(st.integers(0, 3)):
+    match draw(st.integers(0, 7 if depth else 3)):
+        case 4 | 5:
+            way = draw(st.sampled_from(["swept", "leapt", "lowered", "tilted", "edged"]))
+            names = ("o", "e", "d")
+            body = draw(floats(replace(inner, floats=(*scope.floats, *names)), depth - 1))
+            return f"{way}(lambda o, e, d: 0.5 * {body} - 0.25 * d, {draw(matrices(scope, depth - 1))})"
+        case 6:
+            return f"keyed({draw(matrices(scope, depth - 1))}, p, b)"
+        case 7:
+            way = draw(st.sampled_from(["picked({}, k)", "[sort(row) for row in {}]",
+                                        "(({0} @ transpose(a)) @ a)", "[reverse(row) for row in {}]"]))
+            return way.format(draw(matrices(scope, depth - 1)))
         case 0 | 1:
             body = draw(
                 floats(replace(inner.along(i), m=(*scope.m, j)), max(0, depth - 1))

@@ -76,12 +76,14 @@ def not_an_index(
     if generic:
         helps = (
             f"`{found}` stands for a type, since it indexes nothing in the signature; "
-            f"`Fin({found})` is an index set",
+            f"`where {found}: Ix` says that it is an index set",
         )
     elif found == "Float" or found in ("F32", "F64"):
         helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
     elif found.endswith("Bool"):
         helps = ("the elements where it holds are `[x[i] for i if …]`",)
+    elif "=>" in found and found.rpartition("=>")[2] not in ("Float", "F32", "F64"):
+        helps = (f"the elements at all of them are `[x[k] for k in {text}]`",)
     elif found in _INTEGERS:
         label = f"`{found}`, which could be any number"
         helps = (
