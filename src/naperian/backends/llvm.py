@@ -104,7 +104,8 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
         module.link_in(llvm.parse_assembly(forms, context))
         with _freed(llvm.create_new_module_pass_manager()) as tidy:
             tidy.add_always_inliner_pass()
-            tidy.run(module, builder)
+            # a builder serves one run: it calls back what llvmlite has on the stack during that
+            tidy.run(module, llvm.create_pass_builder(machine, options))
     return module
 
 
