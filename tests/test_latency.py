@@ -4,6 +4,7 @@ functions. Lines are counted, so that no clock is asked."""
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -217,3 +218,42 @@ def test_trouble_of_one_thread_is_raised() -> None:
     assert len(compile_all([good] * 5, 3)) == 5
     with pytest.raises(RuntimeError, match="expected type"):
         compile_all([good, good, "define nothing", good], 3)
+
+
+def test_no_interrupt_comes_between_calls_of_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in other threads than the one that interrupts are raised in."""
+    where: list[threading.Thread] = []
+
+    def compiled(text: str, target: object) -> bytes:
+        where.append(threading.current_thread())
+        return text.encode()
+
+    monkeypatch.setattr("naperian.backends.llvm._compiled", compiled)
+    assert compile_all(["a", "b"], 1) == [b"a", b"b"]
+    assert threading.main_thread() not in where
+
+
+def test_what_is_interrupted_is_not_compiled_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def compiled(text: str, target: object) -> bytes:
+        begun.append(text)
+        first.set()
+        go_on.wait(10)
+        return b""
+
+    def joined(thread: threading.Thread) -> None:
+        first.wait(10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("naperian.backends.llvm._compiled", compiled)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "join", joined)
+        with pytest.raises(KeyboardInterrupt):
+            compile_all(["a", "b", "c"], 1)
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "naperian compiles":
+            thread.join()
+    assert begun == ["a"]

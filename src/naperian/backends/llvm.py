@@ -24,14 +24,14 @@ VERSION = f"llvmlite {llvm.llvm_version_info} {' '.join(_OURS.values())}"
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
     """The object file of a module: parsed, verified, optimised, and written out."""
-    with _machine(target or host()) as machine:
-        module = _optimised(text, machine)
-        with _generating(machine):
-            return _object(module, machine)
+    return compile_all([text], 1, target)[0]
 
 
 def compile_all(texts: Sequence[str], threads: int, target: Target | None = None) -> list[bytes]:
-    """The object files of modules, made by so many threads, this one among them."""
+    """The object files of modules, made by so many threads.
+
+    They are threads of their own: an interrupt, which raises between any two steps of the main
+    thread, finds no object of LLVM there that is half made or half given back."""
     made: dict[int, bytes] = {}
     trouble: list[BaseException] = []
     waiting = iter(range(len(texts)))
@@ -39,22 +39,34 @@ def compile_all(texts: Sequence[str], threads: int, target: Target | None = None
     def work() -> None:
         try:
             for k in waiting:
-                made[k] = compile_ir(texts[k], target)
+                made[k] = _compiled(texts[k], target)
         except BaseException as error:  # raised where all come together
             trouble.append(error)
 
-    others = [Thread(target=work, name="naperian compiles") for _ in texts[1:threads]]
-    started = []
-    with suppress(RuntimeError):  # the system has no more threads
-        for thread in others:
-            thread.start()
-            started.append(thread)
-    work()
-    for thread in started:
-        thread.join()
+    started: list[Thread] = []
+    try:
+        with suppress(RuntimeError):  # the system has no more threads
+            for _ in texts[:threads]:
+                thread = Thread(target=work, name="naperian compiles")
+                thread.start()
+                started.append(thread)
+        if not started:
+            work()
+        for thread in started:
+            thread.join()
+    finally:
+        for _ in waiting:
+            pass  # nobody waits for the rest of what was interrupted
     if trouble:
         raise trouble[0]
     return [made[k] for k in range(len(texts))]
+
+
+def _compiled(text: str, target: Target | None) -> bytes:
+    with _machine(target or host()) as machine:
+        module = _optimised(text, machine)
+        with _generating(machine):
+            return _object(module, machine)
 
 
 def assembly(text: str, target: Target | None = None) -> str:
