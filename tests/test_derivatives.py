@@ -108,3 +108,49 @@ def scalars(draw: st.DrawFn) -> str:
 @given(scalars(), st.sampled_from([(1, 1), (3, 2), (5, 5), (2, 7)]), st.integers(0, 3))
 def test_generated_programs(text: str, sizes: tuple[int, int], seed: int) -> None:
     check(text, *sizes, seed)
+
+
+BONES = """
+enum Axis = X | Y | Z
+
+def turned(a: Float, base: Axis=>Axis=>Float) -> Axis=>Axis=>Float:
+    (s, c) = (sin(a), cos(a))
+    base @ ([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]] as Axis=>Axis=>Float)
+
+# Every bone is turned by an angle and stands on the one before it; points follow by weights.
+def skin(angle: Fin(26)=>Float, which: Fin(b)=>Fin(26), base: Fin(b)=>Axis=>Axis=>Float,
+         shift: Fin(b)=>Axis=>Float, weight: v=>Fin(b)=>Float, rest: v=>Axis=>Float):
+    own = [turned(angle[which[i]], base[i]) for i]
+    there = with state(own) as s:
+        for i in Fin(b):
+            if i > 0: s[i] := s[(i - 1)?] @ s[i]
+    [sum(weight[i, k] * (there[k] @ rest[i] + shift[k]) for k) for i]
+
+def along(direction: Fin(26)=>Float, angle: Fin(26)=>Float, which: Fin(b)=>Fin(26),
+          base: Fin(b)=>Axis=>Axis=>Float, shift: Fin(b)=>Axis=>Float, weight: v=>Fin(b)=>Float,
+          rest: v=>Axis=>Float) -> v=>Axis=>Float:
+    (_, slope) = jvp(lambda angle: skin(angle, which, base, shift, weight, rest), angle, direction)
+    slope
+
+def slopes(angle: Fin(26)=>Float, which: Fin(b)=>Fin(26), base: Fin(b)=>Axis=>Axis=>Float,
+           shift: Fin(b)=>Axis=>Float, weight: v=>Fin(b)=>Float, rest: v=>Axis=>Float):
+    for j in Fin(26):
+        along([1.0 if i == j else 0.0 for i], angle, which, base, shift, weight, rest)
+"""
+
+
+@pytest.mark.parametrize("points", [0, 1, 2, 31, 64])
+def test_many_directions_beside_each_other_are_each_alone(points: int) -> None:
+    """The loop over directions goes in lanes, and the points in it two at a time."""
+    m = nap.compile(BONES)
+    text = m.slopes.show("loops")
+    assert "lanes for" in text, text
+    assert "in 0..(v // 2):" in text, text
+    r = np.random.default_rng(points)
+    given = (r.uniform(-1, 1, 26), r.integers(0, 26, 22), r.uniform(-0.5, 0.5, (22, 3, 3)),
+             r.uniform(-1, 1, (22, 3)), r.uniform(0, 1, (points, 22)),
+             r.uniform(-1, 1, (points, 3)))  # fmt: skip
+    found = m.slopes(*given)
+    assert found.shape == (26, points, 3)
+    for j, unit in enumerate(np.eye(26)):
+        np.testing.assert_allclose(found[j], m.along(unit, *given), rtol=1e-11, atol=1e-13)

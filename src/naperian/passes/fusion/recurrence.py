@@ -178,9 +178,15 @@ def _components(
     return {t: number for number, members in found for t in members}
 
 
-def _sorted(
-    tasks: list[Task], component: dict[Task, int], open_: frozenset[Var]
-) -> list[Task]:
+def _turn(t: Task) -> int:
+    """Where a task stands in the source. What a recurrence ends with is there as soon as it has
+    been through, though its step, which names what is bound later, was made last."""
+    if t.kind is Kind.FINAL and t.cell is not None and t.cell.time is not None:
+        return t.cell.start.order
+    return t.order
+
+
+def _sorted(tasks: list[Task], component: dict[Task, int], open_: frozenset[Var]) -> list[Task]:
     """Producers first; the tasks of a component together."""
     members: dict[int, list[Task]] = {}
     for t in tasks:
@@ -195,7 +201,7 @@ def _sorted(
                 waits[mine] += 1
                 after[theirs].append(mine)
     ready: list[tuple[int, int]] = []
-    first = {c: group[0].order for c, group in members.items()}
+    first = {c: _turn(group[0]) for c, group in members.items()}
     for c, n in waits.items():
         if n == 0:
             heappush(ready, (first[c], c))

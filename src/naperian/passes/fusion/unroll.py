@@ -7,6 +7,8 @@ An index with a small constant extent goes as a whole, from all tasks between wh
 passed on along it: then the loops that are left are shared, and every component is in a register.
 It stays where somebody asks for a component that is known only at run time, and where a recurrence
 carries it. What is asked for at a place that indices which go decide, `d[wrap(c + 1)]`, is known.
+What is in memory anyway ends the chain: its reader can be written out, though the table that it
+reads is not.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from naperian.passes.fusion.graph import (
 from naperian.sizes import ZERO, Size, size
 
 _FEW = 4  # elements
+_MANY = 64  # rounds of a loop that one would not compute a table again in
 _COPIES = 32  # of one task
 _MOST = 2000  # tasks more than before
 
@@ -101,6 +104,8 @@ def _classes(graph: Graph, few: set[Var]) -> dict[_Member, list[_Member]]:
     }
     for t in graph.tasks:
         for s in t.sites:
+            if _stored(graph, t, s):
+                continue
             for i, e in zip(s.task.context, s.at, strict=False):
                 v = e.single
                 if isinstance(v, Var) and (t, v) in classes and (s.task, i) in classes:
@@ -129,9 +134,28 @@ def _apart(graph: Graph, t: Task, i: Var) -> bool:
         return True
     if i in t.over:
         return cell.best is None and not (in_order(graph, t) and len(t.over) > 1)
-    return all(
-        e.single == v for w in cell.writers for e, v in zip(w.at, cell.context, strict=True)
-    )
+    return all(e.single == v for w in cell.writers for e, v in zip(w.at, cell.context, strict=True))
+
+
+def _stored(graph: Graph, t: Task, s: Site) -> bool:
+    """Whether what a task reads lies in memory in any case, where one component is as good as
+    another: all values of a recurrence, or a table that a long loop of the reader alone goes over
+    again and again. What a recurrence takes over and what is a result is read as a whole."""
+    q = s.task
+    if t.kind in (Kind.START, Kind.PUT) or (t.cell is not None and t.cell.time is not None):
+        return False
+    if q.kind is Kind.FINAL and q.cell is not None and q.cell.time is not None:
+        return True
+    if q.kind not in (Kind.COMPUTE, Kind.FINAL) or not q.context or s.bound:
+        return False
+    shared = {e.single for e in s.at}
+    return any(i not in shared and _long(graph, i) for i in t.path)
+
+
+def _long(graph: Graph, i: Var) -> bool:
+    """Whether an index has many values, as far as that is known."""
+    extent = graph.program.indices[i].extent
+    return extent is None or (extent.constant or _MANY) >= _MANY
 
 
 def _decided(t: Task, s: Site, e: Size, classes: dict[_Member, list[_Member]]) -> set[int] | None:
@@ -167,9 +191,7 @@ class _Unrolled:
         for t in tasks:
             t.args = tuple(self.operand(x) for x in t.args)
             t.at = tuple(self.size(e) for e in t.at)
-            t.guards = tuple(
-                Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards
-            )
+            t.guards = tuple(Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards)
             t.sites, t.uses = [], 0
         for v in self.gone:
             del graph.source[v]

@@ -3,6 +3,8 @@
 slow     a row is a recurrence with long steps, which the next row does not wait for
 uneven   its inner loops are of all lengths, as a triangle's are
 narrow   its inner loops are over a few components
+stepwise it goes through rounds in order, which compute a few components and copy the others
+across   its sums go across tables of its own, whose few components are written out
 sliding  it sums a window of an array, and the next row the window beside it
 """
 
@@ -99,6 +101,51 @@ def is_narrow(s: Loop) -> bool:
     return around.order is Order.SERIAL or any(
         around.var in used_in(e) for x in inside for y in loads(x) for e in y.at[:-1]
     )
+
+
+def is_stepwise(s: Loop) -> bool:
+    """Whether a row has a loop in order, each round of which computes but a few components: what is
+    longer there are copies, which need no vectors of their own."""
+    return any(
+        x.order is Order.SERIAL and any(isinstance(y, Loop) for y in inside)
+        and any(map(_computes, inside)) and _is_small(inside)
+        for x in statements(s.body) if isinstance(x, Loop)
+        for inside in (tuple(statements(x.body)),)
+    )  # fmt: skip
+
+
+def _is_small(inside: tuple[Stmt, ...]) -> bool:
+    """Whether all loops of these statements are short, or fill and copy tables."""
+    for x in inside:
+        if isinstance(x, Loop):
+            trips = (x.high - x.low).constant
+            few = trips is not None and trips <= _FEW
+            if not few and any(map(_computes, statements(x.body))):
+                return False
+    return True
+
+
+def _computes(x: Stmt) -> bool:
+    match x:
+        case Update() | Assign():
+            return True
+        case Store(_, _, value) | Let(_, _, value):
+            return isinstance(value, Apply)
+        case _:
+            return False
+
+
+def is_across(s: Loop) -> bool:
+    """Whether a row sums components of tables of its own, which lie as far apart as there are
+    components: beside those of other rows every component is a vector."""
+    inside = tuple(statements(s.body))
+    own = {x.buffer.var for x in inside if isinstance(x, Allocate)}
+    return any(
+        y.buffer in own and len(y.at) > 1 and y.at[-1].constant is not None
+        and x.var in used_in(y.at[0])
+        for x in inside if isinstance(x, Loop) and x.reductions and not _depths(x.body)
+        for z in x.body for y in loads(z)
+    )  # fmt: skip
 
 
 def is_sliding(s: Loop) -> bool:

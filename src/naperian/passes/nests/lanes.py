@@ -18,10 +18,11 @@
              for i in 8 * (k // 8)..k: …                                            as before
 
 Every lane does what its row did, in the same order; what does not depend on the row is done once.
-That pays in three cases. A step of a recurrence waits for the one before it, and rows do not wait
+That pays in four cases. A step of a recurrence waits for the one before it, and rows do not wait
 for each other: if a step takes long, as a division does (a running sum is better read row by row).
 A triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do.
-And so do loops over a few components, that no loop along memory is around.
+And so do loops over a few components, that no loop along memory is around, and sums across tables
+of such components.
 
 LLVM makes vectors of the few lanes, with the rows' elements loaded one by one: on most processors
 that is faster than a gather. Elements that a triangle reads again and again are packed first:
@@ -73,13 +74,16 @@ from naperian.passes.nests.alike import (
     addend,
     are_alike,
     deepest,
+    is_across,
     is_narrow,
     is_sliding,
     is_slow,
+    is_stepwise,
     is_uneven,
     sums_nothing,
 )
 from naperian.passes.nests.lane_sums import Sums, nest
+from naperian.passes.nests.paired import paired
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
@@ -114,9 +118,18 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
     slow = is_slow(s)
-    windows = not (slow or is_uneven(s) or is_narrow(s))
+    few = is_narrow(s) or is_stepwise(s) or is_across(s)
+    windows = not (slow or few or is_uneven(s))
     if windows and not is_sliding(s):
         return None
+    pair = s if windows else paired(s)
+    both = _taken(pair, buffers, sizes, slow, windows) if pair != s else None
+    return both or _taken(s, buffers, sizes, slow, windows)
+
+
+def _taken(
+    s: Loop, buffers: Buffers, sizes: tuple[Var, ...], slow: bool, windows: bool
+) -> _Rows | None:
     written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
     varying = {s.var}
     if not are_alike(s, s.body, varying, written):
