@@ -57,6 +57,8 @@ class Words:
         self.sizes: dict[Size, str] = {}  # the names of sizes that are never negative
         self.fresh_sizes: list[tuple[str, str]] = []
         self.rounds: dict[Var, str] = {}  # of the `while` loops: the variable that counts them
+        self.each: dict[Var, tuple[Var, ...]] = {}  # where each element has a loop, its indices
+        self.even: set[Var] = set()  # cells whose rows are all as long as the longest
         self.cells: set[Var] = set()  # bindings that are cells where we are
         self.dropped: set[Var] = set()  # times of `while` loops: only their last values are kept
         self.local: dict[Var, frozenset[Var]] = {}  # of what each round has its own: their times
@@ -112,13 +114,23 @@ class Words:
         extent = self.program.indices[i].extent
         if extent is None:
             raise NotWrittenError("the history of a while loop")
-        return f"0..({self.size(extent)})" if self.is_ragged(i) else f"Fin({self.size(extent)})"
+        return f"0..({self.size(extent)})" if self.is_ragged(i) else self.fin(extent)
+
+    def fin(self, extent: Size) -> str:
+        """A set of this size. A size that is read from a table has a name."""
+        if not any(a.at for a in atoms_of(extent)):
+            return f"Fin({self.size(extent)})"
+        if extent not in self.sizes:
+            self.sizes[extent] = self.fresh("length")
+            self.fresh_sizes.append((self.sizes[extent], self.size(extent)))
+        return f"Fin({self.sizes[extent]})"
 
     def is_ragged(self, i: Var) -> bool:
         """Whether data says how far an index goes, for every row."""
         extent = self.program.indices[i].extent
-        read = [] if extent is None else [a for a in atoms_of(extent) if isinstance(a, Read)]
-        return any(v in self.program.indices for a in read for e in a.at for v in variables(e))
+        read = [] if extent is None else list(atoms_of(extent))
+        places = [e for a in read for e in (a.at if isinstance(a, Read) else dict(a.at).values())]
+        return any(v in self.program.indices for e in places for v in variables(e))
 
     # values
 
@@ -220,20 +232,25 @@ class Words:
         if b is None:
             shape = next(p.shape for p in self.program.params if p.var == var)
             return f"{name}[{', '.join(self.index(e, n) for e, n in zip(at, shape, strict=True))}]"
-        where = self.indices(at, b.context, self.local.get(var, frozenset()))
+        where = self.indices(at, b.context, self.local.get(var, frozenset()), var in self.even)
         if var in self.inlined:
-            name = f"({self.table(self.value(b), self.own(b.context))})"
+            here = self.local.get(var, frozenset())
+            axes = tuple(i for i in self.own(b.context) if i not in here)
+            name = f"({self.table(self.value(b), axes)})"
         return f"{name}[{where}]" if where else name
 
     def indices(
-        self, at: tuple[Size, ...], context: tuple[Var, ...], local: frozenset[Var] = frozenset()
+        self, at: tuple[Size, ...], context: tuple[Var, ...], local: frozenset[Var] = frozenset(),
+        even: bool = False,
     ) -> str:
         gone = self.dropped | local
         text = ""
         for e, i in zip(at, context, strict=True):
             if i in gone:
                 continue
-            if self.is_ragged(i):  # a row is opened
+            if self.is_ragged(i) and even:
+                text += f"{', ' if text else ''}({self.size(e)})?"
+            elif self.is_ragged(i):  # a row is opened
                 text += f"{'][' if text else ''}({self.size(e)})?"
             else:
                 text += f"{', ' if text else ''}{self.index(e, self.program.indices[i].extent)}"
@@ -251,12 +268,11 @@ class Words:
         if isinstance(single, Clamp) and single.extent == n and not _is_natural(single):
             return text
         if isinstance(single, Remainder) and single.below == n:
-            return f"wrap({self.size(single.above)}, Fin({self.size(single.below)}))"
+            return f"wrap({self.size(single.above)}, {self.fin(single.below)})"
         if isinstance(single, Read) and self.bound.get(single.var) == n:
-            return text
+            return self.read(single.var, single.at)
         loose = any(
-            isinstance(a, Read) and (a.at or a.var in self.bindings)
-            for a in atoms_of(e)
+            a.at or (isinstance(a, Read) and a.var in self.bindings) for a in atoms_of(e)
         )
         return f"({text})?" if loose or self.checked else text
 
@@ -271,11 +287,14 @@ class Words:
             case Read(var, at):
                 b = self.bindings.get(var)
                 text = self.read(var, at)
-                return f"Int({text})" if b is not None and b.dtype is DType.BOOL else text
-            case Trips(time, _):
+                number = b.dtype is not DType.BOOL if b is not None else not self.bound.get(var)
+                return text if number else f"Int({text})"
+            case Trips(time):
                 if time not in self.rounds:
                     raise NotWrittenError("the rounds of a while loop")
-                return self.rounds[time]
+                each, places = self.each[time], dict(a.at)
+                where = self.indices(tuple(places[i] for i in each), each, even=True)
+                return f"{self.rounds[time]}[{where}]" if where else self.rounds[time]
             case Quotient(x, y):
                 return f"(({self.size(x)}) // ({self.size(y)}))"
             case Remainder(x, y):
@@ -289,7 +308,8 @@ class Words:
                     return self.sizes[x]
                 return text if x.single is not None else f"({text})"
             case Clamp(x, y):
-                return f"clamp({self.size(x)}, Fin({self.size(y)}))"
+                ragged = any({*self.free(Number(y))} & self.program.indices.keys())
+                return f"clamp({self.size(x)}, {f'Fin({self.size(y)})' if ragged else self.fin(y)})"
             case _:
                 raise NotWrittenError(repr(a))
 

@@ -104,7 +104,7 @@ class _Writer(Words):
                     raise NotWrittenError("values that need each other")
                 lines = self.line(group[0])
             elif self.program.indices[times[0]].condition is not None:
-                lines = self.loop_while(group, times[0], fixed)
+                lines = self.loops_while(group, times[0], fixed)
             else:
                 lines = self.loop(group, fixed)
             if fixed:
@@ -197,7 +197,9 @@ class _Writer(Words):
         self, b: Binding, prim: Accumulate, context: tuple[Var, ...]
     ) -> Iterator[str]:
         name = self.name(b.var)
-        start = self.table(self.start(prim.init, b.dtype), context)
+        if any(map(self.is_ragged, context)):
+            self.even.add(b.var)
+        start = self.blank(context, (), self.start(prim.init, b.dtype))
         yield f"{name} ="
         yield f"{STEP}with state({start}) as cell:"
         for e in prim.entries:
@@ -217,7 +219,7 @@ class _Writer(Words):
         over = [i for i in self.program.indices if i in found and i not in around] + [
             i for i in e.over if i not in found
         ]
-        at = self.indices(e.at, b.context, local)
+        at = self.indices(e.at, b.context, local, b.var in self.even)
         target = f"{name}[{at}]" if at else name
         value = self.operand(e.value)
         change = f"{target} := {joined(monoid, target, value)}"
@@ -249,10 +251,9 @@ class _Writer(Words):
             if b.var not in read and not rest:
                 self.local[b.var] = mine[b.var]
         names = [self.name(b.var) for b in shown]
-        cells = [
-            f"state({self.table(zero(b.dtype), self.axes(b))}) as {self.name(b.var)}_"
-            for b in shown
-        ]
+        self.even |= {b.var for b in shown}
+        zeros = [self.blank(self.axes(b), fixed, zero(b.dtype)) for b in shown]
+        cells = [f"state({z}) as {n}_" for z, n in zip(zeros, names, strict=True)]
         yield f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} ="
         yield f"{STEP}with {', '.join(cells)}:"
         outer = self.cells
@@ -260,6 +261,28 @@ class _Writer(Words):
         for line in self.rounds_of(group, fixed):
             yield STEP + STEP + line
         self.cells = outer
+
+    def blank(self, axes: tuple[Var, ...], fixed: tuple[Var, ...], value: str) -> str:
+        """The table that a cell starts with: only rows of one length can be changed."""
+        sets = []
+        for i in axes:
+            if self.is_ragged(i):
+                if fixed:
+                    raise NotWrittenError("rows of unequal length in a while loop")
+                sets.append(f"{self.name(i)} in {self.longest(i)}")
+            else:
+                sets.append(self.binders((i,)))
+        return f"[{value} for {', '.join(sets)}]" if sets else value
+
+    def longest(self, i: Var) -> str:
+        """The set of an index that goes as far as the longest row does."""
+        extent = self.program.indices[i].extent
+        assert extent is not None
+        if extent not in self.sizes:
+            self.sizes[extent] = self.fresh("longest")
+            text = f"max({self.size(extent)} for {self.binders(self.around(i))})"
+            self.fresh_sizes.append((self.sizes[extent], text))
+        return f"Fin({self.sizes[extent]})"
 
     def axes(self, b: Binding) -> tuple[Var, ...]:
         """Those of a binding as it is written, in the loops that each have their own."""
@@ -368,7 +391,7 @@ class _Writer(Words):
     def cell(self, b: Binding, fixed: tuple[Var, ...]) -> Iterator[str]:
         name = f"{self.name(b.var)}_"
         over = tuple(i for i in self.own(b.context) if i not in fixed)
-        where = self.indices(tuple(size(i) for i in b.context), b.context)
+        where = self.indices(tuple(size(i) for i in b.context), b.context, even=True)
         target = f"{name}[{where}]" if where else name
         match b.prim:
             case Accumulate() as prim if not is_reduction(b.context, prim):
@@ -386,33 +409,70 @@ class _Writer(Words):
         assert isinstance(h.prim, Delay)
         over = tuple(i for i in self.own(h.context) if i not in fixed and i != h.prim.index)
         place = tuple(at if i == h.prim.index else size(i) for i in h.context)
-        where = self.indices(place, h.context, self.local.get(h.var, frozenset()))
+        where = self.indices(place, h.context, self.local.get(h.var, frozenset()), even=True)
         new = self.guarded(self.operand(value), h.guards, zero(h.dtype))
         target = f"{self.name(h.var)}_[{where}]" if where else f"{self.name(h.var)}_"
         change = f"{target} := {new}"
         return f"for {self.binders(over)}: {change}" if over else change
 
+    def loops_while(
+        self, group: list[Binding], time: Var, fixed: tuple[Var, ...]
+    ) -> Iterator[str]:
+        """A loop with a condition; if the condition differs from element to element, one for each:
+        what they carry, and their rounds, are collected in cells."""
+        condition = self.program.indices[time].condition
+        assert condition is not None
+        free = {*self.free(condition)} - {*fixed, time}
+        inside = {i for b in group if time in b.context for i in self.own(b.context)}
+        each = tuple(i for i in self.program.indices if i in free & inside)
+        if not each:
+            yield from self.loop_while(group, time, fixed)
+            return
+        outer = self.local
+        self.local = outer | {
+            b.var: outer.get(b.var, frozenset()) | ({*each} & {*b.context}) for b in group
+        }
+        lines = list(self.loop_while(group, time, (*fixed, *each)))
+        self.local = outer
+        carried = [b for b in group if isinstance(b.prim, Delay) and b.prim.time == time]
+        names = [self.name(b.var) for b in carried]
+        own = [tuple(i for i in self.own(b.context) if i in each) for b in carried]
+        self.even |= {b.var for b in carried}
+        rounds = self.rounds[time]
+        zeros = [self.blank(self.axes(b), fixed, zero(b.dtype)) for b in carried]
+        zeros.append(self.blank(each, fixed, "0"))
+        cells = [f"state({z}) as {n}_" for z, n in zip(zeros, (*names, rounds), strict=True)]
+        yield f"({', '.join([*names, rounds])}) ="
+        yield f"{STEP}with {', '.join(cells)}:"
+        yield f"{STEP * 2}for {self.binders(each)}:"
+        for line in lines:
+            yield STEP * 3 + line
+        for name, axes in ((rounds, each), *zip(names, own, strict=True)):
+            where = self.indices(tuple(map(size, axes)), axes, even=True)
+            yield f"{STEP * 3}{name}_{f'[{where}]' if where else ''} := {name}"
+        self.each[time] = each
+
     def loop_while(
         self, group: list[Binding], time: Var, fixed: tuple[Var, ...]
     ) -> Iterator[str]:
-        """A loop with a condition: what it carries, and its rounds, counted."""
+        """What a loop carries, and its rounds, counted."""
         index = self.program.indices[time]
         assert index.condition is not None
         delays = [b for b in group if isinstance(b.prim, Delay) and b.prim.time == time]
         inner = [b for b in group if b not in delays]
         last = {b.prim.index for b in delays if isinstance(b.prim, Delay)}
-        around = {i for b in inner if time in b.context for i in self.own(b.context)} - {time}
-        if around & set(self.free(index.condition)) or any(
+        if any(
             isinstance(b.prim, Delay) and self.program.indices[b.prim.index].condition is not None
             for b in group
         ):
-            raise NotWrittenError("a while loop for every element")
+            raise NotWrittenError("a while loop that goes on in another")
         self.dropped |= {time, *last}
         rounds = self.rounds[time] = self.fresh("rounds")
+        self.each[time] = ()
         starts = []
         for h in delays:
             assert isinstance(h.prim, Delay)
-            start = self.table(self.start(h.prim.init, h.dtype), self.own(h.context))
+            start = self.table(self.start(h.prim.init, h.dtype), self.axes(h))
             starts.append(f"{self.name(h.var)} = {start}")
         starts.append(f"{rounds} = 0")
         self.inlined |= {b.var for b in inner}
@@ -426,7 +486,7 @@ class _Writer(Words):
         for line in self.block(inner, (*fixed, time)):
             yield STEP + line
         nexts = [
-            self.table(self.operand(h.prim.next), self.own(h.context))
+            self.table(self.operand(h.prim.next), self.axes(h))
             for h in delays if isinstance(h.prim, Delay)
         ]  # fmt: skip
         yield f"{STEP}({', '.join([*nexts, f'{rounds} + 1'])})"
