@@ -501,12 +501,14 @@ def matrices(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             way = draw(st.sampled_from(["swept", "leapt", "lowered", "tilted", "edged"]))
             names = ("o", "e", "d")
             body = draw(floats(replace(inner, floats=(*scope.floats, *names)), depth - 1))
-            return f"{way}(lambda o, e, d: 0.5 * {body} - 0.25 * d, {draw(matrices(scope, depth - 1))})"
+            over = draw(matrices(scope, depth - 1))
+            return f"{way}(lambda o, e, d: 0.5 * {body} - 0.25 * d, {over})"
         case 6:
             return f"keyed({draw(matrices(scope, depth - 1))}, p, b)"
         case 7:
-            way = draw(st.sampled_from(["picked({}, k)", "[sort(row) for row in {}]",
-                                        "(({0} @ transpose(a)) @ a)", "[reverse(row) for row in {}]"]))
+            ways = ["picked({}, k)", "[sort(row) for row in {}]", "(({0} @ transpose(a)) @ a)",
+                    "[reverse(row) for row in {}]"]  # fmt: skip
+            way = draw(st.sampled_from(ways))
             return way.format(draw(matrices(scope, depth - 1)))
         case 0 | 1:
             body = draw(
