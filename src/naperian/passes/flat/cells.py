@@ -97,6 +97,7 @@ class Cells(Place):
     cells: dict[Var, Held]
     lines: dict[Line, int]  # what is printed, numbered from 1
     spare: set[Var]  # indices of loops without a value: a reduction may have them
+    meant: set[Size]  # rounds that are none where the conditions around a loop do not hold
 
     def expr(self, e: core.Expr) -> Value:
         raise NotImplementedError
@@ -380,6 +381,8 @@ class Cells(Place):
 
     def anywhere(self, s: Size) -> bool:
         """Whether an index expression has a value whatever the conditions around it are."""
+        if s in self.meant:
+            return True
 
         def argument(a: Atom) -> Size | None:
             given = isinstance(a, Read) and a.var in self.b.shapes and not a.at

@@ -75,6 +75,19 @@ def _new(result: Type) -> list[bool]:
     return [not set(result.vars).isdisjoint(of_type(t)) for t in type_leaves(result.body)]
 
 
+def _has_no_value(e: core.Expr) -> bool:
+    """Whether an expression is there for its effects and checks alone."""
+    match e:
+        case core.Check():
+            return _has_no_value(e.then)
+        case core.Let(_, _, body):
+            return _has_no_value(body)
+        case core.If(_, then, otherwise):
+            return _has_no_value(then) and _has_no_value(otherwise)
+        case _:
+            return _gives_nothing(e)
+
+
 def _gives_nothing(e: core.Expr) -> bool:
     """Whether an expression is there for its effects alone."""
     match e:
@@ -133,6 +146,7 @@ class _Flatten(Cells):
         self.reversed = 0  # how many derivatives in reverse are around
         self.cells = {}
         self.spare = set()
+        self.meant = set()
         self.lines = {}
         self.copied = False  # whether there are copies with contexts that are too wide
         # the shapes of parameters may mention scalar parameters: reads of those
@@ -332,6 +346,8 @@ class _Flatten(Cells):
             self.checkpoints = chosen
             return row(s, self.indices(s, var.name), Items(()))
         total = self.count(s)
+        if _has_no_value(body):
+            total = self.where_meant(total, changed)
         time = self.b.index(total, var.name)
         cells, _ = self.carry(changed, time, total)
         self.env[var] = element(s, digits(extents(s), size(time)))
@@ -343,6 +359,23 @@ class _Flatten(Cells):
         indices = self.indices(s, var.name)
         at = ordinal(extents(s), tuple(size(i) for i in indices))
         return row(s, indices, substitute(cell, {time: at}))
+
+    def where_meant(self, total: Size, changed: list[Held]) -> Size:
+        """How many rounds a loop makes that changes tables from outside the conditions around it:
+        none where these do not hold. So the tables go through it and are not chosen after it."""
+        guards = self.guards
+        fewest = min((len(h.guards) for h in changed if h.table), default=len(guards))
+        if fewest == len(guards) or self.anywhere(total):
+            return total
+        rounds = number(total)
+        for k in reversed(range(fewest, len(guards))):
+            g, self.guards = guards[k], guards[:k]
+            none = Lit(0, DType.I64)
+            sides = (rounds, none) if g.holds else (none, rounds)
+            rounds = self.op("select", (g.operand, *sides), DType.I64)
+        self.guards = guards
+        self.meant.add(size_of(rounds))
+        return size_of(rounds)
 
     def table_of_throws(
         self, var: Var, s: Set, body: core.Expr, flags: list[Held], sums: list[Held]
