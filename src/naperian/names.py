@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from naperian.dtypes import DType
+from naperian.node import node
 
 _ids = count()
 
@@ -36,7 +37,7 @@ def fresh(like: Var | str) -> Var:
     return Var(like if isinstance(like, str) else like.name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@node
 class Lit:
     """A constant. Equality is by dtype and spelling, so `0.0`, `-0.0`, `0` and `False` all differ
     and a NaN equals itself (Python's own `==` would merge or lose them)."""

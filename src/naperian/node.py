@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
+from functools import wraps
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
@@ -40,13 +41,34 @@ def node(cls: type[T]) -> type[T]:
     }
     for name, function in defaults.items():
         body.setdefault(name, function)
-    body["__slots__"] = (*names, "_hash")
+    body["__slots__"] = (*names, "_hash", "_kept")
     body |= {"__match_args__": names, "__dataclass_fields__": fields}
     made: Any = type(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     # slots are set directly: the class refuses every other assignment
     made.__init__.__globals__.update({f"_set_{n}": made.__dict__[n].__set__ for n in names})
     return made  # type: ignore[no-any-return]
+
+
+R = TypeVar("R")
+
+
+def kept(function: Callable[[T], R]) -> Callable[[T], R]:
+    """A function of one node whose answer the node keeps as long as it lives: every pass asks the
+    same of what no pass changed."""
+
+    @wraps(function)
+    def ask(x: Any) -> R:
+        try:
+            return x._kept[function]  # type: ignore[no-any-return]
+        except AttributeError:
+            x.__class__.__dict__["_kept"].__set__(x, {})
+        except KeyError:
+            pass
+        found = x._kept[function] = function(x)
+        return found
+
+    return ask
 
 
 def _field(cls: type, name: str) -> Any:

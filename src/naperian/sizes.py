@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import kept, node
 
 Atom: TypeAlias = Hashable
 Monomial: TypeAlias = tuple[Atom, ...]
@@ -36,8 +36,9 @@ class Size:
         other = size(other)
         if not self.terms:
             return other
-        if not other.terms:
-            return self
+        number = other.constant
+        if number is not None:
+            return self._plus(number)
         sums = dict(self.terms)
         for m, c in other.terms:
             sums[m] = sums.get(m, 0) + c
@@ -48,10 +49,21 @@ class Size:
     def __neg__(self) -> Size:
         return Size(tuple((m, -c) for m, c in self.terms))
 
+    def _plus(self, number: int) -> Size:
+        """The constant term, which is the last, changed by a number."""
+        if not number:
+            return self
+        terms = self.terms
+        if terms and not terms[-1][0]:
+            number += terms[-1][1]
+            terms = terms[:-1]
+        return Size((*terms, ((), number))) if number else Size(terms)
+
     def __sub__(self, other: Size | Var | int) -> Size:
         other = size(other)
-        if not other.terms:
-            return self
+        number = other.constant
+        if number is not None:
+            return self._plus(-number)
         sums = dict(self.terms)
         for m, c in other.terms:
             sums[m] = sums.get(m, 0) - c
@@ -164,8 +176,14 @@ def size(x: Size | Var | int) -> Size:
     if isinstance(x, Size):
         return x
     if isinstance(x, Var):
-        return Size((((x,), 1),))
+        return _variable(x)
     return Size((((), int(x)),)) if x else ZERO
+
+
+@lru_cache(maxsize=4096)
+def _variable(v: Var) -> Size:
+    """A variable as a size: one object for all who read at an index, who ask the same of it."""
+    return Size((((v,), 1),))
 
 
 def atom(a: Atom) -> Size:
@@ -205,6 +223,12 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
     module; atoms of later languages are `replace`'s business."""
     if not s.terms:
         return s
+    one = s.single
+    if one is not None:
+        new = replace(one)
+        if new is None and type(one) is not Var:
+            new = _inside(one, replace)
+        return s if new is None else new
     changed = False
     products: list[Size | None] = []  # of the terms; None for those that stay
     for m, _ in s.terms:
@@ -267,17 +291,20 @@ def rename(s: Size, names: Mapping[Var, Size]) -> Size:
     return substitute(s, lambda a: names.get(a) if isinstance(a, Var) else None)
 
 
-def variables(s: Size) -> Iterator[Var]:
+@kept
+def variables(s: Size) -> tuple[Var, ...]:
     """Every variable, also inside the atoms of this module."""
+    out: list[Var] = []
     for a in s.atoms():
         match a:
             case Var():
-                yield a
+                out.append(a)
             case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                yield from variables(x)
-                yield from variables(y)
+                out += variables(x)
+                out += variables(y)
             case _:
                 pass
+    return tuple(out)
 
 
 def evaluate(s: Size, value: Callable[[Atom], int]) -> int:

@@ -25,6 +25,7 @@ from naperian.ainf.syntax import (
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import kept
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, size
 
@@ -44,24 +45,26 @@ def size_of(operand: Operand) -> Size:
             return sizes.atom(operand)
 
 
-def variables(s: Size) -> Iterator[Var]:
+@kept
+def variables(s: Size) -> tuple[Var, ...]:
     """The indices and size parameters an index expression mentions, also inside its reads."""
-    for m, _ in s.terms:
-        for a in m:
-            match a:
-                case Var():
-                    yield a
-                case Read(_, at):
-                    for e in at:
-                        yield from variables(e)
-                case Trips(_, pairs):
-                    for _, e in pairs:
-                        yield from variables(e)
-                case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                    yield from variables(x)
-                    yield from variables(y)
-                case _:
-                    pass
+    out: list[Var] = []
+    for a in s.atoms():
+        match a:
+            case Var():
+                out.append(a)
+            case Read(_, at):
+                for e in at:
+                    out += variables(e)
+            case Trips(_, pairs):
+                for _, e in pairs:
+                    out += variables(e)
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                out += variables(x)
+                out += variables(y)
+            case _:
+                pass
+    return tuple(out)
 
 
 def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var, ...]]:
@@ -78,49 +81,48 @@ def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var,
     return out
 
 
-def free(operand: Operand) -> Iterator[Var]:
+@kept
+def free(operand: Operand) -> tuple[Var, ...]:
     """The indices and size parameters an operand mentions."""
     match operand:
         case Read(_, at):
-            for e in at:
-                yield from variables(e)
+            return tuple(v for e in at for v in variables(e))
         case Number(value):
-            yield from variables(value)
+            return variables(value)
         case Lit():
-            pass
+            return ()
 
 
-def atoms_of(s: Size) -> Iterator[Read | Trips]:
+@kept
+def atoms_of(s: Size) -> tuple[Read | Trips, ...]:
     """The reads and trip counts in an index expression, outer ones first."""
-    for m, _ in s.terms:
-        for a in m:
-            match a:
-                case Read(_, at):
-                    yield a
-                    for e in at:
-                        yield from atoms_of(e)
-                case Trips(_, pairs):
-                    yield a
-                    for _, e in pairs:
-                        yield from atoms_of(e)
-                case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                    yield from atoms_of(x)
-                    yield from atoms_of(y)
-                case _:
-                    pass
+    out: list[Read | Trips] = []
+    for a in s.atoms():
+        match a:
+            case Read():
+                out += atoms(a)
+            case Trips(_, pairs):
+                out.append(a)
+                for _, e in pairs:
+                    out += atoms_of(e)
+            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                out += atoms_of(x)
+                out += atoms_of(y)
+            case _:
+                pass
+    return tuple(out)
 
 
-def atoms(operand: Operand) -> Iterator[Read | Trips]:
+@kept
+def atoms(operand: Operand) -> tuple[Read | Trips, ...]:
     """The reads (the operand itself, too) and trip counts in an operand."""
     match operand:
         case Read(_, at):
-            yield operand
-            for e in at:
-                yield from atoms_of(e)
+            return (operand, *(a for e in at for a in atoms_of(e)))
         case Number(value):
-            yield from atoms_of(value)
+            return atoms_of(value)
         case Lit():
-            pass
+            return ()
 
 
 def operands(prim: Prim) -> Iterator[Operand]:
@@ -176,7 +178,7 @@ def is_reduction(context: tuple[Var, ...], prim: Accumulate) -> bool:
 
 def rewrite_size(s: Size, names: Names, read: Reader | None = None) -> Size:
     """An index expression with indices replaced by `names` and then reads by `read`."""
-    if not s.terms:
+    if names.keys().isdisjoint(variables(s)) and not (read and atoms_of(s)):
         return s
 
     def replace(a: Atom) -> Size | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -17,7 +17,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms_of, size_of, variables
+from naperian.ainf.walk import atoms_of, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import unit
@@ -179,9 +179,6 @@ class Words:
         text = f"{_REDUCE[monoid]}({value} for {self.binders(e.over)})"
         return f"Int({text})" if monoid.startswith("arg") else text
 
-    def free(self, o: Operand) -> Iterator[Var]:
-        return iter(()) if isinstance(o, Lit) else variables(size_of(o))
-
     # operands
 
     def op(self, name: str, args: tuple[Operand, ...], dtype: DType) -> str:
@@ -301,7 +298,7 @@ class Words:
                 return f"(({self.size(x)}) % ({self.size(y)}))"
             case Clamp(x, y) if _is_natural(a):
                 text = self.size(x)
-                if not set(self.free(Number(x))) & self.program.indices.keys():
+                if not set(variables(x)) & self.program.indices.keys():
                     if x not in self.sizes:
                         self.sizes[x] = self.fresh("rounds")
                         self.fresh_sizes.append((self.sizes[x], text))

@@ -31,7 +31,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms, is_reduction, operands, rewrite_size, variables
+from naperian.ainf.walk import atoms, free, is_reduction, operands, rewrite_size, variables
 from naperian.ainf.words import NotWrittenError, Words, joined, zero
 from naperian.components import components
 from naperian.names import Var
@@ -213,7 +213,7 @@ class _Writer(Words):
         """An entry as a loop that changes a cell, which has no axes for the times in `local`."""
         found = {
             v for o in (e.value, *map(Number, e.at), *(g.operand for g in e.guards))
-            for a in (o,) for v in self.free(a)
+            for a in (o,) for v in free(a)
         }  # fmt: skip
         around = {*times, *local, *self.dropped}
         over = [i for i in self.program.indices if i in found and i not in around] + [
@@ -422,7 +422,7 @@ class _Writer(Words):
         what they carry, and their rounds, are collected in cells."""
         condition = self.program.indices[time].condition
         assert condition is not None
-        free = {*self.free(condition)} - {*fixed, time}
+        free = {*free(condition)} - {*fixed, time}
         inside = {i for b in group if time in b.context for i in self.own(b.context)}
         each = tuple(i for i in self.program.indices if i in free & inside)
         if not each:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from operator import is_
 from types import MappingProxyType
 
 from naperian.loops.syntax import (
@@ -29,6 +29,7 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.names import Lit, Var
+from naperian.node import kept
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, substitute
 
 
@@ -148,7 +149,7 @@ def parts(e: Expr) -> Iterator[Expr]:
             stack.extend(reversed(x.args))
 
 
-@lru_cache(maxsize=1 << 14)  # every pass asks it of every expression
+@kept
 def used(e: Expr) -> tuple[Var, ...]:
     """Every variable and buffer an expression mentions."""
     out: list[Var] = []
@@ -167,20 +168,21 @@ def used(e: Expr) -> tuple[Var, ...]:
     return tuple(out)
 
 
-@lru_cache(maxsize=1 << 14)
+@kept
 def used_in(s: Size) -> tuple[Var, ...]:
     """Every variable and buffer an index expression mentions."""
     return tuple(a.buffer if isinstance(a, Load) else a for a in atoms(s))
 
 
-def reads(s: Stmt) -> set[Var]:
+@kept
+def reads(s: Stmt) -> frozenset[Var]:
     """Every name that a statement itself evaluates, not those in its blocks."""
     out: set[Var] = set()
     for e in expressions(s):
         out.update(used(e))
     for i in indices(s):
         out.update(used_in(i))
-    return out
+    return frozenset(out)
 
 
 def writes(s: Stmt) -> Var | None:
@@ -205,16 +207,12 @@ def takes(s: Stmt) -> tuple[Var, ...]:
             return ()
 
 
-def mentions(s: Stmt) -> set[Var]:
+@kept
+def mentions(s: Stmt) -> frozenset[Var]:
     """Every name in a statement and its blocks."""
-    out: set[Var] = set()
-    for x in statements((s,)):
-        out |= reads(x)
-        to = writes(x)
-        if to is not None:
-            out.add(to)
-        out.update(takes(x))
-    return out
+    to = writes(s)
+    own = reads(s).union(takes(s), () if to is None else (to,))
+    return own.union(*(mentions(x) for block in blocks(s) for x in block))
 
 
 def gathers(s: Loop) -> bool:
@@ -234,19 +232,29 @@ def gathers(s: Loop) -> bool:
 
 
 def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
-    """The statement with its blocks mapped."""
+    """The statement with its blocks mapped; itself, if that changes nothing."""
     match s:
         case Loop(var, low, high, body, order, reductions, work):
-            return Loop(var, low, high, block(body), order, reductions, work)
+            new = block(body)
+            return s if _same(new, body) else Loop(var, low, high, new, order, reductions, work)
         case While(head, condition, body):
-            return While(block(head), condition, block(body))
+            first, rest = block(head), block(body)
+            same = _same(first, head) and _same(rest, body)
+            return s if same else While(first, condition, rest)
         case When(condition, then, otherwise):
-            return When(condition, block(then), block(otherwise))
+            one, two = block(then), block(otherwise)
+            same = _same(one, then) and _same(two, otherwise)
+            return s if same else When(condition, one, two)
         case (
             Let() | Variable() | Assign() | Store() | Update() | Allocate() | Fail() | Print()
             | Contract() | Sort()
         ):
             return s
+
+
+def _same(a: tuple[Stmt, ...], b: tuple[Stmt, ...]) -> bool:
+    """Whether the statements are the same ones."""
+    return len(a) == len(b) and all(map(is_, a, b))
 
 
 def remade(

@@ -262,7 +262,7 @@ class Builder:
 
 def plain(s: Size) -> bool:
     """Whether an index expression can be evaluated anywhere: no reads, no division by a size."""
-    if next(atoms_of(s), None) is not None:
+    if atoms_of(s):
         return False
     for a in s.atoms():
         match a:

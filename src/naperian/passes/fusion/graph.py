@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from typing import TypeAlias
 
 from naperian.ainf.syntax import (
@@ -35,12 +34,12 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.broken import Broken
+from naperian.ainf.walk import atoms, atoms_of, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.passes.bindings.packed import Packing
 from naperian.prims import PRIMITIVES, Math, unit
-from naperian.sizes import Clamp, Quotient, Remainder, Size, size, substitute
+from naperian.sizes import Clamp, Size, size, substitute
 from naperian.source import NOWHERE, Span
 
 NEVER = Size(())  # where a read of a recurrence's last value stands for its time: no index
@@ -234,28 +233,9 @@ def rename_indices(s: Size, names: Mapping[Var, Size]) -> Size:
     one = s.single
     if type(one) is Var:
         return names.get(one, s)
-    if names.keys().isdisjoint(_mentioned(s)):
+    if names.keys().isdisjoint(variables(s)):
         return s
     return rewrite_size(s, lambda a: names.get(a) if type(a) is Var else None)
-
-
-@lru_cache(maxsize=1 << 13)
-def _mentioned(s: Size) -> frozenset[Var]:
-    """Every index variable of an index expression, also inside reads."""
-    found: set[Var] = set()
-    for a in s.atoms():
-        match a:
-            case Var():
-                found.add(a)
-            case Read(_, at):
-                found.update(*map(_mentioned, at))
-            case Trips(_, pairs):
-                found.update(*(_mentioned(e) for _, e in pairs))
-            case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
-                found |= _mentioned(x) | _mentioned(y)
-            case _:
-                raise Broken(f"not an atom of AiNF: {a!r}")
-    return frozenset(found)
 
 
 def rename_operand(x: Operand, names: Mapping[Var, Size]) -> Operand:
@@ -268,28 +248,6 @@ def rename_operand(x: Operand, names: Mapping[Var, Size]) -> Operand:
             return x
 
 
-def size_reads(s: Size) -> Iterator[Read | Trips]:
-    """The reads inside an index expression, outer ones first."""
-    for m, _ in s.terms:
-        for a in m:
-            match a:
-                case Var():
-                    pass
-                case Read(_, at):
-                    yield a
-                    for e in at:
-                        yield from size_reads(e)
-                case Trips(_, pairs):
-                    yield a
-                    for _, e in pairs:
-                        yield from size_reads(e)
-                case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
-                    yield from size_reads(x)
-                    yield from size_reads(y)
-                case _:
-                    raise Broken(f"not an atom of AiNF: {a!r}")
-
-
 def operand_sizes(x: Operand) -> tuple[Size, ...]:
     match x:
         case Read(_, at):
@@ -300,21 +258,14 @@ def operand_sizes(x: Operand) -> tuple[Size, ...]:
             return ()
 
 
-def operand_reads(x: Operand) -> Iterator[Read | Trips]:
-    if isinstance(x, Read):
-        yield x
-    for s in operand_sizes(x):
-        yield from size_reads(s)
-
-
 def task_reads(t: Task) -> Iterator[Read | Trips]:
     """Every read of a task itself; those of its loops' extents are not among them."""
     for x in t.args:
-        yield from operand_reads(x)
+        yield from atoms(x)
     for s in t.at:
-        yield from size_reads(s)
+        yield from atoms_of(s)
     for g in t.guards:
-        yield from operand_reads(g.operand)
+        yield from atoms(g.operand)
 
 
 def identity(indices: Iterable[Var]) -> tuple[Size, ...]:
@@ -343,8 +294,7 @@ def link(graph: Graph, t: Task) -> None:
         extent = graph.program.indices[i].extent
         if extent is None or all(type(a) is Var for a in extent.atoms()):
             continue
-        bounds = list(size_reads(extent))
-        for r in bounds:
+        for r in atoms_of(extent):
             assert isinstance(r, Read)
             q = source.get(r.var)
             if q is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from naperian.ainf.syntax import Guard, Read, Trips
-from naperian.ainf.walk import variables
+from naperian.ainf.walk import atoms, atoms_of, variables
 from naperian.names import Var
 from naperian.passes.fusion.graph import (
     WHOLE,
@@ -29,12 +29,10 @@ from naperian.passes.fusion.graph import (
     in_register,
     link,
     map_reads,
-    operand_reads,
     operand_sizes,
     rename_indices,
     rename_operand,
     rounds,
-    size_reads,
 )
 from naperian.sizes import Quotient, Remainder, Size
 
@@ -135,7 +133,7 @@ def _around(
 def _before(guards: tuple[Guard, ...], var: Var) -> tuple[Guard, ...]:
     """The guards that hold where a task reads `var`: those before the first that does itself."""
     for k, g in enumerate(guards):
-        if any(isinstance(r, Read) and r.var == var for r in operand_reads(g.operand)):
+        if any(isinstance(r, Read) and r.var == var for r in atoms(g.operand)):
             return guards[:k]
     return guards
 
@@ -147,7 +145,7 @@ def _both(
     out = list(outer)
     for g in own:
         fact = rename_indices(g.fact, point) if g.fact is not None else None
-        if fact is not None and any(True for _ in size_reads(fact)):
+        if fact is not None and atoms_of(fact):
             fact = None
         here = Guard(rename_operand(g.operand, point), g.holds, fact)
         if here not in out:
@@ -256,7 +254,7 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
     if weight <= light and (weight * p.uses <= together or not _loads(graph, p)):
         return True
     shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
-    gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in size_reads(e))
+    gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in atoms_of(e))
     return p.uses == 1 and not gather and len(t.path) <= len(p.context)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
+from naperian.ainf.walk import atoms_of
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
@@ -24,7 +25,6 @@ from naperian.passes.fusion.graph import (
     cost,
     operand_sizes,
     rename_indices,
-    size_reads,
 )
 from naperian.passes.fusion.split import Bounds
 from naperian.passes.fusion.storage import Memory, Storage, is_view
@@ -95,7 +95,7 @@ class Values:
         if all(type(a) is Var for m, _ in s.terms for a in m):
             return set()
         source = self.graph.source
-        return {source[r.var] for r in size_reads(s) if isinstance(r, Read) and r.var in source}
+        return {source[r.var] for r in atoms_of(s) if isinstance(r, Read) and r.var in source}
 
     def size(self, t: Task, s: Size) -> Size:
         one = s.single
@@ -249,7 +249,7 @@ class Values:
         ):
             return False
         reads = [x for x in t.args if isinstance(x, Read)]
-        reads += [r for e in t.at for r in size_reads(e) if isinstance(r, Read)]
+        reads += [r for e in t.at for r in atoms_of(e) if isinstance(r, Read)]
         return all(self.in_range(t, r) for r in reads)
 
     def in_range(self, t: Task, r: Read) -> bool:
@@ -286,7 +286,7 @@ class Values:
         """Whether an index expression depends on more than loops, sizes, and numbers that the
         caller gives."""
         made = self.graph.source.keys()
-        return any(isinstance(r, Trips) or r.at or r.var in made for r in size_reads(s))
+        return any(isinstance(r, Trips) or r.at or r.var in made for r in atoms_of(s))
 
     def compared(self, t: Task) -> tuple[Size, ...]:
         """For a comparison of index expressions: the polynomials it depends on."""

@@ -24,7 +24,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import free, variables
+from naperian.ainf.walk import atoms_of, free, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
@@ -40,7 +40,6 @@ from naperian.passes.fusion.graph import (
     rename_operand,
     rewrite_size,
     size_of,
-    size_reads,
 )
 from naperian.sizes import Size, size
 
@@ -108,7 +107,7 @@ class _Builder:
 
     def index(self, index: Index) -> Index:
         """A loop of as many rounds as another one made reads their number."""
-        if index.extent is None or not any(isinstance(a, Trips) for a in size_reads(index.extent)):
+        if index.extent is None or not any(isinstance(a, Trips) for a in atoms_of(index.extent)):
             return index
         return replace(index, extent=self.size(index.extent))
 
@@ -286,7 +285,7 @@ class _Builder:
 
     def guard(self, g: Guard) -> Guard:
         """A fact about computed numbers cannot cut a loop: it is dropped."""
-        plain = g.fact is not None and not any(True for _ in size_reads(g.fact))
+        plain = g.fact is not None and not atoms_of(g.fact)
         return Guard(self.operand(g.operand), g.holds, g.fact if plain else None)
 
     def size(self, s: Size) -> Size:
