@@ -87,9 +87,6 @@ def without_unused_indices(program: Program) -> Program:
     return replace(program, indices={i: x for i, x in program.indices.items() if i in used})
 
 
-_NONE: set[Var] = set()  # a size needs no index
-
-
 class _Narrow:
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -97,36 +94,41 @@ class _Narrow:
         self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
         self.open: dict[Var, set[Var]] = {}  # an index with what its extent and condition need
         self.asked: set[Var] = set()  # whose needs the answer at hand depends on
+        self.grown: dict[Var, int] = {}  # when the needs of one grew last: the first time is 1
+        self.time = 0
         self.settle()
         if self.keep_rows():
             self.settle()
 
     def settle(self) -> None:
-        """The least solution that has what is there already. What mentions nothing that has grown
-        is not looked at again."""
-        mentions: dict[Var, set[Var]] = {}
-        grown: set[Var] = set()
+        """The least solution that has what is there already. What asked for nothing that has grown
+        since is not looked at again."""
+        looked: dict[Var, tuple[int, set[Var]]] = {}  # when, and what was asked for
+
+        def is_due(v: Var) -> bool:
+            if v in looked:
+                last, asked = looked[v]
+                if all(self.grown.get(x, 0) <= last for x in asked):
+                    return False
+            self.asked = set()
+            looked[v] = self.time, self.asked
+            return True
+
         while True:
-            before, grown = grown, set()
-            self.grown = grown
+            before = self.time
             for i in self.program.indices:
-                if i not in mentions or not mentions[i].isdisjoint(before | grown):
-                    self.asked = mentions[i] = {i}
+                if is_due(i):
                     self.open_index(i)
             for b in self.program.bindings:
-                v = b.var
-                if v not in mentions or not (
-                    mentions[v].isdisjoint(before) and mentions[v].isdisjoint(grown)
-                ):
-                    self.asked = mentions[v] = {v}
-                    self.grow(v, self.needs[v], self.binding(b))
-            if not grown:
+                if is_due(b.var):
+                    self.grow(b.var, self.needs[b.var], self.binding(b))
+            if self.time == before:
                 return
 
     def keep_rows(self) -> bool:
         """Rows whose arrays go through a loop of their own each keep it, though its condition is
         the same for all: a row stays in the cache from round to round."""
-        self.grown = set()
+        before = self.time
         rows: dict[Var, set[Var]] = {}  # of a time, the outer indices that all its arrays need
         for b in self.program.bindings:
             match b.prim:
@@ -141,54 +143,58 @@ class _Narrow:
                     pass
         for time, kept in rows.items():
             self.grow(time, self.open[time], kept)
-        return bool(self.grown)
+        return self.time > before
 
     def grow(self, v: Var, known: set[Var], found: Iterable[Var]) -> None:
         before = len(known)
         known.update(found)
         if len(known) > before:
-            self.grown.add(v)
+            self.time += 1
+            self.grown[v] = self.time
 
     def open_index(self, i: Var) -> None:
         index = self.program.indices[i]
         found = {i}
         if index.extent is not None:
-            found |= self.size(index.extent)
+            self.size(index.extent, found)
         if index.condition is not None:
             self.open.setdefault(i, {i})
-            found |= self.operand(index.condition)
+            self.operand(index.condition, found)
         self.grow(i, self.open.setdefault(i, set()), found)
 
     def binding(self, b: Binding) -> set[Var]:
         out: set[Var] = set()
         for g in b.guards:
-            out |= self.operand(g.operand)
+            self.operand(g.operand, out)
         if stops(b.prim):
             for i in b.context:
                 out |= self.index(i)
             return out
         match b.prim:
             case Accumulate(_, init, entries):
-                out |= self.operand(init)
+                self.operand(init, out)
                 for k, i in enumerate(b.context):
                     if any(e.at[k] != size(i) or i in e.over for e in entries):
                         out |= self.index(i)  # elements of it are chosen
                 for e in entries:
-                    inner = self.operand(e.value)
+                    inner: set[Var] = set()
+                    self.operand(e.value, inner)
                     for i, x in zip(b.context, e.at, strict=True):
                         if x != size(i):
-                            inner |= self.size(x)
+                            self.size(x, inner)
                     for g in e.guards:
-                        inner |= self.operand(g.operand)
+                        self.operand(g.operand, inner)
                     for i in e.over:
                         inner |= self.index(i)
                     out |= inner - set(e.over)
             case Delay(time, index, init, next):
-                out |= self.index(index) | self.operand(init)
-                out |= (self.operand(next) | self.index(time)) - {time}
+                inside = {*self.index(time)}
+                self.operand(next, inside)
+                out |= self.index(index) | (inside - {time})
+                self.operand(init, out)
             case _:
                 for o in operands(b.prim):
-                    out |= self.operand(o)
+                    self.operand(o, out)
         return out
 
     def index(self, i: Var) -> set[Var]:
@@ -196,20 +202,19 @@ class _Narrow:
         self.asked.add(i)
         return self.open[i]
 
-    def operand(self, o: Operand) -> set[Var]:
+    def operand(self, o: Operand, out: set[Var]) -> None:
+        """Adds what an operand needs."""
         match o:
             case Read():
-                return self.read(o)
+                self.read(o, out)
             case Number(value):
-                return self.size(value)
+                self.size(value, out)
             case _:
-                return set()
+                pass
 
-    def read(self, r: Read) -> set[Var]:
-        out: set[Var] = set()
+    def read(self, r: Read, out: set[Var]) -> None:
         for e in self.kept(r):
-            out |= self.size(e)
-        return out
+            self.size(e, out)
 
     def kept(self, r: Read) -> tuple[Size, ...]:
         """The indices of a read that matter."""
@@ -221,35 +226,33 @@ class _Narrow:
             return r.at
         return tuple(e for i, e in zip(self.contexts[r.var], r.at, strict=True) if i in needs)
 
-    def size(self, s: Size) -> set[Var]:
-        out: set[Var] = set()
+    def size(self, s: Size, out: set[Var]) -> None:
         for m, _ in s.terms:
             for a in m:
-                out |= self.atom(a)
-        return out
-
-    def atom(self, a: Atom) -> set[Var]:
-        match a:
-            case Var():
-                self.asked.add(a)
-                return self.open.get(a, _NONE)
-            case Read():
-                return self.read(a)
-            case Trips(time, at):
-                out: set[Var] = set()
-                for i, e in at:
-                    if i in self.index(time):
-                        out |= self.size(e)
-                return out
-            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                return self.size(x) | self.size(y)
-            case _:
-                return set()
+                match a:
+                    case Var():
+                        self.asked.add(a)
+                        if a in self.open:
+                            out |= self.open[a]
+                    case Read():
+                        self.read(a, out)
+                    case Trips(time, at):
+                        for i, e in at:
+                            if i in self.index(time):
+                                self.size(e, out)
+                    case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                        self.size(x, out)
+                        self.size(y, out)
+                    case _:
+                        pass
 
     # the program again, with less
 
     def result(self) -> Program:
         p = self.program
+        whole = all(len(self.needs[b.var]) == len(b.context) for b in p.bindings)
+        if whole and all(x.condition is None for x in p.indices.values()):
+            return p
         f, g = self.new_operand, self.new_size
         indices = {
             i: Index(
