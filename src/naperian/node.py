@@ -46,7 +46,8 @@ def node(cls: type[T]) -> type[T]:
     made: Any = type(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     # slots are set directly: the class refuses every other assignment
-    made.__init__.__globals__.update({f"_set_{n}": made.__dict__[n].__set__ for n in names})
+    slots = (*names, "_kept")
+    made.__init__.__globals__.update({f"_set_{n}": made.__dict__[n].__set__ for n in slots})
     return made  # type: ignore[no-any-return]
 
 
@@ -59,13 +60,13 @@ def kept(function: Callable[[T], R]) -> Callable[[T], R]:
 
     @wraps(function)
     def ask(x: Any) -> R:
-        try:
-            return x._kept[function]  # type: ignore[no-any-return]
-        except AttributeError:
-            x.__class__.__dict__["_kept"].__set__(x, {})
-        except KeyError:
-            pass
-        found = x._kept[function] = function(x)
+        known = x._kept
+        if known is None:
+            known = {}
+            object.__setattr__(x, "_kept", known)  # the class refuses assignments
+        elif function in known:
+            return known[function]  # type: ignore[no-any-return]
+        found = known[function] = function(x)
         return found
 
     return ask
@@ -98,7 +99,8 @@ def _init(names: tuple[str, ...], fields: dict[str, Any]) -> Callable[..., None]
         else:
             params.append(n)
         lines.append(f" _set_{n}(self, {value})")
-    exec(f"def __init__({', '.join(params)}):\n" + ("\n".join(lines) or " pass"), scope)
+    lines.append(" _set__kept(self, None)")
+    exec(f"def __init__({', '.join(params)}):\n" + "\n".join(lines), scope)
     return scope["__init__"]  # type: ignore[no-any-return]
 
 

@@ -82,19 +82,22 @@ def index_expressions(s: Stmt) -> Iterator[Size]:
                     pass
 
 
-def loads(s: Stmt) -> Iterator[Load]:
+@kept
+def loads(s: Stmt) -> tuple[Load, ...]:
     """The elements that a statement itself reads, also inside index expressions."""
     at = [*indices(s)]
+    out: list[Load] = []
     for e in expressions(s):
         for x in parts(e):
             if isinstance(x, Load):
-                yield x
+                out.append(x)
                 at += x.at
             elif isinstance(x, Number):
                 at.append(x.value)
     for n in at:
         if any(type(a) is not Var for a in n.atoms()):
-            yield from (a for a in atoms(n) if isinstance(a, Load))
+            out += (a for a in atoms(n) if isinstance(a, Load))
+    return tuple(out)
 
 
 def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
@@ -115,12 +118,14 @@ def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement, outer ones first."""
-    stack = list(reversed(body))
-    while stack:
-        s = stack.pop()
-        yield s
-        for block in reversed(blocks(s)):
-            stack.extend(reversed(block))
+    for s in body:
+        yield from _within(s)
+
+
+@kept
+def _within(s: Stmt) -> tuple[Stmt, ...]:
+    """A statement and all in its blocks."""
+    return (s, *(x for block in blocks(s) for x in statements(block)))
 
 
 def atoms(s: Size) -> Iterator[Var | Load]:
@@ -139,14 +144,10 @@ def atoms(s: Size) -> Iterator[Var | Load]:
                 raise TypeError(f"not an atom of loops: {a!r}")
 
 
-def parts(e: Expr) -> Iterator[Expr]:
+@kept
+def parts(e: Expr) -> tuple[Expr, ...]:
     """An expression and everything in it, except what is inside index expressions."""
-    stack = [e]
-    while stack:
-        x = stack.pop()
-        yield x
-        if isinstance(x, Apply):
-            stack.extend(reversed(x.args))
+    return (e, *(x for a in e.args for x in parts(a))) if isinstance(e, Apply) else (e,)
 
 
 @kept

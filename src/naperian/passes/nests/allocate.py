@@ -71,17 +71,21 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Constant-size buffers leave sequential loops and are marked if they are small. Those of
     other loops stay: every iteration has its own."""
     out: list[Stmt] = []
+    here: set[Allocate] = set()
     for s in body:
         match s:
             case Allocate():
                 n = _bytes(s)
-                out.append(replace(s, small=True) if n is not None and n <= SMALL else s)
+                made = replace(s, small=True) if n is not None and n <= SMALL else s
+                here.add(made)
+                out.append(made)
             case Loop(order=Order.SERIAL):
                 inner = _hoisted(s.body)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
-                free = [x for x in up if x.fill is None and x not in out]  # a cut loop: once
+                free = [x for x in up if x.fill is None and x not in here]  # a cut loop: once
+                here.update(free)
                 out += free
-                stays = tuple(x for x in inner if not (isinstance(x, Allocate) and x in out))
+                stays = tuple(x for x in inner if not (isinstance(x, Allocate) and x in here))
                 out.append(replace(s, body=stays))
             case _:
                 out.append(rebuild(s, _hoisted))
@@ -100,9 +104,11 @@ def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
                 last[v] = k
         free: dict[tuple[object, ...], list[tuple[int, Var]]] = {}
         for k, s in enumerate(body):
-            if s not in mine or not isinstance(s, Allocate) or s.fill is not None or s.planes:
+            if not isinstance(s, Allocate) or s.fill is not None or s.planes:
                 continue
             b = s.buffer
+            if b.var not in ours:
+                continue
             pool = free.setdefault((b.dtype, b.shape), [])
             donor = next((x for x in pool if x[0] < k), None)
             if donor is not None:

@@ -107,7 +107,7 @@ class _Parts:
         """The loop over the parts of its index, and the loop over the rest."""
         below = _below(s) if left else None
         if below is None:
-            return (replace(s, body=self.block(s.body)),)
+            return (rebuild(s, self.block),)
         outer, inner = fresh(s.var), fresh(s.var)
         whole = divided(substitute(s.high, self.products.get), below)
         count = natural(s.high // below) if whole is None else whole
