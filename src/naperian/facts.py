@@ -14,15 +14,17 @@ from functools import lru_cache
 from math import gcd
 
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import kept, node
 from naperian.sizes import (
     ONE,
     ZERO,
+    Atom,
     Clamp,
     Monomial,
     Quotient,
     Remainder,
     Size,
+    Term,
     atom,
     size,
     substitute,
@@ -101,7 +103,7 @@ def _relevant(goal: Size, known: tuple[Size, ...]) -> list[Size]:
         changed = False
         rest = []
         for f in facts:
-            mine = set(_deep(f))
+            mine = _deep(f)
             if mine & atoms:
                 picked.append(f)
                 changed = changed or not mine <= atoms
@@ -114,17 +116,18 @@ def _relevant(goal: Size, known: tuple[Size, ...]) -> list[Size]:
     return picked
 
 
-def _deep(s: Size) -> list[object]:
-    out: list[object] = []
+@kept
+def _deep(s: Size) -> frozenset[Atom]:
+    """Every atom, also inside those of sizes."""
+    out: set[Atom] = set()
     for a in s.atoms():
-        out.append(a)
+        out.add(a)
         match a:
             case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                out += _deep(x)
-                out += _deep(y)
+                out |= _deep(x) | _deep(y)
             case _:
                 pass
-    return out
+    return frozenset(out)
 
 
 def _bounds(a: object, known: tuple[Size, ...]) -> list[Size]:
@@ -171,7 +174,7 @@ def at_least_zero(v: Var) -> Size:
 def _contradiction(facts: list[Size]) -> bool:
     """Whether no rational assignment satisfies all facts: eliminate monomials one by one."""
     facts = _with_products(facts)
-    rows: dict[tuple[tuple[Monomial, int], ...], int] = {}
+    rows: dict[frozenset[Term], int] = {}
 
     def add(row: dict[Monomial, int]) -> bool:
         """Keep the tightest row per direction; True on an outright contradiction."""
@@ -182,11 +185,11 @@ def _contradiction(facts: list[Size]) -> bool:
         g = 0
         for c in row.values():
             g = gcd(g, c)
-        key = tuple(sorted(((m, c // g) for m, c in row.items()), key=repr))
+        key = frozenset([(m, c // g) for m, c in row.items()])
         bound = constant // g
         if key not in rows or bound < rows[key]:
             rows[key] = bound
-        opposite = tuple((m, -c) for m, c in key)
+        opposite = frozenset([(m, -c) for m, c in key])
         return opposite in rows and rows[opposite] + rows[key] < 0
 
     for f in facts:

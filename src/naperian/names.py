@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from naperian.dtypes import DType
-from naperian.node import node
+from naperian.node import keeper
 
 _ids = count()
 
@@ -37,7 +37,7 @@ def fresh(like: Var | str) -> Var:
     return Var(like if isinstance(like, str) else like.name)
 
 
-@node
+@keeper
 class Lit:
     """A constant. Equality is by dtype and spelling, so `0.0`, `-0.0`, `0` and `False` all differ
     and a NaN equals itself (Python's own `==` would merge or lose them)."""

@@ -25,13 +25,23 @@ _REQUIRED = dataclasses.MISSING
 def node(cls: type[T]) -> type[T]:
     """The class with its annotations as fields, in order. A default may be a value or a
     `dataclasses.field`; fields are not inherited."""
+    return _made(cls, keeps=False)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def keeper(cls: type[T]) -> type[T]:
+    """A node that keeps the answers to what is asked of it (see `kept`)."""
+    return _made(cls, keeps=True)
+
+
+def _made(cls: type[T], keeps: bool) -> type[T]:
     names = tuple(inspect.get_annotations(cls))
     fields = {name: _field(cls, name) for name in names}
     hidden = {*names, "__dict__", "__weakref__"}
     body = {k: v for k, v in cls.__dict__.items() if k not in hidden}
     compared = _values([n for n in names if fields[n].compare])
     defaults: dict[str, Callable[..., Any]] = {
-        "__init__": _init(names, fields),
+        "__init__": _init(names, fields, keeps),
         "__eq__": _equality(compared),
         "__hash__": _hashing(compared),
         "__repr__": _repr,
@@ -41,12 +51,12 @@ def node(cls: type[T]) -> type[T]:
     }
     for name, function in defaults.items():
         body.setdefault(name, function)
-    body["__slots__"] = (*names, "_hash", "_kept")
+    slots = (*names, *(("_kept",) if keeps else ()))
+    body["__slots__"] = (*slots, "_hash")
     body |= {"__match_args__": names, "__dataclass_fields__": fields}
     made: Any = type(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     # slots are set directly: the class refuses every other assignment
-    slots = (*names, "_kept")
     made.__init__.__globals__.update({f"_set_{n}": made.__dict__[n].__set__ for n in slots})
     return made  # type: ignore[no-any-return]
 
@@ -55,7 +65,7 @@ R = TypeVar("R")
 
 
 def kept(function: Callable[[T], R]) -> Callable[[T], R]:
-    """A function of one node whose answer the node keeps as long as it lives: every pass asks the
+    """A function of one `keeper`, which keeps the answer as long as it lives: every pass asks the
     same of what no pass changed."""
 
     @wraps(function)
@@ -81,7 +91,7 @@ def _field(cls: type, name: str) -> Any:
     return made
 
 
-def _init(names: tuple[str, ...], fields: dict[str, Any]) -> Callable[..., None]:
+def _init(names: tuple[str, ...], fields: dict[str, Any], keeps: bool) -> Callable[..., None]:
     scope: dict[str, Any] = {}
     params = ["self"]
     lines = []
@@ -99,8 +109,9 @@ def _init(names: tuple[str, ...], fields: dict[str, Any]) -> Callable[..., None]
         else:
             params.append(n)
         lines.append(f" _set_{n}(self, {value})")
-    lines.append(" _set__kept(self, None)")
-    exec(f"def __init__({', '.join(params)}):\n" + "\n".join(lines), scope)
+    if keeps:
+        lines.append(" _set__kept(self, None)")
+    exec(f"def __init__({', '.join(params)}):\n" + ("\n".join(lines) or " pass"), scope)
     return scope["__init__"]  # type: ignore[no-any-return]
 
 

@@ -19,14 +19,14 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from naperian.names import Var
-from naperian.node import kept, node
+from naperian.node import keeper, kept, node
 
 Atom: TypeAlias = Hashable
 Monomial: TypeAlias = tuple[Atom, ...]
 Term: TypeAlias = tuple[Monomial, int]
 
 
-@node
+@keeper
 class Size:
     """A polynomial; `terms` is sorted and has no zero coefficient, so equality is structural."""
 
@@ -119,7 +119,7 @@ class Size:
     @property
     def offset(self) -> int:
         """The constant term."""
-        return next((c for m, c in self.terms if not m), 0)
+        return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
 
     @property
     def single(self) -> Atom | None:
@@ -132,7 +132,10 @@ class Size:
 
     def coefficient(self, a: Atom) -> int:
         """The coefficient of the monomial that is just `a`."""
-        return next((c for m, c in self.terms if m == (a,)), 0)
+        for m, c in self.terms:
+            if m == (a,):
+                return c
+        return 0
 
     def atoms(self) -> Iterator[Atom]:
         """Every atom, as often as it occurs; does not look inside atoms."""

@@ -42,13 +42,13 @@ from typing import TypeAlias
 from naperian.dtypes import DType
 from naperian.lines import Line
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import keeper, node
 from naperian.prims import Math
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 
 
-@node
+@keeper
 class Read:
     """The value of a binding or parameter at a point: `y[e, …]`; a scalar's has no indices.
     Also an atom of index expressions, when `y` is an integer."""
@@ -57,7 +57,7 @@ class Read:
     at: tuple[Size, ...]
 
 
-@node
+@keeper
 class Number:
     """An index expression used as a 64-bit integer."""
 

@@ -24,7 +24,7 @@ from naperian.ainf.syntax import Failure
 from naperian.dtypes import DType
 from naperian.lines import Line
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import keeper, node
 from naperian.prims import Math
 from naperian.sizes import ONE, Size
 
@@ -49,21 +49,21 @@ class Buffer:
     role: Role
 
 
-@node
+@keeper
 class Local:
     """A `Let`, a `Variable` or an IN scalar, by name."""
 
     var: Var
 
 
-@node
+@keeper
 class Number:
     """An index expression as a 64-bit integer."""
 
     value: Size
 
 
-@node
+@keeper
 class Load:
     """An element of a buffer; also an atom of index expressions when it is an integer."""
 
@@ -71,7 +71,7 @@ class Load:
     at: tuple[Size, ...]
 
 
-@node
+@keeper
 class Apply:
     """A scalar operation (`ainf.Op` names, without `checked` and `copy`). `dtype` is the result's;
     `operand` the operands' (of the choices, for `select`). `exact` forbids nothing and allows
@@ -107,7 +107,7 @@ class Reduction:
     dtype: DType
 
 
-@node
+@keeper
 class Loop:
     """`for var in low … high-1`. `work` estimates additions per iteration (for grain)."""
 
@@ -120,7 +120,7 @@ class Loop:
     work: Size = field(default=ONE, compare=False)
 
 
-@node
+@keeper
 class While:
     """Repeat: run `head`, stop unless `condition`, run `body`. What `head` binds is visible in
     the body. Sequential."""
@@ -130,7 +130,7 @@ class While:
     body: tuple[Stmt, ...]
 
 
-@node
+@keeper
 class When:
     """`then` where the condition holds, else `otherwise`."""
 
@@ -139,14 +139,14 @@ class When:
     otherwise: tuple[Stmt, ...] = ()
 
 
-@node
+@keeper
 class Let:
     var: Var
     dtype: DType
     value: Expr
 
 
-@node
+@keeper
 class Variable:
     """A mutable scalar with its first value."""
 
@@ -155,20 +155,20 @@ class Variable:
     value: Expr
 
 
-@node
+@keeper
 class Assign:
     var: Var
     value: Expr
 
 
-@node
+@keeper
 class Store:
     buffer: Var
     at: tuple[Size, ...]
     value: Expr
 
 
-@node
+@keeper
 class Update:
     """buffer[at] = buffer[at] ⊕ value (histograms, array-valued accumulators)."""
 
@@ -182,7 +182,7 @@ Part: TypeAlias = tuple[Var, tuple[Size, ...]]
 """The part of a buffer whose elements have these first indices."""
 
 
-@node
+@keeper
 class Allocate:
     """A TEMP buffer, live to the end of the block; or an OUT buffer whose size is known only now,
     in the outermost block. `fill` initialises every element. `small` promises that its size is a
@@ -203,7 +203,7 @@ class Allocate:
         return replace(self.buffer, shape=self.buffer.shape[1:]) if self.planes else self.buffer
 
 
-@node
+@keeper
 class Fail:
     """Stop the run with failure `code` (or OUTSIDE) when the condition holds; `values` fill its
     message."""
@@ -213,7 +213,7 @@ class Fail:
     values: tuple[Expr, ...] = ()
 
 
-@node
+@keeper
 class Print:
     """Hands numbers of these dtypes over to be shown; with a code, they complete that line."""
 
@@ -222,7 +222,7 @@ class Print:
     dtypes: tuple[DType, ...]
 
 
-@node
+@keeper
 class Contract:
     """out[m…, n…] (+)= Σ_k left[m…, k] · right[k, n…], for every point of the `batch` loops.
 
@@ -242,7 +242,7 @@ class Contract:
     accumulate: bool = False
 
 
-@node
+@keeper
 class Sort:
     """out[q] for q < n is what stands at place q among value[i], i < n, in ascending order, as in
     `prims`: the value, or with `places` its ordinal, of equal ones the first first.

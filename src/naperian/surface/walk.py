@@ -15,17 +15,19 @@ def nodes(tree: object) -> Iterator[object]:
         x = todo.pop()
         if isinstance(x, tuple):
             todo.extend(x)
-        elif (names := _parts(type(x))) is not None:
+        elif (names := _parts[type(x)]) is not None:
             yield x
             todo.extend([getattr(x, name) for name in names])
 
 
-def _parts(kind: type) -> tuple[str, ...] | None:
+class _Parts(dict[type, tuple[str, ...] | None]):
     """The fields of a class of nodes that may hold nodes; None for other classes."""
-    if kind not in _known:
+
+    def __missing__(self, kind: type) -> tuple[str, ...] | None:
         is_node = is_dataclass(kind) and kind is not Span
-        _known[kind] = tuple(f.name for f in fields(kind) if f.name != "span") if is_node else None
-    return _known[kind]
+        names = tuple(f.name for f in fields(kind) if f.name != "span") if is_node else None
+        self[kind] = names
+        return names
 
 
-_known: dict[type, tuple[str, ...] | None] = {}
+_parts = _Parts()

@@ -37,6 +37,7 @@ def facts_about(
 ) -> Facts:  # fmt: skip
     """What is known where `s` stands: the ranges of all it mentions, and the guards' facts."""
     facts = known.and_(*(g.fact for g in guards if g.fact is not None))
+    more: list[Size] = []
     seen: set[Var] = set()
     todo = list(variables(s))
     for fact in facts.known:
@@ -47,14 +48,14 @@ def facts_about(
             continue
         seen.add(v)
         if v in sizes:
-            facts = facts.and_(size(v))
+            more.append(size(v))
         elif v in indices:
             extent = indices[v].extent
-            facts = facts.and_(size(v))
+            more.append(size(v))
             if extent is not None:
-                facts = facts.and_(extent - 1 - size(v))
+                more.append(extent - 1 - size(v))
                 todo += variables(extent)
-    return facts
+    return facts.and_(*dict.fromkeys(more))
 
 
 def clamp_in_range(a: Atom, facts: Facts) -> Size | None:
