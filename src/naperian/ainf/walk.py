@@ -81,7 +81,6 @@ def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var,
     return out
 
 
-@kept
 def free(operand: Operand) -> tuple[Var, ...]:
     """The indices and size parameters an operand mentions."""
     match operand:

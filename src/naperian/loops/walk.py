@@ -144,10 +144,18 @@ def atoms(s: Size) -> Iterator[Var | Load]:
                 raise TypeError(f"not an atom of loops: {a!r}")
 
 
-@kept
-def parts(e: Expr) -> tuple[Expr, ...]:
+def parts(e: Expr) -> Sequence[Expr]:
     """An expression and everything in it, except what is inside index expressions."""
-    return (e, *(x for a in e.args for x in parts(a))) if isinstance(e, Apply) else (e,)
+    if not isinstance(e, Apply):
+        return (e,)
+    out: list[Expr] = []
+    stack: list[Expr] = [e]
+    while stack:
+        x = stack.pop()
+        out.append(x)
+        if isinstance(x, Apply):
+            stack.extend(reversed(x.args))
+    return out
 
 
 @kept
@@ -175,7 +183,6 @@ def used_in(s: Size) -> tuple[Var, ...]:
     return tuple(a.buffer if isinstance(a, Load) else a for a in atoms(s))
 
 
-@kept
 def reads(s: Stmt) -> frozenset[Var]:
     """Every name that a statement itself evaluates, not those in its blocks."""
     out: set[Var] = set()
