@@ -305,7 +305,7 @@ class Words:
                     return self.sizes[x]
                 return text if x.single is not None else f"({text})"
             case Clamp(x, y):
-                ragged = any({*self.free(Number(y))} & self.program.indices.keys())
+                ragged = any({*variables(y)} & self.program.indices.keys())
                 return f"clamp({self.size(x)}, {f'Fin({self.size(y)})' if ragged else self.fin(y)})"
             case _:
                 raise NotWrittenError(repr(a))

@@ -422,9 +422,9 @@ class _Writer(Words):
         what they carry, and their rounds, are collected in cells."""
         condition = self.program.indices[time].condition
         assert condition is not None
-        free = {*free(condition)} - {*fixed, time}
+        asked = {*free(condition)} - {*fixed, time}
         inside = {i for b in group if time in b.context for i in self.own(b.context)}
-        each = tuple(i for i in self.program.indices if i in free & inside)
+        each = tuple(i for i in self.program.indices if i in asked & inside)
         if not each:
             yield from self.loop_while(group, time, fixed)
             return
