@@ -100,6 +100,8 @@ class _Merge:
     # renaming
 
     def renamed(self, b: Binding) -> Binding:
+        if not self.merged:
+            return b
         return replace(
             b,
             guards=map_guards(b.guards, self.operand, self.size),

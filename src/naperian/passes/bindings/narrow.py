@@ -27,6 +27,7 @@ from naperian.ainf.syntax import (
     Trips,
 )
 from naperian.ainf.walk import (
+    atoms_of,
     map_guards,
     map_prim,
     operands,
@@ -298,7 +299,7 @@ class _Narrow:
                 return o
 
     def new_size(self, s: Size) -> Size:
-        return substitute(s, self.new_atom)
+        return substitute(s, self.new_atom) if atoms_of(s) else s
 
     def new_atom(self, a: Atom) -> Size | None:
         match a:

@@ -15,14 +15,17 @@ class Classes:
         self.members: dict[tuple[Task, Var], dict[Task, Var]] = {}
 
     def find(self, x: tuple[Task, Var]) -> tuple[Task, Var]:
-        if x not in self.parent:
+        above = self.parent.get(x)
+        if above is None:
             self.parent[x] = x
             self.members[x] = {x[0]: x[1]}
-        root = x
-        while self.parent[root] != root:
-            root = self.parent[root]
-        while self.parent[x] != root:
-            self.parent[x], x = root, self.parent[x]
+            return x
+        root = above
+        while (above := self.parent[root]) != root:
+            root = above
+        while (above := self.parent[x]) != root:
+            self.parent[x] = root
+            x = above
         return root
 
     def union(self, x: tuple[Task, Var], y: tuple[Task, Var]) -> bool:
