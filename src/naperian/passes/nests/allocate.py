@@ -1,4 +1,4 @@
-"""Loops to loops: less memory, allocated less often.
+"""The passes from loops to loops, and then less memory, allocated less often.
 
     for i: allocate t[8]; …     ⇒   allocate small t[8]; for i: …     (a sequential loop)
     allocate a[n]; … last use of a …; allocate b[n]   ⇒   b uses a's memory
@@ -9,6 +9,7 @@ A small constant size (at most 4 KiB) is marked `small`: a stack slot.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from naperian.loops.memory import SMALL, constant_bytes
@@ -47,14 +48,34 @@ from naperian.passes.nests.turns import turns
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
 
+_OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
+    # what carried tables are kept in, while every loop is still as `schedule` made it
+    older, unread, coalesce, turns,
+    # loops that go through memory as it lies: rows and columns are looked for in what comes of it
+    digits, collapse,
+    # what goes side by side; a loop belongs to the first that takes it
+    straight, columns, lanes, beside, panels, short, searched,
+    # what the loops as they are now still keep
+    over, sticky,
+)  # fmt: skip
+"""The passes, in their order. They know of each other only what the loops show."""
+
+_OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
+    sink, independent,  # what is left in order becomes vectors,
+    once, unswitched, cut, guarded, joined,  # without conditions in them that go before,
+    tried,  # and without ends in between
+)  # fmt: skip
+
 
 def allocate(program: Program) -> Program:
     """See the module."""
-    program = collapse(digits(turns(coalesce(unread(older(program))))))
-    program = sticky(over(searched(short(panels(beside(lanes(columns(straight(program)))))))))
-    body = _hoisted(tried(joined(guarded(cut(unswitched(once(independent(sink(program.body)))))))))
+    for whole in _OF_PROGRAMS:
+        program = whole(program)
+    body = program.body
+    for step in _OF_STATEMENTS:
+        body = step(body)
     names: dict[Var, Var] = {}
-    body = _shared(body, names)
+    body = _shared(_hoisted(body), names)
     if names:
         body = remade(body, lambda _: None, names)
     made = [s.buffer for s in statements(body) if isinstance(s, Allocate)]
