@@ -401,8 +401,8 @@ def clash(
         helps = (f"`{text}?` checks in the run that it is one; `clamp` and `wrap` bring it there",)
     if isinstance(a_cell, Index) and b_cell == INT and y != INT:
         helps = ("of numbers: `k?` checks in the run that `k` is an index; `clamp(k)`, `wrap(k)`",)
-    if isinstance(a_cell, Index) and isinstance(b_cell, TypeVar) and not solver.is_open(b_cell):
-        name = b_cell.var.name  # that indexes nothing in its own signature
+    if isinstance(a_cell, Index) and show(w, wanted) == show(w, found):
+        name = show(w, b_cell)  # of the signature around, where it indexes nothing
         helps = (f"`{name}` may be any type here; `where {name}: Ix` says that it is an index set",)
     if y == INT and what == "argument `x` of `reverse`":
         helps = (f"`reverse(Fin({short(span.text)}))` has the numbers below it, the last first",)

@@ -137,7 +137,7 @@ def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] 
     """N0309"""
     if op == "^" and not helps:
         helps = ("a power is `x ** y`",)
-    if found.startswith("(") and "->" not in found and not helps:
+    if found.startswith("(") and ", " in found and "->" not in found and not helps:
         helps = ("a tuple is taken apart: `(a, b) = …`; those of a table, `for (a, b) in …`",)
     return fail(
         "N0309", f"`{op}` works on {needs}, not on `{found}`", span, f"this is `{found}`",
