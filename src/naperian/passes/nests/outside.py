@@ -232,13 +232,13 @@ def _made(s: Stmt) -> Var | None:
 
 
 def _loop(s: Loop, flags: frozenset[Var], inside: bool) -> tuple[Stmt, ...]:
-    mine = {x.var for x in statements(s.body) if isinstance(x, Assign)} & flags
+    mine = [x.var for x in statements(s.body) if isinstance(x, Assign) and x.var in flags]
     if not mine:
         return (s,)
     if not _gains(s, flags):
         reductions = tuple(r for r in s.reductions if r.var not in flags)
         return (replace(s, body=_block(s.body, flags, True), reductions=reductions),)
-    own = {v: fresh(v) for v in flags if v in mine}
+    own = {v: fresh(v) for v in mine}
 
     def alone(s: Loop) -> tuple[Stmt, ...]:
         reductions = tuple(replace(r, var=own.get(r.var, r.var)) for r in s.reductions)
