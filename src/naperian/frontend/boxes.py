@@ -19,7 +19,7 @@ from naperian.core.resolve import resize
 from naperian.core.walk import children, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.frontend.cells import convert, converts
-from naperian.frontend.messages import size_errors
+from naperian.frontend.messages import index_errors, size_errors
 from naperian.frontend.messages.report import Reported
 from naperian.frontend.scope import Scope, SetName, SizeName
 from naperian.frontend.slices import not_negative
@@ -324,9 +324,12 @@ def alike(w: Walk, sides: list[Typed]) -> list[Typed]:
 
 
 def check_scopes(w: Walk, expr: core.Expr) -> None:
-    """No opened size is mentioned outside the region it was opened in."""
-    if w.opened:
-        for v in _escaping(expr, w.opened):
+    """No opened size is mentioned outside the region it was opened in, and no row's index before it
+    is computed."""
+    if w.opened or w.rows:
+        for v in _escaping(expr, w.opened | w.rows):
+            if v in w.rows:
+                raise index_errors.range_from_inside(w.rows[v])
             raise size_errors.size_escapes(v.name, w.opened[v])
 
 
@@ -341,5 +344,7 @@ def _escaping(expr: core.Expr, sizes: dict[Var, Span]) -> Iterator[Var]:
         if isinstance(e, core.Unbox):
             rest.append((e.value, inside))
             rest.append((e.body, inside.union(e.sizes)))
+        elif isinstance(e, core.Let):
+            rest += [(e.value, inside), (e.body, inside | {e.var})]
         else:
             rest.extend((x, inside) for x in children(e))

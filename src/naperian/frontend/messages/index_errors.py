@@ -109,6 +109,16 @@ def unknown_range(name: str, span: Span) -> Reported:
     )
 
 
+def range_from_inside(span: Span) -> Reported:
+    """N0406"""
+    text = " ".join(span.text.split())
+    return fail(
+        "N0406", f"a loop ranges over a row that `{text}` chooses inside of it", span,
+        "not known before the loop",
+        helps=(f"choose it before, under a name: `row: Fin(…) = {text}`",),
+    )
+
+
 def not_a_set(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps: tuple[str, ...] = ()
