@@ -46,25 +46,29 @@ def size_of(operand: Operand) -> Size:
 
 
 @kept
-def variables(s: Size) -> tuple[Var, ...]:
-    """The indices and size parameters an index expression mentions, also inside its reads."""
-    out: list[Var] = []
+def mentioned(s: Size) -> tuple[Var | Read | Trips, ...]:
+    """What an index expression mentions, also inside its reads: indices and size parameters, reads
+    and trip counts, outer ones first."""
+    out: list[Var | Read | Trips] = []
     for a in s.atoms():
         match a:
             case Var():
                 out.append(a)
             case Read(_, at):
-                for e in at:
-                    out += variables(e)
+                out += (a, *(x for e in at for x in mentioned(e)))
             case Trips(_, pairs):
-                for _, e in pairs:
-                    out += variables(e)
+                out += (a, *(x for _, e in pairs for x in mentioned(e)))
             case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                out += variables(x)
-                out += variables(y)
+                out += mentioned(x) + mentioned(y)
             case _:
                 pass
     return tuple(out)
+
+
+@kept
+def variables(s: Size) -> tuple[Var, ...]:
+    """The indices and size parameters an index expression mentions, also inside its reads."""
+    return tuple(x for x in mentioned(s) if isinstance(x, Var))
 
 
 def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var, ...]]:
@@ -95,21 +99,7 @@ def free(operand: Operand) -> tuple[Var, ...]:
 @kept
 def atoms_of(s: Size) -> tuple[Read | Trips, ...]:
     """The reads and trip counts in an index expression, outer ones first."""
-    out: list[Read | Trips] = []
-    for a in s.atoms():
-        match a:
-            case Read():
-                out += atoms(a)
-            case Trips(_, pairs):
-                out.append(a)
-                for _, e in pairs:
-                    out += atoms_of(e)
-            case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                out += atoms_of(x)
-                out += atoms_of(y)
-            case _:
-                pass
-    return tuple(out)
+    return tuple(x for x in mentioned(s) if not isinstance(x, Var))
 
 
 @kept
