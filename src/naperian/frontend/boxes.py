@@ -326,10 +326,10 @@ def alike(w: Walk, sides: list[Typed]) -> list[Typed]:
 def check_scopes(w: Walk, expr: core.Expr) -> None:
     """No opened size is mentioned outside the region it was opened in, and no row's index before it
     is computed."""
-    if w.opened or w.rows:
-        for v in _escaping(expr, w.opened | w.rows):
-            if v in w.rows:
-                raise index_errors.range_from_inside(w.rows[v])
+    if w.opened or w.row_choices:
+        for v in _escaping(expr, w.opened | w.row_choices):
+            if v in w.row_choices:
+                raise index_errors.range_from_inside(w.row_choices[v])
             raise size_errors.size_escapes(v.name, w.opened[v])
 
 

@@ -128,7 +128,7 @@ def _row(w: Walk, ix: s.Expr, axis: Set, table: str, checked: bool) -> tuple[Siz
     build = at_axis(w, ix, axis, table, checked)
     v = Var("k")
     w.scope.assume_index(v, axis)
-    w.rows[v] = ix.span
+    w.row_choices[v] = ix.span
     w.region.names.add(v)
     w.region.wraps.append(lambda expr: core.Let(v, build(), expr))
     return size(v), _point(w, lambda: core.Ref(v), axis)

@@ -192,7 +192,7 @@ class Walk:
     throwing: bool = False  # whether a function made inside that `except` may
     region: Region = field(default_factory=Region)
     opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
-    rows: dict[Var, Span] = field(default_factory=dict)  # the names of indices that choose rows
+    row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)
