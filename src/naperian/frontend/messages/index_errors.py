@@ -83,7 +83,8 @@ def not_an_index(
     elif found.endswith("Bool"):
         helps = ("the elements where it holds are `[x[i] for i if …]`",)
     elif "=>" in found and found.rpartition("=>")[2] not in ("Float", "F32", "F64"):
-        helps = (f"the elements at all of them are `[x[k] for k in {text}]`",)
+        k = "k?" if found.rpartition("=>")[2] in _INTEGERS else "k"
+        helps = (f"the elements at all of them are `[x[{k}] for k in {text}]`",)
     elif found in _INTEGERS:
         label = f"`{found}`, which could be any number"
         helps = (
