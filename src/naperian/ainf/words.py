@@ -120,10 +120,14 @@ class Words:
         """A set of this size. A size that is read from a table has a name."""
         if not any(a.at for a in atoms_of(extent)):
             return f"Fin({self.size(extent)})"
-        if extent not in self.sizes:
-            self.sizes[extent] = self.fresh("length")
-            self.fresh_sizes.append((self.sizes[extent], self.size(extent)))
-        return f"Fin({self.sizes[extent]})"
+        return f"Fin({self.named(extent, 'length', self.size(extent))})"
+
+    def named(self, s: Size, wish: str, text: str) -> str:
+        """The name of a size, which has this text; 0 where that would be negative."""
+        if s not in self.sizes:
+            self.sizes[s] = self.fresh(wish)
+            self.fresh_sizes.append((self.sizes[s], text))
+        return self.sizes[s]
 
     def is_ragged(self, i: Var) -> bool:
         """Whether data says how far an index goes, for every row."""
@@ -206,8 +210,8 @@ class Words:
             case _:
                 return f"{name}({', '.join(texts)})"
 
-    def start(self, o: Operand, dtype: DType) -> str:
-        """What a cell starts with: an integer, and not an index, which all would have to be."""
+    def held(self, o: Operand, dtype: DType) -> str:
+        """What a cell holds: an integer, and not an index, which all would have to be."""
         text = self.operand(o)
         return f"Int({text})" if dtype is DType.I64 and not isinstance(o, Lit) else text
 
@@ -299,14 +303,12 @@ class Words:
             case Clamp(x, y) if _is_natural(a):
                 text = self.size(x)
                 if not set(variables(x)) & self.program.indices.keys():
-                    if x not in self.sizes:
-                        self.sizes[x] = self.fresh("rounds")
-                        self.fresh_sizes.append((self.sizes[x], text))
-                    return self.sizes[x]
+                    return self.named(x, "rounds", text)
                 return text if x.single is not None else f"({text})"
             case Clamp(x, y):
-                ragged = any({*variables(y)} & self.program.indices.keys())
-                return f"clamp({self.size(x)}, {f'Fin({self.size(y)})' if ragged else self.fin(y)})"
+                if set(variables(y)) & self.program.indices.keys():  # a row's length is no size
+                    return f"max(0, min({self.size(x)}, {self.size(y)} - 1))"
+                return f"clamp({self.size(x)}, {self.fin(y)})"
             case _:
                 raise NotWrittenError(repr(a))
 

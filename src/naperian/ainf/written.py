@@ -199,7 +199,7 @@ class _Writer(Words):
         name = self.name(b.var)
         if any(map(self.is_ragged, context)):
             self.even.add(b.var)
-        start = self.blank(context, (), self.start(prim.init, b.dtype))
+        start = self.blank(context, (), self.held(prim.init, b.dtype))
         yield f"{name} ="
         yield f"{STEP}with state({start}) as cell:"
         for e in prim.entries:
@@ -213,7 +213,7 @@ class _Writer(Words):
         """An entry as a loop that changes a cell, which has no axes for the times in `local`."""
         found = {
             v for o in (e.value, *map(Number, e.at), *(g.operand for g in e.guards))
-            for a in (o,) for v in free(a)
+            for v in free(o)
         }  # fmt: skip
         around = {*times, *local, *self.dropped}
         over = [i for i in self.program.indices if i in found and i not in around] + [
@@ -278,11 +278,8 @@ class _Writer(Words):
         """The set of an index that goes as far as the longest row does."""
         extent = self.program.indices[i].extent
         assert extent is not None
-        if extent not in self.sizes:
-            self.sizes[extent] = self.fresh("longest")
-            text = f"max({self.size(extent)} for {self.binders(self.around(i))})"
-            self.fresh_sizes.append((self.sizes[extent], text))
-        return f"Fin({self.sizes[extent]})"
+        text = f"max({self.size(extent)} for {self.binders(self.around(i))})"
+        return f"Fin({self.named(extent, 'longest', text)})"
 
     def axes(self, b: Binding) -> tuple[Var, ...]:
         """Those of a binding as it is written, in the loops that each have their own."""
@@ -395,7 +392,7 @@ class _Writer(Words):
         target = f"{name}[{where}]" if where else name
         match b.prim:
             case Accumulate() as prim if not is_reduction(b.context, prim):
-                start = f"{target} := {self.operand(prim.init)}"
+                start = f"{target} := {self.held(prim.init, b.dtype)}"
                 yield f"for {self.binders(over)}: {start}" if over else start
                 for e in prim.entries:
                     yield from self.added(name, prim.monoid, e, b, frozenset(), fixed)
@@ -410,7 +407,7 @@ class _Writer(Words):
         over = tuple(i for i in self.own(h.context) if i not in fixed and i != h.prim.index)
         place = tuple(at if i == h.prim.index else size(i) for i in h.context)
         where = self.indices(place, h.context, self.local.get(h.var, frozenset()), even=True)
-        new = self.guarded(self.operand(value), h.guards, zero(h.dtype))
+        new = self.guarded(self.held(value, h.dtype), h.guards, zero(h.dtype))
         target = f"{self.name(h.var)}_[{where}]" if where else f"{self.name(h.var)}_"
         change = f"{target} := {new}"
         return f"for {self.binders(over)}: {change}" if over else change
@@ -472,7 +469,7 @@ class _Writer(Words):
         starts = []
         for h in delays:
             assert isinstance(h.prim, Delay)
-            start = self.table(self.start(h.prim.init, h.dtype), self.axes(h))
+            start = self.table(self.held(h.prim.init, h.dtype), self.axes(h))
             starts.append(f"{self.name(h.var)} = {start}")
         starts.append(f"{rounds} = 0")
         self.inlined |= {b.var for b in inner}
