@@ -83,6 +83,12 @@ def parted(form: Form, given: Any, where: str, rows: RowsOf) -> Iterator[Item]:
         case Tagged():
             yield from _choices(form, given, where, rows)
         case Rows(_, starts, own):
+            if isinstance(given, Blank):
+                yield starts, where, given
+                yield from parted(own, given, where, rows)
+                return
+            if isinstance(given, Column):  # a variant without these rows has none
+                given = given.like([] if isinstance(x, Blank) else x for x in given)
             values, offsets = rows(given, where, isinstance(own, int))
             yield starts, where, offsets
             yield from parted(own, values, where, rows)

@@ -45,8 +45,11 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, i: int | slice) -> Any:
-        """A row; of a slice, the rows of it as a table of their own."""
+    def __getitem__(self, i: int | slice | tuple[Any, ...]) -> Any:
+        """A row; of a slice, the rows of it as a table of their own; `t[i, j]` is `t[i][j]`."""
+        if isinstance(i, tuple):
+            row, rest = self[i[0]], i[1:]
+            return element(row, rest if len(rest) > 1 else rest[0]) if rest else row
         n = len(self)
         if isinstance(i, slice):
             low, high, step = i.indices(n)

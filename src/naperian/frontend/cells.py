@@ -356,6 +356,10 @@ def clash(
     if declared is not None:
         reasons = (*reasons, declared)
     left, right = m.left, m.right
+    if m.hidden:
+        kind = show(w, solver.axes(found)[1])
+        from_ = tuple(r.label for r in reasons if r.span != span)
+        return size_errors.one_for_all_boxes(what, m.variable, m.hidden, kind, span, from_)
     at_run_time = _found_in_the_run(w, what, wanted, found, span, m)
     if at_run_time is not None:
         return at_run_time
@@ -406,6 +410,11 @@ def clash(
         helps = (f"`{name}` may be any type here; `where {name}: Ix` says that it is an index set",)
     if y == INT and what == "argument `x` of `reverse`":
         helps = (f"`reverse(Fin({short(span.text)}))` has the numbers below it, the last first",)
+    if isinstance(b_cell, Exists) and isinstance(a_cell, TypeVar) and a_cell.var in solver.unknown:
+        helps = (
+            "it was used before its type was known; written in a `def`, the type is: "
+            f"`def f(x: {show(w, y)}) = …`",
+        )
     if x == UNIT:
         helps = ("a block that is there for its effects ends with one of them, or with `()`",)
     reduced = re.match(r"(sum|prod|min|max|all|any|mean)\((?!.* for )", span.text)

@@ -51,13 +51,14 @@ class Mismatch(Exception):
 
     def __init__(
         self, left: Type | Set | Size, right: Type | Set | Size, reasons: tuple[Because, ...] = (),
-        variable: str = "",
+        variable: str = "", hidden: str = "",
     ) -> None:
         super().__init__(left, right)
         self.left = left
         self.right = right
         self.reasons = reasons
-        self.variable = variable  # the size of a called definition that would be both
+        self.variable = variable  # the size of a called definition that would be both, or hidden
+        self.hidden = hidden  # the size of each box that it would have to be
 
 
 Task = Callable[[bool], bool]
@@ -159,8 +160,8 @@ class Solver(Unknowns):
                 self.unify(r, q, because)
             case Reference(x), Reference(y):
                 self.unify(x, y, because)
-            case Exists(vs, x), Exists(us) if len(vs) == len(us):
-                self.unify(x, opened(b, tuple(map(size, vs))), because)
+            case Exists(vs), Exists(us) if len(vs) == len(us):
+                self._unify_boxes(a, b, because)
             case _:
                 raise Mismatch(a, b)
 
@@ -184,16 +185,32 @@ class Solver(Unknowns):
         """Rows are compared at an index of their own; what is not known yet cannot mention it."""
         self.unify_set(a.set, b.set, because)
         i = Var("i")
-        rows, others = cell_at(a, size(i)), cell_at(b, size(i))
-        before = len(self.types), len(self.sets), len(self.sizes)
-        self.unify(rows, others, because)
-        made = [
-            *list(self.types.values())[before[0] :],
-            *(Index(s) for s in list(self.sets.values())[before[1] :]),
-            *(Index(Fin(n)) for n in list(self.sizes.values())[before[2] :]),
-        ]
-        if any(i in mentioned(self.zonk(t)) for t in made):
+        if self._escaped({i}, cell_at(a, size(i)), cell_at(b, size(i)), because):
             raise Mismatch(a, b)
+
+    def _unify_boxes(self, a: Exists, b: Exists, because: Because | None) -> None:
+        """Boxes are compared at sizes of their own; what is not known yet cannot mention them."""
+        own = tuple(Var(v.name) for v in a.vars)
+        at = tuple(map(size, own))
+        if escaped := self._escaped({*own}, opened(a, at), opened(b, at), because):
+            raise Mismatch(a, b, variable=escaped[0].name, hidden=escaped[1].name)
+
+    def _escaped(
+        self, own: set[Var], a: Type, b: Type, because: Because | None
+    ) -> tuple[Var, Var] | None:
+        """Equate types that mention these variables. Another one that is one of them now, if any:
+        it is known further out, where they are not."""
+        before = len(self.types), len(self.sets), len(self.sizes)
+        self.unify(a, b, because)
+        made = [
+            *list(self.types.items())[before[0] :],
+            *((v, Index(s)) for v, s in list(self.sets.items())[before[1] :]),
+            *((v, Index(Fin(n))) for v, n in list(self.sizes.items())[before[2] :]),
+        ]
+        for v, t in made:
+            if found := own & mentioned(self.zonk(t)):
+                return v, min(found, key=lambda w: w.id)
+        return None
 
     def _bind(self, a: TypeVar, b: Type, because: Because | None) -> None:
         u = self.unknown[a.var]

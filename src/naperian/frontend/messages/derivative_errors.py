@@ -27,6 +27,7 @@ def hidden_size(what: str, kind: str, span: Span) -> Reported:
         helps=(
             "the rows in one array, and where they end, do: "
             "`x: Fin(e)=>Float, ends: Fin(n + 1)=>Fin(e + 1)`",
+            "so do rows of rows: `n=>exists k. Fin(k)=>exists l. Fin(l)=>Float`",
         ),
     )
 

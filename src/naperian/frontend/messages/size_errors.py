@@ -23,6 +23,17 @@ def unused_size(name: str, body: str, span: Span) -> Reported:
     )
 
 
+def one_for_all_boxes(
+    what: str, variable: str, size: str, kind: str, span: Span, others: tuple[Label, ...]
+) -> Reported:
+    """N0666"""
+    return fail(
+        "N0666", f"{what} has one `{variable}`, but each `{kind}` has a `{size}` of its own", span,
+        f"`{variable}` would have to be each of these", others=others,
+        helps=(f"a type with the sizes in the same places fits: `{kind}`",),
+    )
+
+
 def filter_depends(span: Span) -> Reported:
     """N0664"""
     return fail(
