@@ -91,7 +91,16 @@ def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
                 w.infer(st.target)  # a name that means nothing is told first
             if isinstance(st, s.Add) and isinstance(st.target, s.Name):
                 check_new(w, s.PName(st.target.span, st.target.name), "this block")
-            raise errors.no_value(st.span)
+            raise errors.no_value(st.span, _bound(st))
+
+
+def _bound(st: s.Bind | s.Add | s.Def) -> str | None:
+    """The name that a statement gives a value."""
+    match st:
+        case s.Bind(_, s.PName(_, name)) | s.Add(_, s.Name(_, name)):
+            return name
+        case _:
+            return None
 
 
 def _statement(w: Walk, st: s.Stmt) -> Wrap:

@@ -251,7 +251,8 @@ def _operator(name: str) -> Builtin:
     ) -> Typed:
         plain = _positional(e)
         if len(plain) != 1:
-            raise errors.arity(name, 1, len(plain), e.span, f"{name}(f)")
+            helps = (f"`{name}(f)` is a function of its own: `{name}(f)(x)`",)
+            raise errors.arity(name, 1, len(plain), e.span, f"{name}(f)", helps)
         f, kind = function(w, name, plain[0], args[0] if args else None)
         wrt = _wrt(w, e, plain[0])
         if name == "hessian":  # whose rows would be of different variants

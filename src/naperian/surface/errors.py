@@ -264,6 +264,13 @@ def slice_colon(span: Span, mended: str) -> Diagnostic:
                   helps=(f"write `{mended}`",))
 
 
+def new_axis(span: Span) -> Diagnostic:
+    """N0114"""
+    return _error("N0114", "an index has no axis to add", span,
+                  helps=("nothing has to be added: functions lift by themselves; a table with an"
+                         " axis of one is `[[v] for v in x]`",))
+
+
 def slice_step(span: Span) -> Diagnostic:
     """N0114"""
     return _error("N0114", "a slice has no step", span,

@@ -31,6 +31,11 @@ def no_expression(c: Cursor, kind: str) -> Diagnostic:
         case ">" if c.pos and c.kinds[c.pos - 1] == "|":
             help_ = "`g(f(x))` is also written `x.f().g()`"
             return errors.unexpected("an expression", c.found, here, help_)
+        case ">" if c.pos and c.kinds[c.pos - 1] == "<":
+            return errors.unexpected("an expression", c.found, here, "two values differ: `a != b`")
+        case "|":
+            help_ = "the absolute value is `abs(x)`"
+            return errors.unexpected("an expression", c.found, here, help_)
         case "->":
             help_ = "the type of a result stands before the `:` or `=` of the body"
             return errors.unexpected("an expression", c.found, here, help_)
@@ -49,7 +54,7 @@ def no_expression(c: Cursor, kind: str) -> Diagnostic:
 def no_closer(c: Cursor, closer: str) -> Diagnostic:
     """Why a bracket does not go on, or end, after an item."""
     if c.kind in STARTS:
-        return errors.missing_comma(c.here)
+        return _choice(c) or errors.missing_comma(c.here)
     return _no_operator(c) or errors.unexpected(f"`,` or `{closer}`", c.found, c.here)
 
 
@@ -60,9 +65,16 @@ def no_end(c: Cursor, start: int) -> Diagnostic:
         while c.kinds[at] not in ("NEWLINE", "=", ":"):
             at += 1
         return errors.bare_tuple(c.here, c.text[start : c.ends[at - 1]])
-    return _no_operator(c) or errors.unexpected(
+    return _choice(c) or _no_operator(c) or errors.unexpected(
         "the end of the line", c.found, c.here, *_two_words(c)
     )
+
+
+def _choice(c: Cursor) -> Diagnostic | None:
+    """`c ? a : b`, whose `?` was read as the check of an index."""
+    if c.pos and c.kinds[c.pos - 1] == "?" and c.kind in STARTS:
+        return errors.operator(c.since(c.starts[c.pos - 1]), "a if c else b")
+    return None
 
 
 def no_else(c: Cursor) -> Diagnostic:
@@ -118,6 +130,8 @@ def colon_slice(c: Cursor, start: int) -> Diagnostic:
         at += 1
     tokens = range(c.pos, at)
     parts = "".join("," if c.kinds[k] == "," else ":" for k in tokens if c.kinds[k] in (",", ":"))
+    if any(c.text[c.starts[k] : c.ends[k]] in ("None", "newaxis") for k in tokens):
+        return errors.new_axis(here)
     if "::" in parts or c.kinds[c.pos] == ":=":
         return errors.slice_step(here)
     mended = c.text[start : c.starts[c.pos]]

@@ -7,12 +7,13 @@ modules, `…_errors.py`. Each code has a page `docs/errors/<code>.md`.
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 from naperian.dtypes import DType
 from naperian.frontend.messages.report import Reported as Reported
 from naperian.frontend.messages.report import Silent as Silent
-from naperian.frontend.messages.report import both, fail, plural
+from naperian.frontend.messages.report import both, fail, opener, plural
 from naperian.source import Label, Span
 
 
@@ -282,19 +283,28 @@ def unreachable_case(span: Span) -> Reported:
     return fail("N0322", "this case is never reached", span, "the cases above cover everything")
 
 
-def no_value(span: Span) -> Reported:
-    """N0323"""
+def no_value(span: Span, name: str | None = None) -> Reported:
+    """N0323. `name` is what the last line binds."""
+    helps = ("end with the value itself",)
+    if name is not None and opener(span) in ("if", "elif", "else", "case"):
+        whole = "match" if opener(span) == "case" else "if"
+        helps = (f"a name for what the whole gives stands before it: `{name} = {whole} …:`",)
+    elif name is not None and opener(span) == "loop":
+        helps = (f"a round ends with the next `{name}` itself",)
     return fail(
         "N0323", "this block ends without a value", span, "the last line should be an expression",
-        helps=("end with the value itself",),
+        helps=helps,
     )
 
 
 def unused_value(span: Span, found: str) -> Reported:
     """N0324"""
+    helps = ("bind it to a name, or remove the line",)
+    if state := re.match(r"with \w+\b.* as (\w+):", span.text):
+        helps = (f"bind what the state is in the end: `{state[1]} = {state[0]}`",)
     return fail(
         "N0324", "the value of this line is used nowhere", span, f"a `{found}` that is thrown away",
-        helps=("bind it to a name, or remove the line",),
+        helps=helps,
     )
 
 

@@ -34,6 +34,8 @@ _HABITS: dict[str, dict[str, str]] = {
         "divmod": "write `(x // y, x % y)`",
         "isinstance": "`match` takes values of an enum apart",
         "pass": "nothing is `()`",
+        "break": "`loop … while c:` ends where `c` does not hold",
+        "continue": "a round's value is the next one: `x if c else …`",
         "math": "functions are called by their own names, as `exp(x)`",
     },
     "NumPy": {

@@ -3,6 +3,8 @@ one code."""
 
 from __future__ import annotations
 
+import re
+
 from naperian.frontend.messages.report import Reported, fail, labels, postfix
 from naperian.frontend.unknowns import Because
 from naperian.sizes import Size
@@ -138,6 +140,9 @@ def not_a_type(text: str, found: str, span: Span) -> Reported:
         helps = (f"`Fin({text})` is the set 0 … {text}-1",)
     elif text.startswith("["):
         helps = (f"an array of them is `n=>{text[1:-1]}`, where `n` is the set of its indices",)
+    elif array := re.fullmatch(r"(\w+)\[([^][]+)\]", text):
+        axes = "".join(f"{n.strip()}=>" for n in array[2].split(","))
+        helps = (f"an array is `{axes}{array[1]}`",)
     return fail("N0407", f"`{text}` is {found}, not a type", span, "a type stands here",
                 helps=helps)
 

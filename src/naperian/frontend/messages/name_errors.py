@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from naperian.frontend.messages.report import Reported, both, either, fail
+from naperian.frontend.messages.report import Reported, both, either, fail, opener
 from naperian.source import Label, Span
+
+_MODULES = ("linalg", "numeric", "random", "stats")
 
 
 def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
@@ -15,6 +17,8 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     helps = (f"did you mean {either(close)}?",) if close else ()
     if len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
         helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
+    elif name in _MODULES and span.source.text[span.end : span.end + 1] == ".":
+        helps = (f"`import {name}` stands at the top of the file",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
 
 
@@ -63,16 +67,19 @@ def duplicate(name: str, span: Span, first: Span) -> Reported:
 
 def hides_enclosing(name: str, span: Span, outer: Span, kind: str) -> Reported:
     """N0206"""
+    help = (
+        f"to add up: `{name} = sum(… for i)`; to carry a value: `loop {name} = … for i in …:`; "
+        "for a new value, choose another name"
+    )
+    if opener(span) in ("if", "elif", "else"):
+        help = f"outside the `if`: `{name} = … if … else {name}`"
     return fail(
         "N0206",
         f"`{name}` of the enclosing block cannot be changed inside {kind}",
         span,
         "this would make a new name that ends with the block",
         others=(Label(outer, f"`{name}` is bound here"),),
-        helps=(
-            f"to add up: `{name} = sum(… for i)`; to carry a value: `loop {name} = … for i in …:`; "
-            "for a new value, choose another name",
-        ),
+        helps=(help,),
     )
 
 

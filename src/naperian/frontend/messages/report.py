@@ -52,6 +52,17 @@ def labels(reasons: tuple[Because, ...], primary: Span) -> tuple[Label, ...]:
     )
 
 
+def opener(span: Span) -> str:
+    """The word that opens the block around, which is on a line further left: `if`, `loop`."""
+    *above, line = span.source.text[: span.start].split("\n")
+    depth = len(line) - len(line.lstrip())
+    for line in reversed(above):
+        if line.strip() and len(line) - len(line.lstrip()) < depth:
+            found = re.match(r"\s*(?:\w+ = )?(\w+)", line)
+            return found[1] if found else ""
+    return ""
+
+
 def plural(n: int, one: str) -> str:
     """`1 row`, `2 rows`."""
     return f"{n} {one}" if n == 1 else f"{n} {one}s"
