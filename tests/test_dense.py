@@ -396,6 +396,34 @@ def test_sums_side_by_side_are_vectors() -> None:
     assert "panel" not in loops(long)
 
 
+BITS = """
+def ones(a: U64) -> Int:
+    x = a - ((a >> 1) & 0x5555555555555555)
+    y = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+    z = (y + (y >> 4)) & 0x0f0f0f0f0f0f0f0f
+    Int((z * 0x0101010101010101) >> 56)
+
+def apart(a: n=>k=>U64, b: m=>k=>U64) -> n=>m=>Int =
+    [sum(ones(a[i, q] ^ b[j, q]) for q) for i, j]
+
+def unlike(a: n=>k=>U8, b: m=>k=>U8) -> n=>m=>I32 =
+    [sum(I32(1) for q if a[i, q] != b[j, q]) for i, j]
+"""
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(9, 20, 4), (8, 6, 64), (30, 33, 1), (9, 50, 70),
+                                         (2, 9, 3)])  # fmt: skip
+def test_integers_of_short_rows_are_summed_side_by_side(n: int, m: int, k: int) -> None:
+    module = nap.compile(BITS)
+    assert all("panel" in loops(f) for f in (module.apart, module.unlike))
+    rng = np.random.default_rng(n * m)
+    a, b = (rng.integers(0, 1 << 64, (s, k), dtype="u8") for s in (n, m))
+    bits = np.unpackbits((a[:, None] ^ b[None]).view("u1"), axis=-1).sum(-1)
+    np.testing.assert_array_equal(module.apart(a, b), bits)
+    a, b = (rng.integers(0, 3, (s, k), dtype="u1") for s in (n, m))
+    np.testing.assert_array_equal(module.unlike(a, b), (a[:, None] != b[None]).sum(-1))
+
+
 KEPT = """
 def large(x: n=>Float) = [v for v in x if v > 0.5]
 
@@ -658,3 +686,84 @@ def f(a: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Flo
     _, (along, forgotten) = nap.vjp(module.f, ("a", "b"))(a, a, a)
     np.testing.assert_allclose(along, 0.2 * a)
     np.testing.assert_array_equal(forgotten, 0.0 * a)
+
+
+PIECES = """
+def mean(x: Fin(n + k)=>Float, w: Fin(k)=>Float) -> Fin(n + 1)=>Float where k >= 1 =
+    [sum(x[i + j] for j in Fin(k)) / k for i in Fin(n + 1)]
+
+def smooth(x: Fin(n)=>Float, r: Int) -> Fin(n)=>Float where r >= 1 =
+    [sum(x[clamp(i + j - r)] for j in Fin(2 * r + 1)) / Float(2 * r + 1) for i]
+
+def counted(x: Fin(n)=>Int, w: Int) -> Fin(n)=>Int where w >= 1 =
+    [sum(x[clamp(i - j)] for j in Fin(w) if i >= j) for i]
+
+def span(x: Fin(n + 40)=>Float) -> Float =
+    max(max(x[i + j] for j in Fin(41)) - min(x[i + j] for j in Fin(41)) for i in Fin(n))
+
+def rows(x: m=>Fin(n)=>U8) -> m=>Fin(n)=>U8 =
+    [max(x[q, wrap(i + j - 9)] for j in Fin(19)) for q, i]
+"""
+
+
+def test_windows_are_put_together_from_pieces() -> None:
+    module = nap.compile(PIECES)
+    for name in ("mean", "smooth", "counted", "span", "rows"):
+        assert "while (2 * piece) <=" in loops(getattr(module, name)), name
+    strict = nap.compile(PIECES, math="strict")
+    for name, pieces in (("mean", False), ("counted", True), ("rows", True)):
+        assert ("piece" in loops(getattr(strict, name))) == pieces
+    others = """
+def weighted(x: Fin(n + k)=>Float, w: Fin(k)=>Float) -> Fin(n + 1)=>Float =
+    [sum(x[i + j] * w[j] for j in Fin(k)) for i in Fin(n + 1)]
+def apart(x: Fin(n + 40)=>Float) -> Fin(n)=>Float:
+    for i:
+        m = sum(x[i + j] for j in Fin(9))
+        sum(abs(x[i + j] - m) for j in Fin(40))
+"""
+    module = nap.compile(others)
+    assert not any("piece" in loops(f) for f in (module.weighted, module.apart))
+
+
+@pytest.mark.parametrize(("n", "k"), [(0, 1), (1, 1), (63, 40), (64, 16), (1100, 3), (2500, 17),
+                                      (130, 200), (5000, 1500), (3000, 64)])  # fmt: skip
+def test_windows_of_all_widths(n: int, k: int) -> None:
+    rng = np.random.default_rng(n + k)
+    module = nap.compile(PIECES)
+    view = np.lib.stride_tricks.sliding_window_view
+    x = rng.standard_normal(n + k)
+    wide = view(np.pad(x, k, mode="edge"), 2 * k + 1)
+    for got, want in ((module.mean(x, np.zeros(k)), view(x, k)), (module.smooth(x, k), wide)):
+        np.testing.assert_allclose(got, want.mean(1), rtol=1e-12, atol=1e-13)
+    x = rng.integers(-9, 9, n + k)
+    padded = np.concatenate([np.zeros(k - 1, int), x])
+    np.testing.assert_array_equal(module.counted(x, k), view(padded, k).sum(1))
+    x = rng.integers(0, 255, (3, n)).astype("u1")
+    if n:
+        around = np.take(x, np.arange(-9, n + 9), axis=1, mode="wrap")
+        np.testing.assert_array_equal(module.rows(x), view(around, 19, axis=1).max(2))
+    y = rng.standard_normal(n + 40)
+    if n:
+        y[rng.integers(0, n + 40)] = np.inf
+        both = view(y, 41)
+        assert module.span(y) == (both.max(1) - both.min(1)).max()
+
+
+def test_indices_are_checked_before_the_rounds_that_go_by_them() -> None:
+    text = """
+def sums(m: Int, k: n=>Fin(m), w: n=>Float) -> Fin(m)=>Float:
+    with accum() as h:
+        for i: h[k[i]] += w[i]
+"""
+    f = nap.compile(text).sums
+    assert "odd := odd or (k[i_2] != (clamp(k[i_2], m)))" in loops(f)
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 511, 512, 513, 5000):
+        k, w = rng.integers(0, 9, n), rng.standard_normal(n)
+        np.testing.assert_allclose(f(9, k, w), np.bincount(k, w, 9), rtol=1e-12, atol=1e-12)
+        for at in {0, n // 2, n - 1} if n else ():
+            for wrong in (-1, 9):
+                other = k.copy()
+                other[at] = wrong
+                with pytest.raises(IndexError, match=f"{wrong}"):
+                    f(9, other, w)

@@ -13,7 +13,7 @@ from kernels import Failed, apply, array, at, call, loop, op, program, put
 import naperian as nap
 from naperian.backends.emit import emit
 from naperian.backends.kernel import functions_of
-from naperian.backends.llvm import assembly, compile_ir
+from naperian.backends.llvm import assembly, compile_ir, optimised
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 from naperian.loops.run import RunError, run
@@ -521,6 +521,17 @@ def test_what_may_fail_becomes_vectors() -> None:
     for text in texts:
         listing = assembly(nap.compile(text).f.show("llvm"), host("native"))
         assert re.search(r"\bv?mulps\b", listing)
+
+
+def test_a_count_of_bits_is_an_instruction() -> None:
+    text = """
+def f(a: n=>U64) -> n=>U64:
+    for i:
+        x = a[i] - ((a[i] >> 1) & 0x5555555555555555)
+        y = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+        (((y + (y >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101) >> 56
+"""
+    assert "llvm.ctpop" in optimised(nap.compile(text).f.show("llvm"))
 
 
 @pytest.mark.parametrize("level", ["avx2", "baseline"])

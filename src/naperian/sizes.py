@@ -287,6 +287,11 @@ def natural(value: Size) -> Size:
     return clamp(value, value + 1)
 
 
+def end(cut: Size, low: Size, extent: Size) -> Size:
+    """Where a part from `low` that should end at `cut` does: in low … extent."""
+    return low + clamp(cut - low, extent - low + 1)
+
+
 def rename(s: Size, names: Mapping[Var, Size]) -> Size:
     """Variables replaced by sizes."""
     if not names:

@@ -10,7 +10,7 @@ from naperian.backends.traits import (
     only_updates,
     stores_zeros,
 )
-from naperian.loops.syntax import Loop, Order, Store, Update, While
+from naperian.loops.syntax import Let, Loop, Order, Store, Update, While
 from naperian.loops.walk import gathers, statements
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
@@ -30,6 +30,9 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
     if few or _has_lanes(s):
         # of few rounds, or of vectors enough already
         told.append('!"llvm.loop.unroll.disable"')
+    elif group is None and lines <= _SHORT and _only_adds(s):
+        # LLVM does not know that what a round adds to, the next one seldom waits for
+        told.append('!"llvm.loop.unroll.count", i32 4')
     elif group is None and lines > _SHORT and _is_inner(s):
         told.append('!"llvm.loop.unroll.runtime.disable"')
     if few or lines > _MOST_VECTORISED:
@@ -63,6 +66,13 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
             # rows may be short, and few are so long that two sums at a time would not be enough
             told.append('!"llvm.loop.interleave.count", i32 2')
     return frame.module.loop(*told)
+
+
+def _only_adds(s: Loop) -> bool:
+    """Whether a loop does nothing but add to elements that it finds by what it reads."""
+    return any(isinstance(x, Update) for x in s.body) and all(
+        isinstance(x, Let | Update) for x in s.body
+    )
 
 
 def _is_inner(s: Loop) -> bool:

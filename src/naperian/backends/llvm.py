@@ -84,6 +84,10 @@ def optimised(text: str, target: Target | None = None) -> str:
         return str(_optimised(text, machine))
 
 
+_COUNTS = " lshr "
+"""What a count of bits has in it that is written with shifts. LLVM knows such patterns, for which
+there are instructions, from level 2 on."""
+
 AS_WRITTEN = "; as written\n"
 """How a module starts whose loops are vectors and unrolled already: it is only cleaned, which takes
 half the time."""
@@ -107,6 +111,10 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     options.slp_vectorization = False  # a tenth of the time, for nothing in loops
     options.loop_interleaving = whole
     options.loop_unrolling = whole
+    if _COUNTS in text:
+        with _freed(llvm.create_new_module_pass_manager()) as patterns:
+            patterns.add_aggressive_instcombine_pass()
+            patterns.run(module, llvm.create_pass_builder(machine, options))
     builder = llvm.create_pass_builder(machine, options)
     with _freed(builder.getModulePassManager()) as pipeline:
         _native.LLVMPY_RunNewModulePassManager(pipeline, module, builder)

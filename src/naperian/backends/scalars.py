@@ -312,15 +312,14 @@ def _integer(frame: Frame, name: str, dtype: DType, args: list[Value]) -> Value:
             return code.let(f"xor {t} {x}, -1")
         case "shl" | "shr":
             width = dtype.bits
+            shift = "shl" if name == "shl" else "ashr" if dtype.is_signed else "lshr"
+            if args[1].isdecimal() and int(args[1]) < width:
+                return code.let(f"{shift} {t} {x}, {args[1]}")
             fits = code.let(f"icmp ult {t} {args[1]}, {width}")
             by = code.let(f"select i1 {fits}, {t} {args[1]}, {t} 0")
-            if name == "shl":
-                y, beyond = code.let(f"shl {t} {x}, {by}"), "0"
-            elif dtype.is_signed:
-                y = code.let(f"ashr {t} {x}, {by}")
+            y, beyond = code.let(f"{shift} {t} {x}, {by}"), "0"
+            if shift == "ashr":
                 beyond = code.let(f"ashr {t} {x}, {width - 1}")
-            else:
-                y, beyond = code.let(f"lshr {t} {x}, {by}"), "0"
             return code.let(f"select i1 {fits}, {t} {y}, {t} {beyond}")
         case "pow":
             symbol = f"@nap.pow.{sign}{dtype.bits}"

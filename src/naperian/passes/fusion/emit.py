@@ -29,11 +29,11 @@ from naperian.passes.fusion.graph import (
     task_reads,
 )
 from naperian.passes.fusion.operands import Values
-from naperian.passes.fusion.split import Bounds, end, segments
+from naperian.passes.fusion.split import Bounds, segments
 from naperian.passes.fusion.statements import FALSE, Statements, lines
 from naperian.passes.fusion.storage import Memory, Storage, tasks_in
 from naperian.passes.fusion.told import stored
-from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, size, substitute
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, end, size, substitute
 
 _LITTLE = 4096  # additions that are not worth a thread
 _WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}

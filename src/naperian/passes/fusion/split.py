@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, clamp, rename, size, variables
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, rename, size, variables
 
 
 @dataclass(slots=True)
@@ -142,8 +142,3 @@ def segments(
     main = bool(start) and len(cuts) == 1
     out.append(Segment(None, passed, (extent - 1,), main, extent - last == ONE))
     return out
-
-
-def end(cut: Size, low: Size, extent: Size) -> Size:
-    """Where a part from `low` that should end at `cut` does: in low … extent."""
-    return low + clamp(cut - low, extent - low + 1)

@@ -23,6 +23,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, rebuild, remade, statements
 from naperian.names import Var
+from naperian.passes.nests.ahead import ahead
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
@@ -47,12 +48,14 @@ from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
+from naperian.passes.nests.windows import windows
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     # what carried tables are kept in, while every loop is still as `schedule` made it
     older, unread, coalesce, turns,
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     digits, collapse,
+    windows,
     # what goes side by side; a loop belongs to the first that takes it
     straight, columns, lanes, beside, panels, short, searched,
     # what the loops as they are now still keep
@@ -63,7 +66,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
 _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     sink, independent,  # what is left in order becomes vectors,
     once, unswitched, cut, guarded, joined,  # without conditions in them that go before,
-    tried,  # and without ends in between
+    ahead, tried,  # and without ends in between
 )  # fmt: skip
 
 

@@ -74,7 +74,8 @@ from naperian.node import node
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, clamp, rename, size
 
-_LANE_BYTES = 128  # of the sums that go side by side: two vectors
+_LANE_BYTES = 128  # of the sums that go side by side: two vectors,
+_LANES = 32  # or less: of small integers would be more than there are rows
 _FEW = 6  # rows, at least: fewer would leave most of a panel empty
 _ROUNDS = 8  # of the loop around, at least: the panels are made once for all of them
 _LONG = 64  # elements of a row, from which on it fills its vectors by itself
@@ -115,12 +116,12 @@ def _block(
 @node
 class _Rows:
     """A loop over rows, with the loop that sums each of them, the accumulators with their first
-    values, and the tables whose rows they are, as they are read."""
+    values, and the tables whose rows they are, as they are read, with their dtypes."""
 
     rows: Loop
     sums: Loop
     first: tuple[Variable, ...]
-    tables: tuple[Load, ...]
+    tables: Mapping[Load, DType]
     lanes: int
 
     def in_panels(self, around: Loop) -> tuple[list[Stmt], Loop]:
@@ -159,7 +160,7 @@ class _Rows:
 
     def panel(self, table: Load, copy: Var, many: Var) -> Iterator[Stmt]:
         p, c, lane = Var("p"), fresh(self.sums.var), Var("lane")
-        dtype = self.first[0].dtype
+        dtype = self.tables[table]
         shape = (size(many), self.sums.high, size(self.lanes))
         yield Allocate(Buffer(copy, dtype, shape, Role.TEMP))
         row = clamp(size(p) * self.lanes + size(lane), self.rows.high)
@@ -336,7 +337,7 @@ def _rows(s: Loop, changed: set[Var], buffers: Buffers) -> _Rows | None:
         return None
     (dtype,) = types
     bound = {x.var for x in s.body if isinstance(x, Let | Variable)} - shared
-    tables: dict[Load, None] = {}
+    tables: dict[Load, DType] = {}
     for x in sums.body:
         if not bound.isdisjoint(v for e in expressions(x) for v in used(e)):
             return None
@@ -349,12 +350,10 @@ def _rows(s: Loop, changed: set[Var], buffers: Buffers) -> _Rows | None:
             others = {v for v in here if v not in (s.var, sums.var)} | {e.buffer}
             if not _is_row(e, s.var, sums.var) or not others.isdisjoint(changed):
                 return None
-            if buffers[e.buffer].dtype is not dtype:
-                return None
-            tables[e] = None
-    if not tables or not dtype.is_float:
+            tables[e] = buffers[e.buffer].dtype
+    if not tables or dtype is DType.BOOL:
         return None
-    return _Rows(s, sums, first, tuple(tables), _LANE_BYTES // dtype.bytes)
+    return _Rows(s, sums, first, tables, min(_LANES, _LANE_BYTES // dtype.bytes))
 
 
 def _is_row(e: Load, row: Var, along: Var) -> bool:
