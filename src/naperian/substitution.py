@@ -9,7 +9,6 @@ from naperian.node import node
 from naperian.sizes import Size, rename, size
 from naperian.types import (
     SETS,
-    Argument,
     BoolSet,
     Data,
     EnumSet,
@@ -97,69 +96,80 @@ class Substitution:
         return rename(s, both)
 
     def set(self, s: Set) -> Set:
-        match s:
-            case Fin(n):
-                return Fin(self.size(n))
-            case SetVar(var):
-                return self.sets.get(var, s)
-            case TupleSet(sets, made):
-                kind = self.type(made) if made is not None else None
-                assert kind is None or isinstance(kind, Data)
-                return TupleSet(tuple(self.set(x) for x in sets), kind)
-            case Range(low, high):
-                return Range(self.size(low), self.size(high))
-            case Reverse(inner):
-                return Reverse(self.set(inner))
-            case Sum(left, right):
-                return sum_of(self.set(left), self.set(right))
-            case Slice(inner, start, step, n):
-                return Slice(self.set(inner), self.size(start), self.size(step), self.size(n))
-            case BoolSet() | UnitSet() | EnumSet():
-                return s
+        if isinstance(s, SetVar):
+            return self.sets.get(s.var, s)
+        return set_mapped(s, self.size, self.set, self.type)
 
     def type(self, t: Type) -> Type:
         match t:
             case TypeVar(var):
                 return self.types.get(var, t)
-            case Index(s):
-                return element(self.set(s))
             case Table(s, cell, index) if index is not None:
                 sizes = {v: n for v, n in self.sizes.items() if v != index}
                 return dependent(
                     self.set(s), index, Substitution(self.types, self.sets, sizes).type(cell)
                 )
-            case Table(s, cell):
-                return Table(self.set(s), self.type(cell))
-            case Data():
+            case _:
                 return mapped(t, self.size, self.set, self.type)
-            case Tuple(items):
-                return Tuple(tuple(self.type(x) for x in items))
-            case Function(params, result):
-                own = tuple(self.type(p) for p in params)
-                return Function(own, self.type(result), t.effects)
-            case Reference(cell):
-                return Reference(self.type(cell))
-            case Exists(vars, body):
-                return Exists(vars, self.type(body))
-            case Scalar() | Text():
-                return t
 
 
-def mapped(
-    t: Data,
+def set_mapped(
+    s: Set,
     size: Callable[[Size], Size],
     set: Callable[[Set], Set],
     type: Callable[[Type], Type],
-) -> Data:
-    """The data type with something done to every type, set and size in it."""
+) -> Set:
+    """The set with something done to every set, size and type that it is made of."""
+    match s:
+        case Fin(n):
+            return Fin(size(n))
+        case TupleSet(sets, made):
+            kind = type(made) if made is not None else None
+            assert kind is None or isinstance(kind, Data)
+            return TupleSet(tuple(map(set, sets)), kind)
+        case Range(low, high):
+            return Range(size(low), size(high))
+        case Reverse(inner):
+            return Reverse(set(inner))
+        case Sum(left, right):
+            return sum_of(set(left), set(right))
+        case Slice(inner, start, step, n):
+            return Slice(set(inner), size(start), size(step), size(n))
+        case SetVar() | BoolSet() | UnitSet() | EnumSet():
+            return s
 
-    def argument(a: Argument) -> Argument:
-        if isinstance(a, Size):
-            return size(a)
-        return set(a) if isinstance(a, SETS) else type(a)
 
-    items = tuple([type(x) for x in t.items])
-    return Data(items, t.layout, tuple([argument(a) for a in t.args]))
+def mapped(
+    t: Type,
+    size: Callable[[Size], Size],
+    set: Callable[[Set], Set],
+    type: Callable[[Type], Type],
+) -> Type:
+    """The type with something done to every type, set and size that it is made of. What an index
+    of a dependent table or a box binds is the caller's concern."""
+    match t:
+        case Scalar() | TypeVar() | Text():
+            return t
+        case Index(s):
+            return element(set(s))
+        case Table(s, cell, index) if index is not None:
+            return dependent(set(s), index, type(cell))
+        case Table(s, cell):
+            return Table(set(s), type(cell))
+        case Data():
+            args = [
+                size(a) if isinstance(a, Size) else set(a) if isinstance(a, SETS) else type(a)
+                for a in t.args
+            ]
+            return Data(tuple(map(type, t.items)), t.layout, tuple(args))
+        case Tuple(items):
+            return Tuple(tuple(map(type, items)))
+        case Function(params, result):
+            return Function(tuple(map(type, params)), type(result), t.effects)
+        case Reference(cell):
+            return Reference(type(cell))
+        case Exists(vars, body):
+            return Exists(vars, type(body))
 
 
 def sets_in(t: Type) -> Iterator[Set]:

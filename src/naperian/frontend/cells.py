@@ -34,7 +34,6 @@ from naperian.types import (
     Fin,
     Function,
     Index,
-    Reference,
     Reverse,
     Scalar,
     Set,
@@ -64,18 +63,8 @@ def _hide(w: Walk, t: Type) -> Type:
             if u.dtypes is None:
                 return TypeVar(Var("_"))
             return TypeVar(Var("Float" if u.dtypes <= FLOATS else "number"))
-        case Table(s, cell, index):
-            return Table(s, _hide(w, cell), index)
-        case Data():
-            return mapped(t, lambda n: n, lambda s: s, lambda x: _hide(w, x))
-        case Tuple(items):
-            return Tuple(tuple(_hide(w, x) for x in items))
-        case Function(params, result):
-            return Function(tuple(_hide(w, p) for p in params), _hide(w, result), t.effects)
-        case Reference(cell):
-            return Reference(_hide(w, cell))
         case _:
-            return t
+            return mapped(t, lambda n: n, lambda s: s, lambda x: _hide(w, x))
 
 
 def converts(

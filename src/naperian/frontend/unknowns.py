@@ -19,10 +19,9 @@ from naperian.names import Var
 from naperian.node import node
 from naperian.sizes import Size, substitute, variables
 from naperian.source import Label, Span
-from naperian.substitution import dependent, mapped, sets_in
+from naperian.substitution import mapped, set_mapped, sets_in
 from naperian.types import (
     BoolSet,
-    Data,
     EnumSet,
     Exists,
     Fin,
@@ -46,7 +45,6 @@ from naperian.types import (
     cardinality,
     element,
     set_variables,
-    sum_of,
 )
 
 
@@ -176,47 +174,13 @@ class Unknowns:
 
     def zonk_set(self, s: Set) -> Set:
         s = self.head_set(s)
-        match s:
-            case Fin(n):
-                return Fin(self.zonk_size(n))
-            case TupleSet(sets, made):
-                kind = self.zonk(made) if made is not None else None
-                assert kind is None or isinstance(kind, Data)
-                return TupleSet(tuple(self.zonk_set(x) for x in sets), kind)
-            case Range(low, high):
-                return make_range(self.zonk_size(low), self.zonk_size(high))
-            case Reverse(inner):
-                return Reverse(self.zonk_set(inner))
-            case Sum(left, right):
-                return sum_of(self.zonk_set(left), self.zonk_set(right))
-            case Slice(inner, start, step, n):
-                sizes = (self.zonk_size(x) for x in (start, step, n))
-                return Slice(self.zonk_set(inner), *sizes)
-            case SetVar() | BoolSet() | UnitSet() | EnumSet():
-                return s
+        if isinstance(s, Range):
+            return make_range(self.zonk_size(s.low), self.zonk_size(s.high))
+        return set_mapped(s, self.zonk_size, self.zonk_set, self.zonk)
 
     def zonk(self, t: Type) -> Type:
         t = self.head(t)
-        match t:
-            case Index(s):
-                return element(self.zonk_set(s))
-            case Table(s, cell, index) if index is not None:
-                return dependent(self.zonk_set(s), index, self.zonk(cell))
-            case Table(s, cell):
-                return Table(self.zonk_set(s), self.zonk(cell))
-            case Data():
-                return mapped(t, self.zonk_size, self.zonk_set, self.zonk)
-            case Tuple(items):
-                return Tuple(tuple(self.zonk(x) for x in items))
-            case Function(params, result):
-                own = tuple(self.zonk(p) for p in params)
-                return Function(own, self.zonk(result), t.effects)
-            case Reference(cell):
-                return Reference(self.zonk(cell))
-            case Exists(vars, body):
-                return Exists(vars, self.zonk(body))
-            case Scalar() | TypeVar() | Text():
-                return t
+        return mapped(t, self.zonk_size, self.zonk_set, self.zonk)
 
     def axes(self, t: Type) -> tuple[list[Set], Type]:
         """Axes, outermost first, and the cell, as far as known; a dependent table is a cell."""
