@@ -290,7 +290,8 @@ def _import(
     package = path[-1].rpartition(".")[0]  # the folder of the importing file
     dotted = ".".join([package, *d.path] if package else d.path)
     name = d.alias if isinstance(d, s.Import) else None
-    into.globals.failed.add(name or d.path[-1])  # until it is known to be there
+    given = {name or d.path[-1], *(a.alias or a.name for a in d.names)}
+    into.globals.failed |= given  # until they are known to be there
     if dotted in path:
         raise name_errors.import_cycle([*path[path.index(dotted) :], dotted], d.span)
     there = known.get(dotted)
@@ -312,7 +313,7 @@ def _import(
         if ours:
             library.modules[dotted] = there
         known[dotted] = there
-    into.globals.failed.discard(name or d.path[-1])
+    into.globals.failed -= given
     into.globals.known |= there.globals.known
     into.globals.known_data |= there.globals.known_data
     new = [i for i in there.globals.instances if i not in into.globals.instances]
@@ -330,8 +331,12 @@ def _import(
             into.globals.data[target] = there.globals.data[a.name]
         elif a.name in there.globals.enums:
             into.globals.enums[target] = there.globals.enums[a.name]
-        elif a.name not in there.globals.failed:
-            raise name_errors.unknown_member(dotted, a.name, a.span, there.globals.names())
+        else:
+            into.globals.failed.add(target)
+            if a.name not in there.globals.failed:
+                names = there.globals.names()
+                error = name_errors.unknown_member(dotted, a.name, a.span, names)
+                wrong.append(error.diagnostic)
 
 
 # ---------------------------------------------------------------- order
