@@ -270,6 +270,8 @@ def _number(form: Tagged, given: Any, where: str) -> int:
         ):
             return number
     choices = [f"{form.name}.{v}" for v, _ in form.variants]
+    if form.name == "Maybe":  # which stands in no module
+        choices = ["nap.Maybe.Some(…)", "None"]
     raise TypeError(f"{where} must be one of {', '.join(choices)}, not {kind(given)}")
 
 
