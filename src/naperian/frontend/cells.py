@@ -333,6 +333,23 @@ def _sets_help(wanted: Set, found: Set, span: Span) -> tuple[str, ...]:
     return (f"`{name}` stands for any index set; one of numbers is `Fin({name})`",)
 
 
+def _by_columns(
+    w: Walk, what: str, wanted: Type, found: Type, made: Type | None, span: Span
+) -> tuple[str, ...]:
+    """Where the rows of a matrix do not fit and its columns would."""
+    if made is None:
+        return ()
+    (rows, *_), _ = axes = w.solver.axes(w.solver.zonk(made))
+    fitting, _ = w.solver.axes(w.solver.zonk(wanted))
+    if len(axes[0]) != 2 or len(w.solver.axes(found)[0]) != 1 or fitting != [rows]:
+        return ()
+    name = what.rpartition(" of ")[2].strip("`")
+    return (
+        f"functions lift over the rows, here of a `{show(w, made)}`; over its columns it is"
+        f" `transpose({name}(…, transpose({span.text})))`",
+    )
+
+
 def clash(
     w: Walk, what: str, wanted: Type, found: Type, span: Span, m: Mismatch,
     declared: Because | None = None, made: Type | None = None,
@@ -363,7 +380,10 @@ def clash(
         if made is not None and (source := _source(w, made, b)) is not None:
             name, because = source
             reasons = (*reasons, Because(because.span, f"{because.text}, so `{name}` = {b!r}"))
-        return index_errors.size_clash(message, span, label, reasons, notes=_rigid_note(w, a, b))
+        return index_errors.size_clash(
+            message, span, label, reasons, _by_columns(w, what, wanted, found, made, span),
+            _rigid_note(w, a, b),
+        )
     if isinstance(left, SETS) and isinstance(right, SETS):
         a_set, b_set = solver.zonk_set(left), solver.zonk_set(right)
         return index_errors.set_clash(

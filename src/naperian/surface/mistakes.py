@@ -95,6 +95,8 @@ def _two_words(c: Cursor) -> tuple[str, ...]:
     if c.kind == "NAME" and c.word == "is":
         return ("`==` compares, and `match` asks which variant of an enum it is",)
     before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
+    if before == "scan":
+        return ("a scan is called: `scan(lambda s, x: …, s0, xs)` has the `s` after every `x`",)
     return (f"a function is called with parentheses: `{before}({c.word})`",)
 
 

@@ -8,6 +8,16 @@ from difflib import get_close_matches
 from naperian.frontend.messages.report import Reported, both, either, fail, opener
 from naperian.source import Label, Span
 
+_ELSEWHERE = {
+    "random": {
+        **dict.fromkeys(("key", "PRNGKey", "seed", "default_rng"), "new_key(seed)"),
+        **dict.fromkeys(("randn", "standard_normal", "gauss"), "normal(key)"),
+        **dict.fromkeys(("randint", "integers"), "integer(key, n)"),
+        "fold_in": "ix_key(key, i)",
+        "random": "rand(key)",
+    }
+}
+"""What members are called in the modules of NumPy and JAX."""
 _MODULES = ("linalg", "numeric", "random", "stats")
 
 
@@ -26,6 +36,8 @@ def unknown_member(module: str, name: str, span: Span, known: list[str]) -> Repo
     """N0202"""
     close = get_close_matches(name, known, 3, 0.6)
     helps = (f"did you mean {either(close)}?",) if close else ()
+    if name in _ELSEWHERE.get(module, {}):
+        helps = (f"write `{module}.{_ELSEWHERE[module][name]}`",)
     notes = (f"it has {both(known)}",) if len(known) <= 8 else ()
     return fail(
         "N0202", f"`{module}` has no `{name}`", span, "not a member", notes=notes, helps=helps
