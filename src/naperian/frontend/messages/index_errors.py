@@ -127,6 +127,8 @@ def not_a_set(text: str, found: str, span: Span) -> Reported:
     helps: tuple[str, ...] = ()
     if found in ("Int", "a number"):
         helps = (f"`Fin({text})` is the set 0 … {text}-1",)
+    elif text.startswith("(") and "=>" in found:
+        helps = ("tables are read together at one index: `… x[i] … y[i] … for i`",)
     elif found == "no index set" and text.isidentifier():
         helps = (f"`Fin({text})` in the signature makes it the size of one",)
     what = found if found.startswith("no ") else f"{found}, not an index set or an array"
@@ -178,7 +180,8 @@ def fact_fails(function: str, fact: str, span: Span, declared: Span) -> Reported
     others = () if declared.source.name == "<builtin>" else (Label(declared, "required here"),)
     return fail(
         "N0410", f"`{function}` needs `{fact}`, which is not known here", span, "called here",
-        others=others, helps=("`assert` it, or call under an `if` that says so",),
+        others=others,
+        helps=(f"`assert {fact}` above, or `where {fact}` in the signature, or an `if` says so",),
     )
 
 
