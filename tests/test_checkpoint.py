@@ -187,6 +187,92 @@ def test_loops_that_change_states_keep_to_it(name: str) -> None:
         assert cost(g._last(), [0.7, k]).memory <= max(400, whole // 3)
 
 
+SCANS = nap.compile("""
+def losses(x: Fin(n)=>Float) -> Float = sum(sin(v) for v in scan(lambda a, b: sin(a) * b, 0.5, x))
+
+def against(x: Fin(n)=>Float) -> Float:
+    h = scan(lambda a, b: sin(a) * b, 0.5, x)
+    d = [h[t] - x[t] ** 2 for t]
+    sum(v ** 2 for v in d) + max(abs(v) for v in d) + (h[n - 1] if n > 0 else 0.0)
+
+def differences(x: Fin(n)=>Float) -> Float:
+    h = scan(lambda a, b: sin(a) * b, 0.5, x)
+    sum((h[k] - (h[k - 1] if k > 0 else 0.0)) ** 2 for k)
+
+def along(x: Fin(n)=>Float) -> Float:
+    h = scan(lambda a, b: sin(a) * b, 0.5, x)
+    sum(scan(lambda a, b: cos(a) * b, 0.1, h))
+
+def filtered(x: Fin(n)=>Float) -> Float:
+    ps = scan(lambda p, v: step(p, v, x.get(0, 0.3)), (0.0, 1.0, 0.0), x)
+    -sum(l for (_, _, l) in ps)
+
+def step(p: (Float, Float, Float), v: Float, q: Float) -> (Float, Float, Float):
+    (m, s, _) = p
+    s2 = s + q
+    k = s2 / (s2 + 1.0)
+    (m + k * (v - m), (1.0 - k) * s2, -0.5 * (log(s2 + 1.0) + (v - m) ** 2 / (s2 + 1.0)))
+
+def means(x: Fin(n)=>Float) -> Float:
+    hs = scan(lambda h, v: [tanh(0.5 * h[i] + v) for i], [0.1 * Float(i) for i in Fin(3)], x)
+    prod(sum(hs[k, j] for k) for j)
+
+def guarded(x: Fin(n)=>Float) -> Float:
+    h = scan(lambda a, b: sin(a) * b, 0.5, x)
+    sum(h) if n % 2 == 0 else sum(h[k] * x[k] for k)
+
+def ties(x: Fin(n)=>Float) -> Float =
+    max(min(v, 0.3) for v in scan(lambda a, b: 0.5 * a + b, 0.5, x))
+
+def matrices(x: Fin(n)=>Float) -> Float:
+    a = [[[1.0, v], [0.1 * v, 0.9]] for v in x]
+    sum(sum(r) for r in reduce(matmul2, [[1.0, 0.0], [0.0, 1.0]], a))
+
+def matmul2(a: Fin(2)=>Fin(2)=>Float, b: Fin(2)=>Fin(2)=>Float) -> Fin(2)=>Fin(2)=>Float =
+    [[sum(a[i, k] * b[k, j] for k) for j] for i]
+""")
+
+
+@pytest.mark.parametrize("name", [n for n in SCANS.names if "step" not in n and "matmul" not in n])
+def test_scans_keep_to_it(name: str) -> None:
+    """What is made along a scan's table needs it nowhere as a whole: few states are enough."""
+    f = SCANS[name]
+    plain = nap.value_and_grad(f)
+    for n in (0, 1, 2, 7, 400):
+        x = 0.1 + np.arange(n) % 7 / 9
+        whole = cost(plain, [x]).memory
+        limit = x.nbytes + max(4000, whole // 2)
+        g = nap.value_and_grad(f, memory=limit)
+        for made, want in zip(g(x), plain(x), strict=True):
+            np.testing.assert_allclose(made, want, rtol=1e-11, atol=1e-13)
+        assert cost(g._last(), [x]).memory + x.nbytes <= limit
+
+
+def test_a_scan_whose_table_is_needed_stays() -> None:
+    f = nap.compile("""
+def f(x: Fin(n)=>Float) -> Float:
+    h = scan(lambda a, b: sin(a) * b, 0.5, x)
+    sum(h[n - 1 - k] * x[k] for k)
+""").f
+    with pytest.raises(nap.CompileError, match="N0728") as refused:
+        nap.grad(f, memory="10kB")(np.ones(1000))
+    assert "its table is read otherwise than in order" in str(refused.value)
+
+
+def test_rounds_made_again_cost_what_they_cost() -> None:
+    """What strips send to an array is added where it goes, not looked for in every strip."""
+    f = nap.compile("""
+def f(x: n=>Float) -> Float:
+    (_, total) = g(x)
+    total
+def g(x: n=>Float) -> (Float, Float):
+    loop y = 0.5, total = 0.0 for t in n checkpoint(2):
+        (sin(y) * x[t], total + y * x[t])
+""").f
+    few, many = (cost(nap.grad(f), [np.ones(n)]).operations for n in (400, 6400))
+    assert many < 18 * few
+
+
 WHILE = """
 def f(x: Float, most: Float) -> Float:
     loop v = x{} while v < most:

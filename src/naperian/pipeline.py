@@ -45,6 +45,7 @@ from naperian.passes.flat.flatten import flatten
 from naperian.passes.fusion.schedule import schedule
 from naperian.passes.nests.allocate import allocate
 from naperian.passes.normal.normalize import normalize
+from naperian.passes.normal.streamed import streamed
 from naperian.sizes import size
 from naperian.source import Diagnostic, Source
 from naperian.substitution import Substitution
@@ -185,6 +186,8 @@ def specialise(program: core.Module, name: str, at: Substitution) -> core.Defini
     with deep():
         own = program.definitions[name].checkpoints
         made = replace(normalize(program, name, at), checkpoints=own)
+        if own:
+            made = replace(made, body=streamed(made.body, {span for span, _ in own})[0])
         alone = core.Module(program.name, {made.name: made}, (made.name,), {})
         core_check.check(alone, normal=True)
         return made

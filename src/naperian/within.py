@@ -17,6 +17,7 @@ from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.loops.memory import needed
 from naperian.names import Var
+from naperian.passes.normal.streamed import streamed
 from naperian.program import Checkpoints, Derived
 from naperian.source import CompileError, Diagnostic, Label, Span
 
@@ -55,14 +56,16 @@ def fit(
         lowered = pipeline.lower(made.core(), name, at)
         return needed(lowered, known(lowered), threads)
 
-    chosen = _loops(pipeline.specialise(module, name, at))
+    normal = pipeline.specialise(module, name, at)
+    chosen = _loops(normal)
     bytes = takes(chosen)
     while bytes > limit:
         more = [chosen | {s: k + 1} for s, k in chosen.items() if k < _DEEPEST]
         found = [(takes(c), c) for c in more]
         least, best = min(found, key=lambda f: f[0], default=(bytes, chosen))
         if least >= bytes:
-            raise CompileError((too_little(name, definition.origin, limit, bytes, chosen),))
+            whole = [s for s in _scans(normal) if s not in chosen]
+            raise CompileError((too_little(name, definition.origin, limit, bytes, chosen, whole),))
         bytes, chosen = least, best
     return _checkpoints(chosen)
 
@@ -72,9 +75,9 @@ def _checkpoints(chosen: Mapping[Span, int]) -> Checkpoints:
 
 
 def _loops(d: core.Definition) -> dict[Span, int]:
-    """The loops that may get checkpoints, in the order of the text, and those of the loops that
-    change a state, by the place of the state. Nobody knows how many rounds a loop makes that a
-    condition ends: it has some to begin with."""
+    """The loops that may get checkpoints, in the order of the text, the scans that can be such,
+    and the loops that change a state, by the place of the state. Nobody knows how many rounds a
+    loop makes that a condition ends: it has some to begin with."""
     reverse = [e for e in everything(d.body) if isinstance(e, core.Derivative) and not e.forward]
     found: dict[Span, int] = {}
     for e in (e for r in reverse for e in everything(r.body)):
@@ -85,16 +88,26 @@ def _loops(d: core.Definition) -> dict[Span, int]:
                 found[e.origin] = 1
             case _:
                 pass
+    found |= dict.fromkeys(streamed(d.body)[1], 1)
     return dict(sorted(found.items(), key=lambda f: (f[0].source.name, f[0].start)))
 
 
+def _scans(d: core.Definition) -> list[Span]:
+    """The scans whose tables are a history that a derivative reads."""
+    reverse = [e for e in everything(d.body) if isinstance(e, core.Derivative) and not e.forward]
+    found = (e.origin for r in reverse for e in everything(r.body) if isinstance(e, core.Scan))
+    return list(dict.fromkeys(found))
+
+
 def too_little(
-    name: str, origin: Span, limit: int, bytes: int, chosen: Mapping[Span, int]
+    name: str, origin: Span, limit: int, bytes: int, chosen: Mapping[Span, int], whole: list[Span]
 ) -> Diagnostic:
     """N0728"""
     said = [
-        Label(s, f"with checkpoint({k})") for s, k in chosen.items() if s.source == origin.source
+        *(Label(s, _with_checkpoints(k)) for s, k in chosen.items()),
+        *(Label(s, "its table is read otherwise than in order") for s in whole),
     ]
+    said = [s for s in said if s.span.source == origin.source]
     return Diagnostic(
         "N0728",
         f"`{name}` takes {_shown(bytes)} for these arguments, and may take {_shown(limit)}",
@@ -102,6 +115,10 @@ def too_little(
         ("results count, and all that is in between; arguments do not",),
         (f'`memory="{_shown(bytes)}"` is enough',),
     )
+
+
+def _with_checkpoints(k: int) -> str:
+    return f"with checkpoint({k})" if k > 1 else "checkpoints take more"
 
 
 def _shown(bytes: int) -> str:

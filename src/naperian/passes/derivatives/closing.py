@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from naperian.ainf.syntax import Accumulate, Entry, Guard, Operand, Read
+from naperian.ainf.syntax import Accumulate, Entry, Guard, Op, Operand, Read
 from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, variables
 from naperian.dtypes import DType
 from naperian.facts import Facts
@@ -58,10 +58,11 @@ class Closing:
         self.scope = frozenset(place.scope)
         self.open: set[Var] = set()
         self.waiting: set[Var] = set()  # the numbers of rounds that wait for a cotangent
+        self.backwards: set[Var] = set()  # the times of loops that run backwards
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
-        whole = [self.apart(p, at) for p in parts]
+        whole = [self.apart(p, at) for p in self.together(var, parts)]
         cases = [q for p in whole for q in ([p] if self.meets(p, at) else self.split(p, var))]
         dense: list[Part] = []
         sparse: list[Part] = []
@@ -78,6 +79,41 @@ class Closing:
         if sparse:
             return self.accumulated(var, dense, sparse, at)
         return self.total(var, dense, at)
+
+    def together(self, var: Var, parts: list[Part]) -> list[Part]:
+        """What is sent from rounds that are made again goes in the order of the loop that runs
+        backwards there, so that all is added in one."""
+        turned: dict[Size, Var] = {}
+        for i in (i for p in parts for i in self.domain(p)):
+            n = self.extent(i)
+            if n is not None and i in self.backwards and self.waits(n):
+                turned[n] = i
+        out: list[Part] = []
+        for p in parts:
+            order: dict[Var, Var] = {}
+            names: dict[Var, Size] = {}
+            for i in self.domain(p):
+                n = self.extent(i)
+                if n is not None and turned.get(n, i) != i:
+                    order[i] = turned[n]
+                    back = size(turned[n])
+                    names[i] = back if i in self.backwards else n - 1 - back
+            if names:
+                p = Part(
+                    tuple(order.get(i, i) for i in p.over),
+                    tuple(rewrite_size(e, names) for e in p.at),
+                    rewrite(p.value, names), renamed(p.guards, names),
+                )  # fmt: skip
+            for k, q in enumerate(out):
+                if turned and (p.over, p.at, p.guards) == (q.over, q.at, q.guards):
+                    dtype = self.b.dtypes[var]
+                    guards = (*self.place.guards, *p.guards)
+                    value = self.b.bind(Op("add", (q.value, p.value)), dtype, guards)
+                    out[k] = Part(p.over, p.at, value, p.guards)
+                    break
+            else:
+                out.append(p)
+        return out
 
     def total(self, var: Var, dense: list[Part], at: At) -> Flow:
         rules = Rules(self.place, self.b.dtypes[var])
@@ -333,6 +369,8 @@ class Closing:
                 continue
             if any(self.is_long(v) for v in variables(e) if not self.stands(v)):
                 return True
+        if any(self.is_strip(i, found.names) for i in found.names):
+            return True
         return bool(self.open) and any(self.is_window(i, found.names) for i in found.names)
 
     def is_long(self, v: Var) -> bool:
@@ -369,19 +407,36 @@ class Closing:
                 formal[i], there[q], own[k] = size(q), at[k], q
         named = {v: size(q) for q, e in there.items() for v in variables(e)}
         here = tuple(rewrite_size(e, named) for e in formal.values())
-        made = [self.entry(p, own, dtype) for p in sparse]
         zero = Lit(0.0, dtype)
-        if any(self.is_late(p) for p in sparse):  # added while the loop runs: it starts before
-            table = rewrite(self.entered("add", zero, made, own.values(), dtype), there)
-            return Rules(self.place, dtype).sum([table, self.total(var, dense, at)]) or zero
+        late = [p for p in sparse if self.is_late(p)]
+        if late:  # each is added while its loop runs, and starts before
+            entries = [self.entry(p, own, dtype) for p in late]
+            begun = [self.entered("add", zero, [e], own.values(), dtype) for e in entries]
+            tables: list[Flow] = [rewrite(x, there) for x in begun]
+            others = [p for p in sparse if p not in late]
+            if others:
+                tables.append(self.accumulated(var, dense, others, at))
+            else:
+                tables.append(self.total(var, dense, at))
+            return Rules(self.place, dtype).sum(tables) or zero
+        made = [self.entry(p, own, dtype) for p in sparse]
         init = self.total(var, dense, here) or zero
         return rewrite(self.entered("add", init, made, own.values(), dtype), there)
 
     def is_late(self, part: Part) -> bool:
         """Whether a part comes from rounds that are made again in a loop running backwards."""
         extents = [self.extent(i) for i in part.over]
-        found = (a for n in extents if n is not None for a in atoms_of(n))
-        return any(isinstance(a, Read) and a.var in self.waiting for a in found)
+        return any(self.waits(n) for n in extents if n is not None)
+
+    def waits(self, n: Size) -> bool:
+        """Whether a number of rounds waits for a loop that runs backwards."""
+        return any(isinstance(a, Read) and a.var in self.waiting for a in atoms_of(n))
+
+    def is_strip(self, i: Var, names: Mapping[Var, Size]) -> bool:
+        """Whether a solved index is a round that is made again, and which strip it is in is left:
+        every place would be looked for in every strip."""
+        n = self.extent(i)
+        return n is not None and self.waits(n) and not names.keys() >= {*variables(n)} - self.open
 
     def entered(
         self, monoid: str, init: Operand, made: list[tuple[Entry, To]], axes: Iterable[Var],
@@ -423,6 +478,7 @@ class Closing:
         tests = None if found is None else self.tests(found)
         if (
             found is None or tests is None or any(name == "eq" for name, _ in tests)
+            or any(self.is_strip(i, found.names) for i in found.names)
             or (self.open and any(self.is_window(i, found.names) for i in found.names))
         ):  # fmt: skip
             return self.direct(part, own, domain, dtype)

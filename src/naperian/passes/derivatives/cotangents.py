@@ -280,6 +280,7 @@ class Cotangents(Closing):
         assert extent is not None
         rounds = rewrite_size(extent, self.names)
         back = self.b.index(rounds, self.b.indices[time].name)
+        self.backwards.add(back)
         outside = self.names
         inside = {**outside, time: rounds - 1 - size(back)}
         made: list[tuple[int, Read, tuple[Var, ...], dict[Var, Size]]] = []
