@@ -270,6 +270,107 @@ def test_histogram_and_temporaries() -> None:
     np.testing.assert_array_equal(got, [1.5, 1.5, 0.5, 3.5])
 
 
+@pytest.mark.parametrize("length", SIZES)
+@pytest.mark.parametrize("dtype", [F64, F32, I64, BOOL, DType.U8])
+def test_what_lies_side_by_side_is_copied_by_a_call(dtype: DType, length: int) -> None:
+    """x to a table that is allocated for each row, part of that to y; zeros before and after."""
+    x, y = array("x", n, dtype=dtype), array("y", m, size(n) + 2, dtype=dtype, out=True)
+    z = array("z", n, dtype=dtype, out=True)
+    row = Buffer(Var("row"), dtype, (size(n) + 1,), Role.TEMP)
+    zero = Lit(np.dtype(dtype.value).type(0).item(), dtype)
+    ends = (size(n), size(n) + 1)
+    p = Program(
+        "rows",
+        (n, m),
+        (x, y, z),
+        (
+            loop(
+                j,
+                m,
+                Allocate(row),
+                loop(i, size(n) + 1, put(row.var, [i], zero)),
+                loop(i, n, put(row.var, [size(i) + 1], at(x.var, i))),
+                loop(i, n, put(y.var, [j, i], at(row.var, size(i) + 1))),
+                *(put(y.var, [j, e], at(row.var, 0)) for e in ends),
+                order=Order.PARALLEL,
+            ),
+            loop(i, n, put(z.var, [i], at(x.var, i))),
+        ),
+    )
+    text = emit(p)
+    assert text.count("@llvm.memcpy") == 2  # x and z may be one memory
+    assert text.count("@llvm.memset") == 1
+    values = (np.arange(length) % 5).astype(dtype.value)
+    got = agree(p, values, sizes=[length, 3])
+    np.testing.assert_array_equal(got[0][:, :length], [values] * 3)
+    np.testing.assert_array_equal(got[1], values)
+
+
+def test_what_is_copied_element_by_element() -> None:
+    """A short row of many, -0.0, elements that lie apart or backwards, another type, one memory."""
+    x, y = array("x", m, n), array("y", m, n, out=True)
+    w = array("w", m, n, dtype=F32, out=True)
+    bodies = [
+        put(y.var, [j, i], at(x.var, j, i)),
+        put(y.var, [j, i], Lit(-0.0, F64)),
+        put(y.var, [i, j], at(x.var, i, j)),
+        put(y.var, [j, size(n) - 1 - i], at(x.var, j, i)),
+        put(w.var, [j, i], op("cast", at(x.var, j, i), dtype=F32, operand=F64)),
+    ]
+    for body in bodies:
+        p = Program("rows", (m, n), (x, y, w), (loop(j, m, loop(i, n, body)),))
+        assert "@llvm.mem" not in emit(p)
+
+
+def test_a_variable_is_read_again_when_it_has_changed() -> None:
+    """In a loop, after one, under a condition, and when the next round asks again; x // v is
+    computed once for each value."""
+    y, v, k = array("y", size(8), dtype=I64, out=True), Var("v"), Var("k")
+
+    def whole(name: str, *args: Any, dtype: DType = I64) -> Any:
+        return op(name, *args, dtype=dtype, operand=I64)
+
+    def seen(place: int) -> Any:
+        return put(y.var, [place], Number((size(n) // size(v)) + size(v)))
+
+    one = Lit(1, I64)
+    more = Assign(v, whole("add", Local(v), one))
+    even = whole("eq", whole("mod", Local(v), Lit(2, I64)), Lit(0, I64), dtype=BOOL)
+    body = (
+        Variable(v, I64, Lit(3, I64)),
+        seen(0),
+        seen(1),
+        more,
+        seen(2),
+        loop(k, size(m), put(y.var, [3], Number(size(n) // size(v))), more, seen(4),
+             order=Order.SERIAL),
+        seen(5),
+        When(even, (more, seen(6)), (seen(6), more)),
+        seen(7),
+    )  # fmt: skip
+    p = Program("seen", (n, m), (y,), body)
+    for rounds in (1, 2, 3):
+        agree(p, sizes=[100, rounds])
+    assert emit(p).count("sdiv") == 8  # 0 and 1 see the same
+
+
+@pytest.mark.parametrize("length", [5, 5000, 70_000])
+@pytest.mark.parametrize("dtype", [F64, F32, I64, DType.I32])
+def test_copies_of_an_array_are_added(dtype: DType, length: int) -> None:
+    """Chunks of a loop add to copies of 21 elements, vectors and a rest."""
+    x, y = array("x", n, dtype=I64), array("y", size(21), dtype=dtype, out=True)
+    one = Lit(np.dtype(dtype.value).type(1).item(), dtype)
+    p = program(
+        [x, y],
+        loop(j, size(21), put(y.var, [j], Lit(np.dtype(dtype.value).type(0).item(), dtype))),
+        loop(i, n, Update(y.var, (atom(at(x.var, i)),), "add", one), order=Order.PARALLEL,
+             reductions=(Reduction(y.var, "add", dtype),), work=size(40)),
+    )  # fmt: skip
+    assert ("@nap_merge_add_" in emit(p)) == (dtype is not DType.I32)
+    places = np.random.default_rng(0).integers(0, 21, length)
+    np.testing.assert_array_equal(call(p, (places,)), np.bincount(places, minlength=21))
+
+
 def test_while_and_when() -> None:
     """Collatz steps of every number."""
     y, value, steps, odd = array("y", n, dtype=I64, out=True), Var("v"), Var("s"), Var("odd")

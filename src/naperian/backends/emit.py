@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from naperian.backends.code import MEMORY, REGISTER, Value, literal
+from naperian.backends.bulk import in_bulk
+from naperian.backends.code import MEMORY, Value, literal
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
 from naperian.backends.hints import hints
 from naperian.backends.indexing import address, element, load, number, offset, store
@@ -75,7 +76,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import statements
+from naperian.loops.walk import assigned, statements
 from naperian.names import Lit, Var
 from naperian.sizes import ONE, ZERO, size
 
@@ -126,13 +127,11 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
             frame.values[v] = expression(frame, value), dtype
             frame.depths[v] = frame.depth
         case Variable(v, dtype, value):
-            cell = frame.code.first(f"alloca {REGISTER[dtype]}")
-            frame.cells[v] = cell, dtype
-            frame.code.put(f"store {REGISTER[dtype]} {expression(frame, value)}, ptr {cell}")
+            first = expression(frame, value)
+            frame.variable(v, dtype)
+            frame.assign(v, first)
         case Assign(v, value):
-            cell, dtype = frame.cells[v]
-            result = expression(frame, value, accumulates(frame, v, value))
-            frame.code.put(f"store {REGISTER[dtype]} {result}, ptr {cell}")
+            frame.assign(v, expression(frame, value, accumulates(frame, v, value)))
         case Store(buffer, at, value):
             store(frame, buffer, at, expression(frame, value))
         case Update(buffer, at, monoid, value):
@@ -268,6 +267,8 @@ def _rounds(
 ) -> None:
     code = frame.code
     left = turned(frame, s, low, high) if free else low
+    if left == low and in_bulk(frame, s, low, high):
+        return
     few, low = left != low, left  # what is left is not worth a vector's code
     free = free and not few
     body, done = code.label("body"), code.label("done")
@@ -286,7 +287,7 @@ def _rounds(
     code.begin(body)
     frame.polled += polls
     waits, frame.late = frame.late, late(s)
-    with frame.loop(s.var, index):
+    with frame.loop(s.var, index, assigned(s)):
         _block(frame, s.body)
     frame.late = waits
     if polls:
@@ -341,7 +342,7 @@ def _while(frame: Frame, s: While) -> None:
     code.begin(head)
     frame.polled += 1
     held: list[Value] = []  # what the head allocates lives to the end of the body
-    with frame.loop():
+    with frame.loop(changes=assigned(s)):
         for t in s.head:
             _statement(frame, t, held)
         code.branch(expression(frame, s.condition), body, out)
@@ -444,6 +445,7 @@ def _allocate(
         else:
             hold(frame, pointer)
             held.append(pointer)
+            frame.heap[buffer.var] = frame.depth
     place = Place(pointer, buffer, strides(buffer.shape), len(frame.groups))
     frame.places[buffer.var] = place
     if fill is None:
@@ -455,6 +457,8 @@ def _allocate(
     index = Var("fill")
     flat = Buffer(Var(buffer.var.name), buffer.dtype, (count,), buffer.role)
     frame.places[flat.var] = Place(pointer, flat, (ONE,), len(frame.groups))
+    if buffer.var in frame.heap:
+        frame.heap[flat.var] = frame.depth
     body = (Store(flat.var, (size(index),), fill),)
     nest, frame.nest = frame.nest, None  # two names for one memory
     _loop(frame, Loop(index, ZERO, count, body, Order.FREE), "0", number(frame, count), True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -148,8 +148,10 @@ class Frame:
     code: Code = field(default_factory=Code)
     values: dict[Var, tuple[Value, DType]] = field(default_factory=dict)
     cells: dict[Var, tuple[Value, DType]] = field(default_factory=dict)
+    changes: Counter[Var] = field(default_factory=Counter)  # how often a cell may have changed
     places: dict[Var, Place] = field(default_factory=dict)
     depths: dict[Var, int] = field(default_factory=dict)
+    heap: dict[Var, int] = field(default_factory=dict)  # in how many loops arrays are allocated
     depth: int = 0
     polled: int = 0  # how many loops that poll enclose this point
     memo: list[dict[object, Value]] = field(default_factory=lambda: [{}])
@@ -178,7 +180,8 @@ class Frame:
             return known[0]
         cell = self.cells.get(v)
         if cell:
-            return self.code.let(f"load {REGISTER[cell[1]]}, ptr {cell[0]}")
+            key = v, self.changes[v]
+            return self.once(key, f"load {REGISTER[cell[1]]}, ptr {cell[0]}")
         return self._found(v)[0]
 
     def dtype(self, v: Var) -> DType:
@@ -196,6 +199,21 @@ class Frame:
 
     def mutable(self, v: Var) -> bool:
         return v in self.cells
+
+    def variable(self, v: Var, dtype: DType) -> None:
+        """A local that is assigned to: a stack slot."""
+        self.cells[v] = self.code.first(f"alloca {REGISTER[dtype]}"), dtype
+
+    def assign(self, v: Var, value: Value) -> None:
+        cell, dtype = self.cells[v]
+        self.code.put(f"store {REGISTER[dtype]} {value}, ptr {cell}")
+        self.changed((v,))
+        self.memo[-1][v, self.changes[v]] = value
+
+    def changed(self, variables: Iterable[Var]) -> None:
+        """From here on variables may have other values than they were seen to have."""
+        for v in variables:
+            self.changes[v] += 1
 
     def _found(self, v: Var) -> tuple[Value, DType]:
         """A local of the parent, a size, or a scalar parameter: loaded once, at the start."""
@@ -260,9 +278,12 @@ class Frame:
         self.memo.pop()
 
     @contextmanager
-    def loop(self, v: Var | None = None, value: Value = "") -> Iterator[None]:
-        """Inside a loop, with its variable."""
+    def loop(
+        self, v: Var | None = None, value: Value = "", changes: Iterable[Var] = ()
+    ) -> Iterator[None]:
+        """Inside a loop, with its variable, where cells change from round to round."""
         runs = self.runs
+        self.changed(changes)
         self.depth += 1
         if v is not None:
             self.values[v] = value, DType.I64
@@ -316,10 +337,14 @@ class Frame:
 
     # --- memory ---------------------------------------------------------------------------------
 
+    def memory(self, place: Place) -> Var:
+        """The name of a buffer's memory: an argument and a result may be one."""
+        return self.module.memory.get(place.buffer.var, place.buffer.var)
+
     def tags(self, place: Place, writes: bool) -> str:
         """The metadata of an access: which memory it is, and which loops it is independent in."""
         out = ""
-        v = self.module.memory.get(place.buffer.var, place.buffer.var)
+        v = self.memory(place)
         if self.nest is not None:
             if v not in self.nest.tags:
                 self.nest.tags[v] = self.module.id(), self.module.id()

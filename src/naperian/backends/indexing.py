@@ -223,7 +223,10 @@ def floor_remainder(frame: Frame, x: Value, y: Value, dtype: DType) -> Value:
 
 def _division(frame: Frame, x: Value, y: Value, dtype: DType) -> tuple[Value, Value]:
     t = REGISTER[dtype]
-    code = frame.code
+
+    def once(operation: str) -> Value:
+        return frame.once(operation, operation)
+
     known = int(y) if y.lstrip("-").isdigit() else None
     if known is not None and known > 0 and known & (known - 1) == 0:
         shift = "ashr" if dtype.is_signed else "lshr"
@@ -232,28 +235,28 @@ def _division(frame: Frame, x: Value, y: Value, dtype: DType) -> tuple[Value, Va
             frame.once(("%", t, x, y), f"and {t} {x}, {known - 1}"),
         )
     if dtype.is_unsigned:
-        zero = code.let(f"icmp eq {t} {y}, 0")
-        by = code.let(f"select i1 {zero}, {t} 1, {t} {y}")
-        q = code.let(f"udiv {t} {x}, {by}")
-        r = code.let(f"urem {t} {x}, {by}")
-        return code.let(f"select i1 {zero}, {t} 0, {t} {q}"), r
+        zero = once(f"icmp eq {t} {y}, 0")
+        by = once(f"select i1 {zero}, {t} 1, {t} {y}")
+        q = once(f"udiv {t} {x}, {by}")
+        r = once(f"urem {t} {x}, {by}")
+        return once(f"select i1 {zero}, {t} 0, {t} {q}"), r
     by, trivial = y, ""
     if known is None or known in (0, -1):
         # dividing by 0 or -1 could trap: divide by 1 instead and put the sign in afterwards
-        above = code.let(f"add {t} {y}, 1")
-        trivial = code.let(f"icmp ult {t} {above}, 2")
-        by = code.let(f"select i1 {trivial}, {t} 1, {t} {y}")
-    q = code.let(f"sdiv {t} {x}, {by}")
-    r = code.let(f"srem {t} {x}, {by}")
-    wrong = code.let(f"xor {t} {r}, {by}")
-    opposite = code.let(f"icmp slt {t} {wrong}, 0")
-    some = code.let(f"icmp ne {t} {r}, 0")
-    fix = code.let(f"and i1 {opposite}, {some}")
-    less = code.let(f"sext i1 {fix} to {t}")
-    q = code.let(f"add {t} {q}, {less}")
-    more = code.let(f"select i1 {fix}, {t} {by}, {t} 0")
-    r = code.let(f"add {t} {r}, {more}")
+        above = once(f"add {t} {y}, 1")
+        trivial = once(f"icmp ult {t} {above}, 2")
+        by = once(f"select i1 {trivial}, {t} 1, {t} {y}")
+    q = once(f"sdiv {t} {x}, {by}")
+    r = once(f"srem {t} {x}, {by}")
+    wrong = once(f"xor {t} {r}, {by}")
+    opposite = once(f"icmp slt {t} {wrong}, 0")
+    some = once(f"icmp ne {t} {r}, 0")
+    fix = once(f"and i1 {opposite}, {some}")
+    less = once(f"sext i1 {fix} to {t}")
+    q = once(f"add {t} {q}, {less}")
+    more = once(f"select i1 {fix}, {t} {by}, {t} 0")
+    r = once(f"add {t} {r}, {more}")
     if trivial:
-        signed = code.let(f"mul {t} {x}, {y}")  # 0 for 0, -x for -1
-        q = code.let(f"select i1 {trivial}, {t} {signed}, {t} {q}")
+        signed = once(f"mul {t} {x}, {y}")  # 0 for 0, -x for -1
+        q = once(f"select i1 {trivial}, {t} {signed}, {t} {q}")
     return q, r

@@ -12,8 +12,8 @@ from naperian.backends.indexing import first, number, offset
 from naperian.backends.leaving import leave_unless_zero
 from naperian.backends.scalars import combine
 from naperian.backends.services.regions import CHUNKS, GRAIN, PART
-from naperian.loops.syntax import Assign, Loop, Reduction, Store, While
-from naperian.loops.walk import statements
+from naperian.loops.syntax import Loop, Reduction, Store, While
+from naperian.loops.walk import assigned
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import unit
@@ -46,10 +46,8 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
 
     child = Frame(module, parent=frame, nest=Nest())
     for r in scalars:
-        cell = child.code.first(f"alloca {REGISTER[r.dtype]}")
-        child.cells[r.var] = cell, r.dtype
-        start = literal(unit(r.monoid, r.dtype), r.dtype)
-        child.code.put(f"store {REGISTER[r.dtype]} {start}, ptr {cell}")
+        child.variable(r.var, r.dtype)
+        child.assign(r.var, literal(unit(r.monoid, r.dtype), r.dtype))
     copies: list[private.Copies] = []
     if arrays:
         chunks = _chunks(frame, few, low, high, grain)
@@ -77,17 +75,17 @@ def alone(frame: Frame, s: Loop | While, write: Callable[[Frame], None]) -> None
     one function than in two, and what is left of the kernel it need not optimise."""
     frame.runs += 1
     child = Frame(frame.module, parent=frame, nest=Nest())
-    changed = {x.var for x in statements((s,)) if isinstance(x, Assign)}
+    changed = assigned(s)
     outer = {v: child.capture(c, "ptr") for v, (c, _) in frame.cells.items() if v in changed}
     for v, cell in outer.items():
-        type = REGISTER[frame.cells[v][1]]
-        own, value = child.code.first(f"alloca {type}"), child.code.let(f"load {type}, ptr {cell}")
-        child.code.put(f"store {type} {value}, ptr {own}")
-        child.cells[v] = own, frame.cells[v][1]
+        dtype = frame.cells[v][1]
+        child.variable(v, dtype)
+        child.assign(v, child.code.let(f"load {REGISTER[dtype]}, ptr {cell}"))
     write(child)
     for v, cell in outer.items():
         child.code.put(f"store {REGISTER[child.cells[v][1]]} {child.scalar(v)}, ptr {cell}")
     _run(frame, child, *bounds(frame, s), "1", "true")
+    frame.changed(outer)
 
 
 def bounds(frame: Frame, s: Loop | While) -> tuple[Value, Value]:
@@ -166,12 +164,11 @@ def _merge(frame: Frame, reductions: tuple[Reduction, ...], partials: _Partials)
     code.begin(body)
     after = code.name()
     code.put(f"{index} = phi i64 [ 0, %{before} ], [ {after}, %{body} ]")
+    frame.changed(r.var for r in reductions)
     for k, r in enumerate(reductions):
         at = _partial(frame, partials.pointer, index, len(reductions), k)
         new = code.let(f"load {REGISTER[r.dtype]}, ptr {at}")
-        cell, dtype = frame.cells[r.var]
-        total = combine(frame, r.monoid, frame.scalar(r.var), new, dtype)
-        code.put(f"store {REGISTER[dtype]} {total}, ptr {cell}")
+        frame.assign(r.var, combine(frame, r.monoid, frame.scalar(r.var), new, r.dtype))
     code.put(f"{after} = add nsw i64 {index}, 1")
     more = code.let(f"icmp slt i64 {after}, {partials.chunks}")
     short = frame.module.loop(*AS_IT_IS)

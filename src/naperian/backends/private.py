@@ -16,7 +16,7 @@ from naperian.backends.frame import Frame, Module, Place
 from naperian.backends.indexing import memory, number, register
 from naperian.backends.leaving import allocated, hold, leave_unless_zero
 from naperian.backends.scalars import combine
-from naperian.backends.services.regions import PART
+from naperian.backends.services.regions import PART, SUMMED
 from naperian.dtypes import DType
 from naperian.loops.syntax import Reduction
 from naperian.node import node
@@ -119,7 +119,11 @@ def merge(frame: Frame, c: Copies, chunks: Value) -> None:
 
 
 def _merger(module: Module, monoid: str, dtype: DType) -> str:
-    """The part that `nap_merge` runs, written once."""
+    """The part that `nap_merge` runs: a service for sums, or written once."""
+    if monoid == "add" and dtype.name.lower() in SUMMED:
+        name = f"@nap_merge_add_{dtype.name.lower()}"
+        module.definitions[name] = f"declare i64 {name}(ptr, i64, i64, i64) nounwind"
+        return name
     name = f"@nap.merge.{monoid}.{MEMORY[dtype]}.{int(dtype.is_signed)}"
     if name in module.shared:
         return name

@@ -31,6 +31,7 @@ from naperian.backends.kernel import (
 from naperian.backends.llvm import AS_WRITTEN, compile_ir
 from naperian.backends.orders.calls import Row
 from naperian.backends.services.pool import pool_ir
+from naperian.backends.services.regions import SUMMED
 from naperian.backends.services.threads import has_threads
 from naperian.dtypes import DType
 from naperian.late import late
@@ -45,6 +46,7 @@ else:
 _SERVICES = (
     "nap_parallel", "nap_parts", "nap_poll", "nap_alloc", "nap_free",
     "nap_run", "nap_zero", "nap_merge", "nap_times", "nap_report",
+    *(f"nap_merge_add_{t}" for t in SUMMED),
 )  # fmt: skip
 _CONTROLS = ("nap_set_threads", "nap_forked", "nap_workers")
 _PYTHON = (

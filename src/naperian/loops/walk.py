@@ -128,6 +128,12 @@ def _within(s: Stmt) -> tuple[Stmt, ...]:
     return (s, *(x for block in blocks(s) for x in statements(block)))
 
 
+@kept
+def assigned(s: Stmt) -> frozenset[Var]:
+    """The variables that are assigned to, here or in its blocks."""
+    return frozenset(x.var for x in _within(s) if isinstance(x, Assign))
+
+
 def atoms(s: Size) -> Iterator[Var | Load]:
     """The variables and loads of an index expression, wherever they are."""
     for a in s.atoms():

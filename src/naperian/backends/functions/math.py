@@ -22,7 +22,7 @@ from naperian.backends.code import Code
 from naperian.backends.functions import circular, exponential, gammas, special
 from naperian.backends.functions.arith import Format, Real
 from naperian.backends.functions.elementary import FUNCTIONS, RARE
-from naperian.backends.llvm import AS_WRITTEN
+from naperian.backends.llvm import AS_WRITTEN, FINISHED
 from naperian.backends.rare import LANES, MARK
 from naperian.dtypes import DType
 from naperian.node import node
@@ -104,8 +104,9 @@ def lines(name: str, dtype: DType) -> int:
 
 @cache
 def module(name: str, dtype: DType, lanes: int, convention: str) -> str:
-    """The module that defines the function, or a form of it."""
+    """The module that defines the function, or a form of it. Straight-line code is as good as it
+    can be; calls of rare ones are inlined."""
     head = f"hidden {convention}{{}} @{symbol(name, dtype, lanes)}"
     f = _function(name, dtype, lanes, head, "")
     rarely = [rare.definition(n, arity) for n, arity in f.rare]
-    return AS_WRITTEN + "\n\n".join([f.text, *rarely]) + "\n"
+    return (AS_WRITTEN if rarely else FINISHED) + "\n\n".join([f.text, *rarely]) + "\n"

@@ -11,6 +11,8 @@ A loop's start, its memory and the merging of its copies are done once a loop, s
 nothing; but LLVM takes its time for every line and more for every function, and most programs have
 one or two of them.
 
+    i64 nap_merge_add_f64(env, low, high, chunk)      the `part` of `nap_merge` for sums; _f32, _i64
+
 An environment starts with three words: a lock, the lowest chunk that failed and its code.
 """
 
@@ -30,6 +32,70 @@ declare i64 @nap_merge(ptr, ptr, ptr, i64, i64, i64) nounwind
 declare i64 @nap_times(i64, i64) nounwind willreturn memory(none)
 declare void @nap_report(ptr, ptr, i64, i64, i64, i64, i64, i64) cold nounwind
 """
+SUMMED = {"f64": ("double", 8, "fadd"), "f32": ("float", 16, "fadd"), "i64": ("i64", 8, "add")}
+"""The numbers that `nap_merge_add_…` are for: LLVM's type, how many are a vector, the operation."""
+
+
+def _added(name: str) -> str:
+    """The part that adds an array's copies to it, vectors first."""
+    t, lanes, add = SUMMED[name]
+    v = f"<{lanes} x {t}>"
+    align = 64 // lanes
+    return f"""
+define i64 @nap_merge_add_{name}(ptr %env, i64 %low, i64 %high, i64 %chunk) {{
+entry:
+  %env3 = getelementptr i64, ptr %env, i64 3
+  %to = load ptr, ptr %env3
+  %env4 = getelementptr i64, ptr %env, i64 4
+  %copies = load ptr, ptr %env4
+  %env5 = getelementptr i64, ptr %env, i64 5
+  %stride = load i64, ptr %env5
+  %env6 = getelementptr i64, ptr %env, i64 6
+  %others = load i64, ptr %env6
+  %count = sub i64 %high, %low
+  %whole = and i64 %count, -{lanes}
+  %end = add i64 %low, %whole
+  br label %copy
+copy:
+  %c = phi i64 [ 0, %entry ], [ %c.next, %next ]
+  %distance = mul i64 %c, %stride
+  %from = getelementptr i8, ptr %copies, i64 %distance
+  br label %vectors
+vectors:
+  %k = phi i64 [ %low, %copy ], [ %k.next, %vector ]
+  %more = icmp slt i64 %k, %end
+  br i1 %more, label %vector, label %rest
+vector:
+  %y.at = getelementptr {t}, ptr %to, i64 %k
+  %x.at = getelementptr {t}, ptr %from, i64 %k
+  %y = load {v}, ptr %y.at, align {align}
+  %x = load {v}, ptr %x.at, align {align}
+  %sum = {add} {v} %y, %x
+  store {v} %sum, ptr %y.at, align {align}
+  %k.next = add i64 %k, {lanes}
+  br label %vectors
+rest:
+  %j = phi i64 [ %end, %vectors ], [ %j.next, %one ]
+  %left = icmp slt i64 %j, %high
+  br i1 %left, label %one, label %next
+one:
+  %b.at = getelementptr {t}, ptr %to, i64 %j
+  %a.at = getelementptr {t}, ptr %from, i64 %j
+  %b = load {t}, ptr %b.at
+  %a = load {t}, ptr %a.at
+  %both = {add} {t} %b, %a
+  store {t} %both, ptr %b.at
+  %j.next = add i64 %j, 1
+  br label %rest
+next:
+  %c.next = add i64 %c, 1
+  %again = icmp slt i64 %c.next, %others
+  br i1 %again, label %copy, label %done
+done:
+  ret i64 0
+}}
+"""
+
 
 REGIONS = f"""
 ; a part for low … high - 1, here if it is little; gives the code of the first failure
@@ -150,4 +216,4 @@ leave:
   store atomic i64 0, ptr %env release, align 8
   ret void
 }}
-"""
+""" + "".join(map(_added, SUMMED))
