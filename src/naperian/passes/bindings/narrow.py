@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -38,6 +39,8 @@ from naperian.names import Var
 from naperian.passes.bindings.builder import Builder
 from naperian.prims import Math
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, size, substitute
+
+T = TypeVar("T")
 
 
 def narrow(program: Program, always: bool = False) -> Program:
@@ -95,41 +98,34 @@ class _Narrow:
         self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
         self.open: dict[Var, set[Var]] = {}  # an index with what its extent and condition need
         self.asked: set[Var] = set()  # whose needs the answer at hand depends on
-        self.grown: dict[Var, int] = {}  # when the needs of one grew last: the first time is 1
-        self.time = 0
+        self.askers: dict[Var, set[Var]] = {}  # whose answers depended on the needs of one
+        self.due: set[Var] = {*program.indices, *self.needs}  # what is to be looked at
         self.settle()
-        if self.keep_rows():
-            self.settle()
+        self.keep_rows()
+        self.settle()
 
     def settle(self) -> None:
         """The least solution that has what is there already. What asked for nothing that has grown
         since is not looked at again."""
-        looked: dict[Var, tuple[int, set[Var]]] = {}  # when, and what was asked for
-
-        def is_due(v: Var) -> bool:
-            if v in looked:
-                last, asked = looked[v]
-                if all(self.grown.get(x, 0) <= last for x in asked):
-                    return False
-            self.asked = set()
-            looked[v] = self.time, self.asked
-            return True
-
-        while True:
-            before = self.time
+        while self.due:
             for i in self.program.indices:
-                if is_due(i):
-                    self.open_index(i)
+                if i in self.due:
+                    self.look(i, self.open.setdefault(i, {i}), self.open_index, i)
             for b in self.program.bindings:
-                if is_due(b.var):
-                    self.grow(b.var, self.needs[b.var], self.binding(b))
-            if self.time == before:
-                return
+                if b.var in self.due:
+                    self.look(b.var, self.needs[b.var], self.binding, b)
 
-    def keep_rows(self) -> bool:
+    def look(self, v: Var, known: set[Var], ask: Callable[[T], set[Var]], about: T) -> None:
+        self.due.discard(v)
+        self.asked = set()
+        found = ask(about)
+        for x in self.asked:
+            self.askers.setdefault(x, set()).add(v)
+        self.grow(v, known, found)
+
+    def keep_rows(self) -> None:
         """Rows whose arrays go through a loop of their own each keep it, though its condition is
         the same for all: a row stays in the cache from round to round."""
-        before = self.time
         rows: dict[Var, set[Var]] = {}  # of a time, the outer indices that all its arrays need
         for b in self.program.bindings:
             match b.prim:
@@ -144,24 +140,21 @@ class _Narrow:
                     pass
         for time, kept in rows.items():
             self.grow(time, self.open[time], kept)
-        return self.time > before
 
     def grow(self, v: Var, known: set[Var], found: Iterable[Var]) -> None:
         before = len(known)
         known.update(found)
         if len(known) > before:
-            self.time += 1
-            self.grown[v] = self.time
+            self.due |= self.askers.get(v, set())
 
-    def open_index(self, i: Var) -> None:
+    def open_index(self, i: Var) -> set[Var]:
         index = self.program.indices[i]
         found = {i}
         if index.extent is not None:
             self.size(index.extent, found)
         if index.condition is not None:
-            self.open.setdefault(i, {i})
             self.operand(index.condition, found)
-        self.grow(i, self.open.setdefault(i, set()), found)
+        return found
 
     def binding(self, b: Binding) -> set[Var]:
         out: set[Var] = set()
