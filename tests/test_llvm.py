@@ -611,6 +611,24 @@ def test_what_a_round_waits_for_comes_last() -> None:
     assert not any(re.search(rf"{v}\b", first[1]) for v in loaded)
 
 
+def test_a_nan_that_is_handed_on_is_not_asked_for() -> None:
+    text = "def f(x: n=>Float) -> n=>Float = scan(lambda s, v: {}, 0.0, x)\n"
+    rng = np.random.default_rng(0)
+    for body, best in (("max(v, s + v)", max), ("min(2.0 * v - s, v)", min)):
+        f = nap.compile(text.format(body)).f
+        assert "imum" not in f.show("llvm")
+        assert "imum" in nap.compile(text.format(body), math="strict").f.show("llvm")
+        for odd in (0.0, np.inf, -np.inf, np.nan):
+            x = rng.standard_normal(50)
+            x[20] = odd
+            now, want = 0.0, []
+            for v in x.tolist():
+                other = now + v if best is max else 2.0 * v - now
+                now = np.nan if np.isnan(v) or np.isnan(other) else best(v, other)
+                want.append(now)
+            np.testing.assert_allclose(f(x), want, rtol=1e-13)
+
+
 def test_what_may_fail_becomes_vectors() -> None:
     texts = (
         "def f(x: n=>F32) -> n=>U8 = [U8(v * 255.0) for v in x]",

@@ -219,7 +219,7 @@ def _loop(
     frame.calls = called(s.body) if leaf and free else frozenset()
     new = {r.var for r in s.reductions} - frame.reductions
     frame.reductions |= new
-    if not leaf:
+    if not is_short(s.body, whiles=True):
         _counted(frame, s, low, high, free, polls=True)
     elif min(trips(low, high), most_trips(s)) <= STRIP or (
         (frame.polled or part) and streams(s)

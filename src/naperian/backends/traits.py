@@ -216,19 +216,23 @@ def _few_apart(frame: Frame, v: Var, x: Load | Store | Update) -> bool:
     return total.constant is not None and 2 <= abs(total.constant) <= _GROUPED
 
 
-def is_short(stmts: Sequence[Stmt]) -> bool:
-    """Whether the statements take a short time that does not depend on sizes."""
+def is_short(stmts: Sequence[Stmt], whiles: bool = False) -> bool:
+    """Whether the statements take a short time that does not depend on sizes. Not counted may be
+    `whiles`, of which each round looks whether it is time to poll."""
     for s in stmts:
         match s:
             case Loop():
-                if most_trips(s) > UNROLLED or not is_short(s.body):
+                if most_trips(s) > UNROLLED or not is_short(s.body, whiles):
                     return False
-            case While() | Contract() | Sort():
+            case While(head, _, body):
+                if not (whiles and is_short(head, whiles) and is_short(body, whiles)):
+                    return False
+            case Contract() | Sort():
                 return False
             case Allocate(small=small) if not small:
                 return False
             case When(_, then, otherwise):
-                if not (is_short(then) and is_short(otherwise)):
+                if not (is_short(then, whiles) and is_short(otherwise, whiles)):
                     return False
             case _:
                 pass

@@ -25,15 +25,16 @@ def waiting(frame: Frame, e: Apply) -> Expr:
 
         max(a, max(b, late))            max(max(a, b), late)
         a if c else max(b, late)        (a if c else b) if (inf if c else b) >= late else late
+        max(a, late + a)                a if a > late + a else late + a
 
     (where `inf` is the largest integer). The second for integers: a NaN is on no side of another
-    number."""
+    number. In the third a NaN in `a` is one in the sum as well, and need not be asked for."""
     if not frame.late:
         return e
     match e:
         case Apply("min" | "max"):
             strict = frame.module.program.math is Math.STRICT
-            return e if strict and e.operand.is_float else _grouped(frame, e)
+            return e if strict and e.operand.is_float else _sure(_grouped(frame, e))
         case Apply("select", (c, a, Apply("min" | "max") as best)) if not _is_late(frame, c, a):
             return _decided(frame, e, c, a, best) or e
         case Apply("select", (c, Apply("min" | "max") as best, a)) if not _is_late(frame, c, a):
@@ -65,6 +66,26 @@ def _grouped(frame: Frame, e: Apply) -> Apply:
         return replace(e, args=(x, y))
 
     return reduce(both, late[1:], both(reduce(both, early), late[0]))
+
+
+def _sure(e: Apply) -> Expr:
+    """An extreme of two floats, of which one is NaN if the other is."""
+    if e.operand.is_float:
+        for a, b in (e.args, e.args[::-1]):
+            if _hands_on(b, a):
+                more = "gt" if e.name == "max" else "lt"
+                better = Apply(more, (a, b), DType.BOOL, e.operand)
+                return Apply("select", (better, a, b), e.dtype, e.dtype)
+    return e
+
+
+def _hands_on(e: Expr, a: Expr) -> bool:
+    """Whether an expression is NaN if `a` is."""
+    match e:
+        case Apply("add" | "sub" | "mul" | "div" | "neg", args):
+            return any(x == a or _hands_on(x, a) for x in args)
+        case _:
+            return False
 
 
 def _decided(frame: Frame, e: Apply, c: Expr, a: Expr, best: Apply) -> Apply | None:
