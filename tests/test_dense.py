@@ -9,13 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import naperian as nap
 from naperian.backends.llvm import assembly
 from naperian.backends.target import host
+
+Array = NDArray[Any]
 
 STENCIL = """
 def smooth(x: Fin(a)=>Fin(b)=>Float) -> Fin(a)=>Fin(b)=>Float:
@@ -767,3 +771,40 @@ def sums(m: Int, k: n=>Fin(m), w: n=>Float) -> Fin(m)=>Float:
                 other[at] = wrong
                 with pytest.raises(IndexError, match=f"{wrong}"):
                     f(9, other, w)
+
+
+def test_indices_in_rows_are_checked_as_one_row() -> None:
+    text = """
+def solved(e: Fin(n + 1)=>Fin(m + 1), cols: Fin(m)=>Fin(n), vals: Fin(m)=>Float) -> Fin(n)=>Float:
+    with state([1.0 for _ in Fin(n)]) as x:
+        for i in Fin(n):
+            x[i] := x[i] - sum(vals[k] * x[cols[k]] for k in e[i]..e[i + 1])
+"""
+    f = nap.compile(text).solved
+    assert "in e[0]..e[n] reducing or odd" in loops(f)
+
+    def want(*rows: Array) -> Array:
+        ends, cols, vals = rows
+        x = np.ones(len(ends) - 1)
+        for i, (a, b) in enumerate(pairwise(ends)):
+            x[i] -= (vals[a:b] * x[cols[a:b]]).sum() if a < b else 0.0
+        return x
+
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 40):
+        ends = np.sort(rng.integers(0, 100, n + 1))
+        cols, vals = rng.integers(0, max(n, 1), 100), rng.standard_normal(100)
+        if not n:
+            cols, vals = cols[:0], vals[:0]
+            ends = ends[:1] * 0
+        np.testing.assert_allclose(f(ends, cols, vals), want(ends, cols, vals))
+        for k in (ends[0] - 1, ends[-1]):  # what no row reads
+            if n and 0 <= k < 100:
+                cols[k] = n
+                np.testing.assert_allclose(f(ends, cols, vals), want(ends, cols, vals))
+    cols[ends[20]] = 40
+    with pytest.raises(IndexError, match="40"):
+        f(ends, cols, vals)
+    ends[[20, 21]] = 90, 3  # no row any more
+    before, after = f(ends, np.minimum(cols, 39), vals), want(ends, np.minimum(cols, 39), vals)
+    np.testing.assert_allclose(before, after)

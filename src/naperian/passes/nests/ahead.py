@@ -13,10 +13,22 @@
 
 The check is vectors then, and a round without a way out can be written out several times. That
 failure says all by its number, so it does not matter which round it comes from.
+
+    before   for i in 0..n: for k in 0..e[i + 1] - e[i]:
+                 fail OUTSIDE if c[k + e[i]] != clamp(c[k + e[i]], m)
+
+    after    var odd = False
+             free for i in 0..n reducing or odd: odd := odd or e[i + 1] - e[i] < 0
+             if not odd:
+                 free for k in e[0]..e[n] reducing or odd: odd := odd or c[k] != clamp(c[k], m)
+             if odd: …                                                               as before
+
+Short rows are a loop each, of which nobody foresees the end; together they are one long row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from naperian.dtypes import DType
@@ -34,8 +46,9 @@ from naperian.loops.syntax import (
     Stmt,
     Update,
     Variable,
+    When,
 )
-from naperian.loops.walk import rebuild, remade, used, writes
+from naperian.loops.walk import loads, rebuild, remade, used, used_in, writes
 from naperian.names import Lit, Var, fresh
 from naperian.sizes import ZERO, Atom, Size, clamp, size
 
@@ -49,9 +62,43 @@ def ahead(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         checks = _checks(s) if isinstance(s, Loop) else ()
         if isinstance(s, Loop) and checks:
             out.append(_in_strips(s, checks))
+        elif isinstance(s, Loop) and _only_checks(s):
+            out += _as_vectors(s)
+        elif isinstance(s, Loop) and (whole := _of_rows(s)):
+            out += whole
         else:
             out.append(rebuild(s, ahead))
     return tuple(out)
+
+
+def _only_checks(s: Loop) -> bool:
+    """Whether a loop does nothing but check."""
+    plain = all(isinstance(x, Fail) and x.code < 0 and not x.values for x in s.body)
+    return plain and bool(s.body) and s.order is not Order.SERIAL and not s.reductions
+
+
+def _as_vectors(s: Loop) -> tuple[Stmt, ...]:
+    """The loop, which looks at all and then fails."""
+    odd, code = Var("odd"), next(x.code for x in s.body if isinstance(x, Fail))
+    flag = Reduction(odd, "or", DType.BOOL)
+    return (
+        Variable(odd, DType.BOOL, Lit(False, DType.BOOL)),
+        replace(s, body=(_noted(s.body, odd),), reductions=(flag,)),
+        Fail(Local(odd), code),
+    )
+
+
+def _noted(checks: tuple[Stmt, ...], odd: Var) -> Assign:
+    """Whether one of the checks would fail."""
+    conditions = [x.condition for x in checks if isinstance(x, Fail)]
+    return _either(odd, *conditions)
+
+
+def _either(odd: Var, *conditions: Expr) -> Assign:
+    bad: Expr = Local(odd)
+    for x in conditions:
+        bad = Apply("or", (bad, x), DType.BOOL, DType.BOOL)
+    return Assign(odd, bad)
 
 
 def _checks(s: Loop) -> tuple[Fail, ...]:
@@ -75,11 +122,8 @@ def _in_strips(s: Loop, checks: tuple[Fail, ...]) -> Loop:
     strip, stop, odd, row = Var("strip"), Var("end"), Var("odd"), fresh(s.var)
     low = s.low + size(strip) * _STRIP
     flag = Reduction(odd, "or", DType.BOOL)
-    bad: Expr = Local(odd)
-    for x in checks:
-        bad = Apply("or", (bad, x.condition), DType.BOOL, DType.BOOL)
     here: dict[Atom, Size] = {s.var: size(row)}
-    look = Loop(row, low, size(stop), remade((Assign(odd, bad),), here.get), Order.FREE, (flag,))
+    look = Loop(row, low, size(stop), remade((_noted(checks, odd),), here.get), Order.FREE, (flag,))
     rounds = replace(
         s, low=low, high=size(stop), body=s.body[len(checks) :], order=Order.SERIAL, reductions=()
     )
@@ -92,3 +136,46 @@ def _in_strips(s: Loop, checks: tuple[Fail, ...]) -> Loop:
     )
     count = (s.high - s.low + (_STRIP - 1)) // _STRIP
     return replace(s, var=strip, low=ZERO, high=count, body=body, work=s.work * _STRIP)
+
+
+def _of_rows(s: Loop) -> tuple[Stmt, ...]:
+    """A loop that checks what rows read that lie one after the other: if their ends ascend, all
+    that they read as one row first."""
+    match s.body:
+        case (Loop(k, begin, high) as row,) if _only_checks(row) and s.low == begin == ZERO:
+            pass
+        case _:
+            return ()
+    read = [x for c in row.body for x in loads(c) if k in {v for i in x.at for v in used_in(i)}]
+    starts = {i - k for x in read for i in x.at if k in used_in(i)}
+    if s.order is Order.SERIAL or s.reductions or len(starts) != 1:
+        return ()
+    (start,) = starts
+    after: dict[Atom, Size] = {s.var: size(s.var) + 1}
+    if k in used_in(start) or _moved(start, after) != start + high:
+        return ()
+    p = fresh(k)
+    here: dict[Atom, Size] = {k: size(p) - start}
+    checks = remade(row.body, here.get)
+    if any(s.var in used(x.condition) for x in checks if isinstance(x, Fail)):
+        return ()
+    odd = Var("odd")
+    flag = (Reduction(odd, "or", DType.BOOL),)
+    descends = Apply("lt", (Number(high), Number(ZERO)), DType.BOOL, DType.I64)
+    ends = replace(s, body=(_either(odd, descends),), reductions=flag)
+    first, last = (_moved(start, {s.var: i}) for i in (ZERO, s.high))
+    all_ = Loop(p, first, last, (_noted(checks, odd),), s.order, flag)
+    some = Apply("gt", (Number(s.high), Number(ZERO)), DType.BOOL, DType.I64)
+    ascends = Apply("not", (Local(odd),), DType.BOOL, DType.BOOL)
+    return (
+        Variable(odd, DType.BOOL, Lit(False, DType.BOOL)),
+        When(some, (ends, When(ascends, (all_,)), When(Local(odd), (s,)))),
+    )
+
+
+def _moved(x: Size, to: Mapping[Atom, Size]) -> Size:
+    """An index expression elsewhere, also inside what it reads."""
+    (made,) = remade((Let(Var("at"), DType.I64, Number(x)),), to.get)
+    assert isinstance(made, Let)
+    assert isinstance(made.value, Number)
+    return made.value.value
