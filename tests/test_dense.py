@@ -808,3 +808,24 @@ def solved(e: Fin(n + 1)=>Fin(m + 1), cols: Fin(m)=>Fin(n), vals: Fin(m)=>Float)
     ends[[20, 21]] = 90, 3  # no row any more
     before, after = f(ends, np.minimum(cols, 39), vals), want(ends, np.minimum(cols, 39), vals)
     np.testing.assert_allclose(before, after)
+
+
+def test_a_loop_that_adds_nothing_goes() -> None:
+    text = """
+def below(l: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Fin(n)=>Float =
+    [sum(l[i, j] * x[j] for j if j <= i) for i]
+def before(x: Fin(n)=>Int) -> Fin(n)=>Int = [max(x[j] for j if j <= i) for i]
+def other(x: Fin(n)=>Float) -> Fin(n)=>Float = [sum((x[j] if j <= i else 1.0) for j) for i]
+"""
+    for math in ("default", "strict"):
+        module = nap.compile(text, math=math)
+        for name, ends in (("below", 1), ("before", 1), ("other", 2)):
+            assert loops(getattr(module, name)).count("for j in") == ends, name
+        rng = np.random.default_rng(0)
+        for n in (0, 1, 9, 50):
+            l, x = rng.standard_normal((n, n)), rng.standard_normal(n)
+            np.testing.assert_allclose(module.below(l, x), np.tril(l) @ x, atol=1e-12)
+            k = rng.integers(-9, 9, n)
+            np.testing.assert_array_equal(module.before(k), np.maximum.accumulate(k))
+        zeros = module.below(np.full((3, 3), -0.0), np.ones(3))
+        assert not np.signbit(zeros).any()

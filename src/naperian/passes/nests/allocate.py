@@ -32,6 +32,7 @@ from naperian.passes.nests.cut import cut
 from naperian.passes.nests.digits import digits
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
+from naperian.passes.nests.idle import idle
 from naperian.passes.nests.independent import independent
 from naperian.passes.nests.joined import joined
 from naperian.passes.nests.lanes import lanes
@@ -55,7 +56,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     older, unread, coalesce, turns,
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     digits, collapse,
-    windows,
+    windows, idle,
     # what goes side by side; a loop belongs to the first that takes it
     straight, columns, lanes, beside, panels, short, searched,
     # what the loops as they are now still keep
