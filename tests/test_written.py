@@ -12,7 +12,6 @@ import pytest
 import naperian as nap
 from naperian import draws, pipeline
 from naperian.ainf import run as ainf_run
-from naperian.ainf.words import NotWrittenError
 from naperian.border import usual
 from naperian.signature import at, size_variables
 from naperian.source import Source
@@ -51,15 +50,14 @@ def run(module, name: str, dtypes, sizes: dict[str, int], leaves) -> list[np.nda
     return ainf_run.run(flat, [sizes[v.name] for v in flat.sizes], given)
 
 
-SOME = ("mean_square", "by_loop", "until", "gathered", "products", "mixed", "smoothed", "conv")
+SOME = (
+    "mean_square", "by_loop", "until", "gathered", "products", "mixed", "smoothed", "conv",
+    "until_doubled",
+)  # fmt: skip
 
 
 def test_written_derivatives() -> None:
     assert same(derivatives(SOME)) >= len(SOME)
-
-
-REFUSED = ("grad(until_doubled)", "grad(track)")
-"""They keep the history of a `while` loop."""
 
 
 @pytest.mark.long
@@ -80,10 +78,6 @@ def same(functions: Iterable[nap.Function]) -> int:
     """Print, parse and run derivatives; how many draws of arguments were compared."""
     done = 0
     for f in functions:
-        if f.__name__ in REFUSED:
-            with pytest.raises(NotWrittenError):
-                f.show("surface")
-            continue
         text = f.show("surface")
         written, wrong = pipeline.front(Source("written.nap", text))
         assert written is not None, f"{wrong}\n{text}"
@@ -115,18 +109,6 @@ def same(functions: Iterable[nap.Function]) -> int:
                 np.testing.assert_allclose(x, y, 1e-9, 1e-9, err_msg=text)
             done += 1
     return done
-
-
-def test_not_written() -> None:
-    """A loop's values after all its rounds, a number of them that only the run knows."""
-    m = nap.compile("""
-def all_of(x: Float) -> Float:
-    loop y = x while y < 10.0:
-        loop z = y while z < 3.0: z * 2.0
-        y * z
-""")
-    with pytest.raises(NotImplementedError, match="while loop"):
-        nap.grad(m.all_of).show("surface")
 
 
 PROGRAMS = {
@@ -213,6 +195,67 @@ def f(x: Fin(n)=>Float, k: Int) -> Float:
         sum(cos(z) * y for z in zs) / 10.0
 """,
         [np.array([1.0, 0.2, 0.7]), 3],
+    ),
+    "a condition in each round": (
+        """
+def f(x: Float, k: Int) -> Float:
+    loop y = x for t in Fin(k):
+        sin(until(y * y + 0.1, t)) + 0.5 * x
+def until(x: Float, t: Int) -> Float:
+    loop y = x while y < 3.0 + 0.1 * t:
+        y * 1.5 + 0.3 * sin(y)
+""",
+        [0.7, 4],
+    ),
+    "a condition for each element in each round": (
+        """
+def f(x: Fin(n)=>Float, k: Int) -> Float:
+    y = go(x, k)
+    sum(v ** 2 for v in y)
+def go(x: Fin(n)=>Float, k: Int) -> Fin(n)=>Float:
+    loop y = x for t in Fin(k):
+        [sin(until(y[i] + x[wrap(i + 1)], t)) for i]
+def until(x: Float, t: Int) -> Float:
+    loop y = x while y < 3.0 + 0.1 * t:
+        y * 1.5 + 0.3 * sin(y) + 1.0
+""",
+        [np.array([0.7, 1.2, 2.5]), 3],
+    ),
+    "conditions in conditions in each round": (
+        """
+def f(x: Float, k: Int) -> Float:
+    loop y = x for t in Fin(k):
+        sin(outer(y)) ** 2 + 0.1
+def outer(x: Float) -> Float:
+    loop y = x while y < 9.0:
+        loop z = y * 1.1 while z < y + 2.0: z * 1.3 + 0.2
+        z + 0.1 * y
+""",
+        [0.7, 3],
+    ),
+    "a condition in the rounds of a condition": (
+        """
+def f(x: Float) -> Float:
+    loop y = x while y < 10.0:
+        loop z = y while z < 3.0: z * 2.0
+        y * z
+""",
+        [1.3],
+    ),
+    "a table carried in each round": (
+        """
+def f(x: Fin(3)=>Float, k: Int) -> Float:
+    y = go(x, k)
+    sum(v ** 2 for v in y)
+def go(x: Fin(3)=>Float, k: Int) -> Fin(3)=>Float:
+    loop y = x for t in Fin(k):
+        z = until(y)
+        [sin(v) + 0.1 for v in z]
+def until(x: Fin(3)=>Float) -> Fin(3)=>Float:
+    loop y = x while sum(y) < 10.0:
+        [y[i] * 1.5 + 0.1 * y[wrap(i + 1)] for i]
+""",
+        [np.array([0.7, 1.2, 2.5]), 3],
     ),
 }
 

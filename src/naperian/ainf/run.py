@@ -261,7 +261,9 @@ class _Machine:
             case "cast":
                 return convert(values[0], b.dtype)
             case "bitcast":
-                return values[0].view(b.dtype.value)
+                x = values[0]
+                x = np.int64(x) if isinstance(x, int) else x  # an index
+                return x.view(b.dtype.value)
             case "print":
                 self.told.tell(values[1:], self.program.lines[code - 1] if code else ())
                 return values[0]

@@ -103,7 +103,7 @@ class _Writer(Words):
                 if len(group) > 1:
                     raise NotWrittenError("values that need each other")
                 lines = self.line(group[0])
-            elif self.program.indices[times[0]].condition is not None:
+            elif self.is_ended(times[0]):
                 lines = self.loops_while(group, times[0], fixed)
             else:
                 lines = self.loop(group, fixed)
@@ -243,9 +243,15 @@ class _Writer(Words):
             for b in group
         }
         read = self.read_elsewhere(mine, rounds, around)
-        shown = [b for b in group if b.var in read or isinstance(b.prim, Delay)]
+        inner = {b.var for b in group if any(self.is_ended(t) for t in mine[b.var])}
+        if inner & read:
+            raise NotWrittenError("the history of a while loop")
+        shown = [
+            b for b in group if b.var in read or (isinstance(b.prim, Delay) and b.var not in inner)
+        ]
         self.local |= {b.var: mine[b.var] for b in group if b not in shown}
         self.dropped |= self.without_history(group, rounds)
+        ended = self.ended(group, fixed, mine)
         for b in shown:
             rest = [i for i in self.own(b.context) if not mine[b.var].isdisjoint(self.around(i))]
             if b.var not in read and not rest:
@@ -253,6 +259,10 @@ class _Writer(Words):
         names = [self.name(b.var) for b in shown]
         self.even |= {b.var for b in shown}
         zeros = [self.blank(self.axes(b), fixed, zero(b.dtype)) for b in shown]
+        for t in ended:
+            names.append(self.fresh("rounds"))
+            zeros.append(self.blank(self.each[t], fixed, "0"))
+            self.rounds[t] = f"{names[-1]}_"
         cells = [f"state({z}) as {n}_" for z, n in zip(zeros, names, strict=True)]
         yield f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} ="
         yield f"{STEP}with {', '.join(cells)}:"
@@ -261,6 +271,67 @@ class _Writer(Words):
         for line in self.rounds_of(group, fixed):
             yield STEP + STEP + line
         self.cells = outer
+        for t in ended:
+            self.rounds[t] = self.rounds[t].removesuffix("_")
+
+    def ended(
+        self, group: list[Binding], fixed: tuple[Var, ...], mine: dict[Var, frozenset[Var]]
+    ) -> list[Var]:
+        """The times of the `while` loops in the rounds of a loop, each of which keeps what they
+        end with and how many rounds they make: their indices are `each`."""
+        out: list[Var] = []
+        for b in group:
+            if isinstance(b.prim, Delay) and b.prim.time not in (*out, *fixed):
+                time = b.prim.time
+                if not self.is_ended(time) or any(map(self.is_ended, mine[b.var])):
+                    continue
+                out.append(time)
+                own = {i for t in mine[b.var] for i in (*self.around(t), t)}
+                own |= {*self.asked(time, group, (*fixed, *own))}
+                self.each[time] = tuple(i for i in self.program.indices if i in own)
+        for b in group:
+            if isinstance(b.prim, Delay) and b.prim.time in out:
+                self.dropped |= {b.prim.time, b.prim.index}
+        return out
+
+    def is_ended(self, time: Var) -> bool:
+        return self.program.indices[time].condition is not None
+
+    def asked(
+        self, time: Var, group: list[Binding], fixed: tuple[Var, ...]
+    ) -> tuple[Var, ...]:
+        """The indices that the condition of a loop differs along."""
+        condition = self.program.indices[time].condition
+        assert condition is not None
+        asked = {*free(condition)} - {*fixed, time}
+        inside = {i for b in group if time in b.context for i in self.own(b.context)}
+        return tuple(i for i in self.program.indices if i in asked & inside)
+
+    def in_round(
+        self, group: list[Binding], time: Var, fixed: tuple[Var, ...]
+    ) -> Iterator[str]:
+        """A `while` loop in a round of another loop, which keeps what it ends with."""
+        carried = [b for b in group if isinstance(b.prim, Delay) and b.prim.time == time]
+        kept, each = self.rounds[time], self.each[time]
+        cells, local = self.cells, self.local
+        self.cells = cells - {b.var for b in group}
+        self.local = local | {
+            b.var: local.get(b.var, frozenset()) | ({*fixed} & {*b.context}) for b in group
+        }
+        yield from self.loops_while(group, time, fixed)
+        ends = [(self.rounds[time], self.each[time])]
+        ends += ((self.name(b.var), self.axes(b)) for b in carried)
+        self.cells, self.local = cells, local
+        self.rounds[time], self.each[time] = kept, each
+        places = [(kept, each)]
+        places += ((f"{self.name(b.var)}_", self.axes(b)) for b in carried)
+        for (name, own), (cell, axes) in zip(ends, places, strict=True):
+            change = f"{self.element(cell, axes)} := {self.element(name, own)}"
+            yield f"for {self.binders(own)}: {change}" if own else change
+
+    def element(self, name: str, axes: tuple[Var, ...]) -> str:
+        where = self.indices(tuple(map(size, axes)), axes, even=True)
+        return f"{name}[{where}]" if where else name
 
     def blank(self, axes: tuple[Var, ...], fixed: tuple[Var, ...], value: str) -> str:
         """The table that a cell starts with: only rows of one length can be changed."""
@@ -373,8 +444,10 @@ class _Writer(Words):
         yield f"for {self.binders((*around, time))}:"
         here = (*fixed, *around, time)
         for some in self.groups(inner, here):
-            if self.times(some, here):
+            if times := self.times(some, here):
                 lines: Iterable[str] = self.rounds_of(some, here)
+                if self.is_ended(times[0]):
+                    lines = self.in_round(some, times[0], here)
             elif some[0].var in self.local:
                 lines = self.line(some[0])
             else:
@@ -417,11 +490,7 @@ class _Writer(Words):
     ) -> Iterator[str]:
         """A loop with a condition; if the condition differs from element to element, one for each:
         what they carry, and their rounds, are collected in cells."""
-        condition = self.program.indices[time].condition
-        assert condition is not None
-        asked = {*free(condition)} - {*fixed, time}
-        inside = {i for b in group if time in b.context for i in self.own(b.context)}
-        each = tuple(i for i in self.program.indices if i in asked & inside)
+        each = self.asked(time, group, fixed)
         if not each:
             yield from self.loop_while(group, time, fixed)
             return
@@ -445,8 +514,7 @@ class _Writer(Words):
         for line in lines:
             yield STEP * 3 + line
         for name, axes in ((rounds, each), *zip(names, own, strict=True)):
-            where = self.indices(tuple(map(size, axes)), axes, even=True)
-            yield f"{STEP * 3}{name}_{f'[{where}]' if where else ''} := {name}"
+            yield f"{STEP * 3}{self.element(f'{name}_', axes)} := {name}"
         self.each[time] = each
 
     def loop_while(
