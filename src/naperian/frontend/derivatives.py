@@ -285,7 +285,13 @@ def _applied(
         plain = _positional(e)
         if len(plain) != points + 1:
             usage = {0: f"{name}(f)", 1: f"{name}(f, x)", 2: f"{name}(f, x, dx)"}[points]
-            raise errors.arity(name, points + 1, len(plain), e.span, usage)
+            helps: tuple[str, ...] = ()
+            each = (len(plain) - 1) // points if points else 0
+            if each > 1 and len(plain) == 1 + each * points:
+                at = ", ".join(a.span.text for a in plain[1 : 1 + each])
+                more = ", …" if points > 1 else ""
+                helps = (f"of several parameters, a point is a tuple: `{name}(f, ({at}){more})`",)
+            raise errors.arity(name, points + 1, len(plain), e.span, usage, helps)
         f, kind = function(w, name, plain[0], args[0] if args else None)
         if prepare is not None:
             f = prepare(w, f, kind)
