@@ -248,6 +248,13 @@ def test_scans_keep_to_it(name: str) -> None:
         assert cost(g._last(), [x]).memory + x.nbytes <= limit
 
 
+def test_strips_that_find_no_place_are_not_chosen() -> None:
+    """A table that is carried with checkpoint(4) is more than loops can be made of."""
+    x = 0.1 + np.arange(400) % 7 / 9
+    with pytest.raises(nap.CompileError, match="N0728"):
+        nap.grad(SCANS.matrices, memory=x.nbytes + 1000)(x)
+
+
 def test_a_scan_whose_table_is_needed_stays() -> None:
     f = nap.compile("""
 def f(x: Fin(n)=>Float) -> Float:
