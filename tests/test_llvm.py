@@ -371,6 +371,23 @@ def test_copies_of_an_array_are_added(dtype: DType, length: int) -> None:
     np.testing.assert_array_equal(call(p, (places,)), np.bincount(places, minlength=21))
 
 
+def test_what_was_lanes_is_added_row_by_row() -> None:
+    """Vectors of such rounds would be turned, which takes LLVM longer than it saves."""
+    x, y = array("x", n, size(8)), array("y", n, out=True)
+
+    def added(lanes: int) -> Program:
+        total: Any = at(x.var, i, 0)
+        for k in range(1, lanes):
+            total = op("add", total, at(x.var, i, k))
+        clear = loop(i, n, put(y.var, [i], Lit(0.0, F64)))
+        return program([x, y], clear, loop(i, n, Update(y.var, (size(i),), "add", total)))
+
+    values = np.arange(40.0).reshape(5, 8) / 3
+    for lanes in (4, 8):
+        agree(added(lanes), values)
+        assert ("vectorize.enable" in emit(added(lanes))) == (lanes == 8)
+
+
 def test_while_and_when() -> None:
     """Collatz steps of every number."""
     y, value, steps, odd = array("y", n, dtype=I64, out=True), Var("v"), Var("s"), Var("odd")

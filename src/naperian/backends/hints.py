@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from naperian.backends.frame import Frame
 from naperian.backends.traits import (
+    adds_lanes,
     heavy,
     is_ragged_sum,
     is_side_by_side,
@@ -26,7 +27,7 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
     """What LLVM is told about a loop with so many lines; with `few`, rounds. `vectors` at a time,
     if somebody chose."""
     told = ['!"llvm.loop.mustprogress"']
-    few = few or (s.order is Order.SERIAL and bool(s.reductions))
+    few = few or adds_lanes(s) or (s.order is Order.SERIAL and bool(s.reductions))
     if few or _has_lanes(s):
         # of few rounds, or of vectors enough already
         told.append('!"llvm.loop.unroll.disable"')

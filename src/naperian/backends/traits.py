@@ -40,6 +40,7 @@ UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
 _MOST_IN_A_LOOP = 60
 
 _NEST = 16  # statements that are worth a serial nest's being a function
+_LANES = 8  # of a vector that are added up
 _GROUPED = 8  # elements between accesses that LLVM makes one
 
 _MONOIDS = {"add", "mul", "min", "max", "and", "or"}
@@ -176,6 +177,16 @@ def is_side_by_side(s: Loop) -> bool:
         for x in s.body for top in expressions(x) for e in parts(top) if isinstance(e, Load)
         for i in e.at
     )  # fmt: skip
+
+
+def adds_lanes(s: Loop) -> bool:
+    """Whether a round does nothing but add up elements that lie side by side, which were the lanes
+    of a loop before. As vectors, rounds would be turned against lanes, which takes LLVM long."""
+    if len(s.body) != 1 or not isinstance(s.body[0], Update):
+        return False
+    read = [x for x in parts(s.body[0].value) if isinstance(x, Load)]
+    side_by_side = [x.at[-1].constant for x in read] == list(range(len(read)))
+    return len(read) >= _LANES and side_by_side and len({x.buffer for x in read}) == 1
 
 
 def only_updates(stmts: Sequence[Stmt]) -> bool:
