@@ -465,3 +465,53 @@ def stored(f: nap.Function, n: int) -> int:
 
     shapes = [s.buffer.shape for s in statements(program.body) if isinstance(s, Allocate)]
     return sum(math.prod(number(e) for e in shape) for shape in shapes)
+
+
+# name: the program, whose `g` takes derivatives of `f` in eight directions, and its arguments
+DIRECTIONS = {
+    "rows in place": (
+        """
+def f(x: Fin(n)=>Fin(3)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n)=>Fin(3)=>Float:
+    with state(x) as s:
+        for i in 1..n: s[i] := [sum(s[k[i], b] * s[i, wrap(a + b)] for b) for a]
+
+def g(x: Fin(n)=>Fin(3)=>Float, k: Fin(n)=>Fin(n), d: Fin(8)=>Fin(n)=>Fin(3)=>Float):
+    for j:
+        (_, slope) = jvp(lambda x: f(x, k), x, d[j])
+        slope
+""",
+        lambda n: [x(n, 3), keys(n, n)],
+        lambda n: x(8, n, 3),
+    ),
+    "elements in place": (
+        """
+def f(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i in 1..n: s[i] := sin(s[k[i]]) * s[i - 1] + x[i]
+
+def g(x: Fin(n)=>Float, k: Fin(n)=>Fin(n), d: Fin(8)=>Fin(n)=>Float):
+    for j:
+        (_, slope) = jvp(lambda x: f(x, k), x, d[j])
+        slope
+""",
+        lambda n: [x(n), keys(n, n)],
+        lambda n: x(8, n),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIRECTIONS)
+def test_a_direction_costs_five_functions(name: str) -> None:
+    """Also where directions go beside each other: the function keeps what they ask for, no more."""
+    text, given, directions = DIRECTIONS[name]
+    m = nap.compile(text)
+    ratios, steps = [], []
+    for n in (SMALL, FACTOR * SMALL):
+        args = given(n)
+        one = cost(m.f, args).total
+        ratios.append(cost(m.g, [*args, directions(n)]).total / one / 8)
+        steps.append(one / n)
+    print(f"{name:32s}", *(f"{r:.2f}" for r in ratios))
+    assert max(ratios) <= LIMIT
+    assert ratios[1] <= GROWTH * ratios[0]
+    assert steps[1] <= GROWTH * steps[0]  # no copy of a table for each round

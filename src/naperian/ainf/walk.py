@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from naperian import sizes
 from naperian.ainf.syntax import (
     Accumulate,
+    Binding,
     Check,
     Delay,
     Entry,
@@ -130,6 +131,12 @@ def operands(prim: Prim) -> Iterator[Operand]:
             yield next
         case Check(condition):
             yield condition
+
+
+def reads(b: Binding) -> Iterator[Read]:
+    """Every read of a binding, in its guards, too."""
+    for o in (*operands(b.prim), *(g.operand for g in b.guards)):
+        yield from (a for a in atoms(o) if isinstance(a, Read))
 
 
 def free_in(prim: Prim) -> Iterator[Var]:

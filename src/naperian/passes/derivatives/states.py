@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Index, Operand, Read
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Index, Operand, Program, Read
 from naperian.names import Var
 from naperian.node import node
 
@@ -39,6 +39,15 @@ class State:
             if isinstance(x, State):
                 yield x
                 yield from x.inside()
+
+
+def outermost(program: Program) -> list[Var]:
+    """The tables that are changed in place, without those that stand for them in loops inside."""
+    bindings = {b.var: b for b in program.bindings}
+    delays = [b for b in program.bindings if isinstance(b.prim, Delay)]
+    found = [s for b in delays if (s := state_of(b, bindings, program.indices)) is not None]
+    inner = {x.delay.var for s in found for x in s.inside()}
+    return [s.delay.var for s in found if s.delay.var not in inner]
 
 
 def state_of(

@@ -18,7 +18,7 @@ If the table is read in yet other rounds, all of them are kept anyway, and it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from naperian.ainf.syntax import (
@@ -39,13 +39,14 @@ from naperian.ainf.walk import (
     free,
     map_prim,
     operands,
+    reads,
     rewrite,
     rewrite_guards,
     rewrite_size,
 )
 from naperian.names import Var, fresh
 from naperian.passes.algebra.prune import prune
-from naperian.passes.derivatives.states import State, state_of
+from naperian.passes.derivatives.states import State, outermost, state_of
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Size, size
 
@@ -55,22 +56,13 @@ Names = Mapping[Var, Size]
 def undo(program: Program) -> Program:
     """See the module."""
     changed = False
-    for v in _outermost(program):
+    for v in outermost(program):
         bindings = {b.var: b for b in program.bindings}
         state = state_of(bindings[v], bindings, program.indices)
         made = None if state is None else _Undo(program, state).result()
         changed = changed or made is not None
         program = made or program
     return prune(program) if changed else program
-
-
-def _outermost(program: Program) -> list[Var]:
-    """The tables that are changed in place, without those that stand for them in loops inside."""
-    bindings = {b.var: b for b in program.bindings}
-    delays = [b for b in program.bindings if isinstance(b.prim, Delay)]
-    found = [s for b in delays if (s := state_of(b, bindings, program.indices)) is not None]
-    inner = {x.delay.var for s in found for x in s.inside()}
-    return [s.delay.var for s in found if s.delay.var not in inner]
 
 
 @dataclass(slots=True)
@@ -127,7 +119,7 @@ class _Undo:
         self.times = {}
         some = False
         for b in self.program.bindings:
-            for r in _reads(b):
+            for r in reads(b):
                 if r.var in self.around:
                     known = self.reversed(b, r)
                     if known is None:
@@ -364,10 +356,10 @@ class _Undo:
             return False
         if not any(t in x.context for t in self.times):
             return False
-        reads = [r.var for r in _reads(x)]
-        if any(v in self.around for v in reads):
+        read = [r.var for r in reads(x)]
+        if any(v in self.around for v in read):
             return True
-        return any(self.from_table(self.bindings[v]) for v in reads if v in self.bindings)
+        return any(self.from_table(self.bindings[v]) for v in read if v in self.bindings)
 
     def copied(self, x: Binding) -> Operand:
         """An operation again, in the loop backwards; read at the indices of the first."""
@@ -445,9 +437,3 @@ def _carried(step: Read, version: Binding, value: Operand) -> Operand:
         if isinstance(v, Var) and c not in (v, index):
             names[v] = size(c)
     return rewrite(value, names)
-
-
-def _reads(b: Binding) -> Iterable[Read]:
-    """Every read of a binding, in its guards, too."""
-    for o in (*operands(b.prim), *(g.operand for g in b.guards)):
-        yield from (a for a in atoms(o) if isinstance(a, Read))

@@ -43,17 +43,20 @@ from naperian.passes.nests.panels import panels
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
+from naperian.passes.nests.staged import staged
 from naperian.passes.nests.sticky import sticky
 from naperian.passes.nests.straight import straight
 from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
+from naperian.passes.nests.wanted import wanted
 from naperian.passes.nests.windows import windows
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     # what carried tables are kept in, while every loop is still as `schedule` made it
-    older, unread, coalesce, turns,
+    older, unread, coalesce, staged, turns,
+    wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     digits, collapse,
     windows, idle,

@@ -79,7 +79,7 @@ def coalesce(program: Program) -> Program:
         shapes |= {b.var: b.shape for b in program.buffers}
         pair = next(
             (
-                (to, of) for s in statements(body) for to, of in _copy(s, shapes)
+                (to, of) for s in statements(body) for to, of in copies(s, shapes)
                 if (to, of) not in refused and to in homes and of in homes
             ),
             None,
@@ -236,7 +236,7 @@ def _without(
         rebuild(s, inside)
         for s in body
         if not (isinstance(s, Allocate) and s.buffer.var in names)
-        and not any(set(c) == set(pair) for c in _copy(s, shapes))
+        and not any(set(c) == set(pair) for c in copies(s, shapes))
     )
 
 
@@ -260,7 +260,7 @@ def _whole(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Store | None:
     return s if identity and shapes.get(s.buffer) == tuple(extents) else None
 
 
-def _copy(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Iterator[tuple[Var, Var]]:
+def copies(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Iterator[tuple[Var, Var]]:
     """The arrays of a nest that copies one to another of the same shape."""
     store = _whole(s, shapes)
     if store is not None and isinstance(store.value, Load) and store.value.at == store.at:
@@ -317,7 +317,7 @@ class _Check:
         return some
 
     def stmt(self, s: Stmt, live: Live) -> Live:
-        for to, of in _copy(s, self.shapes):
+        for to, of in copies(s, self.shapes):
             if {to, of} == set(self.pair):
                 return _dead(live, to) | {Coming(of, None)}
         whole = _whole(s, self.shapes)

@@ -1,0 +1,196 @@
+"""What another loop asks of a table that is changed in place is noted. ainf → ainf
+
+    for t<k:       new = last at [i[t]] of v[t] from s[t]      s: delay over t from x next new
+    for j<m, t<k:  y = mul(s[e[t], t], d[j, t])
+
+    for t<k:       note = held(s[e[t], t])
+    for j<m, t<k:  y = mul(note[t], d[j, t])
+
+Tangents in many directions are a loop over directions around the time, which the table itself does
+not wait for. Their reads of it as it was in every round would keep it k times over, where they want
+a few of its elements in a round. Reads in a loop backwards are not asked here (see `undo`).
+
+If the table is read in other rounds, too, all of them are kept anyway, and it is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Delay,
+    Entry,
+    Guard,
+    Op,
+    Operand,
+    Program,
+    Read,
+    Result,
+)
+from naperian.ainf.walk import (
+    atoms,
+    closures,
+    free,
+    reads,
+    rewrite,
+    rewrite_guards,
+    rewrite_prim,
+    rewrite_size,
+)
+from naperian.components import components
+from naperian.names import Var, fresh
+from naperian.passes.derivatives.states import State, outermost, state_of
+from naperian.sizes import size
+
+
+def noted(program: Program) -> Program:
+    """See the module."""
+    for v in outermost(program):
+        bindings = {b.var: b for b in program.bindings}
+        state = state_of(bindings[v], bindings, program.indices)
+        made = None if state is None else _Notes(program, state, bindings).result()
+        program = made or program
+    return program
+
+
+class _Other(Exception):
+    """The table is read in another round."""
+
+
+@dataclass(slots=True)
+class _Notes:
+    """One state of a program, and what others read of it."""
+
+    program: Program
+    state: State
+    bindings: dict[Var, Binding]
+    place: dict[Var, int] = field(init=False)  # in the text
+    own: frozenset[Var] = field(init=False)  # what goes round with the table
+    times: dict[Var, tuple[Var, ...]] = field(default_factory=dict)  # around each version
+    changed: dict[Var, Var] = field(default_factory=dict)  # each version: what comes of it
+    around: Mapping[Var, frozenset[Var]] = field(init=False)
+    notes: dict[tuple[Read, tuple[Guard, ...]], Binding] = field(default_factory=dict)
+    before: dict[Var, list[Binding]] = field(default_factory=dict)
+
+    def result(self) -> Program | None:
+        """The program with notes; None if it stays as it is."""
+        p = self.program
+        self.collect(self.state, ())
+        if not any(r.var in self.times for b in p.bindings if self.is_beside(b) for r in reads(b)):
+            return None
+        self.place = {b.var: k for k, b in enumerate(p.bindings)}
+        self.own = self.rounds()
+        self.around = closures(p.indices)
+        try:
+            made = [b if b.var in self.own else self.rewritten(b) for b in p.bindings]
+            if any(map(self.asks, _asked(p.results))):
+                return None
+        except _Other:
+            return None
+        if not self.notes:
+            return None
+        out: list[Binding] = []
+        for b in made:
+            out += self.before.get(b.var, ())
+            out.append(b)
+        return replace(p, bindings=tuple(out))
+
+    def collect(self, s: State, outer: tuple[Var, ...]) -> None:
+        """The versions of the table, each with the times that it is in and what comes of it."""
+        now: Binding = s.delay
+        self.times[now.var] = (*outer, s.time)
+        for x in reversed(s.links):
+            after = x.delay if isinstance(x, State) else x
+            self.changed.setdefault(now.var, after.var)
+            if isinstance(x, State):
+                self.collect(x, (*outer, s.time))
+            else:
+                self.times[after.var] = (*outer, s.time)
+            now = after
+
+    def rounds(self) -> frozenset[Var]:
+        """The bindings that the table's next value needs and that need the table."""
+        def needed(v: Var) -> Iterator[Var]:
+            b = self.bindings[v]
+            yield from (r.var for r in reads(b) if r.var in self.bindings)
+
+        found = components(self.bindings, needed)
+        return frozenset(next(group for group in found if self.state.delay.var in group))
+
+    def is_beside(self, b: Binding) -> bool:
+        """Whether a binding is in the state's loop and in one that the state is not in."""
+        mine = self.state.delay.context
+        return self.state.time in b.context and any(
+            i not in mine and i != self.state.time for i in b.context
+        )
+
+    def asks(self, r: Read) -> bool:
+        """Whether a read is of this round of the table; of its end nobody has to note anything."""
+        if r.var not in self.times:
+            return False
+        x = self.bindings[r.var]
+        rounds = dict(zip(x.context, r.at, strict=True))
+        now = list(self.times[r.var])
+        if isinstance(x.prim, Delay):
+            at, inner = rounds[x.prim.index], now.pop()
+            if at != size(inner):
+                if r.var == self.state.delay.var and at == self.program.indices[inner].extent:
+                    return False
+                raise _Other
+        if any(rounds[t] != size(t) for t in now):
+            raise _Other
+        return True
+
+    def rewritten(self, b: Binding) -> Binding:
+        """A binding that reads notes."""
+        if not any(r.var in self.times for r in reads(b)):
+            return b
+        read = self.reader(b, b.guards)
+        guards = rewrite_guards(b.guards, {}, read)
+        if not isinstance(b.prim, Accumulate):
+            return replace(b, prim=rewrite_prim(b.prim, {}, read), guards=guards)
+        init = rewrite(b.prim.init, {}, read)
+        entries: list[Entry] = []
+        for e in b.prim.entries:
+            read = self.reader(b, (*b.guards, *(g for g in e.guards if g not in b.guards)))
+            at = tuple(rewrite_size(i, {}, read) for i in e.at)
+            own = rewrite_guards(e.guards, {}, read)
+            entries.append(Entry(e.over, at, rewrite(e.value, {}, read), own))
+        return replace(b, prim=Accumulate(b.prim.monoid, init, tuple(entries)), guards=guards)
+
+    def reader(self, b: Binding, guards: tuple[Guard, ...]) -> Callable[[Read], Operand]:
+        return lambda r: self.note(r, b, guards) if self.asks(r) else r
+
+    def note(self, r: Read, b: Binding, guards: tuple[Guard, ...]) -> Operand:
+        """What is noted of a read, if that is less than its reader."""
+        found = {*free(r), *(v for g in guards for v in free(g.operand))}
+        needed = frozenset[Var]().union(*(self.around[v] for v in found if v in self.around))
+        if all(i in needed for i in b.context):
+            return r
+        known = self.notes.get((r, guards))
+        if known is None:
+            context = tuple(i for i in self.program.indices if i in needed)
+            v = fresh(r.var)
+            origin = self.bindings[r.var].origin
+            dtype = self.bindings[r.var].dtype
+            known = Binding(v, context, guards, dtype, Op("held", (r,)), origin)
+            self.put(known, r)
+            self.notes[r, guards] = known
+        return Read(known.var, tuple(size(i) for i in known.context))
+
+    def put(self, note: Binding, r: Read) -> None:
+        """A note's place in the text: before the table is changed."""
+        after = self.changed.get(r.var)
+        if after is None:
+            raise _Other
+        needed = {x.var for x in reads(note) if x.var in self.place}
+        if any(self.place[v] >= self.place[after] for v in needed):
+            raise _Other
+        self.before.setdefault(after, []).append(note)
+
+
+def _asked(results: tuple[Result, ...]) -> Iterator[Read]:
+    yield from (a for r in results for a in atoms(r.value) if isinstance(a, Read))
