@@ -19,7 +19,7 @@ from naperian.signature import at
 from naperian.sizes import Size, size, substitute
 
 LIMIT = 5.0
-GROWTH = 1.4  # of small inputs a part is constant; n² operations for n would give FACTOR
+GROWTH = 1.5  # of small inputs a part is constant; n² operations for n would give FACTOR
 SMALL, FACTOR = 6, 4
 
 
@@ -399,6 +399,53 @@ def f(k: Fin(m)=>Float, x: Fin(n + m - 1)=>Float) -> Float =
     sum(sum(x[i + j] * k[j] for j) ** 2 for i in Fin(n))
 """,
         lambda n: [x(5), x(n + 4)],
+    ),
+    "a mixture by triangles": (
+        """
+import linalg
+def f(l: k=>Fin(d)=>Fin(d)=>Float, mu: k=>Fin(d)=>Float, x: n=>Fin(d)=>Float) -> Float =
+    sum(logsumexp([near(l[c], [x[i, j] - mu[c, j] for j]) for c]) for i)
+
+def near(l: Fin(d)=>Fin(d)=>Float, x: Fin(d)=>Float) -> Float =
+    -0.5 * sum(v ** 2 for v in linalg.solve_lower(l, x)) - sum(log(l[j, j]) for j)
+
+def logsumexp(v: k=>Float) -> Float:
+    m = max(v)
+    m + log(sum(exp(e - m) for e in v))
+""",
+        lambda n: [x(2, n, n) + 3 * n * np.eye(n), x(2, n), x(64, n)],
+    ),
+    "logarithm of a determinant": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float:
+    (m, _, _) = linalg.lu(a)
+    sum(log(abs(m[i, i])) for i)
+""",
+        lambda n: [x(n, n) + n * np.eye(n)],
+    ),
+    "shortest paths": (
+        """
+def f(w: n=>n=>Float) -> Float = sum(sum(row) for row in short(w))
+
+def short(w: n=>n=>Float) -> n=>n=>Float:
+    loop d = w for k in n:
+        for i, j: min(d[i, j], d[i, k] + d[k, j])
+""",
+        lambda n: [x(n, n)],
+    ),
+    "an option's tree": (
+        """
+def f(s: Float, k: Float, u: Float, p: Float, n: Int) -> Float:
+    last = with state([max(k - s * u ** Float(2 * i - n), 0.0) for i in Fin(n + 1)]) as w:
+        for step in reverse(Fin(n)):
+            for i in Fin(n + 1):
+                if i <= step:
+                    now = k - s * u ** Float(2 * i - step)
+                    w[i] := max(now, p * w[wrap(i + 1)] + (0.99 - p) * w[i])
+    last[0?]
+""",
+        lambda n: [100.0, 110.0, 1.1, 0.5, n],
     ),
 }
 

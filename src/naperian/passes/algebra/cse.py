@@ -6,7 +6,8 @@
 
 The key of a binding is its operation and operands with indices numbered by first occurrence, and
 what is known of the numbered indices: there are no scopes, so one table serves all loops and
-branches. Guards are not in the key. Of two bindings with equal keys
+branches. Delays are compared by `bisimilar`. Guards are not in the key. Of two bindings with equal
+keys
 
     if c, d and if c:      the one with fewer guards serves for both
     if c and if not c:     one binding without either guard does
@@ -45,6 +46,7 @@ from naperian.ainf.walk import (
 )
 from naperian.broken import Broken
 from naperian.names import Lit, Var
+from naperian.passes.algebra.bisimilar import Bisimilar
 from naperian.passes.bindings.narrow import without_unused_indices
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
 
@@ -76,6 +78,8 @@ class _Merge:
         self.kept: list[Binding | None] = []
         self.table: dict[Signature, list[_Kept]] = {}
         self.merged: dict[Var, tuple[Var, tuple[int, ...]]] = {}
+        self.given = {b.var: b for b in program.bindings}
+        self.delays: dict[Signature, list[Binding]] = {}
 
     def result(self) -> Program:
         for b in self.program.bindings:
@@ -124,7 +128,7 @@ class _Merge:
 
     def binding(self, b: Binding) -> None:
         if isinstance(b.prim, Delay):
-            self.kept.append(b)
+            self.delay(b, b.prim)
             return
         key = _Key(self)
         signature = key.binding(b)
@@ -138,6 +142,18 @@ class _Merge:
         while (merged := self.absorb(new, entries)) is not None:
             new = merged  # with fewer guards than it had: perhaps another one merges with it now
         entries.append(new)
+
+    def delay(self, b: Binding, prim: Delay) -> None:
+        """A delay is one that begins as it does and goes on as it does."""
+        begin = (_Key(self).operand(prim.init), b.dtype, len(b.context))
+        entries = self.delays.setdefault(begin, [])
+        for old in entries:
+            if Bisimilar(self.given, self.program.indices, self.read).same(old, b):
+                self.merged[b.var] = (old.var, tuple(range(len(b.context))))
+                self.kept.append(None)
+                return
+        entries.append(b)
+        self.kept.append(b)
 
     def absorb(self, new: _Kept, entries: list[_Kept]) -> _Kept | None:
         """Merge a binding with an earlier equal one (which leaves the table) if guards allow."""

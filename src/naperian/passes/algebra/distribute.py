@@ -34,6 +34,7 @@ from naperian.ainf.walk import (
 )
 from naperian.names import Lit, Var
 from naperian.node import node
+from naperian.passes.algebra.chosen import chosen
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder, Guards
@@ -66,6 +67,7 @@ Spent: TypeAlias = list[frozenset[Var]]
 
 def distribute(program: Program) -> Program:
     """The program with its sums where they cost least."""
+    program = chosen(program)
     if program.math is Math.STRICT:
         return program
     made = _Distribute(program)

@@ -46,6 +46,7 @@ from naperian.facts import Facts
 from naperian.names import Lit, Var
 from naperian.passes.algebra import laws
 from naperian.passes.algebra.bounds import between, type_bounds
+from naperian.passes.algebra.settled import settled
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
@@ -57,7 +58,7 @@ Seen = Callable[[Any], None]
 
 def simplify(program: Program, seen: Seen = lambda rule: None) -> Program:
     """The program by the laws. `seen` is told every rule that is used."""
-    return _Simplify(program, seen).result()
+    return _Simplify(settled(program), seen).result()
 
 
 class _Simplify:

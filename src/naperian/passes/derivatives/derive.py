@@ -21,6 +21,7 @@ from naperian.ainf.walk import free, rewrite
 from naperian.core import syntax as core
 from naperian.core.linear import NotLinearError, check_linear
 from naperian.names import Lit, Var
+from naperian.passes.algebra.settled import settle_last
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
 from naperian.passes.derivatives.closing import Part
@@ -46,6 +47,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
         name = p.start.var.name if isinstance(p.start, core.Ref) else p.var.name
         place.env[p.var] = copied(place, value, (), name, sources)
     value = plain(expr(e.body))
+    settle_last(place.b, start)
     if e.forward:
         given = [
             rewrite(place.operand(v), dict(zip(indices, map(size, own), strict=True)))

@@ -42,7 +42,7 @@ from naperian.ainf.walk import (
 )
 from naperian.components import components
 from naperian.names import Var, fresh
-from naperian.passes.derivatives.states import State, outermost, state_of
+from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.sizes import size
 
 

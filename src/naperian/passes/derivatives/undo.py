@@ -46,7 +46,7 @@ from naperian.ainf.walk import (
 )
 from naperian.names import Var, fresh
 from naperian.passes.algebra.prune import prune
-from naperian.passes.derivatives.states import State, outermost, state_of
+from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Size, size
 

@@ -37,6 +37,7 @@ from naperian.passes.fusion.graph import (
 from naperian.sizes import Quotient, Remainder, Size
 
 _LIGHT = 3  # a value: two loads and an addition
+_CROSSED = 6  # one that would go through memory as its reader does not: two such values compared
 _FREE = 24  # a value of indices alone, which a cut loop may decide
 _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
@@ -233,7 +234,7 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
 
 
 def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
-    if p.kind is Kind.FINAL or weight > _LIGHT or weight * p.uses > _TOGETHER:
+    if p.kind is Kind.FINAL or weight > _CROSSED or weight * p.uses > _TOGETHER:
         return False
     point = dict(zip(p.context, at, strict=True))
     theirs = [point[i].single for i in p.path if i in point]

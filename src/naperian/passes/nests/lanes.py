@@ -84,6 +84,7 @@ from naperian.passes.nests.alike import (
 )
 from naperian.passes.nests.lane_sums import Sums, nest
 from naperian.passes.nests.paired import paired
+from naperian.passes.nests.parted import joined, parted
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
@@ -107,10 +108,29 @@ def _block(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> 
     for s in body:
         rows = _rows(s, buffers, sizes) if isinstance(s, Loop) else None
         if rows is not None:
-            out += rows.where_many() if rows.windows else rows.side_by_side()
+            out += rows.made()
+        elif isinstance(s, Loop) and (parts := _parts(s, buffers, sizes)):
+            out += _block(parts, buffers, sizes)
         else:
             out.append(rebuild(s, lambda b: _block(b, buffers, sizes)))
     return tuple(out)
+
+
+def _parts(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Loop, ...]:
+    """The loop in parts, if some of them go side by side; the others stay together."""
+    out: list[Loop] = []
+    alone = True  # whether what comes next begins a part
+    found = False
+    parts = parted(s)
+    for p in parts if len(parts) > 1 else ():
+        rows = _rows(p, buffers, sizes)
+        found = found or rows is not None
+        if rows is not None or alone:
+            out.append(p)
+        else:
+            out[-1] = joined([out[-1], p])
+        alone = rows is not None
+    return tuple(out) if found else ()
 
 
 def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
@@ -209,6 +229,10 @@ class _Rows:
         if len(axes) == 1 and len(others) < len(inside):
             if all(isinstance(v, Var) and v in inside for v in others):
                 self.packed.setdefault((e.buffer, axes[0]), Var(e.buffer.name))
+
+    def made(self) -> list[Stmt]:
+        """The loops over rows that go side by side."""
+        return self.where_many() if self.windows else self.side_by_side()
 
     def where_many(self) -> list[Stmt]:
         """Of windows that do not fill the lanes there may be few long ones, as in the derivative
