@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 
 from naperian.ainf.syntax import Guard, Read, Trips
 from naperian.ainf.walk import atoms, atoms_of, variables
+from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.passes.fusion.graph import (
     WHOLE,
@@ -37,7 +38,7 @@ from naperian.passes.fusion.graph import (
 from naperian.sizes import Quotient, Remainder, Size
 
 _LIGHT = 3  # a value: two loads and an addition
-_CROSSED = 6  # one that would go through memory as its reader does not: two such values compared
+_CONDITION = 6  # two such values compared
 _FREE = 24  # a value of indices alone, which a cut loop may decide
 _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
@@ -234,7 +235,8 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
 
 
 def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
-    if p.kind is Kind.FINAL or weight > _CROSSED or weight * p.uses > _TOGETHER:
+    light = _CONDITION if p.dtype is DType.BOOL else _LIGHT
+    if p.kind is Kind.FINAL or weight > light or weight * p.uses > _TOGETHER:
         return False
     point = dict(zip(p.context, at, strict=True))
     theirs = [point[i].single for i in p.path if i in point]
