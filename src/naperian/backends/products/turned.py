@@ -16,8 +16,9 @@ from naperian.backends.code import MEMORY, Value
 from naperian.backends.frame import Frame
 from naperian.backends.indexing import address, offset
 from naperian.loops.syntax import Load, Loop, Store
+from naperian.loops.walk import atoms, used_in
 from naperian.names import Var, fresh
-from naperian.sizes import ONE, Size, rename, size
+from naperian.sizes import ONE, Size, atom, rename, size
 
 EIGHT = 8
 
@@ -68,9 +69,16 @@ def _columns(frame: Frame, s: Loop) -> _Columns | None:
             return None
         if offset(frame, of, read.at) - first != size(k):
             return None
+        if any(_looks_up(i, s.var) for i in (*write.at, *read.at)):
+            return None
         if _step(offset(frame, to, write.at), s) != ONE:
             return None
     return found
+
+
+def _looks_up(i: Size, var: Var) -> bool:
+    """Whether an index is read from memory at this variable: rows in an order of their own."""
+    return any(isinstance(a, Load) and var in used_in(atom(a)) for a in atoms(i))
 
 
 def _step(offset: Size, s: Loop) -> Size | None:
