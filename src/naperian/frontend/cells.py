@@ -339,9 +339,9 @@ def _by_columns(
     """Where the rows of a matrix do not fit and its columns would."""
     if made is None:
         return ()
-    (rows, *_), _ = axes = w.solver.axes(w.solver.zonk(made))
+    (axes, _), (own, _) = w.solver.axes(w.solver.zonk(made)), w.solver.axes(found)
     fitting, _ = w.solver.axes(w.solver.zonk(wanted))
-    if len(axes[0]) != 2 or len(w.solver.axes(found)[0]) != 1 or fitting != [rows]:
+    if len(axes) != 2 or len(own) != 1 or fitting != axes[:1]:
         return ()
     name = what.rpartition(" of ")[2].strip("`")
     return (
