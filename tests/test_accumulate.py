@@ -274,7 +274,7 @@ def for_vectors_of_eight(text: str, name: str) -> str:
 def test_a_scatter_tests_its_keys_by_one_comparison() -> None:
     """And a branch, without clamps; the code is short, so that compiling it is."""
     made = for_vectors_of_eight(PROGRAM, "histogram")
-    assert len(made.splitlines()) < 420
+    assert len(made.splitlines()) < 450
     part = next(f for f in made.split("\n}") if "store i64 -3" in f or "[ -3," in f)
     assert len(re.findall(r"icmp ugt i64", part)) == 1
     assert "@llvm.smin" not in part  # nor strips: the pool polls between parts
