@@ -40,7 +40,6 @@ class Bisimilar:
     read: Callable[[Read], Read]
     equal: dict[Var, Var] = field(default_factory=dict)  # assumed, while they are looked at
 
-
     def same(self, one: Binding, two: Binding) -> bool:
         if one.var == two.var or self.equal.get(two.var) == one.var:
             return True
