@@ -12,7 +12,8 @@
                  for i in 512 * strip..end: update h[k[i]] += w[i]
 
 The check is vectors then, and a round without a way out can be written out several times. That
-failure says all by its number, so it does not matter which round it comes from.
+failure says all by its number, so it does not matter which round it comes from. A round that reads
+nothing but its key waits for the count, and asks meanwhile.
 
     before   for i in 0..n: for k in 0..e[i + 1] - e[i]:
                  fail OUTSIDE if c[k + e[i]] != clamp(c[k + e[i]], m)
@@ -111,6 +112,9 @@ def _checks(s: Loop) -> tuple[Fail, ...]:
     if not first or not all(isinstance(x, Let | Update) for x in rest):
         return ()
     if not any(isinstance(x, Update) for x in rest) or (s.high - s.low).constant is not None:
+        return ()
+    asked = {y.buffer for x in first for y in loads(x)}
+    if all(y.buffer in asked for x in rest for y in loads(x)):  # it counts, and has time to ask
         return ()
     changed = {writes(x) for x in rest}
     checks = tuple(x for x in first if isinstance(x, Fail) and x.code < 0 and not x.values)
