@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 
 from naperian import pipeline
-from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.core.walk import everything
 from naperian.dtypes import DType
@@ -57,19 +56,12 @@ def fit(
         lowered = pipeline.lower(made.core(), name, at)
         return needed(lowered, known(lowered), threads)
 
-    def made_takes(chosen: dict[Span, int]) -> int | None:
-        """None where tables carried by so many loops inside each other find no place in them."""
-        try:
-            return takes(chosen)
-        except Broken:
-            return None
-
     normal = pipeline.specialise(module, name, at)
     chosen = _loops(normal)
     bytes = takes(chosen)
     while bytes > limit:
         more = [chosen | {s: k + 1} for s, k in chosen.items() if k < _DEEPEST]
-        found = [(b, c) for c in more if (b := made_takes(c)) is not None]
+        found = [(takes(c), c) for c in more]
         least, best = min(found, key=lambda f: f[0], default=(bytes, chosen))
         if least >= bytes:
             whole = [s for s in _scans(normal) if s not in chosen]

@@ -12,7 +12,7 @@ all be kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from naperian.ainf.syntax import Binding, Delay, Operand
 from naperian.names import Var
@@ -78,8 +78,18 @@ class _Backwards(Copy):
                 return late + rest
         return super().size(s)
 
+    def arranged(self, indices: Iterable[Var], loops: set[Var]) -> Iterable[Var]:
+        """Indices stand in the order in which they are made. The axes of tables stand inside all
+        loops over strips, or what axes share would be kept for all strips; of the loops over rounds
+        they may stand outside."""
+        if self.b.strips[self.time] in self.b.strips:
+            return indices
+        return sorted(indices, key=lambda i: not loops.isdisjoint(self.b.closures[i]))
+
     def inside(self, i: Var) -> bool:
-        return not self.b.closures[i].isdisjoint(self.backs)
+        deep = len(self.backs) > 1 or self.b.strips[self.time] in self.b.strips
+        inner = deep and self.b.rank[i] > self.b.rank[self.time]
+        return inner or not self.b.closures[i].isdisjoint(self.backs)
 
     def var(self, i: Var) -> Var:
         return self.backs[i] if i in self.backs else super().var(i)

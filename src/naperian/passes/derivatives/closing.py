@@ -88,6 +88,7 @@ class Closing:
             n = self.extent(i)
             if n is not None and i in self.backwards and self.waits(n):
                 turned[n] = i
+        again = any(map(self.is_late, parts))
         out: list[Part] = []
         for p in parts:
             order: dict[Var, Var] = {}
@@ -105,7 +106,7 @@ class Closing:
                     rewrite(p.value, names), renamed(p.guards, names),
                 )  # fmt: skip
             for k, q in enumerate(out):
-                if turned and (p.over, p.at, p.guards) == (q.over, q.at, q.guards):
+                if again and (p.over, p.at, p.guards) == (q.over, q.at, q.guards):
                     dtype = self.b.dtypes[var]
                     guards = (*self.place.guards, *p.guards)
                     value = self.b.bind(Op("add", (q.value, p.value)), dtype, guards)

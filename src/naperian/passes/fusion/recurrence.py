@@ -16,27 +16,31 @@ from naperian.components import components
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
 from naperian.passes.fusion.graph import Graph, Kind, Task, operand_sizes
+from naperian.passes.fusion.readied import Waits, decided_together, readied
 
 
 def find_units(graph: Graph) -> None:
     """Mark the units, and put the tasks into an order in which producers come first (a unit's
     tasks stand together)."""
     if any(t.kind is Kind.STEP for t in graph.tasks):
-        graph.tasks = _arranged(graph, graph.tasks, frozenset())
+        graph.tasks = _arranged(graph, graph.tasks, frozenset(), readied(graph))
     elif graph.moved:
-        graph.tasks = _sorted(graph.tasks, {t: k for k, t in enumerate(graph.tasks)}, frozenset())
+        own = {t: k for k, t in enumerate(graph.tasks)}
+        graph.tasks = _sorted(graph.tasks, own, frozenset(), {})
     for n, t in enumerate(graph.tasks):
         t.order = n
 
 
-def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Task]:
+def _arranged(
+    graph: Graph, tasks: list[Task], open_: frozenset[Var], waits: Waits
+) -> list[Task]:
     """Tasks in the loops over the times `open_`, in order. There the values that these loops
     carry are given, so a unit falls apart into the units inside it."""
-    component = _components(tasks, _decided_together(graph, tasks, open_), open_)
+    component = _components(tasks, decided_together(graph, tasks, open_), open_, waits)
     members: dict[int, list[Task]] = {}
     for t in tasks:
         members.setdefault(component[t], []).append(t)
-    order = _sorted(tasks, component, open_)
+    order = _sorted(tasks, component, open_, waits)
     inside: dict[int, list[Task]] = {}
     for c, group in members.items():
         steps = [
@@ -49,7 +53,7 @@ def _arranged(graph: Graph, tasks: list[Task], open_: frozenset[Var]) -> list[Ta
             for t in group:
                 t.units.append((time, group))
             _share_outer(graph, group, time, open_)
-            inside[c] = _arranged(graph, group, open_ | {time})
+            inside[c] = _arranged(graph, group, open_ | {time}, waits)
     if not inside:
         return order
     out: list[Task] = []
@@ -75,35 +79,9 @@ def _outermost(steps: list[tuple[Var, Task]]) -> Var:
     return min(times, key=depth)
 
 
-def _decided_together(
-    graph: Graph, tasks: list[Task], open_: frozenset[Var]
-) -> dict[Task, list[Task]]:
-    """Edges from the first values of accumulators to the last task that goes into them, and a cycle
-    of edges through everything in the loop of each `while` time, and its condition."""
-    extra: dict[Task, list[Task]] = {}
-    for t in tasks:
-        if t.kind is Kind.START and t.cell is not None and t.cell.time is None:
-            extra[t] = [t.cell.writers[-1]]
-    times = graph.conditions.keys() - open_
-    if not times:
-        return extra
-    inside: dict[Var, dict[Task, None]] = {}
-    for t in tasks:
-        for i in t.path:
-            if i in times:
-                inside.setdefault(i, {})[t] = None
-    for time, found in inside.items():
-        condition = graph.conditions[time]
-        if condition is not None:
-            found[condition] = None
-        mine = list(found)
-        for a, b in zip(mine, mine[1:] + mine[:1], strict=True):
-            extra.setdefault(a, []).append(b)
-    return extra
-
-
-def _sites(t: Task, open_: frozenset[Var]) -> Iterator[Task]:
+def _sites(t: Task, open_: frozenset[Var], waits: Waits) -> Iterator[Task]:
     """What a task waits for in the loops over the times `open_`."""
+    yield from waits.get(t, ())
     for s in t.sites:
         q = s.task
         if not (s.carried and open_ and q.cell is not None and q.cell.time in open_):
@@ -166,13 +144,13 @@ def _asked(graph: Graph, time: Var) -> list[Var]:
 
 
 def _components(
-    tasks: list[Task], extra: dict[Task, list[Task]], open_: frozenset[Var]
+    tasks: list[Task], extra: dict[Task, list[Task]], open_: frozenset[Var], waits: Waits
 ) -> dict[Task, int]:
     """The numbers of the strongly connected components."""
     mine = set(tasks)
 
     def following(t: Task) -> Iterator[Task]:
-        return reversed([q for q in _sites(t, open_) if q in mine] + extra.get(t, []))
+        return reversed([q for q in _sites(t, open_, waits) if q in mine] + extra.get(t, []))
 
     found = enumerate(components(tasks, following))
     return {t: number for number, members in found for t in members}
@@ -186,7 +164,9 @@ def _turn(t: Task) -> int:
     return t.order
 
 
-def _sorted(tasks: list[Task], component: dict[Task, int], open_: frozenset[Var]) -> list[Task]:
+def _sorted(
+    tasks: list[Task], component: dict[Task, int], open_: frozenset[Var], waiting: Waits
+) -> list[Task]:
     """Producers first; the tasks of a component together."""
     members: dict[int, list[Task]] = {}
     for t in tasks:
@@ -195,7 +175,7 @@ def _sorted(tasks: list[Task], component: dict[Task, int], open_: frozenset[Var]
     after: dict[int, list[int]] = {c: [] for c in members}
     for t in tasks:
         mine = component[t]
-        for q in _sites(t, open_):
+        for q in _sites(t, open_, waiting):
             theirs = component.get(q, mine)
             if theirs != mine:
                 waits[mine] += 1
