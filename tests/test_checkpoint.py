@@ -298,10 +298,9 @@ def test_tables_are_carried_through_strips_of_strips(name: str) -> None:
 def test_strips_of_strips_of_tables_are_chosen() -> None:
     """A product of matrices in little memory: a few of them are kept at a time."""
     x = 0.1 + np.arange(400) % 7 / 9
-    g = nap.grad(SCANS.matrices, memory=x.nbytes + 4000)
+    g = nap.grad(SCANS.matrices, memory=x.nbytes + 6000)
     np.testing.assert_allclose(g(x), nap.grad(SCANS.matrices)(x), rtol=1e-10)
-    whole = cost(nap.grad(SCANS.matrices), [x]).memory
-    assert cost(g._last(), [x]).memory <= whole / 4
+    assert cost(g._last(), [x]).memory <= 6000
     ((_, depth),) = g._chosen.popitem()[1]
     assert depth > 2
 

@@ -79,7 +79,9 @@ class _Sizes(Machine):
             match s:
                 case Allocate():
                     own += self.bytes(s.own) if s.own.role is Role.TEMP else 0
-                case Let(var, dtype, value) if dtype in (DType.I64, DType.F64):
+                case (
+                    Let(var, dtype, value) | Variable(var, dtype, value)
+                ) if dtype in (DType.I64, DType.F64):  # a number of rounds starts as it ends
                     self.scalars[var] = self.expr(value)
                 case Loop(var, low, high) if _allocates(s):
                     first, last = self.size(low), self.size(high) - 1
