@@ -73,6 +73,25 @@ def trace(t: (i: n)=>(..=i)=>Float) -> Float = sum(t[i, i] for i)
 def sums(t: n=>(exists k. Fin(k)=>Float)) -> n=>Float = [sum(r) for r in t]
 
 def kinds(k: n=>Kind) -> n=>Int = [1 if x == Paper else 0 for x in k]
+
+def positive(x: n=>Float) -> exists k. Fin(k)=>Float = [v for v in x if v > 0]
+
+def places(x: n=>m=>Float) = [(i, j) for i, j if x[i, j] > 0]
+
+def parted(x: n=>Float, by: Float):
+    assert by != 0, "nothing to part by"
+    ([v for v in x if v < by], [i for i if x[i] > by], by)
+
+def upper(ps: n=>Point) -> exists k. Fin(k)=>Point = [turn(p) for p in ps if p.y > 2]
+
+def above(x: n=>m=>Float) -> n=>(exists k. Fin(k)=>Float) = [[v for v in x[i] if v > 1] for i]
+
+def cells(x: n=>m=>q=>Float) -> n=>m=>(exists k. Fin(k)=>Float) =
+    [[v for v in x[i, j] if v > 1] for i, j]
+
+def ones(x: n=>Int):
+    k = sum(x)
+    [1.0 for _ in Fin(k)]
 """)
 
 
@@ -145,6 +164,18 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "ragged": ("sums", (nap.Ragged(np.arange(5.0), [0, 2, 2, 5]),), {}),
     "list of rows": ("sums", ([np.arange(2.0), np.zeros(0), np.ones(1)],), {}),
     "members": ("kinds", (np.array([0, 1]),), {}),
+    "a filter": ("positive", (np.array([1.0, -1.0, 2.0]),), {}),
+    "a filter of single precision": ("positive", (np.array([1, -1, 2], np.float32),), {}),
+    "a filter that keeps nothing": ("positive", (-np.ones(3),), {}),
+    "a filter of nothing": ("positive", (np.zeros(0),), {}),
+    "a long filter": ("positive", (np.arange(-50_000.0, 50_000.0),), {}),
+    "pairs of a filter": ("places", (np.eye(3),), {}),
+    "filters side by side": ("parted", (np.arange(5.0), 2.0), {}),
+    "a filter by name": ("parted", (), {"by": 2.0, "x": np.arange(5.0)}),
+    "a filter of structs": ("upper", (P(np.arange(4.0), np.arange(4.0)),), {}),
+    "a filter of each row": ("above", (np.arange(6.0).reshape(3, 2),), {}),
+    "a filter of each cell": ("cells", (np.arange(8.0).reshape(2, 2, 2),), {}),
+    "a size from a sum": ("ones", (np.array([2, 1]),), {}),
 }  # fmt: skip
 
 
@@ -221,6 +252,29 @@ def test_few_types_are_remembered() -> None:
         kind = type("Point", (), {"x": 1.0, "y": 2.0})
         assert readers[kind](kind()) == (1.0, 2.0)
     assert len(readers) <= 64
+
+
+def test_memory_that_a_run_made_lives_as_long_as_a_view_of_it() -> None:
+    x = np.arange(-20_000.0, 20_000.0)
+    made = m.positive(x)
+    assert made.flags.writeable
+    assert made.flags.c_contiguous
+    part = made[-3:]
+    del made
+    for _ in range(20):
+        m.positive(x)
+    assert (part == x[-3:]).all()
+
+
+def test_a_run_that_fails_makes_no_result() -> None:
+    m.parted(np.arange(3.0), 1.0)
+    with pytest.raises(nap.AssertionError, match="nothing to part by"):
+        m.parted(np.arange(3.0), 0.0)
+    with pytest.raises(nap.AssertionError, match="is negative"):
+        m.ones(np.array([-1]))
+    with pytest.raises(MemoryError, match="more than there is memory for"):
+        m.ones(np.array([10**17]))
+    assert (m.ones(np.array([2])) == np.ones(2)).all()
 
 
 def test_offsets_of_triangles_are_shared_and_not_changed() -> None:

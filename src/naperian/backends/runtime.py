@@ -136,7 +136,8 @@ def _runtime() -> Runtime:
     empty: entry.Empty = np.empty
     if native:
         exports = ("nap_entry", "nap_call", "nap_allocator", "nap_capsule")
-        entries = link(images[1], exports, entry.imports())
+        imported = entry.imports() | {"nap_free": pool.symbols["nap_free"]}
+        entries = link(images[1], exports, imported)
         empty = entry.keep_large_results(entries)
     services = {name: pool.symbols[name] for name in _SERVICES}
     services["nap_print"] = ctypes.cast(_PRINT, ctypes.c_void_p).value or 0

@@ -18,6 +18,7 @@ import numpy as np
 
 from naperian import records
 from naperian.border.numbers import laid_out
+from naperian.border.results import with_rows
 from naperian.border.shapes import starts
 from naperian.dtypes import DType
 from naperian.forms import BLANK, enum_of, kept_in, slots_of_variant, struct_of
@@ -302,14 +303,14 @@ def _maker(sig: Signature, told: tuple[int, ...]) -> Maker:
         return make
     count = len(sig.outputs)
 
-    def with_rows(values: Leaves) -> Any:
+    def made(values: Leaves) -> Any:
         leaves = list(values)
         sizes = tuple(zip(told, values[count:], strict=True))
         for k in ragged:
             leaves[k] = Ragged(leaves[k], _starts(sig.outputs[k].rows[0], sizes))
         return make(tuple(leaves))
 
-    return with_rows
+    return made
 
 
 @lru_cache(maxsize=16)
@@ -330,8 +331,10 @@ def _made_of(form: Form) -> Maker:
         case tuple():
             parts = [_made_of(x) for x in form]
             return lambda values: tuple([make(values) for make in parts])
-        case Opened() | Rows():
-            raise AssertionError("a result of a size that is found in the run")
+        case Opened(_, inner):
+            return _made_of(inner)
+        case Rows():
+            return lambda values: with_rows(form, values.__getitem__, values)
 
 
 def _applied(make: Callable[..., Any], items: tuple[Form, ...]) -> Maker:

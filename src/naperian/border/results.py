@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from naperian.border.value import LARGEST, Array
 from naperian.dtypes import DType
 from naperian.forms import dressed, kind, nested, parted
 from naperian.ragged import Ragged
-from naperian.signature import Instance, Signature, late_sizes
+from naperian.signature import Form, Instance, Signature, late_sizes
 
 Free: TypeAlias = Callable[[int], None]
 """Gives back memory a kernel made, by its address."""
@@ -141,10 +141,17 @@ def delivered(inst: Instance, sizes: Sizes, results: list[Array], kept: list[boo
             return value
         return value[()] if inst.dtype(leaf) is DType.F32 else value.item()
 
+    return with_rows(inst.signature.result, of, results)
+
+
+def with_rows(form: Form, leaf: Callable[[int], Any], leaves: Sequence[Any]) -> Any:
+    """A value of its leaves, in which tables of boxes are ragged: their leaves say how long each
+    row is."""
+
     def starts(k: int) -> tuple[Array, ...]:
-        lengths = np.maximum(results[k], 0)
+        lengths = np.maximum(leaves[k], 0)
         regular = [np.arange(prod(lengths.shape[:n]) + 1) * lengths.shape[n]
                    for n in range(1, lengths.ndim)]  # fmt: skip
         return (*regular, np.concatenate(([0], np.cumsum(lengths))))
 
-    return dressed(inst.signature.result, nested(inst.signature.result, of, starts))
+    return dressed(form, nested(form, leaf, starts))

@@ -22,7 +22,10 @@ The table is a string of 64-bit words:
     facts       n, n × poly                                           not negative
     bounds      n, n × (argument what low high)                       of index values
     order       n, n × slot                                           the sizes the kernel takes
-    results     n, form, n × (kind | ARRAY type descriptor axes poly… | SIZE slot)
+    results     n, form, hidden, n × (kind | ARRAY type descriptor axes poly… | LATE
+                | SIZE slot)                                          the hidden are not given
+    late        n, n × (slot result)                                  sizes that the run finds
+    made        for each LATE, type axes poly…                        what the kernel made
     poly        terms × (coefficient factors (slot | how poly poly)…), counted
 
 Objects are read at the offsets of CPython's and NumPy's public structures; `layout_holds` tries
@@ -61,6 +64,7 @@ from naperian.backends.entries.entry_words import (
     GIVEN,
     INT,
     ITEMS,
+    LATE,
     LENGTH,
     MOST,
     ND,
@@ -82,18 +86,22 @@ from naperian.signature import (
     Bind,
     Constant,
     Equal,
+    Form,
     Given,
     Instance,
     Leaf,
+    Opened,
     Search,
     Signature,
+    late_sizes,
     slots_of,
 )
 from naperian.sizes import Clamp, Quotient, Remainder, Size
 
 _SCALARS = {DType.F64: FLOAT, DType.F32: SINGLE, DType.I64: INT, DType.BOOL: BOOL}
 # in NumPy's table of functions
-_ARRAY_TYPE, _ARRAY_NEW, _ARRAY_SCALAR, _SET_HANDLER, _GET_HANDLER = 2, 93, 60, 304, 305
+_ARRAY_TYPE, _ARRAY_NEW, _ARRAY_SCALAR, _SET_BASE = 2, 93, 60, 282
+_SET_HANDLER, _GET_HANDLER = 304, 305
 _HANDLER = b"mem_handler"  # what NumPy calls the capsules of allocators
 
 
@@ -103,12 +111,22 @@ class _NoTableError(Exception):
 
 def plain(sig: Signature) -> bool:
     """Whether every argument is a leaf, and so are the results: calls go straight to the entry."""
-    flat = sig.result if isinstance(sig.result, tuple) else (sig.result,)
+    hidden, result = _seen(sig)
+    flat = result if isinstance(result, tuple) else (result,)
     return (
         all(isinstance(p.form, int) for p in sig.params)
-        and list(flat) == list(range(len(sig.outputs)))
+        and list(flat) == list(range(hidden, len(sig.outputs)))
         and not told(sig)
     )
+
+
+def _seen(sig: Signature) -> tuple[int, Form]:
+    """How many leaves come before what is given, sizes that the run finds; and what is given."""
+    match sig.result:
+        case Opened(sizes, result):
+            return len(sizes), result
+        case result:
+            return 0, result
 
 
 def told(sig: Signature) -> tuple[int, ...]:
@@ -121,11 +139,14 @@ def table(instance: Instance, kernel: Kernel) -> tuple[bytes, Any] | None:
     """The table of an instance, and the objects it has addresses of; None if calls must go the slow
     way."""
     sig = instance.signature
-    if sig.refusal or instance.lines or any(sig.late(leaf) for leaf in sig.outputs):
+    if sig.refusal or instance.lines:
         return None
     given, also = len(sig.inputs), told(sig)
     count = given + len(sig.implicit)
-    if max(count, len(sig.outputs) + len(also), len(sig.slots)) > MOST:
+    late = tuple(late_sizes(sig.result))
+    if max(count, len(sig.outputs) + len(also), len(sig.slots) + len(late)) > MOST:
+        return None
+    if any(sig.late(sig.outputs[k]) for _, k in late) or any(k >= len(sig.slots) for k in also):
         return None
     names, defaults = _known(sig)
     try:
@@ -158,11 +179,17 @@ def table(instance: Instance, kernel: Kernel) -> tuple[bytes, Any] | None:
             kind = EMPTY if k in instance.checked else SCALAR if not leaf.shape else ELEMENTS
             words += [k, kind, *_poly(leaf.low), *_poly(leaf.high)]
         words += [len(instance.order), *instance.order]
-        words += [len(sig.outputs) + len(also), _gives(sig)]
+        words += [len(sig.outputs) + len(also), _gives(sig), _seen(sig)[0] if plain(sig) else 0]
         for leaf in sig.outputs:
             words += _result(instance, leaf)
         for slot in also:
             words += [SIZE, slot]
+        words.append(len(late))
+        for pair in late:
+            words += pair
+        for leaf in sig.outputs:
+            if sig.late(leaf):
+                words += _made(instance, leaf)
     except _NoTableError:
         return None
     return struct.pack(f"{len(words)}q", *words), (names, defaults)
@@ -180,9 +207,11 @@ def _known(sig: Signature) -> tuple[tuple[str, ...], tuple[Any, ...]]:
 
 def _gives(sig: Signature) -> int:
     """What a call gives."""
-    if not plain(sig) or isinstance(sig.result, tuple):
+    hidden, result = _seen(sig)
+    if not plain(sig) or isinstance(result, tuple):
         return TUPLE
-    if sig.outputs[0].shape and all(p.name != "out" for p in sig.params):
+    leaf = sig.outputs[hidden]
+    if leaf.shape and not sig.late(leaf) and all(p.name != "out" for p in sig.params):
         return SINGLE_ARRAY
     return SINGLE_RESULT
 
@@ -209,6 +238,8 @@ def _argument(instance: Instance, leaf: Leaf) -> list[int]:
 
 def _result(instance: Instance, leaf: Leaf) -> list[int]:
     dtype = instance.dtype(leaf)
+    if instance.signature.late(leaf):
+        return [LATE]
     if leaf.shape:
         words = [ARRAY, (kind := np.dtype(dtype.value)).num, id(kind), len(leaf.shape)]
         for s in leaf.shape:
@@ -217,6 +248,14 @@ def _result(instance: Instance, leaf: Leaf) -> list[int]:
     if dtype not in _SCALARS:
         raise _NoTableError
     return [_SCALARS[dtype]]
+
+
+def _made(instance: Instance, leaf: Leaf) -> list[int]:
+    """An array in memory that the kernel made."""
+    words = [np.dtype(instance.dtype(leaf).value).num, len(leaf.shape)]
+    for s in leaf.shape:
+        words += _poly(s)
+    return words
 
 
 def _poly(s: Size) -> list[int]:
@@ -295,6 +334,7 @@ def _numpy_functions() -> dict[str, int]:
     )
     numbers = {
         "PyArray_Type": _ARRAY_TYPE, "PyArray_New": _ARRAY_NEW, "PyArray_Scalar": _ARRAY_SCALAR,
+        "PyArray_SetBaseObject": _SET_BASE,
         "PyDataMem_SetHandler": _SET_HANDLER, "PyDataMem_GetHandler": _GET_HANDLER,
     }  # fmt: skip
     return {name: functions[k] or 0 for name, k in numbers.items()}

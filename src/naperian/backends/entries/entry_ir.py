@@ -3,12 +3,14 @@
     entry_arguments     the arguments, in their order, and what is read of them
     entry_sizes         the sizes they give, and what must hold
     entry_results       the results, the run, and what is given back
+    entry_late          results that the kernel makes memory for
     entry_words         the words all of this is written with
 """
 
 from __future__ import annotations
 
 from naperian.backends.entries.entry_arguments import ARGUMENTS
+from naperian.backends.entries.entry_late import LATE_ARRAYS
 from naperian.backends.entries.entry_results import RESULTS
 from naperian.backends.entries.entry_sizes import CHECKS, SIZES
 from naperian.backends.entries.entry_words import BYTES, ITEMS, MOST, item, loop
@@ -21,6 +23,7 @@ PYTHON = (
     "PyObject_Vectorcall", "PyObject_CallFunction", "Py_IncRef", "Py_DecRef",
     "PyFloat_Type", "PyLong_Type", "PyBool_Type", "PyType_GetFlags",
     "_Py_TrueStruct", "_Py_FalseStruct", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyCapsule_New", "PyCapsule_GetPointer",
 )  # fmt: skip
 
 _HELPERS = """
@@ -42,6 +45,10 @@ declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
 declare ptr @PyArray_Scalar(ptr, ptr, ptr)
+declare i32 @PyArray_SetBaseObject(ptr, ptr)
+declare ptr @PyCapsule_New(ptr, ptr, ptr)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare void @nap_free(ptr)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
@@ -149,4 +156,4 @@ countable:
 
 def entry_ir() -> str:
     """The module that defines `nap_entry` and `nap_call`."""
-    return _HELPERS + SIZES + large_ir() + _PROLOGUE + ARGUMENTS + CHECKS + RESULTS
+    return _HELPERS + SIZES + large_ir() + LATE_ARRAYS + _PROLOGUE + ARGUMENTS + CHECKS + RESULTS

@@ -14,6 +14,7 @@ from naperian.backends.entries.entry_words import (
     FLOAT,
     INT,
     ITEMS,
+    LATE,
     ND,
     OB_TYPE,
     RELEASE,
@@ -34,6 +35,7 @@ _RESULTS = """
 results:
   %result_count = call i64 @word(ptr %table)
   %form = call i64 @word(ptr %table)
+  %hidden = call i64 @word(ptr %table)
   %takes_out = icmp eq i64 %form, """ + str(SINGLE_ARRAY) + """
   %served = or i1 %takes_out, %no_out
   br i1 %served, label %make_results, label %slow
@@ -177,7 +179,24 @@ run:
   %code = call i64 @nap_call(ptr %kernel, ptr %sizes, ptr %buffers, ptr %scalars, ptr %error,
                              i64 %release)
   %fine = icmp eq i64 %code, 0
-  br i1 %fine, label %convert_results, label %failure
+  br i1 %fine, label %find_sizes, label %failure
+find_sizes:
+  %found_count = call i64 @word(ptr %table)""" + loop(
+    "found",
+    "%i",
+    "%found_count",
+    """
+  %found_slot = call i64 @word(ptr %table)
+  %found_result = call i64 @word(ptr %table)"""
+    + item("%found_raw", "%outs", "%found_result")
+    + item("%found_rows", "%objects", "%found_result", "ptr")
+    + """
+  %found_size = call i64 @found_size(i64 %found_raw, ptr %found_rows)"""
+    + put("i64", "%found_size", "%slots", "%found_slot", "found")
+    + """
+  br label %found_next""",
+    "convert_results",
+) + """
 convert_results:""" + loop(
     "give",
     "%i",
@@ -186,10 +205,16 @@ convert_results:""" + loop(
     + "\n  %out = getelementptr i64, ptr %outs, i64 %give_k"
     + dispatch(
         "give_kind",
-        {FLOAT: "give_float", SINGLE: "give_single", INT: "give_int", BOOL: "give_bool"},
+        {FLOAT: "give_float", SINGLE: "give_single", INT: "give_int", BOOL: "give_bool",
+         LATE: "give_late"},
         "give_next",
     )
     + """
+give_late:
+  %late_data = load ptr, ptr %out
+  store i64 0, ptr %out
+  %late_object = call ptr @late_array(ptr %table, ptr %slots, ptr %shape, ptr %late_data)
+  br label %give_object
 give_float:
   %out_float = load double, ptr %out
   %float_object = call ptr @PyFloat_FromDouble(double %out_float)
@@ -208,7 +233,8 @@ give_bool:
   br label %give_object
 give_object:
   %object_made = phi ptr [ %float_object, %give_float ], [ %single_object, %give_single ],
-                         [ %int_object, %give_int ], [ %bool_object, %give_bool ]"""
+                         [ %int_object, %give_int ], [ %bool_object, %give_bool ],
+                         [ %late_object, %give_late ]"""
     + put("ptr", "%object_made", "%objects", "%give_k", "object")
     + """
   %no_object = icmp eq ptr %object_made, null
@@ -219,18 +245,21 @@ deliver:
   %packs = icmp eq i64 %form, {TUPLE}
   br i1 %packs, label %pack, label %single_result
 single_result:
-  %only_result = load ptr, ptr %objects
+  %only_place = getelementptr ptr, ptr %objects, i64 %hidden
+  %only_result = load ptr, ptr %only_place
   ret ptr %only_result
 pack:
-  %tuple = call ptr @PyTuple_New(i64 %result_count)
+  %seen_count = sub i64 %result_count, %hidden
+  %tuple = call ptr @PyTuple_New(i64 %seen_count)
   %no_tuple = icmp eq ptr %tuple, null
   br i1 %no_tuple, label %raise, label %fill
 fill:
   %places = getelementptr i8, ptr %tuple, i64 {ITEMS}""" + loop(
     "fill",
     "%i",
-    "%result_count",
-    item("%component", "%objects", "%fill_k", "ptr")
+    "%seen_count",
+    "\n  %seen_k = add i64 %fill_k, %hidden"
+    + item("%component", "%objects", "%seen_k", "ptr")
     + put("ptr", "%component", "%places", "%fill_k", "component")
     + """
   br label %fill_next""",
@@ -239,6 +268,7 @@ fill:
 filled:
   ret ptr %tuple
 failure:
+  call void @drop_late(ptr %kinds, ptr %outs, i64 %result_count)
   %outside = icmp eq i64 %code, """ + str(OUTSIDE) + """
   br i1 %outside, label %slow, label %failed
 failed:
@@ -253,6 +283,7 @@ explain:""" + "".join(
     i64 %value0, i64 %value1, i64 %value2, i64 %value3)
   ret ptr %answer
 raise:
+  call void @drop_late(ptr %kinds, ptr %outs, i64 %result_count)
   call void @release(ptr %objects)
   br label %error_set
 error_set:

@@ -10,7 +10,7 @@ from __future__ import annotations
 MOST = 16  # arguments, sizes and results; more go the slow way
 RELEASE = 8192  # elements from which on other Python threads may run
 ELEMENTS, SCALAR, EMPTY = range(3)  # what to look at: an array's elements, a scalar, only the set
-ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, BOOL, SIZE = range(8)
+ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, BOOL, SIZE, LATE = range(9)
 BIND, EQUAL, GIVEN, SEARCH = range(4)  # what an argument says of slots
 
 # offsets in CPython's and NumPy's objects
@@ -18,6 +18,7 @@ OB_TYPE, LENGTH, ITEMS, BYTES, DOUBLE = 8, 16, 24, 32, 16
 DATA, ND, DIMS, DESCR, FLAGS = 16, 24, 32, 56, 64
 WELL = 0x0001 | 0x0100  # contiguous by rows, aligned
 WRITABLE = 0x0400
+USUAL = WELL | WRITABLE  # flags of an array of one's own
 LONG_SUBCLASS = 1 << 24  # of a type
 SINGLE_RESULT, TUPLE, SINGLE_ARRAY = range(3)  # what a call gives; the last may be given as `out`
 
