@@ -12,7 +12,7 @@ from naperian.backends.traits import (
     stores_zeros,
 )
 from naperian.loops.syntax import Let, Loop, Order, Store, Update, While
-from naperian.loops.walk import gathers, statements
+from naperian.loops.walk import gathers, scatters, statements
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
 # square: half a second here, minutes for what a program writes that writes programs.
@@ -31,12 +31,12 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
     if few or _has_lanes(s):
         # of few rounds, or of vectors enough already
         told.append('!"llvm.loop.unroll.disable"')
-    elif group is None and lines <= _SHORT and _only_adds(s):
+    elif lines <= _SHORT and _only_adds(s) and (group is None or scatters(s)):
         # LLVM does not know that what a round adds to, the next one seldom waits for
         told.append('!"llvm.loop.unroll.count", i32 4')
     elif group is None and lines > _SHORT and _is_inner(s):
         told.append('!"llvm.loop.unroll.runtime.disable"')
-    if few or lines > _MOST_VECTORISED:
+    if few or lines > _MOST_VECTORISED or (_only_adds(s) and scatters(s)):
         told.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
         frame.zeros = frame.zeros or stores_zeros(s.body)

@@ -245,6 +245,15 @@ def gathers(s: Loop) -> bool:
     )  # fmt: skip
 
 
+def scatters(s: Loop) -> bool:
+    """Whether a loop updates where it has just read: one element after the other is faster than a
+    vector that gathers and scatters."""
+    inner = {x.var for x in s.body if isinstance(x, Let)}
+    return any(
+        isinstance(x, Update) and any(v in inner for i in x.at for v in used_in(i)) for x in s.body
+    )
+
+
 def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """The statement with its blocks mapped; itself, if that changes nothing."""
     match s:

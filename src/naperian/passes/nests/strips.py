@@ -14,7 +14,8 @@ loops
                      outside := outside or key[i] != clamp(key[i], m)
 
 Flags stay with what scatters: there they end the run (`outside.py`), and the keys behind them are
-not clamped.
+not clamped. An inner loop that does nothing but scatter goes in strips, too, if its places take
+long to compute: votes for lines through a point, whose counts vectors would gather and scatter.
 """
 
 from __future__ import annotations
@@ -39,18 +40,77 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import mentions, parts, used_in
+from naperian.loops.walk import loads, mentions, parts, rebuild, used, used_in
 from naperian.names import Var, fresh
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size, clamp, size
 
 STRIP = 2048  # iterations; a buffer for them fits the first cache beside much else
+_LEAST = 16  # iterations of an inner loop, where their number is known
 _DEAR = 4  # an operation that is better done in vectors, in additions
 
 
 def strips(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements of a program, its outermost parallel loops rewritten."""
-    return tuple(_strips(s) if isinstance(s, Loop) else s for s in body)
+    """The statements of a program, its outermost parallel loops rewritten, or what is in them."""
+    out: list[Stmt] = []
+    for s in body:
+        cut = _strips(s) if isinstance(s, Loop) else s
+        out.append(rebuild(s, _within) if cut is s else cut)
+    return tuple(out)
+
+
+def _within(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements of a block, its loops that do nothing but scatter in strips."""
+    out: list[Stmt] = []
+    for s in body:
+        inner, when = _under(s) if isinstance(s, Loop) else (s, None)
+        if isinstance(inner, Loop) and _only_scatters(inner):
+            cut = _scattering(inner)
+            out.append(s if cut is inner else cut if when is None else When(when, (cut,), ()))
+        else:
+            out.append(rebuild(s, _within))
+    return tuple(out)
+
+
+def _under(s: Loop) -> tuple[Loop, Expr | None]:
+    """A loop whose rounds do nothing unless a condition holds that is none of theirs: without it,
+    and the condition."""
+    lets = [x for x in s.body if isinstance(x, Let)]
+    own = {s.var, *(x.var for x in lets)}
+    match [x for x in s.body if not isinstance(x, Let)]:
+        case [When(condition, then, ())] if own.isdisjoint(used(condition)):
+            return replace(s, body=(*lets, *then)), condition
+        case _:
+            return s, None
+
+
+def _only_scatters(s: Loop) -> bool:
+    """Whether a loop does nothing else, and reads nothing that it changes."""
+    few = (s.high - s.low).constant
+    if s.order is Order.PARALLEL or s.reductions or (few is not None and few < _LEAST):
+        return False
+    updates = [x for x in s.body if isinstance(x, Update)]
+    changed = {x.buffer for x in updates}
+    return (
+        bool(updates)
+        and all(isinstance(x, Let) or _scatters(x) for x in s.body)
+        and all(changed.isdisjoint(y.buffer for y in loads(x)) for x in s.body)
+        and not any(_dear(x.value) for x in updates)
+    )
+
+
+def _scattering(s: Loop) -> Loop:
+    strip = Var("strip")
+    count, low, high = in_strips(s, strip)
+    scattered = [x for x in s.body if isinstance(x, Update)]
+    buffers, stores, made = _second(s, list(scattered), size(s.var) - low)
+    if not stores:
+        return s
+    first = _with_lets(s, list(stores), [])
+    vectors = Loop(s.var, low, high, (*first, *stores), Order.FREE, (), s.work)
+    scatter = Loop(s.var, low, high, tuple(made), Order.SERIAL, (), s.work)
+    body: tuple[Stmt, ...] = (*buffers, vectors, scatter)
+    return Loop(strip, ZERO, count, body, Order.SERIAL, (), s.work * STRIP)
 
 
 def _strips(s: Loop) -> Loop:
