@@ -8,7 +8,6 @@ program, whose values are computed here.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from naperian.core import syntax as core
 from naperian.core.run import RunError, run
 from naperian.names import Var
+from naperian.node import replace
 from naperian.substitution import Substitution
 from naperian.types import F32, F64, INT, Data, TypeVar
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from naperian.border import usual
 from naperian.dtypes import DType
 from naperian.forms import dressed, nested
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.signature import (
     Form,
     Given,

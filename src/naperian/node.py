@@ -74,12 +74,26 @@ def kept(function: Callable[[T], R]) -> Callable[[T], R]:
         if known is None:
             known = {}
             object.__setattr__(x, "_kept", known)  # the class refuses assignments
-        elif function in known:
-            return known[function]  # type: ignore[no-any-return]
+        else:
+            try:
+                return known[function]  # type: ignore[no-any-return]
+            except KeyError:
+                pass
         found = known[function] = function(x)
         return found
 
     return ask
+
+
+def replace(x: T, /, **changes: Any) -> T:
+    """The node with other values in some fields: what `dataclasses.replace` does, in a third of
+    its time."""
+    cls: Any = x.__class__
+    take = changes.pop
+    made = cls(*[take(n) if n in changes else getattr(x, n) for n in cls.__match_args__])
+    if changes:
+        raise TypeError(f"{cls.__name__} has no {', '.join(changes)}")
+    return made  # type: ignore[no-any-return]
 
 
 def _field(cls: type, name: str) -> Any:

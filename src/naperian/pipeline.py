@@ -13,7 +13,6 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
@@ -34,7 +33,7 @@ from naperian.frontend.resolve import Library, Read, module
 from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.prune import prune

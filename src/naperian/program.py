@@ -15,7 +15,6 @@ import pickle
 import re
 import sys
 import threading
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -32,7 +31,7 @@ from naperian.core.derived import derived
 from naperian.dtypes import DType
 from naperian.late import late
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.prims import Math
 from naperian.signature import (
     Instance,

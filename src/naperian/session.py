@@ -8,11 +8,11 @@ user typed, not in the whole text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from naperian.border import RunError
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.source import CompileError, Diagnostic, Label, Source, Span
 from naperian.surface import syntax
 from naperian.surface.parse import parse

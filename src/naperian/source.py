@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from unicodedata import combining, east_asian_width
 
-from naperian.node import node
+from naperian.node import node, replace
 
 
 @dataclass(frozen=True)

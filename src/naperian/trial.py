@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +28,7 @@ from naperian.core.varying import has_floats
 from naperian.core.walk import everything
 from naperian.draws import Draw
 from naperian.forms import Blank, dressed, parted
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.ragged import Ragged
 from naperian.signature import Form, at, size_variables
 from naperian.sizes import size

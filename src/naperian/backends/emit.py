@@ -17,7 +17,6 @@ cannot take long.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from naperian.backends.bulk import in_bulk
 from naperian.backends.code import MEMORY, Value, literal
@@ -78,6 +77,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import assigned, statements
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.sizes import ONE, ZERO, size
 
 _GLUE = 60  # lines between the parts that a function starts: they are not worth optimising

@@ -7,7 +7,6 @@ by row (alignments, distances of words, knapsacks) nothing else takes any.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 from naperian.backends.frame import Frame
@@ -15,6 +14,7 @@ from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr
 from naperian.loops.walk import used
 from naperian.names import Lit
+from naperian.node import replace
 from naperian.prims import Math, unit
 
 _OTHER = {"min": "max", "max": "min"}

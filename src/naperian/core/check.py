@@ -8,7 +8,6 @@ any Int, counts as an index of any other.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
@@ -152,7 +151,7 @@ class _Check:
         self.module = module
         self.d = d
         self.normal = normal
-        self.types: ChainMap[Var, Type] = ChainMap(dict.fromkeys(d.sizes + d.sets, INT))
+        self.types: dict[Var, Type] = dict.fromkeys(d.sizes + d.sets, INT)
         self.known: dict[Var, Size] = {}  # integers that are bound to polynomials
         self.facts: list[Size] = [size(v) for v in d.sizes + d.sets]
         self.facts += [f for f, _ in d.facts]
@@ -181,7 +180,7 @@ class _Check:
     def block(self) -> Iterator[None]:
         """What is bound and learnt inside is forgotten afterwards."""
         facts, bound = len(self.facts), self.types
-        self.types = bound.new_child()
+        self.types = bound.copy()
         try:
             yield
         finally:

@@ -13,8 +13,6 @@ Parameters, sizes and what they must satisfy are those of `f`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.core.derivatives import (
     bare,
     called,
@@ -41,6 +39,7 @@ from naperian.core.syntax import (
 from naperian.core.varying import floating, tagged
 from naperian.leaves import leaves
 from naperian.names import Var
+from naperian.node import replace
 from naperian.packing import runs
 from naperian.sizes import size
 from naperian.substitution import Substitution, apart, boxed, sets_in

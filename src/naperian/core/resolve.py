@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.sizes import Size
 from naperian.substitution import dependent, mapped, set_mapped
 from naperian.types import (

@@ -9,8 +9,6 @@ set's index. A place becomes a `T` where it is bound by name, and where a `T` is
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.core import syntax as core
 from naperian.frontend.derived_sets import Numbering
 from naperian.frontend.solve import Mismatch
@@ -18,6 +16,7 @@ from naperian.frontend.typed import Build, Typed
 from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Coded, Walk
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import Size
 from naperian.substitution import Substitution
 from naperian.types import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
@@ -35,6 +35,7 @@ from naperian.frontend.solve import Mismatch, Solver
 from naperian.frontend.typed import Build, Typed
 from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var
+from naperian.node import replace
 from naperian.prims import Math
 from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Diagnostic, Span

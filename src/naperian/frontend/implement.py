@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.core import syntax as core
 from naperian.core.instances import short_name
 from naperian.core.written import written_type
@@ -26,6 +24,7 @@ from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.walk import Globals, Interface, Walk
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import size
 from naperian.source import Diagnostic
 from naperian.substitution import Substitution

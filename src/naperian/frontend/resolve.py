@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian.components import components
 from naperian.core import syntax as core
@@ -24,6 +24,7 @@ from naperian.frontend.messages import (
 from naperian.frontend.rules import differentiates_itself, with_rules
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals, Interface
 from naperian.names import Var
+from naperian.node import replace
 from naperian.prims import PRIMITIVES
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import syntax as s

@@ -12,7 +12,6 @@ Rule and function are elaborated by then, each by itself, so that either may use
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from naperian.core import custom
 from naperian.core import syntax as core
@@ -28,6 +27,7 @@ from naperian.frontend.named import known_names
 from naperian.frontend.scalars import INTERFACES
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.walk import Globals, Walk
+from naperian.node import replace
 from naperian.sizes import size
 from naperian.source import Diagnostic
 from naperian.substitution import Substitution

@@ -16,7 +16,7 @@ accumulator or a carried value), `Assign` sets it. `Local` reads either.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from naperian.ainf.syntax import Failure
 from naperian.dtypes import DType
 from naperian.lines import Line
 from naperian.names import Lit, Var
-from naperian.node import keeper, node
+from naperian.node import keeper, node, replace
 from naperian.prims import Math
 from naperian.sizes import ONE, Size
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import is_
 from types import MappingProxyType
 
@@ -29,7 +28,7 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.names import Lit, Var
-from naperian.node import kept
+from naperian.node import kept, replace
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, substitute
 
 

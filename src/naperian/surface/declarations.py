@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
+from naperian.node import replace
 from naperian.source import Span
 from naperian.surface import errors
 from naperian.surface import syntax as s

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from naperian.node import replace
 from naperian.surface import syntax as s
 from naperian.surface.cursor import deep
 from naperian.surface.layout import STEP, WIDTH, Doc, commas, flat, group, layout, width_of

@@ -7,8 +7,6 @@ products with a vector, and products of a few elements are plain loops.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.backends.products.strides import (
     Loops,
     Offset,
@@ -40,7 +38,7 @@ from naperian.loops.syntax import (
     When,
 )
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.prims import unit
 from naperian.sizes import ONE, ZERO, Size, rename, size
 

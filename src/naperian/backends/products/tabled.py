@@ -12,8 +12,6 @@ which they are one loop, and in the other one a loop along its rows and the resu
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.backends.products.strides import (
     Loops,
     Offset,
@@ -39,6 +37,7 @@ from naperian.loops.syntax import (
     Store,
 )
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import ONE, ZERO, Size, atom, clamp, rename, size
 
 STRIP = 480  # columns of one product: whole panels of every width

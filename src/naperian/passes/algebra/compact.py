@@ -19,7 +19,6 @@ element is added to another. Inside a loop over rows the table would be one for 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -37,6 +36,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import rewrite
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.sizes import Size, atom, size
 
 _NONE, _NOWHERE = Lit(0, DType.I64), Lit(-1, DType.I64)

@@ -16,7 +16,7 @@ keys
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from naperian.ainf.syntax import (
@@ -46,6 +46,7 @@ from naperian.ainf.walk import (
 )
 from naperian.broken import Broken
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.passes.algebra.bisimilar import Bisimilar
 from naperian.passes.bindings.narrow import without_unused_indices
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size

@@ -7,11 +7,11 @@ as a whole. Checks stay, wherever they stand.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.ainf.syntax import Accumulate, Binding, Delay, Program, Read, Trips
 from naperian.ainf.walk import atoms, atoms_of, operands, stops
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 
 

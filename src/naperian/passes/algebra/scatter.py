@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -31,6 +30,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import atoms, free, operands, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.passes.algebra.compact import compact
 from naperian.prims import Math, unit
 from naperian.sizes import ONE, Size, size

@@ -12,7 +12,7 @@ the natural numbers that it is made of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -34,6 +34,7 @@ from naperian.ainf.walk import (
     variables,
 )
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.passes.bindings.builder import Builder
 from naperian.passes.bindings.states import state_of
 from naperian.prims import Math

@@ -12,7 +12,6 @@ no longer depends on a loop leaves it. Laws that reassociate floating sums do no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from naperian.ainf.syntax import (
@@ -44,6 +43,7 @@ from naperian.ainf.walk import (
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.passes.algebra import laws
 from naperian.passes.algebra.bounds import between, type_bounds
 from naperian.passes.algebra.settled import settled

@@ -13,7 +13,6 @@ back to it from every round), or, if states or a condition go through it, at the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TypeVar
 
 from naperian.ainf.syntax import (
@@ -36,6 +35,7 @@ from naperian.ainf.walk import (
     variables,
 )
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.bindings.builder import Builder
 from naperian.prims import Math
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, size, substitute

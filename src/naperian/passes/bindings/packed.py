@@ -19,7 +19,6 @@ found missing. `offsets` are these bindings, by the axes they count: the key `(i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -38,7 +37,7 @@ from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.sizes import ONE, ZERO, Atom, Size, atom, clamp, size, substitute
 from naperian.sums import below
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -21,6 +20,7 @@ from naperian.ainf.syntax import (
 )
 from naperian.ainf.walk import atoms, map_guards, map_prim, number, operands, size_of
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.passes.bindings.builder import Builder
 from naperian.sizes import Atom, Size, atom, size, substitute
 

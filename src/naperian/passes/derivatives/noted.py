@@ -16,7 +16,7 @@ If the table is read in other rounds, too, all of them are kept anyway, and it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -42,6 +42,7 @@ from naperian.ainf.walk import (
 )
 from naperian.components import components
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.sizes import size
 

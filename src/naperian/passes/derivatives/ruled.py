@@ -14,7 +14,6 @@ same loops, which run backwards in reverse mode. In the end `y'` is a copy, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from naperian.ainf.syntax import Binding, Guard, Number, Op, Operand, Read
@@ -25,7 +24,7 @@ from naperian.core.resolve import resize
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.values import Items, Listed, Row, Truth, Value, leaves, row
 from naperian.prims import unit

@@ -19,7 +19,7 @@ If the table is read in yet other rounds, all of them are kept anyway, and it is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -45,6 +45,7 @@ from naperian.ainf.walk import (
     rewrite_size,
 )
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.prims import PRIMITIVES

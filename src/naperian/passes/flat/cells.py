@@ -14,7 +14,7 @@ choice of two. Only scalars, and tables that are assigned as a whole, are chosen
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian import substitution, type_show, types
 from naperian.ainf.syntax import Accumulate, Delay, Entry, Op, Operand, Read
@@ -25,7 +25,7 @@ from naperian.core.walk import everything
 from naperian.dtypes import DType
 from naperian.lines import Line
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.passes.bindings.builder import Guards, plain
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import (

@@ -13,7 +13,6 @@ guards on the bindings of both sides and a `select`; a loop becomes delays.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian import prims, substitution, types
 from naperian.ainf.syntax import (
@@ -36,7 +35,7 @@ from naperian.core.walk import everything, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.narrow import narrow, narrow_last, without_unused_indices
 from naperian.passes.bindings.packed import Layout, Packing

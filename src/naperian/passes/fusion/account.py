@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from math import prod
 
 from naperian.dtypes import DType
@@ -55,7 +54,7 @@ from naperian.loops.walk import (
     used_in,
 )
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ONE, ZERO, Clamp, Size, evaluate, show, size, substitute
 

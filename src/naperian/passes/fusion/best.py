@@ -17,7 +17,6 @@ its rounds; so there only where it is little, element by element of what is stor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -35,6 +34,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import dtype_of, rewrite
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.prims import unit
 from naperian.sizes import Size, size, variables
 

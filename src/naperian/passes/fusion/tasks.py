@@ -7,7 +7,6 @@ steps to: a scan needs no history.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -28,6 +27,7 @@ from naperian.ainf.walk import atoms_of, free, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.passes.bindings.packed import Packing
 from naperian.passes.fusion.graph import (
     Cell,

@@ -17,11 +17,10 @@ in one go, while it is in the cache, and not once in each of eight rounds (`prod
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import Load, Loop, Order, Stmt, Store
 from naperian.loops.walk import rebuild, remade, used_in
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import ZERO, Atom, Size, size
 
 _COLUMNS = 8  # numbers of 64 bits that share a line of the cache

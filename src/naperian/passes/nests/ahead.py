@@ -30,7 +30,6 @@ Short rows are a loop each, of which nobody foresees the end; together they are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -51,6 +50,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import loads, rebuild, remade, used, used_in, writes
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.sizes import ZERO, Atom, Size, clamp, size
 
 _STRIP = 512  # rounds: what they read is in the nearest cache still

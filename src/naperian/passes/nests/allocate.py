@@ -10,7 +10,6 @@ A small constant size (at most 4 KiB) is marked `small`: a stack slot.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import (
@@ -23,6 +22,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, rebuild, remade, statements
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.nests.ahead import ahead
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.coalesce import coalesce

@@ -13,7 +13,6 @@ rows' axis can be its last one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TypeVar
 
 from naperian.loops.syntax import (
@@ -30,6 +29,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import blocks, loads, rebuild, remade, statements, takes, used_in
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import Size
 
 _T = TypeVar("_T")

@@ -19,7 +19,6 @@ loop is marked with the loop's variable, for there that has another value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from naperian.loops.syntax import (
     Allocate,
@@ -49,7 +48,7 @@ from naperian.loops.walk import (
     writes,
 )
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.sizes import ZERO, Size, rename, size, variables
 
 _MOST = 64  # copies looked at: the rest stay

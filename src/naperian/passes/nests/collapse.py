@@ -10,7 +10,6 @@ nothing, and there is one loop to compile.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.loops.syntax import (
     Allocate,
@@ -25,6 +24,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import expressions, indices, parts, rebuild, remade, statements
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.sizes import ONE, ZERO, Atom, Clamp, Quotient, Remainder, Size, size
 
 _Place = tuple[Var, tuple[Size, ...]]

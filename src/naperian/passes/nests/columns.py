@@ -22,7 +22,7 @@ way. It pays where all that the steps touch lies beside what those of the next c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian.loops.syntax import (
     Allocate,
@@ -52,6 +52,7 @@ from naperian.loops.walk import (
     used_in,
 )
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import ZERO, Size, clamp, size
 
 PANEL = 512  # columns; what one variable of theirs takes is a page

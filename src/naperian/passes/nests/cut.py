@@ -15,7 +15,6 @@ only the other side needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -35,6 +34,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import atoms, expressions, parts, rebuild, statements, used
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.passes.nests.unswitch import assumed, wanted
 from naperian.sizes import size
 

@@ -22,7 +22,6 @@ Only variable m are worth it: for numbers, LLVM knows what to do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -53,7 +52,7 @@ from naperian.loops.walk import (
     statements,
 )
 from naperian.names import Lit, Var, fresh
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.passes.nests.products import Products, products
 from naperian.passes.nests.together import together
 from naperian.passes.nests.unswitch import assumed, wanted

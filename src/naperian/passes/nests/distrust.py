@@ -17,7 +17,6 @@ An array that is read only along ragged rows is checked where they go; what no r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from naperian.ainf.syntax import (
     OUTSIDE,
@@ -46,6 +45,7 @@ from naperian.ainf.walk import (
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.sizes import Size, clamp, size
 
 

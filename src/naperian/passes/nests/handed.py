@@ -17,7 +17,6 @@ of what was just stored takes longer than what is done with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -37,6 +36,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import expressions, parts, rebuild, statements
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.prims import unit
 from naperian.sizes import Size, size, substitute
 

@@ -14,11 +14,10 @@ with 0.0 never is.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import Apply, Assign, Let, Local, Loop, Program, Stmt, Variable
 from naperian.loops.walk import rebuild, statements
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.prims import unit
 
 

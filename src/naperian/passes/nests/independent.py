@@ -12,7 +12,6 @@ Tseng, 1991), for distance 0.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.loops.syntax import (
     Assign,
@@ -27,6 +26,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import loads, rebuild, statements
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import Size
 
 At = tuple[Size, ...]

@@ -26,8 +26,6 @@ are, if memory says so, is read before the loop along them:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.dtypes import DType
 from naperian.loops.syntax import Let, Load, Loop, Number, Order, Stmt, Update
 from naperian.loops.walk import (
@@ -40,6 +38,7 @@ from naperian.loops.walk import (
     used_in,
 )
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.sizes import ZERO, Atom, Size, size
 
 ROWS = 4

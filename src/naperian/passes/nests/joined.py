@@ -16,8 +16,6 @@ Only in loops in order, where every test is a jump: in the others tests become m
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import (
     Apply,
     Assign,
@@ -33,6 +31,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import rebuild, statements, used, writes
 from naperian.names import Lit, Var
+from naperian.node import replace
 
 _Known = dict[Expr, bool]
 

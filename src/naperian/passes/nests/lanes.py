@@ -34,7 +34,7 @@ that is faster than a gather. Elements that a triangle reads again and again are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -70,6 +70,7 @@ from naperian.loops.walk import (
     used_in,
 )
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.passes.nests.alike import (
     addend,
     are_alike,

@@ -15,8 +15,6 @@ written once in a round, so what is read beside its own store is read in time.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import (
     Allocate,
     Load,
@@ -31,6 +29,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import blocks, loads, mentions, remade, statements
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.nests.turns import whole
 from naperian.sizes import ONE, ZERO, Size, size
 

@@ -9,8 +9,6 @@ what was computed before the loop and has a name), so it is evaluated only if th
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Apply,
@@ -29,6 +27,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import atoms, parts, rebuild, statements, used, writes
 from naperian.names import Lit, Var
+from naperian.node import replace
 
 
 def once(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -45,7 +45,6 @@ A loop that does nothing but test a whole array comes first; then no reader of i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 from naperian.ainf.syntax import OUTSIDE
@@ -83,6 +82,7 @@ from naperian.loops.walk import (
     writes,
 )
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.passes.nests.strips import STRIP, in_strips
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Atom, Clamp, Size, size

@@ -12,13 +12,13 @@ one array from the first to the last. Small arrays stay on the stack of whoever 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from naperian.loops.donors import together
 from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import Allocate, Buffer, Program, Role, Stmt, made_here
 from naperian.loops.walk import mentions, rebuild, remade
 from naperian.names import Var
+from naperian.node import replace
 
 
 def over(program: Program) -> Program:

@@ -16,8 +16,6 @@ which a round loads for one product. Two sums also wait for each other no longer
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -30,6 +28,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import loads, reads, rebuild, remade, statements, used_in
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.sizes import ONE, ZERO, Atom, Size, size
 
 _SHORT = 16  # rounds that are not worth it

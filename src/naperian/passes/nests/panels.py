@@ -32,7 +32,6 @@ not arithmetic.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -70,7 +69,7 @@ from naperian.loops.walk import (
     writes,
 )
 from naperian.names import Lit, Var, fresh
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, clamp, rename, size
 

@@ -11,8 +11,6 @@ What one part does may keep another from going side by side with other rounds (`
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import (
     Allocate,
     Fail,
@@ -25,6 +23,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, statements
 from naperian.names import Var
+from naperian.node import replace
 
 
 def parted(s: Loop) -> list[Loop]:

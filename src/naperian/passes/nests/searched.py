@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
@@ -55,6 +54,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import rebuild, remade, used_in
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.prims import unit
 from naperian.sizes import ONE, ZERO, Atom, Size, size
 

@@ -19,8 +19,6 @@ sums: the neighbours in a road network, the terms of a mesh.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
@@ -39,6 +37,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import rebuild, statements, writes
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import ZERO, Size, atom, size
 
 _FEW = 6  # elements of a row on average

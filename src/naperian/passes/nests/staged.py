@@ -13,7 +13,6 @@ the rows of a matrix that is replaced by its product with another. So they wait 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.loops.syntax import (
     Allocate,
@@ -42,6 +41,7 @@ from naperian.loops.walk import (
     writes,
 )
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.passes.nests.coalesce import Shapes, copies
 from naperian.sizes import Atom, Size, natural, size
 

@@ -16,7 +16,6 @@ loop in order is left with nothing but the largest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -34,6 +33,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, rebuild, used
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.prims import Math
 
 _BETTER = {"max": "gt", "min": "lt"}

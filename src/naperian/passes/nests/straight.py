@@ -21,8 +21,6 @@ the loop around is one that LLVM makes vectors of: many small matrices are facto
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import (
     Allocate,
     Contract,
@@ -38,6 +36,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import rebuild, remade, statements
 from naperian.names import fresh
+from naperian.node import replace
 from naperian.sizes import Atom, Size, size
 
 _ROUNDS = 8  # of a loop that is written out

@@ -20,8 +20,6 @@ long to compute: votes for lines through a point, whose counts vectors would gat
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
@@ -42,6 +40,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import loads, mentions, parts, rebuild, used, used_in
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size, clamp, size
 

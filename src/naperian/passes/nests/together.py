@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Let, Load, Local, Loop, Order, Store
 from naperian.loops.walk import index_expressions, used_in
 from naperian.names import Var
+from naperian.node import replace
 
 
 def together(loops: Sequence[Loop], dtypes: Mapping[Var, DType]) -> Loop | None:

@@ -24,7 +24,6 @@ order, without what they store, and the first that fails says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from naperian.dtypes import DType
@@ -46,6 +45,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import index_expressions, loads, parts, rebuild, statements, used_in
 from naperian.names import Lit, Var
+from naperian.node import replace
 
 
 def tried(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -14,7 +14,6 @@ copy is not one of an argument but is computed, it is stored where the first rou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -38,7 +37,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import mentions, remade, statements, used_in
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import node, replace
 from naperian.sizes import ONE, ZERO, Size, size
 
 _LARGE = 4096  # bytes; smaller ones are on the stack

@@ -11,8 +11,6 @@ leaves empty.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -32,6 +30,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import blocks, reads, rebuild, takes
 from naperian.names import Var
+from naperian.node import replace
 
 
 def unread(program: Program) -> Program:

@@ -14,7 +14,6 @@ it goes under a condition only if it does nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -37,6 +36,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import atoms, expressions, parts, reads, rebuild, statements
 from naperian.names import Lit, Var
+from naperian.node import replace
 
 _VERSIONS = 2  # conditions tested before one loop: so many versions, and one more
 

@@ -17,7 +17,6 @@ another loop (a direction of a Jacobian), and a row of it is a loop of its own.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeAlias
 
 from naperian.dtypes import DType
@@ -47,6 +46,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import loads, mentions, parts, remade, statements, used_in, writes
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.sizes import ONE, ZERO, Atom, Clamp, Size, size
 
 _ROUNDS = 8  # of the loop around, for which looking once is worth it

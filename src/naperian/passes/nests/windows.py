@@ -20,7 +20,7 @@ on threads nor on where the window lies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -42,6 +42,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import rebuild, remade, statements, used, used_in, writes
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.passes.nests.pieces import Pieces, compare
 from naperian.prims import Math
 from naperian.sizes import ZERO, Atom, Clamp, Size, atom, clamp, end, size

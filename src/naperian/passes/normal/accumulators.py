@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import replace
 
 from naperian.broken import Broken
 from naperian.core.syntax import (
@@ -24,6 +23,7 @@ from naperian.core.syntax import (
     Ref,
 )
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.normal.denote import (
     TRUE,
     Leaf,

@@ -11,7 +11,6 @@ often it is mentioned, and a chain of squarings stays a chain.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from naperian.broken import Broken
@@ -65,6 +64,7 @@ from naperian.core.walk import everything
 from naperian.dtypes import DType
 from naperian.leaves import leaves
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.normal.accumulators import Accumulators, put, read
 from naperian.passes.normal.denote import (
     FALSE,

@@ -16,7 +16,6 @@ which is read only as `part(t[i], k)`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from naperian.broken import Broken
 from naperian.core.syntax import (
@@ -36,6 +35,7 @@ from naperian.core.syntax import (
 from naperian.core.walk import everything
 from naperian.leaves import leaves
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.normal.denote import (
     TRUE,
     Entry,

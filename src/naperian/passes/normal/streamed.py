@@ -13,7 +13,7 @@ before. What reads a table otherwise needs it as a whole: such a scan stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from naperian.core.resolve import Resolve, resize
@@ -45,6 +45,7 @@ from naperian.core.syntax import (
 )
 from naperian.core.walk import everything, size_variables
 from naperian.names import Var
+from naperian.node import replace
 from naperian.passes.normal.denote import part_of, size_of
 from naperian.sizes import Size, rename, size
 from naperian.source import Span

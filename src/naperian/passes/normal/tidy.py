@@ -9,7 +9,7 @@ Afterwards every variable is bound in one place only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from naperian.broken import Broken
 from naperian.core.resolve import Resolve, resize
@@ -55,6 +55,7 @@ from naperian.core.syntax import (
 )
 from naperian.core.walk import children, of_type, size_variables
 from naperian.names import Var, fresh
+from naperian.node import replace
 from naperian.passes.normal.denote import is_trivial, number, part_of, size_of
 from naperian.sizes import Atom, Size, substitute
 from naperian.types import Exists, Type
