@@ -33,6 +33,8 @@ class Size:
     terms: tuple[Term, ...]
 
     def __add__(self, other: Size | Var | int) -> Size:
+        if type(other) is int:
+            return self._plus(other)
         other = size(other)
         if not self.terms:
             return other
@@ -47,7 +49,7 @@ class Size:
     __radd__ = __add__
 
     def __neg__(self) -> Size:
-        return Size(tuple((m, -c) for m, c in self.terms))
+        return Size(tuple([(m, -c) for m, c in self.terms]))
 
     def _plus(self, number: int) -> Size:
         """The constant term, which is the last, changed by a number."""
@@ -60,6 +62,8 @@ class Size:
         return Size((*terms, ((), number))) if number else Size(terms)
 
     def __sub__(self, other: Size | Var | int) -> Size:
+        if type(other) is int:
+            return self._plus(-other)
         other = size(other)
         number = other.constant
         if number is not None:
@@ -78,7 +82,11 @@ class Size:
         if isinstance(other, int):
             if other == 0:
                 return ZERO
-            return Size(tuple((m, c * other) for m, c in self.terms))
+            return Size(tuple([(m, c * other) for m, c in self.terms]))
+        if len(self.terms) == 1 == len(other.terms):
+            ((m1, c1),) = self.terms
+            ((m2, c2),) = other.terms
+            return Size(((_sorted(m1 + m2), c1 * c2),))
         sums: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in other.terms:
@@ -110,10 +118,11 @@ class Size:
     @property
     def constant(self) -> int | None:
         """The number this is, if it is one."""
-        if not self.terms:
+        terms = self.terms
+        if not terms:
             return 0
-        if len(self.terms) == 1 and not self.terms[0][0]:
-            return self.terms[0][1]
+        if len(terms) == 1 and not terms[0][0]:
+            return terms[0][1]
         return None
 
     @property
@@ -124,8 +133,9 @@ class Size:
     @property
     def single(self) -> Atom | None:
         """The atom this is, if it is one atom with coefficient 1."""
-        if len(self.terms) == 1:
-            m, c = self.terms[0]
+        terms = self.terms
+        if len(terms) == 1:
+            m, c = terms[0]
             if c == 1 and len(m) == 1:
                 return m[0]
         return None
@@ -176,11 +186,11 @@ ONE = Size((((), 1),))
 
 def size(x: Size | Var | int) -> Size:
     """A number, a variable or a size, as a size."""
-    if isinstance(x, Size):
+    if type(x) is Size:
         return x
-    if isinstance(x, Var):
+    if type(x) is Var:
         return _variable(x)
-    return Size((((), int(x)),)) if x else ZERO
+    return Size((((), int(x)),)) if x else ZERO  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=4096)
@@ -206,35 +216,41 @@ def _written(a: Atom) -> str:
     return repr(a)
 
 
+@lru_cache(maxsize=4096)
 def _sorted(m: Monomial) -> Monomial:
     return m if len(m) < 2 else tuple(sorted(m, key=_key))
 
 
-def _monomial_key(term: Term) -> tuple[int, list[tuple[int, int, str]]]:
-    return (-len(term[0]), [_key(a) for a in term[0]])
+@lru_cache(maxsize=4096)
+def _place(m: Monomial) -> tuple[int, list[tuple[int, int, str]]]:
+    """Where a monomial stands among the terms: the longest first."""
+    return (-len(m), [_key(a) for a in m])
 
 
 def _of(sums: dict[Monomial, int]) -> Size:
-    kept = [(m, c) for m, c in sums.items() if c]
+    kept = [m for m, c in sums.items() if c]
     if len(kept) > 1:
-        kept.sort(key=_monomial_key)
-    return Size(tuple(kept))
+        kept.sort(key=_place)
+    return Size(tuple([(m, sums[m]) for m in kept]))
 
 
 def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
     """`s` with atoms replaced; `replace` answers None to keep one. Looks inside the atoms of this
     module; atoms of later languages are `replace`'s business."""
-    if not s.terms:
-        return s
-    one = s.single
-    if one is not None:
-        new = replace(one)
-        if new is None and type(one) is not Var:
-            new = _inside(one, replace)
-        return s if new is None else new
+    terms = s.terms
+    if len(terms) == 1:
+        m, c = terms[0]
+        if not m:
+            return s
+        if c == 1 and len(m) == 1:
+            one = m[0]
+            new = replace(one)
+            if new is None and type(one) is not Var:
+                new = _inside(one, replace)
+            return s if new is None else new
     changed = False
     products: list[Size | None] = []  # of the terms; None for those that stay
-    for m, _ in s.terms:
+    for m, _ in terms:
         product: Size | None = None
         kept: Monomial = ()
         for a in m:
@@ -253,25 +269,25 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
     if not changed:
         return s
     sums: dict[Monomial, int] = {}
-    for (m, c), product in zip(s.terms, products, strict=True):
+    for (m, c), product in zip(terms, products, strict=True):
         for m2, c2 in product.terms if product is not None else ((m, 1),):
             sums[m2] = sums.get(m2, 0) + c * c2
     return _of(sums)
 
 
 def _inside(a: Atom, replace: Callable[[Atom], Size | None]) -> Size | None:
-    match a:
-        case Quotient(above, below):
-            x, y = substitute(above, replace), substitute(below, replace)
-            return None if x is above and y is below else x // y
-        case Remainder(above, below):
-            x, y = substitute(above, replace), substitute(below, replace)
-            return None if x is above and y is below else x % y
-        case Clamp(value, extent):
-            x, y = substitute(value, replace), substitute(extent, replace)
-            return None if x is value and y is extent else clamp(x, y)
-        case _:
+    kind = type(a)
+    if kind is Quotient or kind is Remainder:
+        above, below = a.above, a.below  # type: ignore[attr-defined]
+        x, y = substitute(above, replace), substitute(below, replace)
+        if x is above and y is below:
             return None
+        return x // y if kind is Quotient else x % y
+    if kind is Clamp:
+        value, extent = a.value, a.extent  # type: ignore[attr-defined]
+        x, y = substitute(value, replace), substitute(extent, replace)
+        return None if x is value and y is extent else clamp(x, y)
+    return None
 
 
 def clamp(value: Size, extent: Size) -> Size:
@@ -294,9 +310,9 @@ def end(cut: Size, low: Size, extent: Size) -> Size:
 
 def rename(s: Size, names: Mapping[Var, Size]) -> Size:
     """Variables replaced by sizes."""
-    if not names:
+    if not names or names.keys().isdisjoint(variables(s)):
         return s
-    return substitute(s, lambda a: names.get(a) if isinstance(a, Var) else None)
+    return substitute(s, lambda a: names.get(a) if type(a) is Var else None)
 
 
 @kept

@@ -12,8 +12,7 @@ back to it from every round), or, if states or a condition go through it, at the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -40,7 +39,7 @@ from naperian.passes.bindings.builder import Builder
 from naperian.prims import Math
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, size, substitute
 
-T = TypeVar("T")
+_Inner = tuple[Var, ...]  # the indices that are bound inside, of which nothing outside depends
 
 
 def narrow(program: Program, always: bool = False) -> Program:
@@ -92,36 +91,37 @@ def without_unused_indices(program: Program) -> Program:
 
 
 class _Narrow:
+    """Of every binding, the indices of its context that it `needs`; of every index, those that its
+    extent and condition need (`open`). What is found is told once to whom it concerns: that a
+    binding needs an index, to the readers of that axis; that an index needs another, to all that
+    need the first."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.contexts = {b.var: b.context for b in program.bindings}
         self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
-        self.open: dict[Var, set[Var]] = {}  # an index with what its extent and condition need
-        self.asked: set[Var] = set()  # whose needs the answer at hand depends on
-        self.askers: dict[Var, set[Var]] = {}  # whose answers depended on the needs of one
-        self.due: set[Var] = {*program.indices, *self.needs}  # what is to be looked at
+        self.open: dict[Var, set[Var]] = {i: {i} for i in program.indices}
+        # of a binding's axis (an index that an index needs): who reads there, at what
+        self.readers: dict[tuple[Var, Var], list[tuple[set[Var], Var, Size, _Inner]]] = {}
+        self.dependants: dict[Var, list[tuple[set[Var], Var, _Inner]]] = {}
+        self.found: list[tuple[Var, Var]] = []  # what is needed by whom, still to be told
+        for i in program.indices:
+            self.open_index(i)
+        for b in program.bindings:
+            self.binding(b)
         self.settle()
         self.keep_rows()
         self.settle()
 
     def settle(self) -> None:
-        """The least solution that has what is there already. What asked for nothing that has grown
-        since is not looked at again."""
-        while self.due:
-            for i in self.program.indices:
-                if i in self.due:
-                    self.look(i, self.open.setdefault(i, {i}), self.open_index, i)
-            for b in self.program.bindings:
-                if b.var in self.due:
-                    self.look(b.var, self.needs[b.var], self.binding, b)
-
-    def look(self, v: Var, known: set[Var], ask: Callable[[T], set[Var]], about: T) -> None:
-        self.due.discard(v)
-        self.asked = set()
-        found = ask(about)
-        for x in self.asked:
-            self.askers.setdefault(x, set()).add(v)
-        self.grow(v, known, found)
+        """The least solution that has what is there already."""
+        found, readers, dependants = self.found, self.readers, self.dependants
+        while found:
+            v, i = axis = found.pop()
+            for known, whose, e, inner in readers.pop(axis, ()):
+                self.size(known, whose, e, inner)
+            for known, whose, inner in dependants.get(v, ()):
+                self.add(known, whose, i, inner)
 
     def keep_rows(self) -> None:
         """Rows whose arrays go through a loop of their own each keep it, though its condition is
@@ -139,106 +139,118 @@ class _Narrow:
                 case _:
                     pass
         for time, kept in rows.items():
-            self.grow(time, self.open[time], kept)
+            for i in kept:
+                self.add(self.open[time], time, i, ())
 
-    def grow(self, v: Var, known: set[Var], found: Iterable[Var]) -> None:
-        before = len(known)
-        known.update(found)
-        if len(known) > before:
-            self.due |= self.askers.get(v, set())
+    def add(self, known: set[Var], whose: Var, i: Var, inner: _Inner) -> None:
+        """An index is needed, unless it is bound inside."""
+        if i not in known and i not in inner:
+            known.add(i)
+            self.found.append((whose, i))
 
-    def open_index(self, i: Var) -> set[Var]:
+    # what depends on what: each is gone through once
+
+    def open_index(self, i: Var) -> None:
         index = self.program.indices[i]
-        found = {i}
         if index.extent is not None:
-            self.size(index.extent, found)
+            self.size(self.open[i], i, index.extent, ())
         if index.condition is not None:
-            self.operand(index.condition, found)
-        return found
+            self.operand(self.open[i], i, index.condition, ())
 
-    def binding(self, b: Binding) -> set[Var]:
-        out: set[Var] = set()
+    def binding(self, b: Binding) -> None:
+        v, known = b.var, self.needs[b.var]
         for g in b.guards:
-            self.operand(g.operand, out)
+            self.operand(known, v, g.operand, ())
         if stops(b.prim):
             for i in b.context:
-                out |= self.index(i)
-            return out
+                self.index(known, v, i, ())
+            return
         match b.prim:
             case Accumulate(_, init, entries):
-                self.operand(init, out)
+                self.operand(known, v, init, ())
                 for k, i in enumerate(b.context):
                     if any(e.at[k] != size(i) or i in e.over for e in entries):
-                        out |= self.index(i)  # elements of it are chosen
+                        self.index(known, v, i, ())  # elements of it are chosen
                 for e in entries:
-                    inner: set[Var] = set()
-                    self.operand(e.value, inner)
+                    self.operand(known, v, e.value, e.over)
                     for i, x in zip(b.context, e.at, strict=True):
                         if x != size(i):
-                            self.size(x, inner)
+                            self.size(known, v, x, e.over)
                     for g in e.guards:
-                        self.operand(g.operand, inner)
+                        self.operand(known, v, g.operand, e.over)
                     for i in e.over:
-                        inner |= self.index(i)
-                    out |= inner - set(e.over)
+                        self.index(known, v, i, e.over)
             case Delay(time, index, init, next):
-                inside = {*self.index(time)}
-                self.operand(next, inside)
-                out |= self.index(index) | (inside - {time})
-                self.operand(init, out)
+                self.index(known, v, time, (time,))
+                self.operand(known, v, next, (time,))
+                self.index(known, v, index, ())
+                self.operand(known, v, init, ())
             case _:
                 for o in operands(b.prim):
-                    self.operand(o, out)
-        return out
+                    self.operand(known, v, o, ())
 
-    def index(self, i: Var) -> set[Var]:
+    def index(self, known: set[Var], whose: Var, i: Var, inner: _Inner) -> None:
         """What an index needs."""
-        self.asked.add(i)
-        return self.open[i]
+        self.dependants.setdefault(i, []).append((known, whose, inner))
+        for j in tuple(self.open[i]):
+            self.add(known, whose, j, inner)
 
-    def operand(self, o: Operand, out: set[Var]) -> None:
-        """Adds what an operand needs."""
+    def operand(self, known: set[Var], whose: Var, o: Operand, inner: _Inner) -> None:
+        """What an operand needs."""
         match o:
             case Read():
-                self.read(o, out)
+                self.read(known, whose, o, inner)
             case Number(value):
-                self.size(value, out)
+                self.size(known, whose, value, inner)
             case _:
                 pass
 
-    def read(self, r: Read, out: set[Var]) -> None:
-        for e in self.kept(r):
-            self.size(e, out)
+    def read(self, known: set[Var], whose: Var, r: Read, inner: _Inner) -> None:
+        var = r.var
+        if var not in self.contexts:
+            for e in r.at:
+                self.size(known, whose, e, inner)
+            return
+        needs = self.needs[var]
+        for i, e in zip(self.contexts[var], r.at, strict=True):
+            self.where(needs, (var, i), known, whose, e, inner)
+
+    def where(
+        self, needs: set[Var], axis: tuple[Var, Var], known: set[Var], whose: Var, e: Size,
+        inner: _Inner,
+    ) -> None:
+        """What an index expression needs, once the axis where it stands is needed."""
+        if axis[1] in needs:
+            self.size(known, whose, e, inner)
+        else:
+            self.readers.setdefault(axis, []).append((known, whose, e, inner))
+
+    def size(self, known: set[Var], whose: Var, s: Size, inner: _Inner) -> None:
+        for m, _ in s.terms:
+            for a in m:
+                match a:
+                    case Var():
+                        if a in self.open:
+                            self.index(known, whose, a, inner)
+                    case Read():
+                        self.read(known, whose, a, inner)
+                    case Trips(time, at):
+                        for i, e in at:
+                            self.where(self.open[time], (time, i), known, whose, e, inner)
+                    case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+                        self.size(known, whose, x, inner)
+                        self.size(known, whose, y, inner)
+                    case _:
+                        pass
 
     def kept(self, r: Read) -> tuple[Size, ...]:
         """The indices of a read that matter."""
         if r.var not in self.contexts:
             return r.at
-        self.asked.add(r.var)
         needs = self.needs[r.var]
         if len(needs) == len(r.at):
             return r.at
         return tuple(e for i, e in zip(self.contexts[r.var], r.at, strict=True) if i in needs)
-
-    def size(self, s: Size, out: set[Var]) -> None:
-        for m, _ in s.terms:
-            for a in m:
-                match a:
-                    case Var():
-                        self.asked.add(a)
-                        if a in self.open:
-                            out |= self.open[a]
-                    case Read():
-                        self.read(a, out)
-                    case Trips(time, at):
-                        for i, e in at:
-                            if i in self.index(time):
-                                self.size(e, out)
-                    case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                        self.size(x, out)
-                        self.size(y, out)
-                    case _:
-                        pass
 
     # the program again, with less
 
