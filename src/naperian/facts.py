@@ -206,10 +206,9 @@ def _contradiction(facts: list[Size]) -> bool:
                 if abs(c) != 1:
                     rounded.add(m)
         # the cheapest monomial to eliminate, of those that lose nothing of being an integer
-        target = min(
-            ups | downs,
-            key=lambda m: (m in rounded, ups.get(m, 0) * downs.get(m, 0), repr(m)),
-        )
+        cost = {m: (m in rounded, ups.get(m, 0) * downs.get(m, 0)) for m in ups | downs}
+        least = min(cost.values())
+        target = min((m for m in cost if cost[m] == least), key=repr)
         plus, minus, rest = [], [], {}
         for key, bound in rows.items():
             c = dict(key).get(target, 0)

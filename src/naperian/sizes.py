@@ -152,6 +152,15 @@ class Size:
         for m, _ in self.terms:
             yield from m
 
+    @property
+    def plain(self) -> bool:
+        """Whether every atom is a variable: nothing is inside another."""
+        for m, _ in self.terms:
+            for a in m:
+                if type(a) is not Var:
+                    return False
+        return True
+
     def __repr__(self) -> str:
         return show(self)
 

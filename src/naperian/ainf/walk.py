@@ -69,7 +69,7 @@ def mentioned(s: Size) -> tuple[Var | Read | Trips, ...]:
 @kept
 def variables(s: Size) -> tuple[Var, ...]:
     """The indices and size parameters an index expression mentions, also inside its reads."""
-    return tuple(x for x in mentioned(s) if isinstance(x, Var))
+    return mentioned(s) if s.plain else tuple([x for x in mentioned(s) if isinstance(x, Var)])  # type: ignore[return-value]
 
 
 def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var, ...]]:
@@ -90,7 +90,7 @@ def free(operand: Operand) -> tuple[Var, ...]:
     """The indices and size parameters an operand mentions."""
     match operand:
         case Read(_, at):
-            return tuple(v for e in at for v in variables(e))
+            return tuple([v for e in at for v in variables(e)])
         case Number(value):
             return variables(value)
         case Lit():
@@ -100,7 +100,7 @@ def free(operand: Operand) -> tuple[Var, ...]:
 @kept
 def atoms_of(s: Size) -> tuple[Read | Trips, ...]:
     """The reads and trip counts in an index expression, outer ones first."""
-    return tuple(x for x in mentioned(s) if not isinstance(x, Var))
+    return () if s.plain else tuple([x for x in mentioned(s) if not isinstance(x, Var)])
 
 
 @kept
@@ -108,7 +108,7 @@ def atoms(operand: Operand) -> tuple[Read | Trips, ...]:
     """The reads (the operand itself, too) and trip counts in an operand."""
     match operand:
         case Read(_, at):
-            return (operand, *(a for e in at for a in atoms_of(e)))
+            return (operand, *[a for e in at for a in atoms_of(e)])
         case Number(value):
             return atoms_of(value)
         case Lit():
@@ -174,6 +174,9 @@ def is_reduction(context: tuple[Var, ...], prim: Accumulate) -> bool:
 
 def rewrite_size(s: Size, names: Names, read: Reader | None = None) -> Size:
     """An index expression with indices replaced by `names` and then reads by `read`."""
+    one = s.single
+    if type(one) is Var:
+        return names.get(one, s)
     if names.keys().isdisjoint(variables(s)) and not (read and atoms_of(s)):
         return s
 
@@ -194,13 +197,21 @@ def rewrite_size(s: Size, names: Names, read: Reader | None = None) -> Size:
     return sizes.substitute(s, replace)
 
 
+@kept
+def _plain(r: Read) -> bool:
+    """Whether nothing is read in the indices of a read."""
+    return not any(atoms_of(e) for e in r.at)
+
+
 def rewrite(operand: Operand, names: Names, read: Reader | None = None) -> Operand:
     """An operand with indices replaced by `names` and then reads by `read`."""
     match operand:
         case Read(var, at):
-            there = tuple(rewrite_size(e, names, read) for e in at)
-            new = operand if there == at else Read(var, there)
-            return read(new) if read else new
+            if names or not _plain(operand):
+                there = tuple([rewrite_size(e, names, read) for e in at])
+                if there != at:
+                    operand = Read(var, there)
+            return read(operand) if read else operand
         case Number(value):
             changed = rewrite_size(value, names, read)
             return operand if changed is value else number(changed)
@@ -220,8 +231,10 @@ Sizes = Callable[[Size], Size]
 
 def map_guards(guards: tuple[Guard, ...], f: Operands, g: Sizes) -> tuple[Guard, ...]:
     """Guards with `f` applied to the operands and `g` to the facts."""
+    if not guards:
+        return guards
     return tuple(
-        Guard(f(x.operand), x.holds, None if x.fact is None else g(x.fact)) for x in guards
+        [Guard(f(x.operand), x.holds, None if x.fact is None else g(x.fact)) for x in guards]
     )
 
 
@@ -229,7 +242,7 @@ def map_prim(prim: Prim, f: Operands, g: Sizes) -> Prim:
     """A primitive with `f` applied to its operands and `g` to its targets; what it binds stays."""
     match prim:
         case Op(name, args, code):
-            return Op(name, tuple(f(a) for a in args), code)
+            return Op(name, tuple([f(a) for a in args]), code)
         case Accumulate(monoid, init, entries):
             return Accumulate(
                 monoid,

@@ -94,7 +94,7 @@ def loads(s: Stmt) -> tuple[Load, ...]:
             elif isinstance(x, Number):
                 at.append(x.value)
     for n in at:
-        if any(type(a) is not Var for a in n.atoms()):
+        if not n.plain:
             out += (a for a in atoms(n) if isinstance(a, Load))
     return tuple(out)
 
@@ -296,11 +296,10 @@ def remade(
         return replaced(a)
 
     def of(s: Size) -> Size:
-        plain = all(type(a) is Var and replaced(a) is None for a in s.atoms())
-        return s if plain else substitute(s, atom)
+        return substitute(s, atom)
 
     def element(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
-        return names.get(x[0], x[0]), place(x[0], tuple(of(i) for i in x[1]))
+        return names.get(x[0], x[0]), place(x[0], tuple([of(i) for i in x[1]]))
 
     def expr(e: Expr) -> Expr:
         match e:
@@ -313,7 +312,7 @@ def remade(
             case Load(buffer, at):
                 return Load(*element((buffer, at)))
             case Apply(name, args, dtype, operand):
-                return Apply(name, tuple(expr(x) for x in args), dtype, operand)
+                return Apply(name, tuple([expr(x) for x in args]), dtype, operand)
 
     def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(stmt(x) for x in stmts)

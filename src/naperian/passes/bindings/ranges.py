@@ -124,7 +124,7 @@ def _without(m: Monomial, divisor: Monomial) -> Monomial | None:
 
 def simpler(s: Size, facts: Callable[[Size], Facts], seen: Callable[[IndexLaw], None]) -> Size:
     """An index expression by the index laws, innermost atoms first."""
-    if all(isinstance(a, Var) for a in s.atoms()):
+    if s.plain:
         return s
 
     def replace(a: Atom) -> Size | None:

@@ -320,7 +320,7 @@ class Emitter:
         extent = n.extent
         if extent is None:
             return size(_UNKNOWN)
-        if all(isinstance(a, Var) for a in extent.atoms()):
+        if extent.plain:
             halves: dict[object, Size] = {v: (m + 1) // 2 for v, m in inside.items()}
             return substitute(extent, halves.get)
         among = ONE

@@ -292,7 +292,7 @@ def link(graph: Graph, t: Task) -> None:
         rounds = (t.cell.index,)
     for i in (*t.path, *rounds):
         extent = graph.program.indices[i].extent
-        if extent is None or all(type(a) is Var for a in extent.atoms()):
+        if extent is None or extent.plain:
             continue
         for r in atoms_of(extent):
             assert isinstance(r, Read)
@@ -380,7 +380,7 @@ def map_reads(graph: Graph, t: Task, f: Callable[[Read], Read | None]) -> None:
         return None if new is None else size_of(new)
 
     def in_size(s: Size) -> Size:
-        if all(type(a) is Var for m, _ in s.terms for a in m):
+        if s.plain:
             return s
         return rewrite_size(s, atom)
 

@@ -128,7 +128,7 @@ class _Builder:
             return size_of(Read(c.var, identity(t.path)))
 
         def of(s: Size) -> Size:
-            return s if all(type(a) is Var for a in s.atoms()) else rewrite_size(s, atom)
+            return s if s.plain else rewrite_size(s, atom)
 
         def operand(x: Operand) -> Operand:
             match x:

@@ -294,7 +294,7 @@ class _Unrolled:
                 return None
             return size_of(self.read(a))
 
-        return s if all(type(a) is Var for a in s.atoms()) else rewrite_size(s, atom)
+        return s if s.plain else rewrite_size(s, atom)
 
 
 def _renamed(g: Guard, names: dict[Var, Size]) -> Guard:
