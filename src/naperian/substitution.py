@@ -90,8 +90,8 @@ class Substitution:
         )
 
     def size(self, s: Size) -> Size:
-        if not self.sizes and not self.sets:
-            return s
+        if not self.sets:
+            return rename(s, self.sizes)
         both = {v: cardinality(x) for v, x in self.sets.items()} | dict(self.sizes)
         return rename(s, both)
 
@@ -122,7 +122,8 @@ def set_mapped(
     """The set with something done to every set, size and type that it is made of."""
     match s:
         case Fin(n):
-            return Fin(size(n))
+            new = size(n)
+            return s if new is n else Fin(new)
         case TupleSet(sets, made):
             kind = type(made) if made is not None else None
             assert kind is None or isinstance(kind, Data)
@@ -151,11 +152,13 @@ def mapped(
         case Scalar() | TypeVar() | Text():
             return t
         case Index(s):
-            return element(set(s))
+            own = set(s)
+            return t if own is s and isinstance(s, Fin) else element(own)
         case Table(s, cell, index) if index is not None:
             return dependent(set(s), index, type(cell))
         case Table(s, cell):
-            return Table(set(s), type(cell))
+            own, inner = set(s), type(cell)
+            return t if own is s and inner is cell else Table(own, inner)
         case Data():
             args = [
                 size(a) if isinstance(a, Size) else set(a) if isinstance(a, SETS) else type(a)

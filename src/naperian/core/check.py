@@ -310,6 +310,8 @@ class _Check:
                 if var not in self.types:
                     raise self.broken(f"`{var!r}` is not in scope")
                 return self.types[var]
+            case Op():
+                return self.operation(e)
             case Const(lit):
                 return Scalar(lit.dtype)
             case ConstOf(_, t):
@@ -395,8 +397,6 @@ class _Check:
                     raise self.broken(f"{before!r} cells recast to {after!r}", e)
                 self.expect(value, table(old, cell))
                 return table(new, cell)
-            case Op():
-                return self.operation(e)
             case Reduce(monoid, var, s, init, value, t):
                 if monoid not in MONOIDS or monoid == "last":
                     raise self.broken(f"no monoid `{monoid}`", e)

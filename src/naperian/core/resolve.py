@@ -10,6 +10,8 @@ from naperian.sizes import Size
 from naperian.substitution import dependent, mapped, set_mapped
 from naperian.types import (
     Exists,
+    Fin,
+    Scalar,
     Set,
     SetVar,
     Table,
@@ -32,12 +34,17 @@ class Resolve:
         return self.number(n, self.bound)
 
     def set(self, s: Set) -> Set:
+        if isinstance(s, Fin):
+            new = self.number(s.size, self.bound)
+            return s if new is s.size else Fin(new)
         if isinstance(s, SetVar):
             return self.named(s.var)
         return set_mapped(s, self.size, self.set, self.type)
 
     def type(self, t: Type) -> Type:
         match t:
+            case Scalar():
+                return t
             case TypeVar(var):
                 return self.chosen(var)
             case Table(s, cell, index) if index is not None:

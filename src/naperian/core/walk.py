@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from naperian.core.syntax import (
     Add,
@@ -71,8 +71,12 @@ from naperian.types import (
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     match e:
+        case Op(_, args, _):
+            return args
         case Ref() | Const() | ConstOf() | Number() | Blank() | Use() | Method():
             return ()
+        case At(table, index, _):
+            return (table, index)
         case Lambda(_, body) | For(_, _, body):
             return (body,)
         case Call(function, args):
@@ -85,12 +89,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (whole,)
         case If(condition, then, otherwise):
             return (condition, then, otherwise)
-        case At(table, index, _):
-            return (table, index)
         case Recast(value, _, _, _) | Checked(value, _, _):
             return (value,)
-        case Op(_, args, _):
-            return args
         case Reduce(_, _, _, init, value, _):
             return (init, value)
         case Loop(carried, _, _, condition, body):
@@ -129,8 +129,17 @@ def everything(e: Expr) -> Iterator[Expr]:
         rest.extend(children(e))
 
 
-def size_variables(e: Expr) -> Iterator[Var]:
+_SIZELESS = frozenset({
+    Ref, Const, ConstOf, Op, Let, Pack, Part, If, Call, Check, Get, Assign, Add, Throw, Tell, Unbox
+})  # fmt: skip
+
+
+def size_variables(e: Expr) -> Iterable[Var]:
     """The variables in the sizes of this node itself: of its sets, its types and its number."""
+    return () if type(e) in _SIZELESS else _size_variables(e)
+
+
+def _size_variables(e: Expr) -> Iterator[Var]:
     match e:
         case Number(value):
             yield from variables(value)

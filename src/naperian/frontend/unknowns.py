@@ -159,18 +159,18 @@ class Unknowns:
 
     def zonk_size(self, s: Size) -> Size:
         """With every solved unknown written in."""
-        if not s.terms:
-            return s
+        for v in variables(s):
+            if v in self.sizes or v in self.sets:
+                return substitute(s, self._solved)
+        return s
 
-        def look(a: object) -> Size | None:
-            if isinstance(a, Var):
-                if a in self.sizes:
-                    return self.zonk_size(self.sizes[a])
-                if a in self.sets:
-                    return self.zonk_size(cardinality(self.sets[a]))
-            return None
-
-        return substitute(s, look)
+    def _solved(self, a: object) -> Size | None:
+        if isinstance(a, Var):
+            if a in self.sizes:
+                return self.zonk_size(self.sizes[a])
+            if a in self.sets:
+                return self.zonk_size(cardinality(self.sets[a]))
+        return None
 
     def zonk_set(self, s: Set) -> Set:
         s = self.head_set(s)
@@ -180,6 +180,8 @@ class Unknowns:
 
     def zonk(self, t: Type) -> Type:
         t = self.head(t)
+        if isinstance(t, Scalar | TypeVar):
+            return t
         return mapped(t, self.zonk_size, self.zonk_set, self.zonk)
 
     def axes(self, t: Type) -> tuple[list[Set], Type]:

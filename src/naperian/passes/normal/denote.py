@@ -40,12 +40,14 @@ from naperian.core.syntax import (
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node
-from naperian.sizes import Atom, Size, rename, size, substitute
+from naperian.sizes import Atom, Size, rename, size, substitute, variables
 from naperian.source import Span
 from naperian.substitution import Substitution, dependent
 from naperian.types import (
     INT,
     Exists,
+    Fin,
+    Scalar,
     Set,
     Table,
     Tuple,
@@ -252,6 +254,8 @@ class Moves:
     simplify: Callable[[Size], Size]
 
     def size(self, s: Size) -> Size:
+        if self.names.keys().isdisjoint(variables(s)):
+            return s
         new = substitute(s, self._replace)
         return s if new is s else self.simplify(new)
 
@@ -284,9 +288,14 @@ class Moves:
                 raise Broken(f"{e!r} is not trivial")
 
     def set(self, s: Set) -> Set:
+        if isinstance(s, Fin):
+            new = self.size(s.size)
+            return s if new is s.size else Fin(new)
         return resize(self.size).set(s)
 
     def type(self, t: Type) -> Type:
+        if isinstance(t, Scalar):
+            return t
         return resize(self.size).type(t)
 
 

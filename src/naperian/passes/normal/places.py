@@ -11,7 +11,6 @@ from naperian.sizes import (
     ONE,
     ZERO,
     Atom,
-    Clamp,
     Quotient,
     Remainder,
     Size,
@@ -27,6 +26,7 @@ class Places:
 
     def __init__(self) -> None:
         self.bounds: dict[Var, tuple[Size, Size]] = {}
+        self.known: dict[Atom, Size | None] = {}  # what became of atoms that were looked at
 
     def add(self, var: Var, s: Set) -> None:
         """`var` is an index of `s` that is a number."""
@@ -44,11 +44,16 @@ class Places:
 
     def simplify(self, s: Size) -> Size:
         """Quotients and remainders that are known, done."""
-        if not any(isinstance(a, Quotient | Remainder | Clamp) for a in s.atoms()):
-            return s
-        return substitute(s, self._known)
+        return s if s.plain else substitute(s, self._known)
 
     def _known(self, a: Atom) -> Size | None:
+        if isinstance(a, Var):
+            return None
+        if a not in self.known:
+            self.known[a] = self._found(a)
+        return self.known[a]
+
+    def _found(self, a: Atom) -> Size | None:
         match a:
             case Quotient(above, below):
                 new = self.divide(self.simplify(above), self.simplify(below))[0]

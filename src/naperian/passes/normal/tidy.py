@@ -90,7 +90,10 @@ class _Census:
         self.uses: dict[Var, _Uses] = {}
 
     def use(self, v: Var) -> _Uses:
-        return self.uses.setdefault(v, _Uses())
+        known = self.uses.get(v)
+        if known is None:
+            known = self.uses[v] = _Uses()
+        return known
 
     def dead(self, v: Var) -> bool:
         u = self.uses.get(v)
