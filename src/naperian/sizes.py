@@ -142,8 +142,9 @@ class Size:
 
     def coefficient(self, a: Atom) -> int:
         """The coefficient of the monomial that is just `a`."""
+        alone = (a,)
         for m, c in self.terms:
-            if m == (a,):
+            if m == alone:
                 return c
         return 0
 

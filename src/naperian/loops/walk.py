@@ -274,8 +274,8 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
             return s
 
 
-def _same(a: tuple[Stmt, ...], b: tuple[Stmt, ...]) -> bool:
-    """Whether the statements are the same ones."""
+def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
+    """Whether these are the same ones."""
     return len(a) == len(b) and all(map(is_, a, b))
 
 
@@ -299,20 +299,25 @@ def remade(
         return substitute(s, atom)
 
     def element(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
-        return names.get(x[0], x[0]), place(x[0], tuple([of(i) for i in x[1]]))
+        var, at = x
+        new = place(var, tuple([of(i) for i in at]))
+        return names.get(var, var), at if _same(new, at) else new
 
     def expr(e: Expr) -> Expr:
         match e:
             case Lit():
                 return e
+            case Apply(name, args, dtype, operand):
+                new = tuple([expr(x) for x in args])
+                return e if _same(new, args) else Apply(name, new, dtype, operand)
             case Local(var):
                 return Local(names[var]) if var in names else e
             case Number(value):
-                return Number(of(value))
+                n = of(value)
+                return e if n is value else Number(n)
             case Load(buffer, at):
-                return Load(*element((buffer, at)))
-            case Apply(name, args, dtype, operand):
-                return Apply(name, tuple([expr(x) for x in args]), dtype, operand)
+                to, where = element((buffer, at))
+                return e if where is at and to is buffer else Load(to, where)
 
     def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(stmt(x) for x in stmts)
@@ -320,13 +325,17 @@ def remade(
     def stmt(s: Stmt) -> Stmt:
         match s:
             case Let(var, dtype, value):
-                return Let(names.get(var, var), dtype, expr(value))
+                new, to = expr(value), names.get(var, var)
+                return s if new is value and to is var else Let(to, dtype, new)
             case Variable(var, dtype, value):
                 return Variable(names.get(var, var), dtype, expr(value))
             case Assign(var, value):
                 return Assign(names.get(var, var), expr(value))
             case Store(buffer, at, value):
-                return Store(*element((buffer, at)), expr(value))
+                to, where = element((buffer, at))
+                new = expr(value)
+                same = new is value and where is at and to is buffer
+                return s if same else Store(to, where, new)
             case Update(buffer, at, monoid, value):
                 to, where = element((buffer, at))
                 return Update(to, where, monoid, expr(value))

@@ -136,7 +136,8 @@ class _Block:
         q = site.task
         if not site.carried or q.cell is None or not self.local(q):
             return False
-        return any(q.cell.time in n.times for n in q.nests[: self.depth])
+        time = q.cell.time
+        return any([time in n.times for n in q.nests[: self.depth]])
 
     def local(self, q: Task) -> bool:
         """Whether a task is in this block or in a nest of it."""
@@ -396,7 +397,7 @@ def _copies(t: Task) -> bool:
 
 def _along(r: Read, i: Var) -> bool:
     """Whether an array is read along an index, in steps."""
-    return any(e.coefficient(i) for e in r.at)
+    return any([e.coefficient(i) for e in r.at])
 
 
 def _stops(t: Task) -> bool:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import is_
 from typing import TypeAlias
 
 from naperian.ainf.syntax import (
@@ -239,11 +240,18 @@ def rename_indices(s: Size, names: Mapping[Var, Size]) -> Size:
 
 
 def rename_operand(x: Operand, names: Mapping[Var, Size]) -> Operand:
+    return with_sizes(x, lambda s: rename_indices(s, names)) if names else x
+
+
+def with_sizes(x: Operand, f: Callable[[Size], Size]) -> Operand:
+    """An operand with other index expressions; itself, if they are the same."""
     match x:
         case Read(var, at):
-            return Read(var, tuple(rename_indices(e, names) for e in at)) if at else x
+            new = tuple([f(e) for e in at])
+            return x if all(map(is_, new, at)) else Read(var, new)
         case Number(value):
-            return Number(rename_indices(value, names))
+            changed = f(value)
+            return x if changed is value else Number(changed)
         case Lit():
             return x
 
@@ -258,14 +266,16 @@ def operand_sizes(x: Operand) -> tuple[Size, ...]:
             return ()
 
 
-def task_reads(t: Task) -> Iterator[Read | Trips]:
+def task_reads(t: Task) -> list[Read | Trips]:
     """Every read of a task itself; those of its loops' extents are not among them."""
+    out: list[Read | Trips] = []
     for x in t.args:
-        yield from atoms(x)
+        out += atoms(x)
     for s in t.at:
-        yield from atoms_of(s)
+        out += atoms_of(s)
     for g in t.guards:
-        yield from atoms(g.operand)
+        out += atoms(g.operand)
+    return out
 
 
 def identity(indices: Iterable[Var]) -> tuple[Size, ...]:
@@ -279,14 +289,16 @@ def size_of(r: Read) -> Size:
 def link(graph: Graph, t: Task) -> None:
     """Find the sites of a task; count them as uses."""
     sites: list[Site] = []
-    source = graph.source
+    source, ragged = graph.source, graph.packing.offsets
     for r in task_reads(t):
         assert isinstance(r, Read)
         q = source.get(r.var)
         if q is not None:
             sites.append(Site(q, r.at, carried=q.kind is Kind.STEP))
-            sites += _offsets(graph, q, r.at)
-    sites += _offsets(graph, t, identity(t.context))
+            if ragged:
+                sites += _offsets(graph, q, r.at)
+    if ragged:
+        sites += _offsets(graph, t, identity(t.context))
     rounds: tuple[Var, ...] = ()  # a cell may keep the values of all rounds
     if t.kind is Kind.START and t.cell is not None and t.cell.index is not None:
         rounds = (t.cell.index,)
@@ -385,14 +397,8 @@ def map_reads(graph: Graph, t: Task, f: Callable[[Read], Read | None]) -> None:
         return rewrite_size(s, atom)
 
     def in_operand(x: Operand) -> Operand:
-        match x:
-            case Read(var, at):
-                r = Read(var, tuple(in_size(e) for e in at))
-                return f(r) or r
-            case Number(value):
-                return Number(in_size(value))
-            case Lit():
-                return x
+        new = with_sizes(x, in_size)
+        return (f(new) or new) if isinstance(new, Read) else new
 
     t.args = tuple(in_operand(x) for x in t.args)
     t.at = tuple(in_size(e) for e in t.at)
@@ -404,8 +410,8 @@ def copy(graph: Graph, t: Task, names: Mapping[Var, Size], path: tuple[Var, ...]
     """The task again under another name, its indices replaced, in the loops of `path`."""
     new = Task(
         t.kind, fresh(t.var), t.dtype, path, path, t.name,
-        tuple(rename_operand(x, names) for x in t.args),
-        tuple(rename_indices(e, names) for e in t.at),
+        tuple([rename_operand(x, names) for x in t.args]),
+        tuple([rename_indices(e, names) for e in t.at]),
         guards=t.guards, code=t.code, origin=t.origin, cell=t.cell, order=t.order,
         of=t.of or t,
     )  # fmt: skip

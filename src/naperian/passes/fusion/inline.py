@@ -218,6 +218,12 @@ def _sparse(cell: Cell) -> bool:
 def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
     """Whether a read is at indices of the reader's own that go as far as those of what is read."""
     names = [e.single for e in at]
+    path = t.path
+    for v in names:
+        if type(v) is not Var or v not in path:
+            return False
+    if len(set(names)) != len(names):
+        return False
     indices = graph.program.indices
     point = dict(zip(p.context, at, strict=True))
 
@@ -225,13 +231,7 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
         mine, theirs = indices[v].extent, indices[i].extent
         return rounds(mine) == rounds(None if theirs is None else rename_indices(theirs, point))
 
-    return (
-        all(isinstance(v, Var) and v in t.path for v in names)
-        and len(set(names)) == len(names)
-        and all(
-            same(i, v) for i, v in zip(p.context, names, strict=True) if isinstance(v, Var)
-        )
-    )
+    return all(same(i, v) for i, v in zip(p.context, names, strict=True) if isinstance(v, Var))
 
 
 def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:

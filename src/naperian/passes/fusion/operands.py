@@ -92,7 +92,7 @@ class Values:
                         place[t] = here[t]
 
     def _in_size(self, s: Size) -> set[Task]:
-        if all(type(a) is Var for m, _ in s.terms for a in m):
+        if s.plain:
             return set()
         source = self.graph.source
         return {source[r.var] for r in atoms_of(s) if isinstance(r, Read) and r.var in source}
@@ -150,7 +150,7 @@ class Values:
                 if param is not None:
                     if not param.shape:
                         return loops.Local(var)
-                    return loops.Load(var, tuple(self.size(t, e) for e in at))
+                    return loops.Load(var, tuple([self.size(t, e) for e in at]))
                 q = self.graph.source[var]
                 if q.kind is Kind.STEP:
                     return self.carried(t, q, at)
@@ -189,7 +189,7 @@ class Values:
 
     def place(self, t: Task, memory: Memory, where: Mapping[Var, Size]) -> tuple[Size, ...]:
         """Where in memory the element at a point (index expressions of `t`) is."""
-        return tuple(self.size(t, rename_indices(e, where)) for e in memory.layout.at)
+        return tuple([self.size(t, rename_indices(e, where)) for e in memory.layout.at])
 
     def here(self, t: Task, memory: Memory) -> tuple[Size, ...]:
         """Where in memory the element that `t` is about is."""

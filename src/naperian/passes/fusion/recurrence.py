@@ -97,7 +97,8 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var
     for i in graph.mentioned[time]:  # first: whatever is read elsewhere, its length is this one's
         for t in inside:
             classes.union((inside[0], i), (t, i))
-    edges = [(t, s) for t in inside for s in t.sites if s.task in inside]
+    among = set(inside)
+    edges = [(t, s) for t in inside for s in t.sites if s.task in among]
     for t, s in edges:
         for i, e in zip(s.task.context, s.at, strict=True):
             v = e.single

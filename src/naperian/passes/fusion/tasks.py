@@ -40,6 +40,7 @@ from naperian.passes.fusion.graph import (
     rename_operand,
     rewrite_size,
     size_of,
+    with_sizes,
 )
 from naperian.sizes import Size, size
 
@@ -130,17 +131,8 @@ class _Builder:
         def of(s: Size) -> Size:
             return s if s.plain else rewrite_size(s, atom)
 
-        def operand(x: Operand) -> Operand:
-            match x:
-                case Read(var, at):
-                    return Read(var, tuple(of(e) for e in at))
-                case Number(value):
-                    return Number(of(value))
-                case Lit():
-                    return x
-
-        t.args = tuple(operand(x) for x in t.args)
-        t.at = tuple(of(e) for e in t.at)
+        t.args = tuple([with_sizes(x, of) for x in t.args])
+        t.at = tuple([of(e) for e in t.at])
         return list(made.values())
 
     def task(self, kind: Kind, b: Binding, path: tuple[Var, ...], **more: object) -> Task:
@@ -272,16 +264,10 @@ class _Builder:
         return None if extent is None else rename_indices(extent, point)
 
     def operand(self, x: Operand) -> Operand:
-        match x:
-            case Read(var, at):
-                at = tuple(self.size(e) for e in at)
-                if var in self.cells:
-                    return self.cell_read(var, at)
-                return Read(var, at) if at else x
-            case Number(value):
-                return Number(self.size(value))
-            case Lit():
-                return x
+        new = with_sizes(x, self.size)
+        if isinstance(new, Read) and new.var in self.cells:
+            return self.cell_read(new.var, new.at)
+        return new
 
     def guard(self, g: Guard) -> Guard:
         """A fact about computed numbers cannot cut a loop: it is dropped."""
@@ -307,9 +293,7 @@ class _Builder:
                     return None
             return None
 
-        if all(type(a) is Var for m, _ in s.terms for a in m):
-            return s
-        return rewrite_size(s, atom)
+        return s if s.plain else rewrite_size(s, atom)
 
     def cell_read(self, var: Var, at: tuple[Size, ...]) -> Operand:
         cell = self.cells[var]

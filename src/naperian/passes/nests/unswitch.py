@@ -204,7 +204,8 @@ def assumed(
     for s in body:
         match s:
             case Let(value=e) | Variable(value=e) | Assign(value=e) | Store(value=e):
-                out.append(replace(s, value=expr(e)))
+                new = expr(e)
+                out.append(s if new is e else replace(s, value=new))
             case Update(value=e):
                 out.append(replace(s, value=expr(e)))
             case Fail(condition, _, values):
