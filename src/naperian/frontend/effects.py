@@ -296,6 +296,8 @@ def _cell_is(w: Walk, t: Type, unit: Typed, span: Span, operator: Typed | None) 
         axes, cell = w.solver.axes(t)
         if w.solver.is_open(cell) and not force:
             return False
+        if isinstance(w.solver.head(unit.type), Table):
+            raise effect_errors.table_unit(unit.span)
         converts(w, "the unit", table(axes, cell), table(axes, unit.type), unit, span)
         if operator is not None:
             try:

@@ -82,7 +82,7 @@ def _decide(
         try:
             solver.unify(kind, element(target), because)
         except Mismatch:
-            raise _no_index(w, t, axis) from None
+            raise _no_index(w, t, axis, table) from None
         return t.build
     place = encode(w, t, target, because)
     if place is not None:
@@ -142,7 +142,7 @@ def _decide(
         case _:
             if checked:
                 return checked_index(w, t, axis, t.span)
-            raise _no_index(w, t, axis)
+            raise _no_index(w, t, axis, table)
 
 
 def _added(w: Walk, own: Set) -> Set:
@@ -168,10 +168,12 @@ def _posts(w: Walk, target: Set) -> bool:
     return len(n.terms) > 1 and index_bounds(w, w.scope).keys().isdisjoint(variables(n))
 
 
-def _no_index(w: Walk, t: Typed, axis: Set) -> errors.Reported:
+def _no_index(w: Walk, t: Typed, axis: Set, table: str = "") -> errors.Reported:
     kind = w.solver.head(t.type)
-    generic = isinstance(kind, TypeVar) and not w.solver.is_open(kind)
     shown = show_set(w.solver.zonk_set(axis))
+    if table and w.solver.set_is_open(axis) and show(w, kind) in index_errors.INTEGERS:
+        return index_errors.unknown_axis(t.span.text, show(w, kind), table, t.span)
+    generic = isinstance(kind, TypeVar) and not w.solver.is_unknown(kind)
     return index_errors.not_an_index(t.span.text, show(w, kind), shown, t.span, generic)
 
 

@@ -99,6 +99,15 @@ def accum_operator(span: Span, found: str, taken: str) -> Reported:
     )
 
 
+def table_unit(span: Span) -> Reported:
+    """N0688"""
+    return fail(
+        "N0688", f"`{span.text}` is a table, and the unit of an accumulator is that of one element",
+        span, "a table",
+        helps=("the table's type stands with its name: `h: Fin(8)=>Int = with accum(+, 0) as h:`",),
+    )
+
+
 def _not_combined(found: str) -> str:
     return f"the accumulator's monoid does not combine values of type `{found}`"
 

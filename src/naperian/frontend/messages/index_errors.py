@@ -85,9 +85,9 @@ def not_an_index(
     elif found.endswith("Bool"):
         helps = ("the elements where it holds are `[x[i] for i if …]`",)
     elif "=>" in found and found.rpartition("=>")[2] not in ("Float", "F32", "F64"):
-        k = "k?" if found.rpartition("=>")[2] in _INTEGERS else "k"
+        k = "k?" if found.rpartition("=>")[2] in INTEGERS else "k"
         helps = (f"the elements at all of them are `[x[{k}] for k in {text}]`",)
-    elif found in _INTEGERS:
+    elif found in INTEGERS:
         label = f"`{found}`, which could be any number"
         helps = (
             f"`{postfix(text)}?` checks it at run time; `clamp({text})` and `wrap({text})` bring "
@@ -97,8 +97,19 @@ def not_an_index(
         "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
 
+INTEGERS = ("Int", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
 
-_INTEGERS = ("Int", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
+
+def unknown_axis(text: str, found: str, table: str, span: Span) -> Reported:
+    """N0405, of a table that has as many elements as its indices say."""
+    return fail(
+        "N0405", f"`{text}` is `{found}`, and nothing says how many elements `{table}` has", span,
+        f"`{found}`, which could be any number",
+        helps=(
+            f"write how many where `{table}` is made, as in `{table}: Fin(8)=>Int = …`; then "
+            f"`{table}[{postfix(text)}?]` checks the index at run time",
+        ),
+    )
 
 
 

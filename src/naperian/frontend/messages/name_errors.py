@@ -27,6 +27,8 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     helps = (f"did you mean {either(close)}?",) if close else ()
     if len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
         helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
+    elif re.search(rf"[(,]\s*{re.escape(name)}: [^,()]*$", span.source.text[: span.start]):
+        helps = (f"`{name}` is the parameter itself; give the type another name",)
     elif name in _MODULES and span.source.text[span.end : span.end + 1] == ".":
         helps = (f"`import {name}` stands at the top of the file",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
