@@ -29,6 +29,8 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
     elif re.search(rf"[(,]\s*{re.escape(name)}: [^,()]*$", span.source.text[: span.start]):
         helps = (f"`{name}` is the parameter itself; give the type another name",)
+    elif re.match(rf"[^\n]*, {re.escape(name)}: \w", span.source.text[span.end :]):
+        helps = (f"the parameter `{name}` comes later; put it before what uses it",)
     elif name in _MODULES and span.source.text[span.end : span.end + 1] == ".":
         helps = (f"`import {name}` stands at the top of the file",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
