@@ -279,6 +279,30 @@ def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
     return len(a) == len(b) and all(map(is_, a, b))
 
 
+@kept
+def touched(s: Stmt) -> frozenset[Var]:
+    """The buffers that a statement and its blocks allocate, write or read."""
+    to = writes(s)
+    own = {*takes(s), *(x.buffer for x in loads(s))}
+    if to is not None:
+        own.add(to)
+    match s:
+        case Allocate(buffer):
+            own.update((buffer.var, *(x[0] for x in s.planes if x)))
+        case Loop():
+            own.update(r.var for r in s.reductions)
+        case _:
+            pass
+    return frozenset(own.union(*(touched(x) for block in blocks(s) for x in block)))
+
+
+def renamed(body: tuple[Stmt, ...], new: Mapping[Var, Var]) -> tuple[Stmt, ...]:
+    """Statements with buffers under new names; what touches none of them stays itself."""
+    return tuple(
+        s if touched(s).isdisjoint(new) else remade((s,), lambda _: None, new)[0] for s in body
+    )
+
+
 def remade(
     body: Sequence[Stmt],
     replaced: Callable[[Atom], Size | None],

@@ -19,6 +19,7 @@ loop is marked with the loop's variable, for there that has another value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from naperian.loops.syntax import (
     Allocate,
@@ -42,16 +43,16 @@ from naperian.loops.walk import (
     loads,
     mentions,
     rebuild,
-    remade,
+    renamed,
     statements,
     takes,
-    writes,
+    touched,
 )
 from naperian.names import Var
-from naperian.node import node, replace
+from naperian.node import kept, node, replace
 from naperian.sizes import ZERO, Size, rename, size, variables
 
-_MOST = 64  # copies looked at: the rest stay
+_MOST = 64  # copies that have to stay: no others are looked at then
 
 
 @node
@@ -71,34 +72,34 @@ def coalesce(program: Program) -> Program:
     """See the module."""
     program = replace(program, body=_one_each(program.body))
     refused: set[tuple[Var, Var]] = set()
-    for _ in range(_MOST):
-        body = program.body
-        homes = {b.var: () for b in program.buffers if b.role is Role.OUT} | dict(_homes(body, ()))
-        shapes = {s.buffer.var: s.buffer.shape for s in statements(body) if isinstance(s, Allocate)}
-        shapes |= {b.var: b.shape for b in program.buffers}
-        pair = next(
-            (
-                (to, of) for s in statements(body) for to, of in copies(s, shapes)
-                if (to, of) not in refused and to in homes and of in homes
-            ),
-            None,
-        )  # fmt: skip
-        if pair is None:
-            on_the_way = next((
-                pair for s in statements(body) for pair in _taken_along(s, shapes)
-                if pair not in refused and pair[0] in homes and pair[1] in homes
-            ), None)
-            if on_the_way is None:
-                break
-            pair = on_the_way
-            body = _taken_out(body, pair, shapes)
-        names = _merged(body, pair, homes)
-        if names is None or not _Check(replace(program, body=body), pair, shapes).passes():
-            refused.add(pair)
-            continue
-        without = _without(body, pair, names, shapes)
-        program = replace(program, body=remade(without, lambda _: None, names))
+    while len(refused) < _MOST:
+        found = _merge(program, refused)
+        if found is None:
+            break
+        program = found
     return program
+
+
+def _merge(program: Program, refused: set[tuple[Var, Var]]) -> Program | None:
+    """The program with two arrays less apart, or None; `refused` gets those that cannot be one."""
+    homes = dict(_homes(program.body, ()))
+    homes |= {b.var: () for b in program.buffers if b.role is Role.OUT}
+    shapes = {b.var: b.shape for b in program.buffers}
+    every = [*statements(program.body)]
+    shapes |= {s.buffer.var: s.buffer.shape for s in every if isinstance(s, Allocate)}
+    alone = ((pair, False) for s in every for pair in copies(s, shapes))
+    along_others = ((pair, True) for s in every for pair in _taken_along(s, shapes))
+    for pair, along in chain(alone, along_others):
+        if pair in refused or pair[0] not in homes or pair[1] not in homes:
+            continue
+        body = _taken_out(program.body, pair, shapes) if along else program.body
+        names = _merged(body, pair, homes)
+        if names is not None and _Check(replace(program, body=body), pair, shapes).passes():
+            return replace(program, body=renamed(_without(body, pair, names, shapes), names))
+        refused.add(pair)
+        if len(refused) == _MOST:
+            break
+    return None
 
 
 Shapes = dict[Var, tuple[Size, ...]]
@@ -232,15 +233,16 @@ def _without(
         return _without(block, pair, names, shapes)
 
     return tuple(
-        rebuild(s, inside)
+        s if touched(s).isdisjoint(pair) else rebuild(s, inside)
         for s in body
         if not (isinstance(s, Allocate) and s.buffer.var in names)
         and not any(set(c) == set(pair) for c in copies(s, shapes))
     )
 
 
-def _whole(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Store | None:
-    """The store of a nest that writes every element of an array once, and does nothing else."""
+@kept
+def _nest_of_one(s: Stmt) -> tuple[Store, tuple[Size, ...]] | None:
+    """The store of a nest that does nothing else, at its loops' variables, and their extents."""
     names: list[Var] = []
     extents: list[Size] = []
     while isinstance(s, Loop) and s.low == ZERO:
@@ -255,8 +257,13 @@ def _whole(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Store | None:
                 return None
     if not isinstance(s, Store) or not names:
         return None
-    identity = s.at == tuple(size(v) for v in names)
-    return s if identity and shapes.get(s.buffer) == tuple(extents) else None
+    return (s, tuple(extents)) if s.at == tuple(size(v) for v in names) else None
+
+
+def _whole(s: Stmt, shapes: Shapes) -> Store | None:
+    """The store of a nest that writes every element of an array once, and does nothing else."""
+    found = _nest_of_one(s)
+    return found[0] if found is not None and shapes.get(found[0].buffer) == found[1] else None
 
 
 def copies(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Iterator[tuple[Var, Var]]:
@@ -282,13 +289,11 @@ class _Check:
         self.pair = pair
         self.shapes = shapes
         loops = (s.var for s in statements(program.body) if isinstance(s, Loop))
-        self.mentioned: set[int] = set()  # the statements that have to do with the two at all
         self.found: dict[int, Live] = {}
         self.natural = {*program.sizes, *loops}
 
     def passes(self) -> bool:
         body = self.program.body
-        self.mention(body)
         results = frozenset(Coming(v, None) for v in self.pair if not _allocated(body, v))
         try:
             self.block(body, results)
@@ -299,21 +304,9 @@ class _Check:
     def block(self, body: tuple[Stmt, ...], live: Live) -> Live:
         """What may be read from the beginning of a block on, given what may be after it."""
         for s in reversed(body):
-            if id(s) in self.mentioned:
+            if not touched(s).isdisjoint(self.pair):
                 live = self.stmt(s, live)
         return live
-
-    def mention(self, body: tuple[Stmt, ...]) -> bool:
-        """Whether something in a block has to do with the two; marks what does."""
-        some = False
-        for s in body:
-            inside = [self.mention(inner) for inner in blocks(s)]
-            allocates = isinstance(s, Allocate) and s.buffer.var in self.pair
-            multiplies = isinstance(s, Contract | Sort) and not mentions(s).isdisjoint(self.pair)
-            if allocates or multiplies or any(inside) or writes(s) in self.pair or self.reads(s):
-                self.mentioned.add(id(s))
-                some = True
-        return some
 
     def stmt(self, s: Stmt, live: Live) -> Live:
         for to, of in copies(s, self.shapes):
