@@ -154,3 +154,44 @@ def test_many_directions_beside_each_other_are_each_alone(points: int) -> None:
     assert found.shape == (26, points, 3)
     for j, unit in enumerate(np.eye(26)):
         np.testing.assert_allclose(found[j], m.along(unit, *given), rtol=1e-11, atol=1e-13)
+
+
+MIXTURE = """
+def mixture(mu: k=>d=>Float, low: k=>(a: d)=>(..a)=>Float, x: n=>d=>Float) -> Float:
+    sum(logsumexp([-sum((x[i, a] - mu[j, a] + sum(low[j, a, b] * (x[i, b] - mu[j, b]) for b)) ** 2
+                        for a) for j]) for i)
+
+def slopes(mu: k=>d=>Float, low: k=>(a: d)=>(..a)=>Float, x: n=>d=>Float):
+    value_and_grad(mixture, wrt=("mu", "low"))(mu, low, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k"), [(0, 3, 2), (1, 1, 1), (33, 5, 3), (100, 9, 2), (257, 2, 4)]
+)
+def test_large_sums_of_rows_side_by_side_are_numbers(n: int, d: int, k: int) -> None:
+    """What a mixture sends to its matrices is one number an element, not eight, and what a point
+    is away from a mean is computed once for all rows of the triangle."""
+    m = nap.compile(MIXTURE)
+    text = m.slopes.show("loops")
+    assert "store table" in text, text
+    assert "[k, (d * d - d) // 2, 8]" not in text, text
+    assert "[k, d, 8]" in text, text
+    r = np.random.default_rng(n)
+    mu, x = r.standard_normal((k, d)), r.standard_normal((n, d))
+    low = r.standard_normal((k, d * (d - 1) // 2))
+    value, (by_mu, by_low) = m.slopes(mu, low, x)
+    q = np.zeros((k, d, d))
+    for j in range(k):
+        q[j][np.tril_indices(d, -1)] = low[j]
+        q[j] += np.eye(d)
+    u = x[:, None] - mu  # n, k, d
+    z = np.einsum("kab,nkb->nka", q, u)
+    each = -(z**2).sum(-1)
+    np.testing.assert_allclose(value, np.logaddexp.reduce(each, axis=1).sum(), rtol=1e-10)
+    w = np.exp(each - np.logaddexp.reduce(each, axis=1)[:, None])
+    back = -2 * w[..., None] * z
+    np.testing.assert_allclose(by_mu, -np.einsum("kab,nka->kb", q, back), rtol=1e-9, atol=1e-11)
+    by_q = np.einsum("nka,nkb->kab", back, u)
+    rows, columns = np.tril_indices(d, -1)
+    np.testing.assert_allclose(by_low, by_q[:, rows, columns], rtol=1e-9, atol=1e-11)

@@ -15,6 +15,14 @@
 
 A strip of rows has vectors of sums of its own, which stay in the cache, and leaves the copies that
 threads have of the array eight times as small. It is so long that adding up the lanes is little.
+
+Of a large array, as the derivatives by a matrix for each component of a mixture, vectors would not
+stay in the cache: eight times its memory would be read and written for every 32 rows. Its lanes are
+added up at once:
+
+                     var sum = -0.0
+                     for l in 0..8 reducing add sum: sum := sum + …
+                     update out[e] += sum
 """
 
 from __future__ import annotations
@@ -40,31 +48,65 @@ from naperian.loops.syntax import (
     Stmt,
     Store,
     Update,
+    Variable,
 )
 from naperian.loops.walk import used_in
 from naperian.names import Lit, Var, fresh
+from naperian.node import node
 from naperian.prims import unit
-from naperian.sizes import ONE, ZERO, Size, clamp, size
+from naperian.sizes import ONE, ZERO, Atom, Quotient, Size, clamp, size
 
 _FEWEST = 4  # vectors of rows in a strip
 _STRIPS = 32  # at most: enough for the threads
 _WORTH = 160  # additions for every element that is cleared and added up
+_LARGE = 3  # unknown extents: a matrix for each of some things
+_CACHE = 1 << 19  # bytes, half of a second cache
 
 Buffers = Mapping[Var, Buffer]
 
 
+@node
+class Sum:
+    """What a statement adds to a reduction, at a place if that is an array: a value of each lane,
+    with bindings before it."""
+
+    reduction: Reduction
+    at: tuple[Size, ...]
+    lets: tuple[Let, ...]
+    value: Expr
+
+
 class Sums:
-    """The sums of a loop over all rows: `of` gives the array of each."""
+    """The sums of a loop over all rows, `added`. `of` gives the array of each that has lanes: of
+    the numbers, the arrays `apart`, whose places depend on the row, and small ones."""
 
     def __init__(
-        self, loop: Loop, buffers: Buffers, sizes: tuple[Var, ...], width: int, lane: Var
+        self,
+        loop: Loop,
+        buffers: Buffers,
+        sizes: tuple[Var, ...],
+        width: int,
+        lane: Var,
+        apart: set[Var],
     ) -> None:
         self.loop = loop
         self.buffers = buffers
         self.sizes = sizes
         self.width = width
         self.lane = lane
-        self.of = {r.var: fresh(r.var) for r in loop.reductions}
+        self.added = {r.var for r in loop.reductions}
+        self.wide = [
+            r for r in loop.reductions
+            if r.var not in buffers or r.var in apart or not self.is_large(buffers[r.var])
+        ]  # fmt: skip
+        self.of = {r.var: fresh(r.var) for r in self.wide}
+
+    def is_large(self, b: Buffer) -> bool:
+        """Whether vectors of its sums would probably not stay in the cache."""
+        count = _product(b.shape)
+        if count.constant is None:
+            return _degree(count) >= _LARGE
+        return count.constant * self.width * b.dtype.bytes > _CACHE
 
     def around(
         self, row: Var, count: Size, top: tuple[Stmt, ...], body: tuple[Stmt, ...], work: Size
@@ -86,9 +128,30 @@ class Sums:
             Loop(strip, ZERO, strips, inner, Order.PARALLEL, s.reductions, work * each),
         ]
 
+    def all_lanes(self, sums: Sequence[Sum], order: Order) -> Iterator[Stmt]:
+        """What one run of statements adds, in all lanes."""
+        body: list[Stmt] = []
+        added: list[tuple[Reduction, Update]] = []
+        for s in sums:
+            body += s.lets
+            r = s.reduction
+            if r.var in self.of:
+                where = (*s.at, size(self.lane))
+                body.append(Update(self.of[r.var], where, r.monoid, s.value))
+                continue
+            number = Reduction(Var("sum"), r.monoid, r.dtype)
+            body.append(Assign(number.var, _both(number, Local(number.var), s.value)))
+            added.append((number, Update(r.var, s.at, r.monoid, Local(number.var))))
+        numbers = tuple(r for r, _ in added)
+        yield from (Variable(r.var, r.dtype, _nothing(r)) for r in numbers)
+        yield Loop(self.lane, ZERO, size(self.width), tuple(body), order, numbers)
+        yield from (u for _, u in added)
+
     def length(self, count: Size, work: Size) -> Expr:
         """How many vectors of rows are a strip, given what one takes."""
         elements = sum((_product(made.shape) for made in self.arrays()), ZERO)
+        others = (r for r in self.loop.reductions if r.var not in self.of)
+        elements = sum((_product(self.shape(r)) for r in others), elements)
         known = Size(tuple((m, c) for m, c in work.terms if self.sizes_only(Size(((m, c),)))))
         one = _larger(Number(known), size(1))
         worth = Apply("floordiv", (Number(elements * _WORTH), one), DType.I64, DType.I64)
@@ -101,7 +164,7 @@ class Sums:
         """Those of the sums."""
         return [
             Buffer(self.of[r.var], r.dtype, (*self.shape(r), size(self.width)), Role.TEMP)
-            for r in self.loop.reductions
+            for r in self.wide
         ]
 
     def shape(self, r: Reduction) -> tuple[Size, ...]:
@@ -110,7 +173,7 @@ class Sums:
     def made(self) -> Iterator[Stmt]:
         """The arrays. Without a loop for those of one number: a kernel that only calls its parts
         compiles fast."""
-        for r, made in zip(self.loop.reductions, self.arrays(), strict=True):
+        for r, made in zip(self.wide, self.arrays(), strict=True):
             nothing = Lit(unit(r.monoid, r.dtype), r.dtype)
             if r.var in self.buffers:
                 yield Allocate(made, nothing)
@@ -121,7 +184,7 @@ class Sums:
     def folded(self) -> Iterator[Stmt]:
         """What the lanes have summed is added: arrays with the same first axis in one loop."""
         together: dict[Size, tuple[Var, list[Stmt]]] = {}
-        for r in self.loop.reductions:
+        for r in self.wide:
             shape = self.shape(r)
             names = [Var("e") for _ in shape]
             if shape:
@@ -138,6 +201,13 @@ class Sums:
             yield Loop(e, ZERO, n, tuple(body), Order.SERIAL)
 
 
+def _nothing(r: Reduction) -> Lit:
+    """What changes nothing. Of floats that are added, not even the sign of a zero: then LLVM leaves
+    the addition out."""
+    floats = r.monoid == "add" and r.dtype.is_float
+    return Lit(-0.0 if floats else unit(r.monoid, r.dtype), r.dtype)
+
+
 def _both(r: Reduction, a: Expr, b: Expr) -> Expr:
     return Apply(r.monoid, (a, b), r.dtype, r.dtype)
 
@@ -151,9 +221,18 @@ def _product(shape: tuple[Size, ...]) -> Size:
     return reduce(lambda a, b: a * b, shape, ONE)
 
 
+def _degree(s: Size) -> int:
+    """How many unknown extents are multiplied."""
+    def of(a: Atom) -> int:
+        return _degree(a.above) - _degree(a.below) if isinstance(a, Quotient) else 1
+
+    return max((sum(map(of, m)) for m, _ in s.terms), default=0)
+
+
 def nest(names: Sequence[Var], extents: Sequence[Size], body: tuple[Stmt, ...]) -> Stmt:
     """Loops around statements, in order."""
     for v, n in reversed(list(zip(names, extents, strict=True))):
         body = (Loop(v, ZERO, n, body, Order.SERIAL),)
     (only,) = body
     return only
+

@@ -83,9 +83,10 @@ from naperian.passes.nests.alike import (
     is_uneven,
     sums_nothing,
 )
-from naperian.passes.nests.lane_sums import Sums, nest
+from naperian.passes.nests.lane_sums import Sum, Sums, nest
 from naperian.passes.nests.paired import paired
 from naperian.passes.nests.parted import joined, parted
+from naperian.passes.nests.tabled import tabled
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
@@ -97,10 +98,7 @@ Buffers = Mapping[Var, Buffer]
 
 def lanes(program: Program) -> Program:
     """See the module."""
-    buffers = {b.var: b for b in program.buffers}
-    buffers |= {
-        s.buffer.var: s.buffer for s in statements(program.body) if isinstance(s, Allocate)
-    }
+    buffers = {b.var: b for b in program.buffers} | _made(program.body)
     return replace(program, body=_block(program.body, buffers, program.sizes))
 
 
@@ -145,7 +143,17 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
         return None
     pair = s if windows else paired(s)
     both = _taken(pair, buffers, sizes, slow, windows) if pair != s else None
-    return both or _taken(s, buffers, sizes, slow, windows)
+    rows = both or _taken(s, buffers, sizes, slow, windows)
+    if rows is None or windows:
+        return rows
+    once = tabled(rows.loop, buffers)
+    if once == rows.loop:
+        return rows
+    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, windows) or rows
+
+
+def _made(body: tuple[Stmt, ...]) -> dict[Var, Buffer]:
+    return {s.buffer.var: s.buffer for s in statements(body) if isinstance(s, Allocate)}
 
 
 def _taken(
@@ -253,7 +261,8 @@ class _Rows:
         self.many = self.width * (1 if self.slow else self.vectors())
         row = fresh(s.var)
         self.first = size(row) * self.many
-        self.sums = Sums(s, self.buffers, self.sizes, self.width, self.lane)
+        apart = {x.buffer for x in statements(s.body) if isinstance(x, Update) and self.axes(x.at)}
+        self.sums = Sums(s, self.buffers, self.sizes, self.width, self.lane, apart)
         self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
         self.own |= {x.var for x in statements(s.body) if isinstance(x, Variable)}
         self.opened = {x.var for x in statements(s.body) if isinstance(x, Loop | Let)}
@@ -303,18 +312,20 @@ class _Rows:
         """What is not a loop and not the same in all rows goes through all lanes."""
         out: list[Stmt] = []
         rows: list[Stmt] = []
-        sums: list[Stmt] = []
+        sums: list[Sum] = []
         stored = False
 
         def close() -> None:
             nonlocal stored
             stored = False
-            for run, n in ((rows, self.many), (sums, self.width)):
-                if run:
-                    inner = (*self.loaded(), *run)
-                    order = Order.LANES if self.beside else Order.FREE
-                    out.append(Loop(self.lane, ZERO, size(n), inner, order))
-                    run.clear()
+            order = Order.LANES if self.beside else Order.FREE
+            if rows:
+                inner = (*self.loaded(), *rows)
+                out.append(Loop(self.lane, ZERO, size(self.many), inner, order))
+            if sums:
+                out.extend(self.sums.all_lanes(sums, order))
+            rows.clear()
+            sums.clear()
 
         for x in body:
             match x:
@@ -334,11 +345,11 @@ class _Rows:
                 case When():
                     close()
                     out.append(rebuild(x, self.block))
-                case Assign(var) | Update(var) if var in self.sums.of:
+                case Assign(var) | Update(var) if var in self.sums.added:
                     if stored and self.reads_on(x):
                         close()
                     rows.append(self.addend(x))
-                    sums += self.sum(x)
+                    sums.append(self.sum(x))
                 case _:
                     if stored and self.reads_on(x):
                         close()
@@ -386,19 +397,21 @@ class _Rows:
         self.addends[x] = kept.var
         return Store(kept.var, (here,), self.expr(value, here))
 
-    def sum(self, x: Assign | Update) -> Iterator[Stmt]:
+    def sum(self, x: Assign | Update) -> Sum:
         """A sum over all rows, one vector of them for several of rows: those of each vector are
-        added where there is a row, so that a product is added as one operation with its mask."""
+        added where there is a row, so that a product is added as one operation with its mask. So
+        is the first, to zeros: a product by itself may be subnormal, and takes longer."""
         r, here = self.reduction(x), size(self.lane)
         where = () if isinstance(x, Assign) else tuple(self.index(i, here) for i in x.at)
+        lets: list[Let] = []
         total: Expr = Lit(unit(r.monoid, r.dtype), r.dtype)
         for k in range(0, self.many, self.width):
             new: Expr = Load(self.addends[x], (here + k,))
-            new = new if k == 0 else Apply(r.monoid, (total, new), r.dtype, r.dtype)
+            new = Apply(r.monoid, (total, new), r.dtype, r.dtype)
             choice = Apply("select", (self.inside(here + k), new, total), r.dtype, r.dtype)
-            total = Local(Var("sum"))
-            yield Let(total.var, r.dtype, choice)
-        yield Update(self.sums.of[r.var], (*where, here), r.monoid, total)
+            lets.append(Let(Var("sum"), r.dtype, choice))
+            total = Local(lets[-1].var)
+        return Sum(r, where, tuple(lets), total)
 
     def inside(self, here: Size) -> Expr:
         """Whether the lane has a row."""
