@@ -48,6 +48,7 @@ from naperian.passes.nests.sticky import sticky
 from naperian.passes.nests.straight import straight
 from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
+from naperian.passes.nests.unmoved import unmoved
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
 from naperian.passes.nests.wanted import wanted
@@ -69,7 +70,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
 
 _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     sink, independent,  # what is left in order becomes vectors,
-    once, unswitched, cut, guarded, joined,  # without conditions in them that go before,
+    once, unswitched, cut, unmoved, guarded, joined,  # without conditions in them that go before,
     ahead, tried,  # and without ends in between
 )  # fmt: skip
 
