@@ -43,6 +43,7 @@ from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
     called,
+    is_edge,
     is_long,
     is_short,
     late,
@@ -63,6 +64,7 @@ from naperian.loops.syntax import (
     Fail,
     Let,
     Loop,
+    Number,
     Order,
     Print,
     Program,
@@ -126,6 +128,8 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
         case Let(v, dtype, value):
             frame.values[v] = expression(frame, value), dtype
             frame.depths[v] = frame.depth
+            if isinstance(value, Number):
+                frame.module.numbers[v] = value.value
         case Variable(v, dtype, value):
             first = expression(frame, value)
             frame.variable(v, dtype)
@@ -269,7 +273,8 @@ def _rounds(
     left = turned(frame, s, low, high) if free else low
     if left == low and in_bulk(frame, s, low, high):
         return
-    few, low = left != low, left  # what is left is not worth a vector's code
+    few = left != low or (not s.reductions and is_edge(s, frame.module.numbers))
+    low = left  # neither what is left nor an edge is worth a vector's code
     free = free and not few
     body, done = code.label("body"), code.label("done")
     index, after = code.name(), code.name()

@@ -37,6 +37,7 @@ class Module:
     unique: dict[tuple[int, ...], int] = field(default_factory=dict)
     memory: dict[Var, Var] = field(default_factory=dict)  # what may be one has one name
     shared: set[str] = field(default_factory=set)  # functions that several loops call
+    numbers: dict[Var, Size] = field(default_factory=dict)  # what is bound to whole numbers
     ids: int = 0
 
     def id(self) -> int:

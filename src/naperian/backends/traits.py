@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
@@ -30,7 +30,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import atoms, expressions, loads, parts, statements, used, used_in
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
-from naperian.sizes import ZERO, Clamp, size
+from naperian.sizes import ZERO, Clamp, Size, atom, rename, size
 
 HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
@@ -248,6 +248,28 @@ def is_short(stmts: Sequence[Stmt], whiles: bool = False) -> bool:
             case _:
                 pass
     return True
+
+
+_EDGE = 4  # rounds
+
+
+def is_edge(s: Loop, numbers: Mapping[Var, Size]) -> bool:
+    """Whether a loop goes over the few places at the start or the end of a longer one, where what
+    it reads is clamped."""
+    rounds = s.high - s.low
+    while cuts := {v for v in rounds.atoms() if isinstance(v, Var) and v in numbers}:
+        rounds = rename(rounds, {v: numbers[v] for v in cuts})
+    if rounds.constant is not None:
+        return False
+    for a in rounds.atoms():
+        if isinstance(a, Clamp):
+            start, rest = a.value.constant, rounds + atom(a)
+            if rounds == atom(a) and start is not None:
+                return start <= _EDGE
+            number = (rest - a.value).constant
+            if number is not None and a.extent == rest + 1:  # of `rest`, all but the last few
+                return number <= _EDGE
+    return False
 
 
 def most_trips(s: Loop) -> float:
