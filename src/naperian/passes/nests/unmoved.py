@@ -60,6 +60,8 @@ def _round(s: Loop) -> Loop:
 
 def _copies(x: Loop) -> tuple[Store, Load] | None:
     """What a loop stores and loads, if it does nothing but leave elements as they were."""
+    if not x.body or x.order is Order.SERIAL or x.reductions:
+        return None
     values: dict[Var, Expr] = {}
     *before, last = x.body
     for y in before:
@@ -68,7 +70,7 @@ def _copies(x: Loop) -> tuple[Store, Load] | None:
         ):
             return None
         values[y.var] = y.value
-    if x.order is Order.SERIAL or x.reductions or not isinstance(last, Store):
+    if not isinstance(last, Store):
         return None
     value = last.value
     while isinstance(value, Local) and value.var in values:
