@@ -17,8 +17,6 @@ one element instead of all those behind it. Every element is written once in a r
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Apply,
@@ -36,6 +34,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import loads, mentions, rebuild, remade, statements, used_in, writes
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.sizes import ZERO, Remainder, Size, size, substitute
 
 
