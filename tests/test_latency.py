@@ -164,7 +164,7 @@ def test_what_is_asked_again_is_not_proved_again() -> None:
     _proved.cache_clear()
     nap.load(PROGRAMS / "fft.nap").transforms.show("loops")
     asked = _proved.cache_info()
-    assert asked.hits > 2 * asked.misses
+    assert asked.hits > asked.misses  # what is seen at once is not asked
 
 
 # --- modules in pieces --------------------------------------------------------------------------
