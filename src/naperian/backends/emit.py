@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from naperian.backends.apart import apart
 from naperian.backends.bulk import in_bulk
 from naperian.backends.code import MEMORY, Value, literal
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
@@ -54,6 +55,7 @@ from naperian.backends.traits import (
     sums_a_row,
     trips,
 )
+from naperian.backends.wide import Entries, in_vectors
 from naperian.loops.donors import donors
 from naperian.loops.syntax import (
     Allocate,
@@ -285,8 +287,8 @@ def _rounds(
         code.branch(code.let(f"icmp slt i64 {low}, {high}"), body, done)
     # the end of the body is known only when it is written
     start = len(code.lines)
-    apart = free and not regroups(frame, s)
-    group = frame.module.node("distinct !{}") if apart else None
+    tagged = free and not regroups(frame, s)
+    group = frame.module.node("distinct !{}") if tagged else None
     if group is not None:
         frame.groups.append(group)
     code.begin(body)
@@ -301,14 +303,22 @@ def _rounds(
     frame.polled -= polls
     if group is not None:
         frame.groups.pop()
-    code.lines[start] += f"\n  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{code.block} ]"
+    lines = len(code.lines) - start
+    entries: Entries | None = None
+    if code.block == body and (free or (not few and not s.reductions and apart(frame, s))):
+        entries = in_vectors(frame, s, start, done, index, low, high, group)
+    if entries == []:
+        code.jump(done)
+        code.begin(done)
+        return
+    finished = few or polls or bool(entries)
+    told = hints(frame, s, None if entries else group, finished, lines, vectors)
+    first = ", ".join(f"[ {x}, %{block} ]" for x, block in entries or [(low, before)])
+    at = code.lines.index(f"{body}:", start)
+    code.lines[at] += f"\n  {index} = phi i64 {first}, [ {after}, %{code.block} ]"
     code.put(f"{after} = add nsw i64 {index}, 1")
-    code.branch(
-        code.let(f"icmp slt i64 {after}, {high}"),
-        body,
-        done,
-        f", !llvm.loop !{hints(frame, s, group, few, len(code.lines) - start, vectors)}",
-    )
+    more = code.let(f"icmp slt i64 {after}, {high}")
+    code.branch(more, body, done, f", !llvm.loop !{told}")
     code.begin(done)
 
 

@@ -168,6 +168,7 @@ class Frame:
     zeros: bool = False  # whether a loop of vectors stores zeros side by side
     runs: int = 0  # how often it starts parts of loops, or products
     busy: bool = False  # whether there is a loop in which it starts none
+    vectors: set[Var] = field(default_factory=set)  # indices of loops that were written as vectors
     cut: bool = False  # whether its serial nests are functions of their own
     slots: dict[str, Value] = field(default_factory=dict)
     partials: dict[int, Value] = field(default_factory=dict)  # by how many a chunk has

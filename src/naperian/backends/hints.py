@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from naperian.backends.apart import apart
 from naperian.backends.frame import Frame
 from naperian.backends.traits import (
+    UNROLLED,
     adds_lanes,
     heavy,
     is_ragged_sum,
     is_side_by_side,
+    most_trips,
     only_updates,
     stores_zeros,
 )
@@ -24,8 +27,8 @@ _SHORT = 30
 
 
 def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vectors: int) -> int:
-    """What LLVM is told about a loop with so many lines; with `few`, rounds. `vectors` at a time,
-    if somebody chose."""
+    """What LLVM is told about a loop with so many lines, which with `few` rounds, or finished, is
+    left as it is. `vectors` at a time, if somebody chose."""
     told = ['!"llvm.loop.mustprogress"']
     few = few or adds_lanes(s) or (s.order is Order.SERIAL and bool(s.reductions))
     if few or _has_lanes(s):
@@ -36,7 +39,8 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
         told.append('!"llvm.loop.unroll.count", i32 4')
     elif group is None and lines > _SHORT and _is_inner(s):
         told.append('!"llvm.loop.unroll.runtime.disable"')
-    if few or lines > _MOST_VECTORISED or (_only_adds(s) and scatters(s)):
+    left = _is_outer(frame, s) or _waits(frame, s) or (_only_adds(s) and scatters(s))
+    if few or left or lines > _MOST_VECTORISED:
         told.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
         frame.zeros = frame.zeros or stores_zeros(s.body)
@@ -80,6 +84,20 @@ def _is_inner(s: Loop) -> bool:
     """Whether no loop is in it, or such as become vectors."""
     loops = [x for x in s.body if isinstance(x, Loop | While)]
     return all(isinstance(x, Loop) and (x.high - x.low).constant is not None for x in loops)
+
+
+def _is_outer(frame: Frame, s: Loop) -> bool:
+    """Whether there is a loop in it that stays one, or is vectors."""
+    return any(
+        isinstance(x, While)
+        or (isinstance(x, Loop) and (most_trips(x) > UNROLLED or x.var in frame.vectors))
+        for x in statements(s.body)
+    )
+
+
+def _waits(frame: Frame, s: Loop) -> bool:
+    """Whether a round of a loop in order waits for the one before, by something else than a sum."""
+    return s.order is Order.SERIAL and not s.reductions and apart(frame, s) is False
 
 
 def _has_lanes(s: Loop) -> bool:

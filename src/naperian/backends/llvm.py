@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -103,6 +104,8 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module.verify()
     if text.startswith(FINISHED):
         return module
+    if is_finished(text):
+        return _cleaned(text, module, context, machine)
     whole = not text.startswith(AS_WRITTEN)
     # what level 2 adds (GVN, threads of jumps, dead stores) is a tenth of the time, for nothing:
     # sharing is `passes/algebra/cse.py`'s, and loops are left as they came out of `passes`
@@ -126,6 +129,38 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
             tidy.add_always_inliner_pass()
             # a builder serves one run: it calls back what llvmlite has on the stack during that
             tidy.run(module, llvm.create_pass_builder(machine, options))
+    return module
+
+
+_TOLD = re.compile(r"^!\d+ = distinct .*llvm\.loop\.mustprogress.*$", re.M)
+_NO_VECTORS = '"llvm.loop.vectorize.enable", i1 false'
+
+
+def is_finished(text: str) -> bool:
+    """Whether no loop of a module is left to LLVM's vectoriser."""
+    told = _TOLD.findall(text)
+    return bool(told) and all(_NO_VECTORS in t for t in told)
+
+
+def _cleaned(
+    text: str, module: llvm.ModuleRef, context: llvm.ContextRef, machine: llvm.TargetMachine
+) -> llvm.ModuleRef:
+    """A module whose loops are finished, with its variables in registers, and nothing twice."""
+    forms = declared(text)
+    if forms:
+        module.link_in(llvm.parse_assembly(forms, context))
+    options = llvm.PipelineTuningOptions(speed_level=1)
+    with _freed(llvm.create_new_module_pass_manager()) as passes:
+        passes.add_always_inliner_pass()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_new_gvn_pass()
+        if _COUNTS in text:
+            passes.add_aggressive_instcombine_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        builder = llvm.create_pass_builder(machine, options)
+        _native.LLVMPY_RunNewModulePassManager(passes, module, builder)
     return module
 
 

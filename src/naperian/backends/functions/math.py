@@ -40,10 +40,11 @@ class Function:
 
 
 @cache
-def function(name: str, dtype: DType) -> Function:
-    """The definition of a function on floats of a dtype, to be included once in a module."""
-    symbol = f"@nap.{name}.f{dtype.bits}"
-    return _function(name, dtype, 1, f"internal {{}} {symbol}", "alwaysinline")
+def function(name: str, dtype: DType, lanes: int = 1) -> Function:
+    """The definition of a function on floats of a dtype, or so many of them, to be included once in
+    a module."""
+    symbol = f"@nap.{name}.f{dtype.bits}" + (f".{lanes}" if lanes > 1 else "")
+    return _function(name, dtype, lanes, f"internal {{}} {symbol}", "alwaysinline")
 
 
 def _function(name: str, dtype: DType, lanes: int, head: str, how: str) -> Function:

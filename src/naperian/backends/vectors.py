@@ -1,0 +1,421 @@
+"""The body of a loop, one block of scalars, as a block of vectors.
+
+LLVM's vectoriser does that too, and takes as long for it as for all the rest, with the passes
+that it wants before and after. Here every line of the block becomes one line, by what it is:
+
+* what does not change from round to round goes in front of the loop, and is spread where a vector
+  meets it;
+* what grows by a constant (the index, addresses) stays one number, that of the first lane;
+* what is read or written side by side is read and written as a vector;
+* all else is the same operation of vectors.
+
+A block with anything more in it stays as it is, and LLVM's. The rounds that are left after the last
+whole vector are the scalars'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from naperian.backends.code import Value
+from naperian.backends.frame import Frame
+from naperian.backends.functions import math
+from naperian.backends.traits import UNROLLED
+from naperian.dtypes import DType
+
+_LINE = re.compile(r"  (?:(%\w+) = )?(\w+) (.*)")
+_TWO = re.compile(r"(?:([\w ]*) )?(\w+) ([^\s,]+), ([^\s,]+)$")
+_CAST = re.compile(r"(?:([\w ]*) )?(\w+) ([^\s,]+) to (\w+)$")
+_SELECT = re.compile(r"i1 ([^\s,]+), (\w+) ([^\s,]+), \w+ ([^\s,]+)$")
+_ADDRESS = re.compile(r"(\w+), ptr ([^\s,]+), i64 ([^\s,]+)$")
+_LOAD = re.compile(r"(\w+), ptr ([^\s,]+)(, align .*)?$")
+_STORE = re.compile(r"(\w+) ([^\s,]+), ptr ([^\s,]+)(, align .*)?$")
+_CALL = re.compile(r"(?:([\w ]*) )?(\w+) @([\w.]+)\(([^()]*)\)")
+_OWN = re.compile(r"!alias\.scope !(\d+)")
+_GROUP = re.compile(r"!llvm\.access\.group !(\d+)")
+_INLINE = re.compile(r"nap\.(\w+)\.f(32|64)$")
+_CALLED = re.compile(r"nap_(\w+)_f(32|64)$")
+
+_BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
+_PLAIN = {"fadd", "fsub", "fmul", "fdiv", "add", "sub", "mul", "and", "or", "xor", "shl", "ashr",
+          "lshr"}  # fmt: skip
+_COMPARES = {"icmp", "fcmp"}
+_CASTS = {"sext", "zext", "trunc", "sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc",
+          "bitcast"}  # fmt: skip
+_PURE = _PLAIN | _COMPARES | _CASTS | {"fneg", "select", "getelementptr", "sdiv", "srem", "udiv",
+                                      "urem"}  # fmt: skip
+_FLOATS = {"32": DType.F32, "64": DType.F64}
+
+VECTOR = None  # how a value moves that has nothing but lanes
+
+
+class _Stays(Exception):
+    """A block that is left to LLVM."""
+
+
+@dataclass(slots=True)
+class Block:
+    """What a block has become. `before` is in front of the loop, `scalars` what is left of its
+    lines; `ones` are distances, not known here, that must be 1; at `turned` places the
+    last lane is the first."""
+
+    lanes: int = 0
+    before: list[str] = field(default_factory=list)
+    scalars: list[str] = field(default_factory=list)
+    vectors: list[str] = field(default_factory=list)
+    ones: list[Value] = field(default_factory=list)
+    turned: set[Value] = field(default_factory=set)
+
+
+def widened(
+    frame: Frame, lines: Sequence[str], index: Value, group: int | None, cells: frozenset[Value],
+    rounds: float,
+) -> Block | None:  # fmt: skip
+    """The block of a loop's body, if it can be one of vectors; its `cells` are variables of a
+    round. No two rounds touch the same memory, or
+    if there is a group, of the group. Few `rounds` are to be vectors
+    however far apart their elements lie."""
+    try:
+        return _Writer(frame, index, group, cells, rounds).block(lines)
+    except _Stays:
+        return None
+
+
+class _Writer:
+    """Writes the vectors of one block."""
+
+    def __init__(
+        self, frame: Frame, index: Value, group: int | None, cells: frozenset[Value],
+        rounds: float,
+    ) -> None:  # fmt: skip
+        self.frame, self.cells, self.rounds, self.group = frame, cells, rounds, group
+        self.groups = {group, *(k for t, k in frame.module.unique.items() if group in t)}
+        # how a value moves from round to round: by a number, by another value, or as lanes do;
+        # what is not in here does not
+        self.moves: dict[Value, int | Value | None] = {index: 1}
+        self.spreads: dict[tuple[Value, str], Value] = {}
+        self.block_ = Block()
+        self.inside: set[Value] = set()
+
+    def block(self, lines: Sequence[str]) -> Block:
+        parsed = []
+        for line in lines:
+            m = _LINE.match(line)
+            if m is None:
+                raise _Stays
+            parsed.append((line, m[1], m[2], m[3]))
+        self.block_.lanes = self.lanes = self._lanes(parsed)
+        for line, name, op, rest in parsed:
+            self._line(line, name, op, rest)
+        return self.block_
+
+    def _lanes(self, parsed: list[tuple[str, Value, str, str]]) -> int:
+        """As many as the widest elements of memory fill a vector."""
+        widest, self.stored = 0, set[str]()
+        for line, _, op, rest in parsed:
+            if op == "store":
+                m = _STORE.match(rest)
+                if m is None:
+                    raise _Stays
+                if m[4]:
+                    widest = max(widest, _BYTES.get(m[1], 99))
+                    own = _OWN.search(line)
+                    self.stored.add(own[1] if own else "")
+            elif op == "load":
+                m = _LOAD.match(rest)
+                if m is None:
+                    raise _Stays
+                if m[3]:
+                    widest = max(widest, _BYTES.get(m[1], 99))
+        if not self.stored or not 0 < widest < 9:
+            raise _Stays
+        bytes = self.frame.module.target.vector_bytes
+        lanes = (min(32, bytes) if self.frame.narrow else bytes) // widest
+        few = self.rounds < lanes and self.rounds in (2, 4, 8, 16, 32)
+        return int(self.rounds) if few else lanes
+
+    # --- lines ----------------------------------------------------------------------------------
+
+    def _line(self, line: str, name: Value, op: str, rest: str) -> None:
+        self.block_.scalars.append(line)
+        match op:
+            case "store":
+                self._store(line, rest)
+            case "load":
+                self._load(line, name, rest)
+            case "getelementptr":
+                self._address(line, name, rest)
+            case "call":
+                self._call(line, name, rest)
+            case _ if op not in _PURE:
+                raise _Stays
+            case _ if not self._moving(rest):
+                self._lifted(line)
+            case _:
+                self._operation(name, op, rest)
+
+    def _moving(self, text: str) -> bool:
+        return any(v in self.moves for v in re.findall(r"%\w+", text))
+
+    def _lifted(self, line: str) -> None:
+        """A line that says the same in every round: in front of the loop."""
+        del self.block_.scalars[-1]
+        self.block_.before.append(line)
+
+    def _address(self, line: str, name: Value, rest: str) -> None:
+        m = _ADDRESS.match(rest)
+        if m is None:
+            raise _Stays
+        if not self._moving(rest):
+            self._lifted(line)
+            return
+        base, at = self.moves.get(m[2], 0), self.moves.get(m[3], 0)
+        if base is VECTOR or at is VECTOR or (base and at):
+            raise _Stays
+        self.moves[name] = base or at
+        self._first(name, f"getelementptr {m[1]}, ptr {self._one(m[2])}, i64 {self._one(m[3])}")
+
+    def _load(self, line: str, name: Value, rest: str) -> None:
+        m = _LOAD.match(rest)
+        assert m is not None
+        if not m[3]:
+            if m[2] in self.cells or m[2] in self.moves:
+                raise _Stays
+            self._lifted(line)  # a variable of a loop around
+            return
+        own = _OWN.search(line)
+        written = own is None or own[1] in self.stored
+        if written and not self._is_of(line):
+            raise _Stays
+        step = self.moves.get(m[2], 0)
+        if step == 0:
+            if written:
+                raise _Stays
+            self._lifted(line)
+            return
+        vector = self._type(m[1])
+        if self._side_by_side(step):
+            self._wide(name, f"load {vector}, ptr {self._one(m[2])}{m[3]}")
+        elif step == -1:
+            x = self._own(f"load {vector}, ptr {self._last(m[1], m[2])}{m[3]}")
+            self._wide(name, self._turned(vector, x))
+        else:
+            self._gathered(name, m[1], self._one(m[2]), step, m[3])
+
+    def _store(self, line: str, rest: str) -> None:
+        m = _STORE.match(rest)
+        assert m is not None
+        if not m[4]:
+            if m[3] not in self.cells:
+                raise _Stays
+            return  # nobody reads it: what a round assigns, it knows
+        step = self.moves.get(m[3], 0)
+        if not self._is_of(line) or step == 0:
+            raise _Stays
+        value, to = self._many(m[2], m[1]), self._one(m[3])
+        if self._side_by_side(step):
+            self.block_.vectors.append(f"  store {self._type(m[1])} {value}, ptr {to}{m[4]}")
+            return
+        if step == -1:
+            value, to = self._own(self._turned(self._type(m[1]), value)), self._last(m[1], m[3])
+            self.block_.vectors.append(f"  store {self._type(m[1])} {value}, ptr {to}{m[4]}")
+            return
+        assert step is not VECTOR
+        for k in range(self.lanes):
+            x = self._own(f"extractelement {self._type(m[1])} {value}, i64 {k}")
+            at = self._own(f"getelementptr {m[1]}, ptr {to}, i64 {self._far(step, k)}")
+            self.block_.vectors.append(f"  store {m[1]} {x}, ptr {at}{m[4]}")
+
+    def _is_of(self, line: str) -> bool:
+        """Whether no other round touches the memory that a line does."""
+        group = _GROUP.search(line)
+        return self.group is None or (group is not None and int(group[1]) in self.groups)
+
+    def _side_by_side(self, step: int | Value | None) -> bool:
+        """Whether elements lie side by side; a loop that is no vector otherwise asks for that."""
+        if step == 1 or step is VECTOR:
+            return step == 1 or self._stay()
+        if self.rounds <= UNROLLED or step == -1:
+            return False
+        if isinstance(step, int):
+            self._stay()
+        elif step not in self.block_.ones:
+            self.block_.ones.append(step)
+        return True
+
+    def _last(self, type: str, pointer: Value) -> Value:
+        """Where the last of elements is that lie side by side the other way round."""
+        place = self._own(f"getelementptr {type}, ptr {self._one(pointer)}, i64 {1 - self.lanes}")
+        self.block_.turned.add(f"{place}1")
+        return place
+
+    def _turned(self, vector: str, value: Value) -> str:
+        """The lanes the other way round."""
+        order = ", ".join(f"i32 {k}" for k in reversed(range(self.lanes)))
+        return f"shufflevector {vector} {value}, {vector} poison, <{self.lanes} x i32> <{order}>"
+
+    def _gathered(
+        self, name: Value, type: str, first: Value, step: int | Value | None, tags: str
+    ) -> None:
+        """Elements that lie so far apart, one by one: processors gather no faster."""
+        assert step is not VECTOR
+        vector, insert = "poison", ""
+        for k in range(self.lanes):
+            at = self._own(f"getelementptr {type}, ptr {first}, i64 {self._far(step, k)}")
+            x = self._own(f"load {type}, ptr {at}{tags}")
+            insert = f"insertelement {self._type(type)} {vector}, {type} {x}, i64 {k}"
+            vector = self._own(insert) if k < self.lanes - 1 else vector
+        self._wide(name, insert)
+
+    def _far(self, step: int | Value, k: int) -> Value:
+        """Where the element of a lane is."""
+        if isinstance(step, int):
+            return str(step * k)
+        key = f"{step} * {k}", "i64"
+        if key not in self.spreads:
+            self.spreads[key] = self._before(f"mul nsw i64 {step}, {k}")
+        return self.spreads[key]
+
+    def _before(self, operation: str) -> Value:
+        name = self.frame.code.name()
+        self.block_.before.append(f"  {name} = {operation}")
+        return name
+
+    def _own(self, operation: str) -> Value:
+        name = self.frame.code.name() + ".w"
+        self.block_.vectors.append(f"  {name} = {operation}")
+        return name
+
+    def _stay(self) -> bool:
+        raise _Stays
+
+    def _call(self, line: str, name: Value, rest: str) -> None:
+        m = _CALL.match(rest)
+        if m is None or not name:
+            raise _Stays
+        flags, type, f, operands = m[1] or "", m[2], m[3], m[4]
+        inline, called = _INLINE.match(f), _CALLED.match(f)
+        if not (f.startswith("llvm.") or inline or called):
+            raise _Stays
+        if not self._moving(operands):
+            self._lifted(line)
+            return
+        args = [x.split() for x in operands.split(", ")]
+        wide = ", ".join(
+            f"i1 {x}" if t == "i1" and f.startswith("llvm.abs") else
+            f"{self._type(t)} {self._many(x, t)}" for t, x in args
+        )  # fmt: skip
+        if inline:
+            f = self._function(inline[1], _FLOATS[inline[2]])
+        elif called:
+            f = math.symbol(called[1], _FLOATS[called[2]], self.lanes)
+        else:
+            f = re.sub(r"\.(f|i)(\d+)", rf".v{self.lanes}\1\2", f)
+        self._wide(name, f"call {flags} {self._type(type)} @{f}({wide})".replace("  ", " "))
+
+    def _function(self, name: str, dtype: DType) -> str:
+        """An elementary function of vectors, inline."""
+        module, f = self.frame.module, math.function(name, dtype, self.lanes)
+        module.definitions[f.symbol] = f.text
+        module.calls[f.symbol] += 1
+        return f.symbol[1:]
+
+    def _operation(self, name: Value, op: str, rest: str) -> None:
+        if op in _CASTS:
+            m = _CAST.match(rest)
+            if m is None:
+                raise _Stays
+            how = f"{op} {m[1]} " if m[1] else f"{op} "
+            self._wide(name, f"{how}{self._type(m[2])} {self._many(m[3], m[2])} to "
+                             f"{self._type(m[4])}")  # fmt: skip
+            return
+        if op == "select":
+            m = _SELECT.match(rest)
+            if m is None:
+                raise _Stays
+            t, x, y = self._type(m[2]), self._many(m[3], m[2]), self._many(m[4], m[2])
+            c = f"i1 {m[1]}"
+            if m[1] in self.moves:
+                c = f"{self._type('i1')} {self._many(m[1], 'i1')}"
+            self._wide(name, f"select {c}, {t} {x}, {t} {y}")
+            return
+        if op == "fneg":
+            t, x = rest.split()[-2:]
+            self._wide(name, f"fneg {self._type(t)} {self._many(x, t)}")
+            return
+        m = _TWO.match(rest)
+        if m is None or op in ("sdiv", "srem", "udiv", "urem"):
+            raise _Stays
+        how, t, x, y = f"{op} {m[1]} " if m[1] else f"{op} ", m[2], m[3], m[4]
+        if t == "i64" and op in ("add", "sub", "mul"):
+            step = self._step(op, x, y)
+            if step is not VECTOR:
+                self.moves[name] = step
+                self._first(name, f"{how}{t} {self._one(x)}, {self._one(y)}")
+                return
+        self._wide(name, f"{how}{self._type(t)} {self._many(x, t)}, {self._many(y, t)}")
+
+    def _step(self, op: str, x: Value, y: Value) -> int | Value | None:
+        """How a sum or product moves."""
+        a, b = self.moves.get(x, 0), self.moves.get(y, 0)
+        if op == "mul":
+            if a == 1 and b == 0:
+                return int(y) if _is_number(y) else y
+            if b == 1 and a == 0:
+                return int(x) if _is_number(x) else x
+            if isinstance(a, int) and b == 0 and _is_number(y):
+                return a * int(y)
+            return VECTOR
+        if isinstance(a, int) and isinstance(b, int):
+            return (a + b if op == "add" else a - b) or VECTOR
+        if op == "add" and (a == 0 or b == 0):
+            return b if a == 0 else a
+        return a if b == 0 else VECTOR
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def _type(self, scalar: str) -> str:
+        return f"<{self.lanes} x {scalar}>"
+
+    def _first(self, name: Value, operation: str) -> None:
+        self.block_.vectors.append(f"  {name}.w = {operation}")
+
+    def _wide(self, name: Value, operation: str) -> None:
+        self.moves[name] = VECTOR
+        self.block_.vectors.append(f"  {name}.w = {operation}")
+
+    def _one(self, value: Value) -> Value:
+        """A value of the first lane."""
+        return f"{value}.w" if value in self.moves else value
+
+    def _many(self, value: Value, type: str) -> Value:
+        """A value in every lane."""
+        if not value.startswith("%"):
+            return f"splat ({type} {value})"
+        move = self.moves.get(value, 0)
+        if move is VECTOR:
+            return f"{value}.w"
+        known = self.spreads.get((value, type))
+        if known:
+            return known
+        name = self.frame.code.name
+        mark, where = (".w", self.block_.vectors) if move else ("", self.block_.before)
+        first, wide, vector = name() + mark, name() + mark, self._type(type)
+        where.append(f"  {first} = insertelement {vector} poison, {type} {self._one(value)}, i64 0")
+        where.append(f"  {wide} = shufflevector {vector} {first}, {vector} poison, "
+                     f"<{self.lanes} x i32> zeroinitializer")  # fmt: skip
+        if move:
+            if not isinstance(move, int):
+                raise _Stays
+            steps = ", ".join(f"i64 {move * k}" for k in range(self.lanes))
+            lanes = name() + mark
+            where.append(f"  {lanes} = add {vector} {wide}, <{steps}>")
+            wide = lanes
+        self.spreads[value, type] = wide
+        return wide
+
+
+def _is_number(value: Value) -> bool:
+    return value.lstrip("-").isdigit()
