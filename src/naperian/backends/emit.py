@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from naperian.backends.apart import apart
 from naperian.backends.bulk import in_bulk
 from naperian.backends.code import MEMORY, Value, literal
+from naperian.backends.copies import has_masks
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
-from naperian.backends.hints import hints
+from naperian.backends.hints import hints, sums_at_a_time
 from naperian.backends.indexing import address, element, load, number, offset, store
 from naperian.backends.leaving import (
     allocated,
@@ -245,7 +246,7 @@ def _counted(
     frame: Frame, s: Loop, low: Value, high: Value, free: bool, polls: bool = False
 ) -> None:
     """The loop itself. With `polls`, every iteration looks whether it is time to."""
-    if free and frame.depth and sums_a_row(s):
+    if free and frame.depth and sums_a_row(s) and not has_masks(frame):
         low = _fours(frame, s, low, high)
     _rounds(frame, s, low, high, free, polls)
 
@@ -306,7 +307,8 @@ def _rounds(
     lines = len(code.lines) - start
     entries: Entries | None = None
     if code.block == body and (free or (not few and not s.reductions and apart(frame, s))):
-        entries = in_vectors(frame, s, start, done, index, low, high, group)
+        at_a_time = vectors or sums_at_a_time(frame, s)
+        entries = in_vectors(frame, s, start, done, index, low, high, group, at_a_time)
     if entries == []:
         code.jump(done)
         code.begin(done)

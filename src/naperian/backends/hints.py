@@ -13,6 +13,7 @@ from naperian.backends.traits import (
     most_trips,
     only_updates,
     stores_zeros,
+    sums_a_row,
 )
 from naperian.loops.syntax import Let, Loop, Order, Store, Update, While
 from naperian.loops.walk import gathers, scatters, statements
@@ -71,6 +72,15 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
             # rows may be short, and few are so long that two sums at a time would not be enough
             told.append('!"llvm.loop.interleave.count", i32 2')
     return frame.module.loop(*told)
+
+
+def sums_at_a_time(frame: Frame, s: Loop) -> int:
+    """How many vectors of sums a loop has; none if its rows are so short that each has a mask."""
+    if is_ragged_sum(s):
+        return 0
+    if heavy(s.body):
+        return 1
+    return 2 if frame.depth and not sums_a_row(s) else 4
 
 
 def _only_adds(s: Loop) -> bool:

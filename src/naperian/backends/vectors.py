@@ -46,6 +46,8 @@ _CASTS = {"sext", "zext", "trunc", "sitofp", "uitofp", "fptosi", "fptoui", "fpex
           "bitcast"}  # fmt: skip
 _PURE = _PLAIN | _COMPARES | _CASTS | {"fneg", "select", "getelementptr", "sdiv", "srem", "udiv",
                                       "urem"}  # fmt: skip
+_EXTREMES = {f"llvm.{x}" for x in ("smin", "smax", "umin", "umax", "minimum", "maximum")}
+_NAME = re.compile(r"%\w+")
 _FLOATS = {"32": DType.F32, "64": DType.F64}
 
 VECTOR = None  # how a value moves that has nothing but lanes
@@ -53,6 +55,21 @@ VECTOR = None  # how a value moves that has nothing but lanes
 
 class _Stays(Exception):
     """A block that is left to LLVM."""
+
+
+_Parsed = tuple[str, Value, str, str]  # a line, what it names, its operation and the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A variable that rounds add to, or the like, in an order that is free: `last` is made of
+    `first`, which is what it was, by operations of one kind: flags and a name."""
+
+    cell: Value
+    type: str
+    first: Value
+    last: Value
+    kind: str
 
 
 @dataclass(slots=True)
@@ -67,6 +84,7 @@ class Block:
     vectors: list[str] = field(default_factory=list)
     ones: list[Value] = field(default_factory=list)
     turned: set[Value] = field(default_factory=set)
+    sums: list[Sum] = field(default_factory=list)
 
 
 def widened(
@@ -106,14 +124,17 @@ class _Writer:
             if m is None:
                 raise _Stays
             parsed.append((line, m[1], m[2], m[3]))
+        self.block_.sums = self._sums(parsed)
+        self.totals = {x.cell for x in self.block_.sums}
         self.block_.lanes = self.lanes = self._lanes(parsed)
         for line, name, op, rest in parsed:
             self._line(line, name, op, rest)
         return self.block_
 
-    def _lanes(self, parsed: list[tuple[str, Value, str, str]]) -> int:
+    def _lanes(self, parsed: Sequence[_Parsed]) -> int:
         """As many as the widest elements of memory fill a vector."""
-        widest, self.stored = 0, set[str]()
+        widest = max((_BYTES.get(x.type, 1) for x in self.block_.sums), default=0)
+        self.stored = set[str]()
         for line, _, op, rest in parsed:
             if op == "store":
                 m = _STORE.match(rest)
@@ -129,12 +150,44 @@ class _Writer:
                     raise _Stays
                 if m[3]:
                     widest = max(widest, _BYTES.get(m[1], 99))
-        if not self.stored or not 0 < widest < 9:
+        if not (self.stored or self.totals) or not 0 < widest < 9:
             raise _Stays
         bytes = self.frame.module.target.vector_bytes
         lanes = (min(32, bytes) if self.frame.narrow else bytes) // widest
         few = self.rounds < lanes and self.rounds in (2, 4, 8, 16, 32)
         return int(self.rounds) if few else lanes
+
+    def _sums(self, parsed: Sequence[_Parsed]) -> list[Sum]:
+        """The variables that outlive a round."""
+        users: dict[Value, list[_Parsed]] = {}
+        cells: dict[Value, list[_Parsed]] = {}
+        for line in parsed:
+            _, _, op, rest = line
+            for v in _NAME.findall(rest):
+                users.setdefault(v, []).append(line)
+            if op == "store" and (m := _STORE.match(rest)) and not m[4] and m[3] not in self.cells:
+                cells.setdefault(m[3], []).append(line)
+        return [self._sum(cell, stores, users) for cell, stores in cells.items()]
+
+    def _sum(
+        self, cell: Value, stores: list[_Parsed], users: dict[Value, list[_Parsed]]
+    ) -> Sum:  # fmt: skip
+        """What rounds make of a variable, if nothing else is made of what it was before."""
+        loads = [x for x in users[cell] if x[2] == "load"]
+        if len(loads) != 1:
+            raise _Stays
+        last = first = loads[0][1]
+        kind = ""
+        while others := [x for x in users.get(last, ()) if x not in stores]:
+            [line, *more] = others
+            how = _kind(line[2], line[3])
+            if more or not how or (kind and how != kind):
+                raise _Stays
+            last, kind = line[1], how
+        m = _STORE.match(stores[-1][3])
+        if m is None or m[2] != last or not kind:
+            raise _Stays
+        return Sum(cell, m[1], first, last, kind)
 
     # --- lines ----------------------------------------------------------------------------------
 
@@ -157,7 +210,7 @@ class _Writer:
                 self._operation(name, op, rest)
 
     def _moving(self, text: str) -> bool:
-        return any(v in self.moves for v in re.findall(r"%\w+", text))
+        return any(v in self.moves for v in _NAME.findall(text))
 
     def _lifted(self, line: str) -> None:
         """A line that says the same in every round: in front of the loop."""
@@ -181,6 +234,9 @@ class _Writer:
         m = _LOAD.match(rest)
         assert m is not None
         if not m[3]:
+            if any(x.first == name for x in self.block_.sums):
+                self.moves[name] = VECTOR
+                return
             if m[2] in self.cells or m[2] in self.moves:
                 raise _Stays
             self._lifted(line)  # a variable of a loop around
@@ -208,8 +264,6 @@ class _Writer:
         m = _STORE.match(rest)
         assert m is not None
         if not m[4]:
-            if m[3] not in self.cells:
-                raise _Stays
             return  # nobody reads it: what a round assigns, it knows
         step = self.moves.get(m[3], 0)
         if not self._is_of(line) or step == 0:
@@ -248,7 +302,7 @@ class _Writer:
     def _last(self, type: str, pointer: Value) -> Value:
         """Where the last of elements is that lie side by side the other way round."""
         place = self._own(f"getelementptr {type}, ptr {self._one(pointer)}, i64 {1 - self.lanes}")
-        self.block_.turned.add(f"{place}1")
+        self.block_.turned.add(place)
         return place
 
     def _turned(self, vector: str, value: Value) -> str:
@@ -415,6 +469,17 @@ class _Writer:
             wide = lanes
         self.spreads[value, type] = wide
         return wide
+
+
+def _kind(op: str, rest: str) -> str:
+    """What an operation of numbers in any order is, if it is one."""
+    if op == "call":
+        m = _CALL.match(rest)
+        name = m[3].rpartition(".")[0] if m is not None else ""
+        return f"{m[1] or ''} {name}".strip() if m is not None and name in _EXTREMES else ""
+    if op in ("fadd", "fmul"):
+        return f"reassoc {op}" if rest.startswith("reassoc ") else ""
+    return op if op in ("add", "mul", "and", "or", "xor") else ""
 
 
 def _is_number(value: Value) -> bool:

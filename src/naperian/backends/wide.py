@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from naperian.backends.code import Value
+from naperian.backends.copies import copied, finished, has_masks, masked
 from naperian.backends.frame import Frame
+from naperian.backends.totals import totals
 from naperian.backends.traits import UNROLLED, trips
 from naperian.backends.vectors import Block, widened
 from naperian.loops.syntax import Allocate, Loop, Variable
 
 _MOST_LINES = 600  # of vectors one after the other
 _MOST_LEFT = 8  # rounds by themselves are too many
-_OWN = re.compile(r"(%\w+\.w)\b")  # what is another value in every copy
-
-AS_VECTORS = ('!"llvm.loop.mustprogress"', '!"llvm.loop.unroll.disable"',
-              '!"llvm.loop.vectorize.enable", i1 false')  # fmt: skip
-"""What LLVM is told of a loop that is finished."""
 
 Entries = list[tuple[Value, str]]
 """The blocks from which a loop is entered, and its first round from there."""
@@ -24,7 +19,7 @@ Entries = list[tuple[Value, str]]
 
 def in_vectors(
     frame: Frame, s: Loop, start: int, done: str, index: Value, low: Value, high: Value,
-    group: int | None,
+    group: int | None, vectors: int,
 ) -> Entries | None:  # fmt: skip
     """Puts vectors in front of the block that was written from a line on, and what does not change
     in front of those. From where and with what round the block is entered then: from nowhere if no
@@ -40,6 +35,8 @@ def in_vectors(
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
+    if block.sums and (few or block.ones or not has_masks(frame)):
+        return None
     if few and (rounds % block.lanes or copies * len(block.vectors) > _MOST_LINES):
         return None
     if block.lanes > _MOST_LEFT and not has_masks(frame):
@@ -48,9 +45,13 @@ def in_vectors(
     if few:
         _before(frame, start, body, block)
         for k in range(copies):
-            _copy(frame, block, index, str(int(low) + k * block.lanes), k)
+            copied(frame, block, index, str(int(low) + k * block.lanes), str(k or ""))
         return []
-    return _loop(frame, start, (body, done), block, index, low, high)
+    if not block.sums:
+        return _loop(frame, start, (body, done), block, index, low, high)
+    _before(frame, start, body, block)
+    totals(frame, block, index, low, high, vectors)
+    return []
 
 
 def _before(frame: Frame, start: int, body: str, block: Block) -> str:
@@ -64,13 +65,6 @@ def _before(frame: Frame, start: int, body: str, block: Block) -> str:
     return enter
 
 
-def _copy(frame: Frame, block: Block, index: Value, first: Value, k: int) -> None:
-    """The vectors from a round on."""
-    for line in block.vectors:
-        line = re.sub(rf"{index}\.w\b", first, line)
-        frame.code.lines.append(_OWN.sub(rf"\g<1>{k}", line) if k else line)
-
-
 def _loop(
     frame: Frame, start: int, labels: tuple[str, str], block: Block,
     index: Value, low: Value, high: Value,
@@ -78,10 +72,10 @@ def _loop(
     """A loop of whole vectors; the rest is one with a mask, where there are such, or the scalars'
     loop, which is also for elements that are not side by side after all."""
     code, lanes, (body, done) = frame.code, block.lanes, labels
-    masked = has_masks(frame) and not block.ones
+    in_lanes = has_masks(frame) and not block.ones
     enter = _before(frame, start, body, block)
     wide, rest = code.label("wide"), code.label("rest")
-    last_part = code.label("last") if masked else body
+    last_part = code.label("last") if in_lanes else body
     after = code.name()
     last = code.let(f"sub nsw i64 {high}, {lanes}")
     some = code.let(f"icmp sle i64 {low}, {last}")
@@ -93,58 +87,14 @@ def _loop(
     code.put(f"{index}.w = phi i64 [ {low}, %{enter} ], [ {after}, %{wide} ]")
     code.lines += block.vectors
     code.put(f"{after} = add nsw i64 {index}.w, {lanes}")
-    note = f", !llvm.loop !{frame.module.loop(*AS_VECTORS)}"
-    code.branch(code.let(f"icmp sle i64 {after}, {last}"), wide, rest, note)
+    code.branch(code.let(f"icmp sle i64 {after}, {last}"), wide, rest, finished(frame))
     code.begin(rest)
     code.branch(code.let(f"icmp slt i64 {after}, {high}"), last_part, done)
     code.begin(last_part)
-    if masked:
+    if in_lanes:
         first = code.name()
         code.put(f"{first} = phi i64 [ {low}, %{enter} ], [ {after}, %{rest} ]")
-        _masked(frame, block, index, first, high)
+        masked(frame, block, index, first, high, "m")
         return []
     code.lines += block.scalars
     return [(low, enter), (after, rest)]
-
-
-def has_masks(frame: Frame) -> bool:
-    """Whether the processor reads and writes some lanes of a vector."""
-    return frame.module.target.vector_bytes == 64
-
-
-def _masked(frame: Frame, block: Block, index: Value, first: Value, high: Value) -> None:
-    """The vectors from a round on, without those of no round."""
-    code, lanes = frame.code, block.lanes
-    left, vector = code.let(f"sub nsw i64 {high}, {first}"), f"<{lanes} x i64>"
-    alone = code.let(f"insertelement {vector} poison, i64 {left}, i64 0")
-    zeros = f"<{lanes} x i32> zeroinitializer"
-    spread = code.let(f"shufflevector {vector} {alone}, {vector} poison, {zeros}")
-    steps = ", ".join(f"i64 {k}" for k in range(lanes))
-    mask = code.let(f"icmp slt {vector} <{steps}>, {spread}")
-    flags = f"<{lanes} x i1>"
-    order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
-    turned = code.let(f"shufflevector {flags} {mask}, {flags} poison, <{lanes} x i32> <{order}>")
-    start = len(code.lines)
-    _copy(frame, block, index, first, 1)
-    for k, line in enumerate(code.lines[start:], start):
-        m = _ACCESS.match(line)
-        if m is None:
-            continue
-        name, type, value, pointer, align, notes = m.groups()
-        kind = f"v{lanes}{_KINDS.get(type, type)}"
-        on = f"{flags} {turned if pointer in block.turned else mask}"
-        wide = f"<{lanes} x {type}>"
-        code.lines[k] = (
-            f"  {name} = call {wide} @llvm.masked.load.{kind}.p0("
-            f"ptr align {align} {pointer}, {on}, {wide} zeroinitializer){notes}"
-            if name else
-            f"  call void @llvm.masked.store.{kind}.p0("
-            f"{wide} {value}, ptr align {align} {pointer}, {on}){notes}"
-        )  # fmt: skip
-
-
-_ACCESS = re.compile(
-    r"  (?:(%[\w.]+) = load|store) <\d+ x (\w+)>(?: (splat \(.*?\)|[^\s,]+))?, "
-    r"ptr ([^\s,]+), align (\d+)(.*)"
-)
-_KINDS = {"float": "f32", "double": "f64"}

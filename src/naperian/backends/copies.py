@@ -1,0 +1,78 @@
+"""The vectors of a block, once or several times, whole or with a mask."""
+
+from __future__ import annotations
+
+import re
+
+from naperian.backends.code import Value
+from naperian.backends.frame import Frame
+from naperian.backends.vectors import Block
+
+_OWN = re.compile(r"(%\w+\.w)\b")  # what is another value in every copy
+
+
+AS_VECTORS = ('!"llvm.loop.mustprogress"', '!"llvm.loop.unroll.disable"',
+              '!"llvm.loop.vectorize.enable", i1 false')  # fmt: skip
+"""What LLVM is told of a loop that is finished."""
+
+
+
+def finished(frame: Frame) -> str:
+    return f", !llvm.loop !{frame.module.loop(*AS_VECTORS)}"
+
+
+def copied(frame: Frame, block: Block, index: Value, first: Value, mark: str) -> None:
+    """The vectors from a round on, with names of their own."""
+    here = re.compile(rf"{index}\.w\b")
+    for line in block.vectors:
+        line = here.sub(first, line)
+        frame.code.lines.append(_OWN.sub(rf"\g<1>{mark}", line) if mark else line)
+
+
+def has_masks(frame: Frame) -> bool:
+    """Whether the processor reads and writes some lanes of a vector."""
+    return frame.module.target.vector_bytes == 64
+
+
+def masked(
+    frame: Frame, block: Block, index: Value, first: Value, high: Value, mark: str
+) -> Value:  # fmt: skip
+    """The vectors from a round on, without the lanes of no round; those that are left."""
+    code, lanes = frame.code, block.lanes
+    left, vector = code.let(f"sub nsw i64 {high}, {first}"), f"<{lanes} x i64>"
+    alone = code.let(f"insertelement {vector} poison, i64 {left}, i64 0")
+    zeros = f"<{lanes} x i32> zeroinitializer"
+    spread = code.let(f"shufflevector {vector} {alone}, {vector} poison, {zeros}")
+    steps = ", ".join(f"i64 {k}" for k in range(lanes))
+    mask = code.let(f"icmp slt {vector} <{steps}>, {spread}")
+    flags = f"<{lanes} x i1>"
+    turned = mask
+    if block.turned:
+        order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
+        turn = f"<{lanes} x i32> <{order}>"
+        turned = code.let(f"shufflevector {flags} {mask}, {flags} poison, {turn}")
+    start = len(code.lines)
+    copied(frame, block, index, first, mark)
+    for k, line in enumerate(code.lines[start:], start):
+        m = _ACCESS.match(line)
+        if m is None:
+            continue
+        name, type, value, pointer, align, notes = m.groups()
+        kind = f"v{lanes}{_KINDS.get(type, type)}"
+        on = f"{flags} {turned if pointer.removesuffix(mark) in block.turned else mask}"
+        wide = f"<{lanes} x {type}>"
+        code.lines[k] = (
+            f"  {name} = call {wide} @llvm.masked.load.{kind}.p0("
+            f"ptr align {align} {pointer}, {on}, {wide} zeroinitializer){notes}"
+            if name else
+            f"  call void @llvm.masked.store.{kind}.p0("
+            f"{wide} {value}, ptr align {align} {pointer}, {on}){notes}"
+        )  # fmt: skip
+    return mask
+
+
+_ACCESS = re.compile(
+    r"  (?:(%[\w.]+) = load|store) <\d+ x (\w+)>(?: (splat \(.*?\)|[^\s,]+))?, "
+    r"ptr ([^\s,]+), align (\d+)(.*)"
+)
+_KINDS = {"float": "f32", "double": "f64"}
