@@ -37,6 +37,26 @@ def apart(frame: Frame, s: Loop) -> bool | None:
     return None if None in found else all(found)
 
 
+_ASKED = 8  # pairs of places for which LLVM asks, before a loop, whether they meet
+
+
+def meets(frame: Frame, s: Loop) -> bool:
+    """Whether a loop touches what it changes at so many places that LLVM makes no vectors of it,
+    where it is not told that rounds do not meet."""
+    if not all(isinstance(x, Let | Variable | Assign | Store) for x in s.body):
+        return False
+    written = {_moving(frame, x) for x in s.body if isinstance(x, Store)}
+    read = {_moving(frame, e) for x in s.body for e in loads(x)}
+    changed = [v for v, _ in written]
+    return sum(changed.count(v) for v, _ in read) >= _ASKED
+
+
+def _moving(frame: Frame, x: Load | Store) -> tuple[Var, Size | None]:
+    """A place without the constant in it: what is a few elements away is one place."""
+    v, at = _place(frame, x)
+    return v, None if at is None else at - at.offset
+
+
 def _is_ahead(k: int, read: Size | None, last: int, written: Size) -> bool | None:
     """Whether a statement reads what is written in a later round, and before this one writes."""
     distance = None if read is None else (read - written).constant

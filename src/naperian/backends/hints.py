@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from naperian.backends.apart import apart
+from naperian.backends.apart import apart, meets
 from naperian.backends.frame import Frame
 from naperian.backends.traits import (
     UNROLLED,
@@ -12,6 +12,7 @@ from naperian.backends.traits import (
     is_side_by_side,
     most_trips,
     only_updates,
+    regroups,
     stores_zeros,
     sums_a_row,
 )
@@ -106,8 +107,13 @@ def _is_outer(frame: Frame, s: Loop) -> bool:
 
 
 def _waits(frame: Frame, s: Loop) -> bool:
-    """Whether a round of a loop in order waits for the one before, by something else than a sum."""
-    return s.order is Order.SERIAL and not s.reductions and apart(frame, s) is False
+    """Whether a round of a loop in order waits for the one before, by something else than a sum, or
+    one in any order might do so for all that LLVM sees."""
+    if s.reductions:
+        return False
+    if s.order is Order.SERIAL:
+        return apart(frame, s) is False
+    return regroups(frame, s) and meets(frame, s)
 
 
 def _has_lanes(s: Loop) -> bool:
