@@ -109,7 +109,7 @@ def _is_outer(frame: Frame, s: Loop) -> bool:
 def _waits(frame: Frame, s: Loop) -> bool:
     """Whether a round of a loop in order waits for the one before, by something else than a sum, or
     one in any order might do so for all that LLVM sees."""
-    if s.reductions:
+    if s.reductions or most_trips(s) <= UNROLLED:
         return False
     if s.order is Order.SERIAL:
         return apart(frame, s) is False

@@ -133,6 +133,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 
 
 _TOLD = re.compile(r"^!\d+ = distinct .*llvm\.loop\.mustprogress.*$", re.M)
+_UNROLLED = "llvm.loop.unroll.count"
 _NO_VECTORS = '"llvm.loop.vectorize.enable", i1 false'
 
 
@@ -157,6 +158,8 @@ def _cleaned(
         passes.add_new_gvn_pass()
         if _COUNTS in text:
             passes.add_aggressive_instcombine_pass()
+        if _UNROLLED in text:
+            passes.add_loop_unroll_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
         builder = llvm.create_pass_builder(machine, options)

@@ -1,0 +1,116 @@
+"""Loops that are written as vectors: every rest of a vector, every kind of element, and no byte
+read or written beyond an array's end."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.backends.llvm import is_finished, optimised
+from naperian.backends.target import host
+
+TEXT = """
+def affine(x: n=>Float, y: n=>Float, a: Float) = [a * x[i] + y[i] if x[i] > y[i] else a for i]
+def turned(x: Fin(n)=>Float) = [x[n - 1 - i] for i in Fin(n)]
+def numbered(x: Fin(n)=>Float) = [x[i] + Float(i) for i in Fin(n)]
+def bytes(x: n=>U8, y: n=>U8) = [min(x[i], y[i]) // 2 + 7 for i]
+def same(x: n=>Int, y: n=>Float) -> n=>Bool = [x[i] == 3 and y[i] < 0.5 for i]
+def waves(x: n=>Float) = [exp(sin(x[i])) + log1p(abs(x[i])) for i]
+def total(x: n=>Float) = sum(x)
+def spread(x: n=>Float) = (min(x), max(x), sum(x), sum([x[i] * x[i] for i]))
+def rows(x: m=>n=>Float) = [(sum(x[i]), max(x[i])) for i]
+def columns(x: m=>n=>Float) = [x[i, j] - x[i, 0] for i, j]
+"""
+LENGTHS = [*range(1, 19), 31, 32, 33, 63, 64, 65, 127, 130]
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile(TEXT)
+
+
+def at_the_end(x: np.ndarray) -> np.ndarray:
+    """The array, up to the last byte of a page, behind which nothing may be touched."""
+    page = mmap.PAGESIZE
+    count = -(-x.nbytes // page) or 1
+    memory = mmap.mmap(-1, (count + 1) * page)
+    whole = np.frombuffer(memory, np.uint8)
+    libc = ctypes.CDLL(None)
+    assert not libc.mprotect(ctypes.c_void_p(whole.ctypes.data + count * page), page, 0)
+    view = whole[count * page - x.nbytes : count * page].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [0, *LENGTHS])
+def test_elements(m, n: int, dtype: type) -> None:
+    r = np.random.default_rng(n)
+    x, y = (at_the_end(r.normal(size=n).astype(dtype)) for _ in range(2))
+    a, close = dtype(0.5), 1e-12 if dtype is np.float64 else 1e-4
+    out = at_the_end(np.zeros(n, dtype))
+    m.affine(x, y, a, out=out)
+    assert np.allclose(out, np.where(x > y, a * x + y, a), rtol=close)
+    assert np.array_equal(m.turned(x), x[::-1])
+    assert np.allclose(m.numbered(x), x + np.arange(n), rtol=close)
+    assert np.allclose(m.waves(x), np.exp(np.sin(x)) + np.log1p(np.abs(x)), rtol=close)
+
+
+@pytest.mark.parametrize("n", [0, *LENGTHS])
+def test_other_elements(m, n: int) -> None:
+    r = np.random.default_rng(n)
+    x, y = (at_the_end(r.integers(0, 256, n).astype(np.uint8)) for _ in range(2))
+    assert np.array_equal(m.bytes(x, y), np.minimum(x, y) // 2 + 7)
+    k, z = at_the_end(r.integers(2, 5, n)), at_the_end(r.normal(size=n))
+    assert np.array_equal(m.same(k, z), (k == 3) & (z < 0.5))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_sums(m, n: int, dtype: type) -> None:
+    r = np.random.default_rng(n)
+    x, table = r.normal(size=n).astype(dtype), r.normal(size=(3, n)).astype(dtype)
+    x, table = at_the_end(x), at_the_end(table)
+    close = {"rtol": 1e-10, "atol": 1e-12} if dtype is np.float64 else {"rtol": 1e-3, "atol": 1e-4}
+    assert np.allclose(m.total(x), x.sum(), **close)
+    assert np.allclose(m.spread(x), (x.min(), x.max(), x.sum(), (x * x).sum()), **close)
+    sums, most = m.rows(table)
+    assert np.allclose(sums, table.sum(1), **close)
+    assert np.array_equal(most, table.max(1))
+    assert np.array_equal(m.columns(table), table - table[:, :1])
+
+
+def test_extremes_keep_nan(m) -> None:
+    for n in (5, 8, 40):
+        for k in range(n):
+            x = np.arange(n, dtype=float)
+            x[k] = np.nan
+            assert all(np.isnan(m.spread(x)[:2]))
+
+
+@pytest.mark.skipif(host().vector_bytes < 64, reason="sums are LLVM's where there are no masks")
+@pytest.mark.parametrize("name", ["affine", "turned", "bytes", "same", "waves", "spread", "rows"])
+def test_nothing_is_left_to_llvm(m, name: str) -> None:
+    text = m[name].show("llvm")
+    assert is_finished(text)
+    assert re.search(rf"load <({64 if name == 'bytes' else '8|16'}) x", optimised(text))
+
+
+def test_a_row_that_is_read_ahead() -> None:
+    """v[i] of v[i + 1] may be vectors in place; v[i + 1] of v[i] may not."""
+    f = nap.compile("""
+def ahead(x: Fin(n)=>Float, steps: Int) -> Fin(n)=>Float:
+    loop v = x for _ in Fin(steps):
+        [v[i] + 0.5 * v[clamp(i + 1)] for i]
+""").ahead
+    for n in (*LENGTHS,):
+        x = np.random.default_rng(n).normal(size=n)
+        want = x.copy()
+        for _ in range(3):
+            want = want + 0.5 * np.append(want[1:], want[-1:])
+        assert np.allclose(f(x, 3), want)
