@@ -226,7 +226,7 @@ class _Writer:
             return
         base, at = self.moves.get(m[2], 0), self.moves.get(m[3], 0)
         if base is VECTOR or at is VECTOR or (base and at):
-            raise _Stays
+            raise _Stays  # it waits for memory, and LLVM knows processors
         self.moves[name] = base or at
         self._first(name, f"getelementptr {m[1]}, ptr {self._one(m[2])}, i64 {self._one(m[3])}")
 
