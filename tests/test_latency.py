@@ -21,12 +21,12 @@ PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
 
 # program, definition: how many lines its module may have, which is a fifth more than it has
 LINES = {
-    ("chain", "chain"): 110,
-    ("black_scholes", "black_scholes"): 200,
+    ("chain", "chain"): 120,
+    ("black_scholes", "black_scholes"): 230,
     ("stencil", "stencil"): 290,
     ("convolution", "convolution"): 385,
     ("matmul", "matmul"): 60,
-    ("softmax", "rows"): 320,
+    ("softmax", "rows"): 350,
     ("distances", "distances"): 500,
     ("gather", "gather"): 200,
     ("small", "small"): 100,
@@ -35,7 +35,7 @@ LINES = {
     ("mriq", "mriq"): 650,
     ("stencil3d", "stencil3d"): 570,
     ("sums", "histogram"): 250,
-    ("sums", "segments"): 410,
+    ("sums", "segments"): 440,
     ("sums", "spmv"): 500,
     ("sums", "triangle"): 190,
     ("sums", "columns"): 380,
@@ -46,13 +46,13 @@ LINES = {
     ("batched", "products"): 170,
     ("batched", "factors"): 310,
     ("conv2d", "conv2d"): 1100,
-    ("network", "heads"): 570,
+    ("network", "heads"): 590,
     ("network", "layer_norm"): 400,
     ("network", "lstm"): 550,
-    ("tridiagonal", "tridiagonal"): 620,
+    ("tridiagonal", "tridiagonal"): 690,
     ("locvol", "locvol"): 2760,
-    ("options", "american"): 440,
-    ("options", "asian"): 330,
+    ("options", "american"): 460,
+    ("options", "asian"): 420,
     ("fft", "transforms"): 2500,
     ("sort", "sorted"): 60,
     ("image", "image"): 770,
@@ -191,7 +191,10 @@ def test_a_module_in_pieces_is_the_module() -> None:
         own = [{f for f in symbols(p, "define") if re.match(r"kernel|part\d|nap\.merge", f)}
                for p in cut]  # fmt: skip
         assert sum(map(len, own)) == len(set.union(*own))
-        assert symbols(ir, "define") == set.union(*(symbols(p, "define") for p in cut))
+        # of rare functions a loop of vectors has the vector forms alone
+        unused = {f for f in symbols(ir, "define") if f.startswith("nap.rare.")}
+        cut_up = set.union(*(symbols(p, "define") for p in cut))
+        assert symbols(ir, "define") - unused == cut_up - unused
         for p in cut:
             names = set(re.findall(r"@([\w.]+)", p)) - {"llvm.compiler.used"}
             assert {n for n in names if not n.startswith("llvm.")} <= (

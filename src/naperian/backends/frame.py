@@ -78,9 +78,14 @@ class Module:
         return f"call {t} {f.symbol}({operands})"
 
     def text(self) -> str:
-        lines = {symbol: text.count("\n") for symbol, text in self.definitions.items()}
-        parts = list(self.definitions.values())
-        if sum(lines[symbol] * n for symbol, n in self.calls.items()) > _MOST_INLINED:
+        called = "\n".join([*self.functions, *self.definitions.values()])
+        known = {
+            symbol: text for symbol, text in self.definitions.items()
+            if symbol not in self.calls or called.count(f"{symbol}(") > 1
+        }  # fmt: skip
+        lines = {symbol: text.count("\n") for symbol, text in known.items()}
+        parts = list(known.values())
+        if sum(n * self.calls[symbol] for symbol, n in lines.items()) > _MOST_INLINED:
             parts = [p.replace("alwaysinline", "noinline", 1) for p in parts]
         parts += [rare.definition(name, arity) for name, arity in self.rare.items()]
         parts += ["\n".join(math.declarations(*f, self.target.convention)) for f in self.apart]
