@@ -195,3 +195,41 @@ def test_large_sums_of_rows_side_by_side_are_numbers(n: int, d: int, k: int) -> 
     by_q = np.einsum("nka,nkb->kab", back, u)
     rows, columns = np.tril_indices(d, -1)
     np.testing.assert_allclose(by_low, by_q[:, rows, columns], rtol=1e-9, atol=1e-11)
+
+
+CHOICES = """
+def shortest(w: n=>n=>Float) -> Float:
+    last = with state(w) as d:
+        for k in n:
+            for i in n:
+                for j in n:
+                    d[i, j] := min(d[i, j], d[i, k] + d[k, j])
+    sum(last[i, j] ** 2 for i, j)
+
+def option(s: Float, k: Float, u: Float, p: Float, n: Int) -> Float:
+    start = [max(k - s * u ** Float(2 * i - n), 0.0) for i in Fin(n + 1)]
+    last = loop v = start for t in Fin(n):
+        [max(k - s * u ** Float(2 * i - n + 1 + t), p * v[clamp(i + 1)] + (0.99 - p) * v[i]) for i]
+    last[0?]
+"""
+
+
+def test_what_a_loop_backwards_asks_is_answered_forwards() -> None:
+    """A byte is kept of a choice between two numbers, not both."""
+    m = nap.compile(CHOICES)
+    short = nap.grad(m.shortest)
+    text = short.show("loops")
+    assert ": bool[n, n, n]" in text, text
+    assert ": f64[n, n, n]" not in text, text
+    r = np.random.default_rng(5)
+    for n in (0, 1, 2, 7):
+        w, along = r.uniform(0.1, 1.0, (n, n)), r.standard_normal((n, n))
+        slope = difference(lambda t, w=w, along=along: m.shortest(w + t * along), 0.0, 1e-5)
+        np.testing.assert_allclose(np.sum(short(w) * along), slope, rtol=1e-6, atol=1e-7)
+    by = nap.grad(m.option, ("s", "k", "u", "p"))
+    assert by.show("loops").count(": bool[clamp(n, n + 1), n + 1]") == 1
+    at = np.array([100.0, 107.0, 1.1, 0.5])
+    for n in (0, 1, 9):
+        for unit, found in zip(np.eye(4), by(*at, n), strict=True):
+            slope = difference(lambda t, n=n, unit=unit: m.option(*(at + t * unit), n), 0.0, 1e-5)
+            assert np.isclose(found, slope, rtol=1e-6, atol=1e-6), (n, unit)

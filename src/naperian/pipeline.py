@@ -39,6 +39,7 @@ from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.scatter import scatter
 from naperian.passes.algebra.simplify import simplify
+from naperian.passes.derivatives.answered import answered
 from naperian.passes.derivatives.noted import noted
 from naperian.passes.derivatives.undo import undo
 from naperian.passes.flat.flatten import flatten
@@ -167,7 +168,7 @@ PASSES: tuple[Step, ...] = (
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
-    Step("noted", noted, ainf_check.check, ainf_show.show),
+    Step("noted", lambda p: answered(noted(p)), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
 )

@@ -42,6 +42,7 @@ _CONDITION = 6  # two such values compared
 _FREE = 24  # a value of indices alone, which a cut loop may decide
 _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
+_OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
 
 
 def inline(graph: Graph) -> None:
@@ -253,12 +254,19 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
     if p.kind is Kind.FINAL:
         return True
     seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
-    light, together = _SEEN if seen else (_LIGHT, _TOGETHER)
+    light, together = _SEEN if seen else _OUTER if _spreads(p) else (_LIGHT, _TOGETHER)
     if weight <= light and (weight * p.uses <= together or not _loads(graph, p)):
         return True
     shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
     gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in atoms_of(e))
     return p.uses == 1 and not gather and len(t.path) <= len(p.context)
+
+
+def _spreads(p: Task) -> bool:
+    """Whether a value is made of values that each have fewer indices: a product of a row with a
+    number is read from memory more slowly than it is computed."""
+    ranks = [len({v for e in x.at for v in variables(e)}) for x in p.args if isinstance(x, Read)]
+    return len(ranks) > 1 and max(ranks) < len(p.context)
 
 
 def _is_part(e: Size) -> bool:
