@@ -168,7 +168,7 @@ class Index:
     name: str = field(default="i", compare=False)
 
 
-@node
+@keeper
 class Binding:
     """`var` over `context` is `prim`."""
 

@@ -6,7 +6,7 @@ indices of an operand, its reads (also those inside index expressions), and subs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from naperian import sizes
 from naperian.ainf.syntax import (
@@ -115,11 +115,13 @@ def atoms(operand: Operand) -> tuple[Read | Trips, ...]:
             return ()
 
 
-def operands(prim: Prim) -> Iterator[Operand]:
+def operands(prim: Prim) -> Iterable[Operand]:
     """The operands, an accumulation's targets (as numbers) and entries' guards among them."""
+    return prim.args if isinstance(prim, Op) else _operands(prim)
+
+
+def _operands(prim: Accumulate | Delay | Check) -> Iterator[Operand]:
     match prim:
-        case Op(_, args):
-            yield from args
         case Accumulate(_, init, entries):
             yield init
             for entry in entries:
@@ -133,10 +135,11 @@ def operands(prim: Prim) -> Iterator[Operand]:
             yield condition
 
 
-def reads(b: Binding) -> Iterator[Read]:
+@kept
+def reads(b: Binding) -> tuple[Read, ...]:
     """Every read of a binding, in its guards, too."""
-    for o in (*operands(b.prim), *(g.operand for g in b.guards)):
-        yield from (a for a in atoms(o) if isinstance(a, Read))
+    own = (*operands(b.prim), *[g.operand for g in b.guards])
+    return tuple([a for o in own for a in atoms(o) if isinstance(a, Read)])
 
 
 def free_in(prim: Prim) -> Iterator[Var]:

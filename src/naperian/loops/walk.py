@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from types import MappingProxyType
 
@@ -99,8 +99,16 @@ def loads(s: Stmt) -> tuple[Load, ...]:
     return tuple(out)
 
 
+def _has_blocks(s: Stmt) -> bool:
+    """Whether it is one of the few that have any: what most walks ask of most statements."""
+    kind = type(s)
+    return kind is Loop or kind is When or kind is While
+
+
 def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     """The blocks of a statement, in order. `While`'s body continues the scope of its head."""
+    if not _has_blocks(s):
+        return ()
     match s:
         case Loop():
             return (s.body,)
@@ -115,16 +123,21 @@ def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return ()
 
 
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+def statements(body: Iterable[Stmt]) -> list[Stmt]:
     """Every statement, outer ones first."""
+    out: list[Stmt] = []
     for s in body:
-        yield from _within(s)
+        if _has_blocks(s):
+            out += _within(s)
+        else:
+            out.append(s)
+    return out
 
 
 @kept
 def _within(s: Stmt) -> tuple[Stmt, ...]:
     """A statement and all in its blocks."""
-    return (s, *(x for block in blocks(s) for x in statements(block)))
+    return (s, *[x for block in blocks(s) for x in statements(block)])
 
 
 @kept
@@ -149,10 +162,13 @@ def atoms(s: Size) -> Iterator[Var | Load]:
                 raise TypeError(f"not an atom of loops: {a!r}")
 
 
-def parts(e: Expr) -> Sequence[Expr]:
+def parts(e: Expr) -> tuple[Expr, ...]:
     """An expression and everything in it, except what is inside index expressions."""
-    if not isinstance(e, Apply):
-        return (e,)
+    return _parts(e) if isinstance(e, Apply) else (e,)
+
+
+@kept
+def _parts(e: Apply) -> tuple[Expr, ...]:
     out: list[Expr] = []
     stack: list[Expr] = [e]
     while stack:
@@ -160,7 +176,7 @@ def parts(e: Expr) -> Sequence[Expr]:
         out.append(x)
         if isinstance(x, Apply):
             stack.extend(reversed(x.args))
-    return out
+    return tuple(out)
 
 
 @kept
@@ -188,6 +204,7 @@ def used_in(s: Size) -> tuple[Var, ...]:
     return tuple(a.buffer if isinstance(a, Load) else a for a in atoms(s))
 
 
+@kept
 def reads(s: Stmt) -> frozenset[Var]:
     """Every name that a statement itself evaluates, not those in its blocks."""
     out: set[Var] = set()
@@ -255,6 +272,8 @@ def scatters(s: Loop) -> bool:
 
 def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """The statement with its blocks mapped; itself, if that changes nothing."""
+    if not _has_blocks(s):
+        return s
     match s:
         case Loop(var, low, high, body, order, reductions, work):
             new = block(body)

@@ -148,6 +148,8 @@ class _Simplify:
         return rewrite(value, dict(zip(context, r.at, strict=True)))
 
     def simpler(self, s: Size) -> Size:
+        if s.plain:
+            return s
         where = s, self.guards, self.known
         if where not in self.simple:
             self.simple[where] = ranges.simpler(s, self.facts, self.seen)

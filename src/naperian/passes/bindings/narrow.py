@@ -105,7 +105,13 @@ class _Narrow:
         self.readers: dict[tuple[Var, Var], list[tuple[set[Var], Var, Size, _Inner]]] = {}
         self.dependants: dict[Var, list[tuple[set[Var], Var, _Inner]]] = {}
         self.found: list[tuple[Var, Var]] = []  # what is needed by whom, still to be told
-        for i in program.indices:
+        self.growing: set[Var] = set()  # the indices of which more may be told later
+        for i, x in program.indices.items():
+            n = x.extent
+            if x.condition is not None or (
+                n is not None and (atoms_of(n) or not self.growing.isdisjoint(variables(n)))
+            ):
+                self.growing.add(i)
             self.open_index(i)
         for b in program.bindings:
             self.binding(b)
@@ -191,9 +197,14 @@ class _Narrow:
 
     def index(self, known: set[Var], whose: Var, i: Var, inner: _Inner) -> None:
         """What an index needs."""
-        self.dependants.setdefault(i, []).append((known, whose, inner))
-        for j in tuple(self.open[i]):
-            self.add(known, whose, j, inner)
+        needed = self.open[i]
+        if i in self.growing:
+            self.dependants.setdefault(i, []).append((known, whose, inner))
+            needed = needed.copy()
+        for j in needed:
+            if j not in known and j not in inner:
+                known.add(j)
+                self.found.append((whose, j))
 
     def operand(self, known: set[Var], whose: Var, o: Operand, inner: _Inner) -> None:
         """What an operand needs."""
@@ -304,7 +315,7 @@ class _Narrow:
                 return o
 
     def new_size(self, s: Size) -> Size:
-        return substitute(s, self.new_atom) if atoms_of(s) else s
+        return s if s.plain or not atoms_of(s) else substitute(s, self.new_atom)
 
     def new_atom(self, a: Atom) -> Size | None:
         match a:

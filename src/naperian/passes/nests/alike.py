@@ -30,6 +30,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import blocks, expressions, loads, parts, reads, statements, used, used_in
 from naperian.names import Lit, Var
+from naperian.node import kept
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Clamp
 
@@ -163,12 +164,13 @@ def is_sliding(s: Loop) -> bool:
 
 def deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """The statements in the deepest loops."""
-    deep = {s: _depth(s) for s in body}
+    most = _depths(body)
     for s in body:
-        if deep[s] == max(deep.values()):
-            yield from deepest(sum(blocks(s), ())) if deep[s] else (s,)
+        if _depth(s) == most:
+            yield from deepest(sum(blocks(s), ())) if most else (s,)
 
 
+@kept
 def _depth(s: Stmt) -> int:
     return isinstance(s, Loop) + max((_depths(b) for b in blocks(s)), default=0)
 
