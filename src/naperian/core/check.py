@@ -153,7 +153,8 @@ class _Check:
         self.normal = normal
         self.types: dict[Var, Type] = dict.fromkeys(d.sizes + d.sets, INT)
         self.known: dict[Var, Size] = {}  # integers that are bound to polynomials
-        self.facts: list[Size] = [size(v) for v in d.sizes + d.sets]
+        # those of the elements of sets are written down when they are asked for
+        self.facts: list[Size | tuple[Size, Set]] = [size(v) for v in d.sizes + d.sets]
         self.facts += [f for f, _ in d.facts]
 
     def broken(self, why: str, e: Expr | None = None) -> Broken:
@@ -194,8 +195,17 @@ class _Check:
             self.member(size(v), s)
 
     def member(self, k: Size, s: Set) -> None:
-        v = Var("k")
-        self.facts += [rename(f, {v: k}) for f in bounds(v, s)]
+        self.facts.append((k, s))
+
+    def learnt_here(self) -> Facts:
+        known: list[Size] = []
+        for f in self.facts:
+            if isinstance(f, Size):
+                known.append(f)
+            else:
+                (k, s), v = f, Var("k")
+                known += [rename(n, {v: k}) for n in bounds(v, s)]
+        return Facts(tuple(map(self.expanded, known)))
 
     def in_scope(self, vs: Iterable[Var], e: Expr | None) -> None:
         for v in vs:
@@ -210,7 +220,7 @@ class _Check:
         if self.normal and any(v not in self.types for n in (a, b) for v in variables(n)):
             return True
         a, b = self.expanded(a), self.expanded(b)
-        return a == b or Facts(tuple(map(self.expanded, self.facts))).proves_equal(a, b)
+        return a == b or self.learnt_here().proves_equal(a, b)
 
     def expanded(self, s: Size) -> Size:
         return rename(s, {v: self.known[v] for v in variables(s) if v in self.known})

@@ -12,7 +12,7 @@ back to it from every round), or, if states or a condition go through it, at the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -26,6 +26,7 @@ from naperian.ainf.syntax import (
     Trips,
 )
 from naperian.ainf.walk import (
+    atoms,
     atoms_of,
     map_guards,
     map_prim,
@@ -88,6 +89,25 @@ def without_unused_indices(program: Program) -> Program:
         if i in used and extent is not None:
             used.update(variables(extent))
     return replace(program, indices={i: x for i, x in program.indices.items() if i in used})
+
+
+def _trips(p: Program) -> Iterator[Trips]:
+    """Every number of rounds that a program mentions."""
+    if all(x.condition is None for x in p.indices.values()):
+        return
+    said: list[Operand] = [r.value for r in p.results]
+    for x in p.indices.values():
+        said += () if x.extent is None else (Number(x.extent),)
+        said += () if x.condition is None else (x.condition,)
+    for b in p.bindings:
+        said += operands(b.prim)
+        said += (g.operand for g in b.guards)
+        said += (Number(g.fact) for g in b.guards if g.fact is not None)
+        if isinstance(b.prim, Accumulate):
+            facts = (g.fact for e in b.prim.entries for g in e.guards)
+            said += (Number(n) for n in facts if n is not None)
+    for o in said:
+        yield from (a for a in atoms(o) if isinstance(a, Trips))
 
 
 class _Narrow:
@@ -268,7 +288,7 @@ class _Narrow:
     def result(self) -> Program:
         p = self.program
         whole = all(len(self.needs[b.var]) == len(b.context) for b in p.bindings)
-        if whole and all(x.condition is None for x in p.indices.values()):
+        if whole and all(i in self.open[x.time] for x in _trips(p) for i, _ in x.at):
             return p
         f, g = self.new_operand, self.new_size
         indices = {

@@ -110,6 +110,9 @@ class Site:
     bound: bool = False
 
 
+Reads: TypeAlias = tuple[Read | Trips, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Task:
     """See the module. `name` is the operation, the monoid, …; `code` the failure's."""
@@ -142,6 +145,8 @@ class Task:
     scope: int = 0  # how many of its nests everybody who reads it shares
     level: int = -1  # in its block: the number of its nest, or of the nest it comes after
     root: bool = False
+    # what it was made of when its reads were last asked for, and these
+    known: tuple[tuple[Operand, ...], tuple[Size, ...], tuple[Guard, ...], Reads] | None = None
 
     @property
     def lazy(self) -> bool:
@@ -266,8 +271,12 @@ def operand_sizes(x: Operand) -> tuple[Size, ...]:
             return ()
 
 
-def task_reads(t: Task) -> list[Read | Trips]:
+def task_reads(t: Task) -> Reads:
     """Every read of a task itself; those of its loops' extents are not among them."""
+    if t.known is not None:
+        args, at, guards, found = t.known
+        if args is t.args and at is t.at and guards is t.guards:
+            return found
     out: list[Read | Trips] = []
     for x in t.args:
         out += atoms(x)
@@ -275,7 +284,8 @@ def task_reads(t: Task) -> list[Read | Trips]:
         out += atoms_of(s)
     for g in t.guards:
         out += atoms(g.operand)
-    return out
+    t.known = t.args, t.at, t.guards, tuple(out)
+    return t.known[3]
 
 
 def identity(indices: Iterable[Var]) -> tuple[Size, ...]:
