@@ -160,6 +160,7 @@ def _divided(above: Size, below: Size, known: tuple[Size, ...]) -> list[Size]:
     return [left, below - 1 - left, rest, -rest]
 
 
+@lru_cache(maxsize=4096)
 def _positive(s: Size, known: tuple[Size, ...]) -> bool:
     """Whether `s >= 1` is known, without what follows from divisions."""
     number = s.constant
