@@ -90,7 +90,9 @@ class Size:
         sums: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in other.terms:
-                m = _sorted(m1 + m2)
+                m = m1 + m2
+                if len(m) > 1:
+                    m = _sorted(m)
                 sums[m] = sums.get(m, 0) + c1 * c2
         return _of(sums)
 
@@ -239,7 +241,9 @@ def _place(m: Monomial) -> tuple[int, list[tuple[int, int, str]]]:
 
 def _of(sums: dict[Monomial, int]) -> Size:
     kept = [m for m, c in sums.items() if c]
-    if len(kept) > 1:
+    if len(kept) == 2 and len(kept[0]) != len(kept[1]):
+        kept.sort(key=len, reverse=True)
+    elif len(kept) > 1:
         kept.sort(key=_place)
     return Size(tuple([(m, sums[m]) for m in kept]))
 

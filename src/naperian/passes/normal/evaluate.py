@@ -163,6 +163,12 @@ class Evaluate:
 
         return Resolve(lambda n, bound: self.size(n, env, bound), look, look)
 
+    def set(self, s: Set, env: Env) -> Set:
+        if isinstance(s, Fin):
+            new = self.size(s.size, env)
+            return s if new is s.size else Fin(new)
+        return self.resolve(env).set(s)
+
     def dtype(self, t: Type, env: Env) -> DType:
         match t if isinstance(t, Scalar) else self.resolve(env).type(t):
             case Scalar(dtype):
@@ -250,7 +256,7 @@ class Evaluate:
                 )
             case For(var, s, body):
                 return self.accumulators.table(
-                    self.resolve(env).set(s),
+                    self.set(s, env),
                     lambda i: self.with_index(var, i, body, env),
                     var.name,
                     name,
@@ -261,7 +267,7 @@ class Evaluate:
                 return literal(self.w, self.resolve(env).set(s), cells, name)
             case At(table, index, s):
                 rows, i = self.expr(table, env), self.expr(index, env)
-                return at(self.w, rows, i, self.resolve(env).set(s))
+                return at(self.w, rows, i, self.set(s, env))
             case Recast(value, old, new, _):
                 r = self.resolve(env)
                 rows = self.expr(value, env, name)
