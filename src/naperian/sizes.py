@@ -14,7 +14,7 @@ that is not negative (`facts.py` proves with these).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -150,10 +150,9 @@ class Size:
                 return c
         return 0
 
-    def atoms(self) -> Iterator[Atom]:
+    def atoms(self) -> list[Atom]:
         """Every atom, as often as it occurs; does not look inside atoms."""
-        for m, _ in self.terms:
-            yield from m
+        return [a for m, _ in self.terms for a in m]
 
     @property
     def plain(self) -> bool:
@@ -332,6 +331,8 @@ def rename(s: Size, names: Mapping[Var, Size]) -> Size:
 @kept
 def variables(s: Size) -> tuple[Var, ...]:
     """Every variable, also inside the atoms of this module."""
+    if s.plain:
+        return tuple(s.atoms())  # type: ignore[arg-type]
     out: list[Var] = []
     for a in s.atoms():
         match a:

@@ -50,6 +50,8 @@ def size_of(operand: Operand) -> Size:
 def mentioned(s: Size) -> tuple[Var | Read | Trips, ...]:
     """What an index expression mentions, also inside its reads: indices and size parameters, reads
     and trip counts, outer ones first."""
+    if s.plain:
+        return tuple(s.atoms())  # type: ignore[arg-type]
     out: list[Var | Read | Trips] = []
     for a in s.atoms():
         match a:

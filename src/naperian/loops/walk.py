@@ -201,6 +201,8 @@ def used(e: Expr) -> tuple[Var, ...]:
 @kept
 def used_in(s: Size) -> tuple[Var, ...]:
     """Every variable and buffer an index expression mentions."""
+    if s.plain:
+        return tuple(s.atoms())  # type: ignore[arg-type]
     return tuple(a.buffer if isinstance(a, Load) else a for a in atoms(s))
 
 
