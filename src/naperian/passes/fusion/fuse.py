@@ -114,10 +114,10 @@ class _Block:
 
     def aligned(self, reader: Task, site: Site) -> bool:
         """Whether one loop over both heads gives the reader what it reads, in time."""
-        q = site.task
-        mine, theirs = self.head(reader), self.head(q)
-        if mine is None or theirs is None:
+        q, depth = site.task, self.depth
+        if depth >= len(reader.path) or depth >= len(q.path):
             return False
+        mine, theirs = reader.path[depth], q.path[depth]
         try:
             k = q.context.index(theirs)
         except ValueError:

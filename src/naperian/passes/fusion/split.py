@@ -20,10 +20,14 @@ class Bounds:
     sizes: frozenset[Var] = frozenset()  # not negative; a number that is computed may be
     low: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
     high: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
+    known: dict[Size, bool] = field(default_factory=dict)  # what was asked before
 
     def holds(self, f: Size) -> bool:
         """Whether `f >= 0` is certain."""
-        return self._holds(f, 4)
+        found = self.known.get(f)
+        if found is None:
+            found = self.known[f] = self._holds(f, 4)
+        return found
 
     def _holds(self, f: Size, depth: int) -> bool:
         number = f.constant

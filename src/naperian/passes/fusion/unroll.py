@@ -32,6 +32,7 @@ from naperian.passes.fusion.graph import (
     rename_operand,
     rewrite_size,
     size_of,
+    with_sizes,
 )
 from naperian.sizes import ZERO, Size, size
 
@@ -189,9 +190,9 @@ class _Unrolled:
         graph = self.graph
         tasks = [new for t in graph.tasks for new in self.written_out(t)]
         for t in tasks:
-            t.args = tuple(self.operand(x) for x in t.args)
-            t.at = tuple(self.size(e) for e in t.at)
-            t.guards = tuple(Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards)
+            t.args = tuple([self.operand(x) for x in t.args])
+            t.at = tuple([self.size(e) for e in t.at])
+            t.guards = tuple([Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards])
             t.sites, t.uses = [], 0
         for v in self.gone:
             del graph.source[v]
@@ -215,7 +216,7 @@ class _Unrolled:
         graph, names = self.graph, {i: size(k) for i, k in values.items()}
 
         def left(indices: tuple[Var, ...]) -> tuple[Var, ...]:
-            return tuple(i for i in indices if i not in values)
+            return tuple([i for i in indices if i not in values])
 
         at = t.at
         cell = t.cell
@@ -264,10 +265,12 @@ class _Unrolled:
     # operands: a component is another task now
 
     def read(self, r: Read) -> Read:
-        at = tuple(self.size(e) for e in r.at)
+        moved = with_sizes(r, self.size)
+        assert isinstance(moved, Read)
         q = self.gone.get(r.var)
         if q is None:
-            return Read(r.var, at)
+            return moved
+        at = moved.at
         which, rest = [], []
         for i, e in zip(q.context, at, strict=True):
             if i not in self.chosen.get(q, ()):
