@@ -40,6 +40,7 @@ from naperian.ainf.walk import (
     is_reduction,
     map_guards,
     map_prim,
+    reads,
     rewrite,
     rewrite_size,
     stops,
@@ -105,13 +106,22 @@ class _Merge:
     # renaming
 
     def renamed(self, b: Binding) -> Binding:
-        if not self.merged:
+        if not self.merged or self.untouched(b):
             return b
         return replace(
             b,
             guards=map_guards(b.guards, self.operand, self.size),
             prim=map_prim(b.prim, self.operand, self.size),
         )
+
+    def untouched(self, b: Binding) -> bool:
+        """Whether a binding reads nothing that was merged. Those of facts are few."""
+        if any([r.var in self.merged for r in reads(b)]):
+            return False
+        guards = list(b.guards)
+        if isinstance(b.prim, Accumulate):
+            guards += (g for e in b.prim.entries for g in e.guards)
+        return all([g.fact is None or g.fact.plain for g in guards])
 
     def operand(self, o: Operand) -> Operand:
         return rewrite(o, {}, self.read)
@@ -243,7 +253,7 @@ class _Key:
             case Op(name, args):
                 if name in COMMUTATIVE:
                     args = tuple(sorted(args, key=_rank))
-                return (name, tuple(self.operand(a) for a in args))
+                return (name, tuple([self.operand(a) for a in args]))
             case Accumulate(monoid, init, entries):
                 plain = is_reduction(b.context, b.prim)
                 out: list[Signature] = [monoid, self.operand(init), plain]
@@ -272,7 +282,7 @@ class _Key:
     def operand(self, o: Operand) -> Signature:
         match o:
             case Read(var, at):
-                return (var, tuple(self.size(e) for e in at))
+                return (var, tuple([self.size(e) for e in at]))
             case Number(value):
                 return ("number", self.size(value))
             case Lit():
@@ -282,6 +292,8 @@ class _Key:
         """Terms in an order that does not depend on the indices' names."""
         if len(s.terms) == 1:
             ((m, c),) = s.terms
+            if len(m) == 1:
+                return (c, self.atom(m[0]))
             return (c, *(self.atom(a) for a in self.ordered(m)))
         terms = sorted(s.terms, key=lambda t: (len(t[0]), t[1], [self.rank(a) for a in t[0]]))
         return tuple((c, *(self.atom(a) for a in self.ordered(m))) for m, c in terms)
