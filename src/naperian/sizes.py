@@ -227,8 +227,9 @@ def _written(a: Atom) -> str:
     return repr(a)
 
 
-@lru_cache(maxsize=4096)
 def _sorted(m: Monomial) -> Monomial:
+    if len(m) == 2:
+        return m if _key(m[0]) <= _key(m[1]) else (m[1], m[0])
     return m if len(m) < 2 else tuple(sorted(m, key=_key))
 
 
