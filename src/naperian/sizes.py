@@ -233,7 +233,6 @@ def _sorted(m: Monomial) -> Monomial:
     return m if len(m) < 2 else tuple(sorted(m, key=_key))
 
 
-@lru_cache(maxsize=4096)
 def _place(m: Monomial) -> tuple[int, list[tuple[int, int, str]]]:
     """Where a monomial stands among the terms: the longest first."""
     return (-len(m), [_key(a) for a in m])
