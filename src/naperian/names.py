@@ -6,60 +6,30 @@ variable, however they are spelled. A `Lit` is a typed constant.
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
 
 from naperian.dtypes import DType
 from naperian.node import keeper
 
-_ids = count(1)  # none is 0: a variable is true
+_ids = count()
 
 
-if TYPE_CHECKING:
-    _Identity = object
-else:
-    _Identity = complex
-
-
-class Var(_Identity):
-    """A variable. `name` is what the user wrote (for printing); identity is `id`.
-
-    Half of what a compilation does is to look variables up. A number hashes and compares without
-    a call of Python, always in the same way (sets of variables are walked in the same order in
-    every run), and a complex one is taken for nothing else: it has no order, and is no index."""
-
-    __slots__ = ("id", "name")
-    __match_args__ = ("name", "id")
+@dataclass(frozen=True, slots=True, eq=False)
+class Var:
+    """A variable. `name` is what the user wrote (for printing); identity is the object's own."""
 
     name: str
-    id: int
+    id: int = field(default_factory=_ids.__next__)
 
-    def __new__(cls, name: str, id: int | None = None) -> Var:
-        known = next(_ids) if id is None else id
-        made = _new(cls, known)
-        _set_name(made, name)
-        _set_id(made, known)
-        return made  # type: ignore[no-any-return]
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Var) and self.id == other.id
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    def __hash__(self) -> int:
+        return self.id
 
     def __repr__(self) -> str:
         return f"{self.name}.{self.id}"
-
-    __str__ = __repr__
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Var, (self.name, self.id)
-
-
-_new: Any = _Identity.__new__
-_set_name: Any = Var.__dict__["name"].__set__
-_set_id: Any = Var.__dict__["id"].__set__
 
 
 def fresh(like: Var | str) -> Var:
