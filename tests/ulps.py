@@ -53,6 +53,8 @@ UNARY: dict[str, Reference] = {
     "sinh": Reference(mp.sinh, -711, 711, (0.0, 1.0, -1.0, 710.4, 89.4)),
     "cosh": Reference(mp.cosh, -711, 711, (0.0, 1.0, -1.0, 710.4, 89.4)),
     "tanh": Reference(mp.tanh, hard=(0.0, 1.0, -1.0, 0.17, 0.35, 0.55, 9.01, 19.06)),
+    "sigmoid": Reference(lambda x: 1 / (1 + mp.exp(-x)), -746, 746,
+                         (0.0, 1.0, -1.0, 36.7, 40.0, -708.4, -745.1, -87.3, -103.9)),
     "asinh": Reference(mp.asinh, hard=(0.0, 1.0, -1.0, 0.3)),
     "acosh": Reference(mp.acosh, 1, hard=(1.0, 1.5, 2.0)),
     "atanh": Reference(mp.atanh, -1, 1, (0.0, 1.0, -1.0, 0.17, 0.33)),

@@ -132,6 +132,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "sinh": _one(lambda k, y, x: k("cosh", x)),
     "cosh": _one(lambda k, y, x: k("sinh", x)),
     "tanh": _one(lambda k, y, x: k("sub", 1.0, _square(k, y))),
+    "sigmoid": _one(lambda k, y, x: k("mul", y, k("sub", 1.0, y))),
     "asinh": _over(lambda k, y, x: k("hypot", x, 1.0)),
     "acosh": _over(
         lambda k, y, x: k("mul", k("sqrt", k("sub", x, 1.0)), k("sqrt", k("add", x, 1.0)))

@@ -36,6 +36,7 @@ from naperian.loops import syntax as loops
 from naperian.node import node, replace
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
+from naperian.passes.algebra.forwards import forwards
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.scatter import scatter
 from naperian.passes.algebra.simplify import simplify
@@ -167,6 +168,7 @@ PASSES: tuple[Step, ...] = (
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
+    Step("forwards", forwards, ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
     Step("noted", lambda p: answered(noted(p)), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),

@@ -140,6 +140,12 @@ def _gamma(x: float) -> float:
     return math.gamma(x)
 
 
+def _sigmoid(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    one = type(x)(1)
+    return (e if x < 0 else one) / (one + e)
+
+
 def _round(x: Any) -> Any:
     return np.rint(x)  # to even, as NumPy and IEEE 754 have it
 
@@ -181,6 +187,7 @@ _TABLE: tuple[tuple[str, int, Kind, Callable[..., Any], int], ...] = (
     ("sinh", 1, _K.FLOAT, np.sinh, 25),
     ("cosh", 1, _K.FLOAT, np.cosh, 25),
     ("tanh", 1, _K.FLOAT, np.tanh, 25),
+    ("sigmoid", 1, _K.FLOAT, _sigmoid, 20),
     ("asinh", 1, _K.FLOAT, np.arcsinh, 40),
     ("acosh", 1, _K.FLOAT, np.arccosh, 40),
     ("atanh", 1, _K.FLOAT, np.arctanh, 40),

@@ -165,6 +165,13 @@ def tanh(x: Real) -> Real:
     return (t / (t + 2.0)).signed_as(x)
 
 
+@elementary("sigmoid")
+def sigmoid(x: Real) -> Real:
+    """1 / (1 + e^-x), and for a negative x the same times e^x, which does not overflow."""
+    e = scaled_exp(-x.abs())
+    return (x < 0.0).choose(e, 1.0) / (1.0 + e)
+
+
 @elementary("asinh")
 def asinh(x: Real) -> Real:
     f = x.f

@@ -180,16 +180,16 @@ def _loads(graph: Graph, p: Task) -> bool:
 
 
 def _weight(t: Task, weights: dict[Task, int]) -> int:
-    """What it takes to compute a value again: its operation, its loads, its light producers."""
-    w = cost(t)
-    inside = 0
-    for x in t.args:
-        if isinstance(x, Read) and x.at:
-            inside += 1
-    for s in t.sites:
+    """What it takes to compute a value again: its operation, its loads, its light producers. What
+    is read twice at a place is loaded once."""
+    loads = {x for x in t.args if isinstance(x, Read) and x.at}
+    w = cost(t) + len(loads)
+    for s in {Read(s.task.var, s.at): s for s in t.sites}.values():
         if s.task.context and s.task in weights and weights[s.task] <= _LIGHT:
-            inside += weights[s.task] - 1
-    return w + inside
+            w += weights[s.task] - 1
+            if s.at == identity(s.task.context) and not loads.isdisjoint(s.task.args):
+                w -= 1
+    return w
 
 
 def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:

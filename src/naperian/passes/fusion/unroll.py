@@ -13,7 +13,9 @@ reads is not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from operator import eq, ge, gt, le, lt, ne
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
 from naperian.ainf.walk import variables
@@ -32,6 +34,7 @@ from naperian.passes.fusion.graph import (
     rename_operand,
     rewrite_size,
     size_of,
+    task_reads,
     with_sizes,
 )
 from naperian.sizes import ZERO, Size, size
@@ -196,6 +199,7 @@ class _Unrolled:
             t.sites, t.uses = [], 0
         for v in self.gone:
             del graph.source[v]
+        tasks = _decided_at(graph, tasks)
         graph.tasks = tasks
         for n, t in enumerate(tasks):
             t.order = n
@@ -298,6 +302,53 @@ class _Unrolled:
             return size_of(self.read(a))
 
         return s if s.plain else rewrite_size(s, atom)
+
+
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge
+}  # fmt: skip
+
+
+def _decided_at(graph: Graph, tasks: list[Task]) -> list[Task]:
+    """The tasks where comparisons of indices that went are known: without the guards that hold,
+    and without what is behind those that do not."""
+    truths: dict[Operand, bool] = {}
+    for t in tasks:
+        if t.kind is Kind.COMPUTE and t.name in _COMPARED and not t.context and not t.guards:
+            one, two = map(_constant, t.args)
+            if one is not None and two is not None:
+                truths[Read(t.var, ())] = _COMPARED[t.name](one, two)
+    if not truths:
+        return tasks
+    gone: set[Task] = set()
+    for t in tasks:
+        known = [truths[g.operand] == g.holds for g in t.guards if g.operand in truths]
+        if not all(known):
+            gone.add(t)
+        elif known:
+            t.guards = tuple(g for g in t.guards if g.operand not in truths)
+        elif t.kind is Kind.COMPUTE and t.name == "select" and t.args[0] in truths:
+            t.name, t.args = "copy", (t.args[1 if truths[t.args[0]] else 2],)
+    gone |= {t for t in tasks if t.kind is Kind.FINAL and t.cell and t.cell.start in gone}
+    read = {r.var for t in tasks if t not in gone for r in task_reads(t) if isinstance(r, Read)}
+    gone = {t for t in gone if t.var not in read}
+    kept = {t.cell for t in tasks if t not in gone and t.kind is not Kind.ENTER and t.cell}
+    gone = {t for t in gone if t.cell not in kept or not gone.issuperset(t.cell.writers)}
+    for t in gone:
+        graph.source.pop(t.var, None)
+        if t.cell is not None and t in t.cell.writers:
+            t.cell.writers.remove(t)
+    return [t for t in tasks if t not in gone]
+
+
+def _constant(x: Operand) -> int | None:
+    match x:
+        case Number(value):
+            return value.constant
+        case Lit(int() as value):
+            return value
+        case _:
+            return None
 
 
 def _renamed(g: Guard, names: dict[Var, Size]) -> Guard:

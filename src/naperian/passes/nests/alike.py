@@ -1,6 +1,7 @@
 """Loops of rows that do the same, and those of them that pay when they go side by side (`lanes`):
 
 slow     a row is a recurrence with long steps, which the next row does not wait for
+steep    a row is a recurrence that goes across memory, where the next row's elements lie beside
 uneven   its inner loops are of all lengths, as a triangle's are
 narrow   its inner loops are over a few components
 stepwise it goes through rounds in order, which compute a few components and copy the others
@@ -32,7 +33,7 @@ from naperian.loops.walk import blocks, expressions, loads, parts, reads, statem
 from naperian.names import Lit, Var
 from naperian.node import kept
 from naperian.prims import PRIMITIVES
-from naperian.sizes import Clamp
+from naperian.sizes import Clamp, Size
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
 _FEW = 4  # components, which do not fill a vector
@@ -57,6 +58,29 @@ def _long(s: Loop) -> bool:
         and PRIMITIVES[e.name].cost >= _LONG
         for top in tops for e in parts(top)
     )  # fmt: skip
+
+
+def is_steep(s: Loop) -> bool:
+    """Whether a row is a recurrence most of whose elements lie beside the next row's."""
+    inside = list(statements(s.body))
+    if not any(isinstance(x, Variable | Allocate) for x in inside):
+        return False
+    beside = apart = 0
+    for x in inside:
+        if isinstance(x, Loop) and x.order is Order.SERIAL and not _depths(x.body):
+            for at in (at for y in statements(x.body) for at in _places(y)):
+                if any(s.var in used_in(e) for e in at):
+                    across = any(x.var in used_in(e) for e in at[:-1])
+                    near = at[-1].coefficient(s.var) == 1 and x.var not in used_in(at[-1])
+                    beside, apart = beside + (across and near), apart + (not near)
+    return beside > apart
+
+
+def _places(x: Stmt) -> Iterator[tuple[Size, ...]]:
+    """The indices of the elements that a statement reads and writes."""
+    yield from (y.at for y in loads(x))
+    if isinstance(x, Store | Update):
+        yield x.at
 
 
 def sums_nothing(s: Loop) -> bool:

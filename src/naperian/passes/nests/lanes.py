@@ -18,8 +18,9 @@
              for i in 8 * (k // 8)..k: …                                            as before
 
 Every lane does what its row did, in the same order; what does not depend on the row is done once.
-That pays in four cases. A step of a recurrence waits for the one before it, and rows do not wait
+That pays in five cases. A step of a recurrence waits for the one before it, and rows do not wait
 for each other: if a step takes long, as a division does (a running sum is better read row by row).
+A recurrence that goes across memory reads in every step what lies beside what the next row reads.
 A triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do.
 And so do loops over a few components, that no loop along memory is around, and sums across tables
 of such components.
@@ -79,6 +80,7 @@ from naperian.passes.nests.alike import (
     is_narrow,
     is_sliding,
     is_slow,
+    is_steep,
     is_stepwise,
     is_uneven,
     sums_nothing,
@@ -136,7 +138,7 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     """The loop as rows, if they can go side by side and it pays."""
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
-    slow = is_slow(s)
+    slow = is_slow(s) or is_steep(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     windows = not (slow or few or is_uneven(s))
     if windows and not is_sliding(s):
