@@ -44,7 +44,7 @@ from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
-    adds_lanes,
+    adds_masked,
     called,
     is_edge,
     is_long,
@@ -307,7 +307,8 @@ def _rounds(
         frame.groups.pop()
     lines = len(code.lines) - start
     entries: Entries | None = None
-    if code.block == body and not adds_lanes(s) and (free or (not few and not s.reductions and apart(frame, s))):
+    several = free or (not few and not s.reductions and apart(frame, s))
+    if code.block == body and several and not adds_masked(s):
         at_a_time = vectors or sums_at_a_time(frame, s)
         entries = in_vectors(frame, s, start, done, index, low, high, group, at_a_time)
     if entries == []:
