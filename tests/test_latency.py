@@ -50,7 +50,7 @@ LINES = {
     ("network", "layer_norm"): 400,
     ("network", "lstm"): 550,
     ("tridiagonal", "tridiagonal"): 690,
-    ("locvol", "locvol"): 2760,
+    ("locvol", "locvol"): 3340,
     ("options", "american"): 460,
     ("options", "asian"): 420,
     ("fft", "transforms"): 2500,
