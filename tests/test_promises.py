@@ -94,7 +94,8 @@ def _seconds(text: str) -> float:
 def test_ten_times_the_text_compiles_in_proportion(scalar: bool) -> None:
     _seconds(_long(20, scalar))
     short = min(_seconds(_long(200, scalar)) for _ in range(3))
-    assert _seconds(_long(2000, scalar)) < 20 * short
+    # What runs beside a test only ever adds time: one of a few attempts within the limit is proof.
+    assert any(_seconds(_long(2000, scalar)) < 20 * short for _ in range(3))
 
 
 # imports
