@@ -8,7 +8,8 @@ along plain indices, forwards or backwards; one of them may be read in windows,
 
     y[o, j] = Σ_{c, s} w[o, c, s] * x[c, j + s]
 
-if there is more to add up than the windows. Values of a recurrence are gathered over its time only
+if there is more to add up than the windows. One that is needed under a condition only, `a @ b if c
+else d`, is made under it. Values of a recurrence are gathered over its time only
 if the recurrence does not need the sum: so the adjoint of a matrix that a loop multiplies with is
 one product of two histories,
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 from math import prod
 
 from naperian.ainf.syntax import Operand, Read
-from naperian.ainf.walk import variables
+from naperian.ainf.walk import free, variables
 from naperian.names import Lit, Var
 from naperian.passes.fusion.graph import Graph, Kind, Task, in_order, link, rename_operand
 from naperian.sizes import Size
@@ -88,7 +89,7 @@ def _try(
     cell = t.cell
     assert cell is not None
     final, start = cell.final, cell.start
-    if final is None or len(cell.writers) != 1 or t.guards or not t.over:
+    if final is None or len(cell.writers) != 1 or t.guards != final.guards or not t.over:
         return
     if not isinstance(start.args[0], Lit) or start.args[0].value != 0:
         return
@@ -105,7 +106,10 @@ def _try(
         return
     names = dict(zip(m.context, value.at, strict=True))
     from_ = {i: v for i, e in names.items() if (v := _alone(graph, e)) is not None}
-    if len(from_) < len(names) or len({*from_.values()}) < len(from_) or m.guards:
+    if len(from_) < len(names) or len({*from_.values()}) < len(from_):
+        return
+    conditions = {(g.operand, g.holds) for g in t.guards}
+    if not {(rename_operand(g.operand, names), g.holds) for g in m.guards} <= conditions:
         return
     sets = []
     windows: set[Var] = set()
@@ -116,16 +120,19 @@ def _try(
         sets.append({from_.get(i, i) for i in found})
     windows = {from_.get(i, i) for i in windows}
     inside = set(over_all)
-    free = set(t.context)
+    context = set(t.context)
     one, two = sets
     if windows and (windows <= one & two or _few(graph, inside - windows)):
         return
-    if not inside <= one & two or not (one | two) <= inside | free:
+    if not inside <= one & two or not (one | two) <= inside | context:
         return
     rows, columns = one - two, two - one
-    if not rows or not columns or not one | two >= free:
+    if not rows or not columns or not one | two >= context:
         return
-    times = [i for i in t.context if i in within[t] or i in within[m]]
+    asked = {i for g in t.guards for i in free(g.operand)}
+    if (asked - within[t] - within[m]) & (rows | columns) or asked & inside:
+        return
+    times = [i for i in t.context if i in within[t] or i in within[m] or i in asked]
     over = (within[t] | within[m]) & inside
     if any(i in graph.conditions or rounds.need(i, final) for i in over):
         return
@@ -140,7 +147,7 @@ def _try(
         opened = tuple(i for i in opened if i in times or i not in rows | columns)
     if rows <= set(opened) or columns <= set(opened):
         return
-    if any(graph.mentioned[i] for i in (*free - set(opened), *inside)):
+    if any(graph.mentioned[i] for i in (*context - set(opened), *inside)):
         return
 
     gone = (t, start, final, m, *sums)
