@@ -114,3 +114,39 @@ def ahead(x: Fin(n)=>Float, steps: Int) -> Fin(n)=>Float:
         for _ in range(3):
             want = want + 0.5 * np.append(want[1:], want[-1:])
         assert np.allclose(f(x, 3), want)
+
+
+SWEPT = """
+def solve(x: Fin(n)=>Float, c: Float) -> Fin(n)=>Float:
+    y = scan(lambda s, a: s * c + a, 0.0, x)
+    [y[n - 1 - i] for i in Fin(n)]
+def swept(x: Fin(m)=>Fin(n)=>Float, w: Fin(n)=>Fin(m)=>Float, here: Fin(m)=>Fin(n)=>Bool,
+          at: Fin(m)=>Fin(n)=>I32, c: Float, steps: Int) -> Fin(m)=>Fin(n)=>Float:
+    loop y = x for k in Fin(steps):
+        z = [solve([y[i, j] + w[j, i] if here[i, j] else Float(at[i, j]) for i], c) for j]
+        [z[j, i] for i, j]
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_lanes_without_a_row(n: int, dtype: type) -> None:
+    """Rows that go beside each other, and do not fill the last lanes: what these would read and
+    write there is neither read nor written, side by side or with a stride."""
+    f = nap.compile(SWEPT).swept
+    assert "lanes for" in f.show("loops")
+    if host().vector_bytes == 64:
+        assert is_finished(f.show("llvm"))
+    r, m, c = np.random.default_rng(n), 5, dtype(0.5)
+    x, w = (at_the_end(r.normal(size=s).astype(dtype)) for s in ((m, n), (n, m)))
+    here = at_the_end(r.integers(0, 2, (m, n)).astype(bool))
+    at = at_the_end(r.integers(-9, 9, (m, n)).astype(np.int32))
+    out, y = at_the_end(np.zeros((m, n), dtype)), x
+    f(x, w, here, at, c, 3, out=out)
+    for _ in range(3):
+        each = np.where(here, y + w.T, at.astype(dtype))
+        sums = [each[0]]
+        for row in each[1:]:
+            sums.append(sums[-1] * c + row)
+        y = np.stack(sums[::-1])
+    assert np.allclose(out, y, rtol=1e-12 if dtype is np.float64 else 1e-4, atol=1e-5)

@@ -6,6 +6,7 @@ import re
 
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
+from naperian.backends.masks import loaded, stored
 from naperian.backends.vectors import Block
 
 _OWN = re.compile(r"(%\w+\.w)\b")  # what is another value in every copy
@@ -57,22 +58,17 @@ def masked(
         m = _ACCESS.match(line)
         if m is None:
             continue
-        name, type, value, pointer, align, notes = m.groups()
-        kind = f"v{lanes}{_KINDS.get(type, type)}"
-        on = f"{flags} {turned if pointer.removesuffix(mark) in block.turned else mask}"
-        wide = f"<{lanes} x {type}>"
+        name, type, value, pointer, tags = m.groups()
+        on = turned if pointer.removesuffix(mark) in block.turned else mask
         code.lines[k] = (
-            f"  {name} = call {wide} @llvm.masked.load.{kind}.p0("
-            f"ptr align {align} {pointer}, {on}, {wide} zeroinitializer){notes}"
+            f"  {name} = {loaded(lanes, type, pointer, tags, on)}"
             if name else
-            f"  call void @llvm.masked.store.{kind}.p0("
-            f"{wide} {value}, ptr align {align} {pointer}, {on}){notes}"
+            stored(lanes, type, value, pointer, tags, on)
         )  # fmt: skip
     return mask
 
 
 _ACCESS = re.compile(
     r"  (?:(%[\w.]+) = load|store) <\d+ x (\w+)>(?: (splat \(.*?\)|[^\s,]+))?, "
-    r"ptr ([^\s,]+), align (\d+)(.*)"
+    r"ptr ([^\s,]+)(, align \d+.*)"
 )
-_KINDS = {"float": "f32", "double": "f64"}

@@ -308,7 +308,8 @@ def _rounds(
     lines = len(code.lines) - start
     entries: Entries | None = None
     several = free or (not few and not s.reductions and apart(frame, s))
-    if code.block == body and several and not adds_masked(s):
+    plain = code.block == body or (s.order is Order.LANES and has_masks(frame))
+    if plain and several and not adds_masked(s):
         at_a_time = vectors or sums_at_a_time(frame, s)
         entries = in_vectors(frame, s, start, done, index, low, high, group, at_a_time)
     if entries == []:

@@ -7,6 +7,8 @@ that it wants before and after. Here every line of the block becomes one line, b
   meets it;
 * what grows by a constant (the index, addresses) stays one number, that of the first lane;
 * what is read or written side by side is read and written as a vector;
+* what only some lanes do, under a condition that each asks for itself, all do, but they read and
+  write with a mask, and keep what they have assigned by it;
 * all else is the same operation of vectors.
 
 A block with anything more in it stays as it is, and LLVM's. The rounds that are left after the last
@@ -22,10 +24,13 @@ from dataclasses import dataclass, field
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
 from naperian.backends.functions import math
+from naperian.backends.masks import gathered, loaded, stored
 from naperian.backends.traits import UNROLLED
 from naperian.dtypes import DType
 
 _LINE = re.compile(r"  (?:(%\w+) = )?(\w+) (.*)")
+_LABEL = re.compile(r"(\w+):$")
+_BRANCH = re.compile(r"i1 (%\w+), label %(\w+), label %(\w+)$")
 _TWO = re.compile(r"(?:([\w ]*) )?(\w+) ([^\s,]+), ([^\s,]+)$")
 _CAST = re.compile(r"(?:([\w ]*) )?(\w+) ([^\s,]+) to (\w+)$")
 _SELECT = re.compile(r"i1 ([^\s,]+), (\w+) ([^\s,]+), \w+ ([^\s,]+)$")
@@ -84,6 +89,7 @@ class Block:
     vectors: list[str] = field(default_factory=list)
     ones: list[Value] = field(default_factory=list)
     turned: set[Value] = field(default_factory=set)
+    masks: bool = False  # whether some lanes do what others do not
     sums: list[Sum] = field(default_factory=list)
 
 
@@ -115,15 +121,21 @@ class _Writer:
         self.moves: dict[Value, int | Value | None] = {index: 1}
         self.spreads: dict[tuple[Value, str], Value] = {}
         self.block_ = Block()
-        self.inside: set[Value] = set()
+        self.now: dict[Value, Value] = {}  # what the variables of a round are
+        self.mask: Value = ""  # which lanes do what is written, if not all
+        self.labels: tuple[str, str] = "", ""  # where that begins and ends
 
     def block(self, lines: Sequence[str]) -> Block:
         parsed = []
         for line in lines:
             m = _LINE.match(line)
-            if m is None:
+            label = _LABEL.match(line)
+            if m is not None:
+                parsed.append((line, m[1], m[2], m[3]))
+            elif label is not None:
+                parsed.append((line, "", "label", label[1]))
+            else:
                 raise _Stays
-            parsed.append((line, m[1], m[2], m[3]))
         self.block_.sums = self._sums(parsed)
         self.totals = {x.cell for x in self.block_.sums}
         self.block_.lanes = self.lanes = self._lanes(parsed)
@@ -202,12 +214,34 @@ class _Writer:
                 self._address(line, name, rest)
             case "call":
                 self._call(line, name, rest)
+            case "br":
+                self._branch(rest)
+            case "label":
+                self._label(rest)
             case _ if op not in _PURE:
                 raise _Stays
             case _ if not self._moving(rest):
                 self._lifted(line)
             case _:
                 self._operation(name, op, rest)
+
+    def _branch(self, rest: str) -> None:
+        """To what only some lanes do, or from there to what follows."""
+        m = _BRANCH.match(rest)
+        if m is None:
+            if rest != f"label %{self.labels[1]}":
+                raise _Stays
+            return
+        if self.mask or self.rounds > UNROLLED or m[1] not in self.moves:
+            raise _Stays
+        self.mask, self.labels = self._many(m[1], "i1"), (m[2], m[3])
+        self.block_.masks = True
+
+    def _label(self, label: str) -> None:
+        if label not in self.labels:
+            raise _Stays
+        if label == self.labels[1]:
+            self.mask, self.labels = "", ("", "")
 
     def _moving(self, text: str) -> bool:
         return any(v in self.moves for v in _NAME.findall(text))
@@ -237,7 +271,10 @@ class _Writer:
             if any(x.first == name for x in self.block_.sums):
                 self.moves[name] = VECTOR
                 return
-            if m[2] in self.cells or m[2] in self.moves:
+            if m[2] in self.cells:
+                self._assigned(name, m[1], m[2])
+                return
+            if m[2] in self.moves:
                 raise _Stays
             self._lifted(line)  # a variable of a loop around
             return
@@ -247,12 +284,20 @@ class _Writer:
             raise _Stays
         step = self.moves.get(m[2], 0)
         if step == 0:
-            if written:
+            if written or self.mask:
                 raise _Stays
             self._lifted(line)
             return
         vector = self._type(m[1])
-        if self._side_by_side(step):
+        if self.mask:
+            first = self._one(m[2])
+            if step == 1:
+                operation = loaded(self.lanes, m[1], first, m[3], self.mask)
+            else:
+                places = self._own(f"getelementptr {m[1]}, ptr {first}, {self._apart(step)}")
+                operation = gathered(self.lanes, m[1], places, m[3], self.mask)
+            self._wide(name, operation)
+        elif self._side_by_side(step):
             self._wide(name, f"load {vector}, ptr {self._one(m[2])}{m[3]}")
         elif step == -1:
             x = self._own(f"load {vector}, ptr {self._last(m[1], m[2])}{m[3]}")
@@ -264,11 +309,17 @@ class _Writer:
         m = _STORE.match(rest)
         assert m is not None
         if not m[4]:
-            return  # nobody reads it: what a round assigns, it knows
+            self._assign(m[1], m[2], m[3])
+            return
         step = self.moves.get(m[3], 0)
         if not self._is_of(line) or step == 0:
             raise _Stays
         value, to = self._many(m[2], m[1]), self._one(m[3])
+        if self.mask:
+            if step != 1:
+                raise _Stays
+            self.block_.vectors.append(stored(self.lanes, m[1], value, to, m[4], self.mask))
+            return
         if self._side_by_side(step):
             self.block_.vectors.append(f"  store {self._type(m[1])} {value}, ptr {to}{m[4]}")
             return
@@ -281,6 +332,24 @@ class _Writer:
             x = self._own(f"extractelement {self._type(m[1])} {value}, i64 {k}")
             at = self._own(f"getelementptr {m[1]}, ptr {to}, i64 {self._far(step, k)}")
             self.block_.vectors.append(f"  store {m[1]} {x}, ptr {at}{m[4]}")
+
+    def _assign(self, type: str, value: Value, cell: Value) -> None:
+        """A variable of a round is changed: in the lanes that are asked."""
+        if self.mask:
+            if cell not in self.now:
+                raise _Stays
+            new, old = self._many(value, type), self._many(self.now[cell], type)
+            t, value = self._type(type), self.frame.code.name()
+            self._wide(value, f"select {self._type('i1')} {self.mask}, {t} {new}, {t} {old}")
+        if cell in self.cells:
+            self.now[cell] = value
+
+    def _assigned(self, name: Value, type: str, cell: Value) -> None:
+        """What a variable of a round is."""
+        if cell not in self.now:
+            raise _Stays
+        t = self._type(type)
+        self._wide(name, f"bitcast {t} {self._many(self.now[cell], type)} to {t}")
 
     def _is_of(self, line: str) -> bool:
         """Whether no other round touches the memory that a line does."""
@@ -331,6 +400,17 @@ class _Writer:
         if key not in self.spreads:
             self.spreads[key] = self._before(f"mul nsw i64 {step}, {k}")
         return self.spreads[key]
+
+    def _apart(self, step: int | Value | None) -> str:
+        """How far from the first element those of all lanes are."""
+        if step is VECTOR:
+            raise _Stays
+        t = self._type("i64")
+        if isinstance(step, int):
+            return f"{t} <{', '.join(f'i64 {step * k}' for k in range(self.lanes))}>"
+        lanes = ", ".join(f"i64 {k}" for k in range(self.lanes))
+        by = self._many(step, "i64")
+        return f"{t} {self._own(f'mul nsw {t} {by}, <{lanes}>')}"
 
     def _before(self, operation: str) -> Value:
         name = self.frame.code.name()

@@ -25,7 +25,7 @@ def in_vectors(
     in front of those. From where and with what round the block is entered then: from nowhere if no
     round is left; nothing if there can be no vectors."""
     code = frame.code
-    body = code.block
+    body = code.lines[start].removesuffix(":")
     if group is None and any(isinstance(x, Allocate) for x in s.body):
         return None
     cells = frozenset(frame.cells[x.var][0] for x in s.body if isinstance(x, Variable))
@@ -36,6 +36,8 @@ def in_vectors(
         return None
     copies = int(rounds) // block.lanes if few else 0
     if block.sums and (few or block.ones or not has_masks(frame)):
+        return None
+    if block.masks and not few:
         return None
     if few and (rounds % block.lanes or copies * len(block.vectors) > _MOST_LINES):
         return None

@@ -1,0 +1,51 @@
+"""How lanes of a vector are read and written that a mask names; the others are zeros, or stay."""
+
+from __future__ import annotations
+
+import re
+
+from naperian.backends.code import Value
+
+_KINDS = {"float": "f32", "double": "f64"}
+_ALIGN = re.compile(r", align (\d+)(.*)")
+
+
+def loaded(lanes: int, type: str, pointer: Value, tags: str, mask: Value) -> str:
+    """Elements that lie side by side; `tags` are those of the scalar's load."""
+    align, notes = _split(tags)
+    wide = f"<{lanes} x {type}>"
+    return (
+        f"call {wide} @llvm.masked.load.{kind(lanes, type)}.p0(ptr align {align} {pointer}, "
+        f"<{lanes} x i1> {mask}, {wide} zeroinitializer){notes}"
+    )
+
+
+def stored(lanes: int, type: str, value: Value, pointer: Value, tags: str, mask: Value) -> str:
+    """A line that writes elements side by side."""
+    align, notes = _split(tags)
+    return (
+        f"  call void @llvm.masked.store.{kind(lanes, type)}.p0(<{lanes} x {type}> {value}, "
+        f"ptr align {align} {pointer}, <{lanes} x i1> {mask}){notes}"
+    )
+
+
+def gathered(lanes: int, type: str, pointers: Value, tags: str, mask: Value) -> str:
+    """Elements wherever they lie."""
+    align, notes = _split(tags)
+    wide = f"<{lanes} x {type}>"
+    return (
+        f"call {wide} @llvm.masked.gather.{kind(lanes, type)}.v{lanes}p0("
+        f"<{lanes} x ptr> align {align} {pointers}, <{lanes} x i1> {mask}, "
+        f"{wide} zeroinitializer){notes}"
+    )
+
+
+def kind(lanes: int, type: str) -> str:
+    """How a vector's type is spelled in the name of an operation."""
+    return f"v{lanes}{_KINDS.get(type, type)}"
+
+
+def _split(tags: str) -> tuple[str, str]:
+    m = _ALIGN.match(tags)
+    assert m is not None, tags
+    return m[1], m[2]
