@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+from naperian.backends.lifted import lifted
 from naperian.dtypes import DType
 
 Value = str  # an operand as LLVM spells it: `%v7`, `4`, `0x3FF0000000000000`
@@ -47,6 +48,7 @@ class Code:
 
     entry: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    loops: list[tuple[int, int]] = field(default_factory=list)  # where they begin and end
     block: str = "entry"
     count: int = 0
 
@@ -95,4 +97,4 @@ class Code:
         self.put(f"br i1 {condition}, label %{yes}, label %{no}{note}")
 
     def text(self) -> str:
-        return "\n".join(["entry:", *self.entry, *self.lines])
+        return "\n".join(["entry:", *self.entry, *lifted(self.lines, self.loops)])

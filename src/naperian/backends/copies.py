@@ -36,11 +36,11 @@ def has_masks(frame: Frame) -> bool:
 
 
 def masked(
-    frame: Frame, block: Block, index: Value, first: Value, high: Value, mark: str
+    frame: Frame, block: Block, index: Value, first: Value, left: Value, mark: str
 ) -> Value:  # fmt: skip
-    """The vectors from a round on, without the lanes of no round; those that are left."""
+    """The vectors from a round on, of which so many are left; the lanes of rounds that are."""
     code, lanes = frame.code, block.lanes
-    left, vector = code.let(f"sub nsw i64 {high}, {first}"), f"<{lanes} x i64>"
+    vector = f"<{lanes} x i64>"
     alone = code.let(f"insertelement {vector} poison, i64 {left}, i64 0")
     zeros = f"<{lanes} x i32> zeroinitializer"
     spread = code.let(f"shufflevector {vector} {alone}, {vector} poison, {zeros}")

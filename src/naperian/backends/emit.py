@@ -324,6 +324,8 @@ def _rounds(
     code.put(f"{after} = add nsw i64 {index}, 1")
     more = code.let(f"icmp slt i64 {after}, {high}")
     code.branch(more, body, done, f", !llvm.loop !{told}")
+    if not entries:
+        code.loops.append((at, len(code.lines)))
     code.begin(done)
 
 
@@ -352,6 +354,7 @@ def _in_strips(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> No
     poll(frame)
     code.lines[at] = f"  {start} = phi i64 [ {low}, %{before} ], [ {stop}, %{code.block} ]"
     code.jump(outer)
+    code.loops.append((at - 1, len(code.lines)))
     code.begin(done)
 
 
@@ -359,6 +362,7 @@ def _while(frame: Frame, s: While) -> None:
     code = frame.code
     head, body, out, done = (code.label(x) for x in ("head", "body", "out", "done"))
     code.jump(head)
+    start = len(code.lines)
     code.begin(head)
     frame.polled += 1
     held: list[Value] = []  # what the head allocates lives to the end of the body
@@ -373,6 +377,7 @@ def _while(frame: Frame, s: While) -> None:
     poll_when_due(frame)
     _free(frame, held)
     code.jump(head)
+    code.loops.append((start, len(code.lines)))
     code.begin(out)
     _free(frame, held)
     del frame.exits[len(frame.exits) - len(held) :]

@@ -79,7 +79,8 @@ def _rest(
     for k, x in enumerate(block.sums):
         places = ", ".join(f"[ {starts[k]}, %{where} ]" for starts, _, where in entries)
         code.put(f"{x.first}.w{mark} = phi {_type(x, block)} {places}, [ {out[k]}, %{last} ]")
-    mask = masked(frame, block, index, first, high, mark)
+    left = code.let(f"sub nsw i64 {high}, {first}")
+    mask = masked(frame, block, index, first, left, mark)
     for x, total in zip(block.sums, out, strict=True):
         t = _type(x, block)
         code.put(f"{total} = select <{block.lanes} x i1> {mask}, {t} {x.last}.w{mark}, "

@@ -96,7 +96,9 @@ def _loop(
     if in_lanes:
         first = code.name()
         code.put(f"{first} = phi i64 [ {low}, %{enter} ], [ {after}, %{rest} ]")
-        masked(frame, block, index, first, high, "m")
+        # by the ends, so that rows of one length have one mask
+        left = code.let(f"and i64 {code.let(f'sub nsw i64 {high}, {low}')}, {lanes - 1}")
+        masked(frame, block, index, first, left, "m")
         return []
     code.lines += block.scalars
     return [(low, enter), (after, rest)]

@@ -1,0 +1,54 @@
+"""What does not change in a loop, in front of it.
+
+Sums are written outermost loop first (`indexing.py`), but where they are needed, which may be in a
+condition deep inside. Modules that LLVM only cleans have nobody else who moves them: row by row a
+stencil's nine addresses are more than its vectors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_NAME = re.compile(r"%[\w.]+")
+_PURE = {
+    "add", "sub", "mul", "and", "or", "xor", "shl", "ashr", "lshr", "icmp", "fcmp", "select",
+    "getelementptr", "sext", "zext", "trunc", "sitofp", "uitofp", "fpext", "fptrunc", "fneg",
+    "fadd", "fsub", "fmul", "insertelement", "shufflevector",
+}  # fmt: skip
+_CALLS = ("i64 @llvm.smin.i64(", "i64 @llvm.smax.i64(")
+
+
+def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
+    """A function's lines, in which loops lie from one to before another, each behind the branch
+    that enters it. What is moved may not have been needed: it is cheap, and cannot fail."""
+    if not loops:
+        return list(lines)
+    out: list[list[str]] = [[]]  # the lines up to the next place where something is put
+    open_: list[tuple[int, int]] = []  # the loops around: their ends, and where they are entered
+    levels: dict[str, int] = {}  # in how many loops a value is another one in every round
+    waiting = sorted(loops, reverse=True)
+    for k, line in enumerate(lines):
+        while open_ and open_[-1][0] <= k:
+            open_.pop()
+        while waiting and waiting[-1][0] == k:
+            _, end = waiting.pop()
+            branch = out[-1].pop()
+            out += [[], [branch]]
+            open_.append((end, len(out) - 2))
+        depth = len(open_)
+        if not depth:
+            out[-1].append(line)
+            continue
+        start = line.rfind("\n") + 1
+        words = line[start:].split(" ", 5)
+        if len(words) < 6 or words[3] != "=":
+            out[-1].append(line)
+            continue
+        name, op, rest = words[2], words[4], words[5]
+        level = depth
+        if op in _PURE or (op == "call" and rest.startswith(_CALLS)):
+            level = max((levels.get(v, 0) for v in _NAME.findall(rest)), default=0)
+        levels[name] = level
+        out[open_[level][1] if level < depth else -1].append(line)
+    return [line for part in out for line in part]

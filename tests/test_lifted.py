@@ -1,0 +1,64 @@
+"""What does not change in a loop stands in front of it, however deep it is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import naperian as nap
+from naperian.backends.lifted import lifted
+
+TWO_LOOPS = """\
+  br label %outer
+outer:
+  %i = phi i64 [ 0, %entry ], [ %i2, %join ]
+  br label %inner
+inner:
+  %j = phi i64 [ 0, %outer ], [ %j2, %inner ]
+  %size = mul nsw i64 %n, %m
+  %row = mul nsw i64 %size, %i
+  %at = add nsw i64 %row, %j
+  %x = load i64, ptr %cell
+  %y = add nsw i64 %x, %size
+  %j2 = add nsw i64 %j, 1
+  br i1 %more, label %inner, label %join
+join:
+  %i2 = add nsw i64 %i, 1
+  br i1 %again, label %outer, label %done
+done:
+  ret void""".splitlines()
+
+
+def test_out_of_both_out_of_one_and_not() -> None:
+    inner, outer = (4, 13), (1, 16)
+    text = "\n".join(lifted(TWO_LOOPS, [inner, outer]))
+    enter, _, rest = text.partition("  br label %outer\n")
+    first, _, second = rest.partition("  br label %inner\n")
+    assert enter.split() == ["%size", "=", "mul", "nsw", "i64", "%n,", "%m"]
+    assert "%row = mul" in first
+    assert all(x in second for x in ("%at = add", "%x = load", "%y = add"))
+    assert sorted(text.splitlines()) == sorted(TWO_LOOPS)
+
+
+PLANES = """
+def f(x: Fin(a)=>Fin(b)=>Fin(c)=>Float, steps: Int) -> Fin(a)=>Fin(b)=>Fin(c)=>Float:
+    loop u = x for _ in Fin(steps):
+        [u[clamp(i + 1), clamp(j - 1), k] + u[i, j, k] if i + j > 2 else u[i, j, k] for i, j, k]
+"""
+
+
+def test_conditions_and_planes() -> None:
+    """What only some rounds need is computed for all, and changes no result."""
+    m = nap.compile(PLANES)
+    r = np.random.default_rng(0)
+    for shape in ((3, 4, 9), (1, 1, 1), (0, 2, 3), (5, 1, 20)):
+        x = r.normal(size=shape)
+        u = x
+        for _ in range(3):
+            a, b, _c = shape
+            v = u.copy()
+            for i in range(a):
+                for j in range(b):
+                    if i + j > 2:
+                        v[i, j] = u[min(i + 1, a - 1), max(j - 1, 0)] + u[i, j]
+            u = v
+        assert np.array_equal(m.f(x, 3), u)
