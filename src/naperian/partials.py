@@ -28,6 +28,11 @@ class Make(Protocol):
 Rule: TypeAlias = Callable[[Make, Any, Any, tuple[Any, ...]], Any]
 
 FLAT = frozenset({"floor", "ceil", "round", "trunc", "sign", "floordiv", "stop_gradient"})
+STRAIGHT = frozenset({"add", "sub", "neg", "abs", "max", "min", "copysign"})  # slopes 1, 0, -1
+POLES = frozenset({  # of these derivatives may be infinite or NaN near finite numbers
+    "div", "mod", "pow", "sqrt", "cbrt", "log", "log2", "log10", "log1p", "asin", "acos", "atan2",
+    "acosh", "atanh", "gamma", "lgamma", "hypot",
+})  # fmt: skip
 
 
 def _one(number: Callable[[Make, Any, Any], Any]) -> tuple[Rule, ...]:

@@ -17,6 +17,7 @@ from naperian.facts import Facts
 from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.values import Truth, Value, extents, number_of
+from naperian.prims import Math
 from naperian.sizes import ONE, Atom, Clamp, Remainder, Size, clamp, size
 from naperian.sizes import substitute as substitute_size
 from naperian.source import NOWHERE, Span
@@ -31,8 +32,10 @@ class Place:
     facts their guards state."""
 
     def __init__(
-        self, name: str, origin: Span, sizes: tuple[Var, ...], facts: tuple[Size, ...]
+        self, name: str, origin: Span, sizes: tuple[Var, ...], facts: tuple[Size, ...],
+        math: Math,
     ) -> None:
+        self.math = math
         self.origin = origin
         self.facts = Facts(tuple(size(v) for v in sizes) + facts)
         self.env: dict[Var, Value] = {}
@@ -40,6 +43,8 @@ class Place:
         self.guards: Guards = ()
         self.tests: dict[Var, tuple[str, tuple[Operand, ...]]] = {}
         self.failures: dict[tuple[str, Span], int] = {}
+        # of what does not depend on all that is around its place: that
+        self.inside: dict[Var, tuple[tuple[Var, ...], Guards]] = {}
         self.b = Builder(name, sizes)
 
     # sizes and sets, with the variables of core replaced
@@ -103,6 +108,8 @@ class Place:
         self, name: str, args: tuple[Operand, ...], dtype: DType, origin: Span = NOWHERE
     ) -> Read:
         made = self.b.op(name, args, dtype, self.guards, origin)
+        if len(made.at) < len(self.scope) or len(self.b.guards[made.var]) < len(self.guards):
+            self.inside[made.var] = self.scope, self.guards
         if name in _LOGIC or name in _ORDER or (name == "select" and dtype is DType.BOOL):
             self.tests[made.var] = (name, args)
         return made

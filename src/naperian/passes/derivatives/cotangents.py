@@ -25,7 +25,8 @@ from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import leaves
 from naperian.passes.derivatives.active import active, groups, is_loop, outermost
 from naperian.passes.derivatives.again import again
-from naperian.passes.derivatives.closing import At, Closing, Part, To
+from naperian.passes.derivatives.asked import Asked
+from naperian.passes.derivatives.closing import At, Part, To
 from naperian.passes.derivatives.counted import counted
 from naperian.passes.derivatives.ruled import Ruled, cotangents
 from naperian.passes.derivatives.rules import Flow, Rules, chosen, others, patch, renamed
@@ -33,7 +34,7 @@ from naperian.passes.derivatives.shares import Share, domain, latest, shares, si
 from naperian.sizes import Size, size
 
 
-class Cotangents(Closing):
+class Cotangents(Asked):
     """The cotangents of the sources, through the bindings from `start` on. `seeds` are the parts
     of their results."""
 
@@ -41,6 +42,7 @@ class Cotangents(Closing):
         self, place: Place, start: int, sources: set[Var], seeds: list[tuple[Var, Part]]
     ) -> None:
         super().__init__(place)
+        self.sources = {}
         self.around = place.guards
         self.parts: dict[Var, list[Part]] = {}
         self.names: dict[Var, Size] = {}  # the rounds of those loops, for their own times
@@ -152,7 +154,8 @@ class Cotangents(Closing):
         self, b: Binding, over: tuple[Var, ...], names: dict[Var, Size], v: Operand, guards: Guards
     ) -> None:
         """The cotangent `v` of a binding, at the point that `names` give, to its operands."""
-        mine = renamed(tuple(g for g in b.guards if g not in self.around), names)
+        mine = tuple(g for g in b.guards if g not in self.around) + self.asked(b)
+        mine = renamed(mine, names)
         guards += tuple(g for g in mine if g not in guards)
         rules = Rules(self.place, b.dtype, guards)
         match b.prim:

@@ -139,7 +139,7 @@ class _Flatten(Cells):
     def __init__(self, definition: core.Definition) -> None:
         facts = tuple(f for f, _ in definition.facts)
         sizes = definition.sets + definition.sizes
-        super().__init__(definition.name, definition.origin, sizes, facts)
+        super().__init__(definition.name, definition.origin, sizes, facts, definition.math)
         self.definition = definition
         self.checkpoints = dict(definition.checkpoints)
         self.reversed = 0  # how many derivatives in reverse are around

@@ -1,0 +1,108 @@
+"""Whether an operation that is computed once was asked for at all.
+
+    sum(d / n * x[i] for i)     v = d / n stands in front of the loop: d̄ gets v̄ / n if n > 0
+
+An operation stands outside of the loops and conditions that it does not depend on, computed perhaps
+in vain. A tangent of it is then read by nobody; but its cotangent, a sum of nothing, would be
+multiplied by a derivative, and 0 · ∞ is no 0. So what the program would not have computed sends
+nothing: where a loop around its place makes no rounds, or a condition there never held. That is
+said only of what may have such a derivative: operations with poles, and under `strict` all that
+multiply; else those of a number that is made of how far the loop goes, as 1 / n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from naperian.ainf.syntax import Accumulate, Binding, Guard, Number, Op, Operand, Read
+from naperian.ainf.walk import atoms_of, free, number, operands, rewrite, rewrite_guards, variables
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.partials import POLES, RULES, STRAIGHT
+from naperian.passes.bindings.builder import Guards
+from naperian.passes.derivatives.closing import Closing
+from naperian.prims import Math
+from naperian.sizes import Size
+
+_TRUE = Lit(True, DType.BOOL)
+
+
+class Asked(Closing):
+    """What holds where an operation was asked for, beside its own guards."""
+
+    around: Guards
+    sources: dict[Var, frozenset[Var]]  # once they are asked for
+
+    def asked(self, b: Binding) -> Guards:
+        """See the module. In the names of the binding's context."""
+        where = self.place.inside.get(b.var)
+        if where is None or not isinstance(b.prim, Op) or _is_linear(b.prim):
+            return ()
+        scope, guards = where
+        known = self.scope | self.b.closed(b.context)
+        loops = [i for i in scope if i not in known]
+        foreign = tuple(g for g in guards if g not in (*b.guards, *self.around))
+        extents = {i: n for i in loops if (n := self.b.extent(i)) is not None}
+        if len(extents) < len(loops) or any(self.b.indices[i].condition for i in loops):
+            return ()  # a `while` loop: nobody knows before it ran
+        if not self.may_be_infinite(b.prim, extents.values()):
+            return ()
+        mine = [v for g in foreign for v in free(g.operand)]
+        mine += [v for n in extents.values() for v in variables(n)]
+        over = [i for i in loops if i in self.b.closed(mine)]
+        holds: Operand = _TRUE
+        for i in loops:
+            n = extents[i]
+            if i not in over and not (n.constant or 0) > 0:
+                some = self.made("gt", number(n), Lit(0, DType.I64))
+                holds = some if holds == _TRUE else self.made("and", holds, some)
+        if over:
+            names, copies = self.copied(over, {})
+            entry = (copies, rewrite(holds, names), rewrite_guards(foreign, names))
+            no = Lit(False, DType.BOOL)
+            holds = self.b.reduce("or", no, (entry,), DType.BOOL, self.place.guards)
+        return () if holds == _TRUE else (Guard(holds, True),)
+
+    def made(self, name: str, *args: Operand) -> Operand:
+        return self.b.op(name, args, DType.BOOL, self.place.guards)
+
+    def may_be_infinite(self, op: Op, extents: Iterable[Size]) -> bool:
+        """Whether the operation's derivative may be, if it was not asked for."""
+        if op.name in POLES or self.place.math is Math.STRICT:
+            return True
+        self.sources = self.sources or self.all_sources()
+        far = set[Var]().union(*map(self.of_size, extents))
+        return any(not far.isdisjoint(self.of_operand(o)) for o in op.args)
+
+    def all_sources(self) -> dict[Var, frozenset[Var]]:
+        """The sizes, indices and parameters that every binding is made of."""
+        self.sources = {v: frozenset((v,)) for v in self.b.shapes}
+        for b in self.b.bindings:
+            found = frozenset[Var]().union(*map(self.of_operand, operands(b.prim)))
+            if isinstance(b.prim, Accumulate):
+                inside = (self.b.extent(i) for e in b.prim.entries for i in e.over)
+                found = found.union(*(self.of_size(n) for n in inside if n is not None))
+            self.sources[b.var] = found
+        return self.sources
+
+    def of_operand(self, o: Operand) -> frozenset[Var]:
+        match o:
+            case Number(n):
+                return self.of_size(n)
+            case Read(var):
+                return self.sources.get(var, frozenset())
+            case _:
+                return frozenset()
+
+    def of_size(self, n: Size) -> frozenset[Var]:
+        reads = (a for a in atoms_of(n) if isinstance(a, Read))
+        return frozenset(variables(n)).union(*map(self.of_operand, reads))
+
+
+def _is_linear(op: Op) -> bool:
+    """Whether its derivative is a number that is known and finite."""
+    if op.name in STRAIGHT or op.name not in RULES:
+        return True
+    if op.name == "div":
+        return isinstance(op.args[1], Lit) and op.args[1].value != 0
+    return op.name == "mul" and any(isinstance(a, Lit) for a in op.args)
