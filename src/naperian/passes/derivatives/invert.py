@@ -4,7 +4,7 @@
                    q = i + a       i = q - a, a is left over
                    q = i * m + j   i = q // m, j = q % m         for j < m
                    q, r = i // m, i % m            i = q * m + r
-                   q = (i + c) % n                 i = (q - c) % n        for i < n
+                   q = (i + a) % n                 i = (q - a) % n        for i < n
 
 What was written to `e` from every `i` is thereby read at `q`: shifts, slices, rotations, reshapes
 and convolutions transpose to reads.
@@ -102,7 +102,7 @@ class _Invert:
                 continue
             value = (m - rest) * c
             if modulus is not None:
-                if self.extent(v) != modulus or self.open(rest):
+                if self.extent(v) != modulus:
                     continue
                 value = value % modulus
             self.assign(v, value)

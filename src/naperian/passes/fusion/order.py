@@ -19,7 +19,7 @@ from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
 from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Task, in_order
-from naperian.sizes import Clamp, Size
+from naperian.sizes import Clamp, Remainder, Size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
 _STORED = 2  # an accumulator in memory instead of a register
@@ -205,6 +205,8 @@ def _stride(at: tuple[Size, ...], inner: Var) -> int:
         a = last.single
         if isinstance(a, Clamp):
             last = a.value
+        elif isinstance(a, Remainder):
+            last = a.above
         if abs(last.coefficient(inner)) == 1:
             return 1
     return _STRIDED
