@@ -32,6 +32,9 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import rebuild, statements, used, writes
 from naperian.names import Lit, Var
 from naperian.node import replace
+from naperian.passes.nests.between import met
+from naperian.passes.nests.forked import forked, literal
+from naperian.passes.nests.sink import sunk
 
 _Known = dict[Expr, bool]
 
@@ -42,27 +45,36 @@ def joined(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _block(body: tuple[Stmt, ...], in_order: bool, outer: dict[Var, Expr]) -> tuple[Stmt, ...]:
-    definitions = dict(outer)
-    out: list[Stmt] = []
-    for s in body:
-        match s:
-            case Let(var, _, value):
-                definitions[var] = value
-            case When() if in_order and out and isinstance(out[-1], When):
-                both = _together(out[-1], s, definitions)
-                if both is not None:
-                    out[-1] = both
-                    continue
-            case _:
-                pass
-        out.append(s)
+    definitions = outer | {s.var: s.value for s in body if isinstance(s, Let)}
+    if in_order:
+        body = _gathered(body, definitions)
 
     def inner(s: Stmt) -> Stmt:
+        if isinstance(s, While):  # what its head binds its body needs: nothing moves into branches
+            head = _block(s.head, False, definitions)
+            return replace(s, head=head, body=_block(s.body, True, definitions))
         deeper = s.order is Order.SERIAL if isinstance(s, Loop) else in_order
-        deeper = deeper or isinstance(s, While)
         return rebuild(s, lambda b: _block(b, deeper, definitions))
 
-    return tuple(map(inner, out))
+    return tuple(map(inner, body))
+
+
+def _gathered(body: tuple[Stmt, ...], definitions: dict[Var, Expr]) -> tuple[Stmt, ...]:
+    before, tests = 0, _tests(body)
+    while before != tests:
+        out: list[Stmt] = []
+        for s in sunk(body, lambda _: True):
+            both = None
+            if isinstance(s, When):
+                both = met(out, s, lambda one, two: _together(one, two, definitions))
+            out = both or [*out, s]
+        body = tuple(out)
+        before, tests = tests, _tests(body)  # fewer: a name may be needed in one of them alone now
+    return tuple(forked(body)) if tests else body
+
+
+def _tests(body: tuple[Stmt, ...]) -> int:
+    return sum(isinstance(s, When) for s in body)
 
 
 def _together(one: When, two: When, definitions: dict[Var, Expr]) -> When | None:
@@ -71,6 +83,9 @@ def _together(one: When, two: When, definitions: dict[Var, Expr]) -> When | None
         return None
     if one.condition == two.condition:
         return replace(one, then=(*one.then, *two.then), otherwise=(*one.otherwise, *two.otherwise))
+    (e, p), (f, q) = literal(one.condition), literal(two.condition)
+    if e == f and p != q and not _changes(one, e):
+        return replace(one, then=(*one.then, *two.otherwise), otherwise=(*one.otherwise, *two.then))
     inner, asked = _stripped(two)
     if asked == _opposite(one.condition, definitions) and not any(
         _changes(one, e) for e in (one.condition, *asked)
@@ -92,29 +107,20 @@ def _stripped(s: When) -> tuple[tuple[Stmt, ...], _Known]:
     asked: _Known = {}
     body: tuple[Stmt, ...] = (s,)
     while len(body) == 1 and isinstance(body[0], When) and not body[0].otherwise:
-        e, holds = _literal(body[0].condition)
+        e, holds = literal(body[0].condition)
         asked[e] = holds
         body = body[0].then
     return body, asked
 
 
-def _literal(e: Expr) -> tuple[Expr, bool]:
-    match e:
-        case Apply("not", (x,)):
-            inner, holds = _literal(x)
-            return inner, not holds
-        case _:
-            return e, True
-
-
 def _opposite(e: Expr, definitions: dict[Var, Expr]) -> _Known:
     """What holds, all of it, exactly where a condition does not. What it was made of is what it was
     then only if it was bound, not assigned."""
-    one, holds = _literal(e)
+    one, holds = literal(e)
     if holds and isinstance(one, Local):
         match definitions.get(one.var):
             case Apply("select", (x, Lit(True), y)) | Apply("or", (x, y)):
-                (a, p), (b, q) = _literal(x), _literal(y)
+                (a, p), (b, q) = literal(x), literal(y)
                 bound = all(isinstance(z, Local) and z.var in definitions for z in (a, b))
                 return {a: not p, b: not q} if a != b and bound else {one: False}
             case _:

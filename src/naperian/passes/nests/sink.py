@@ -11,6 +11,8 @@ all lanes anyway.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from naperian.loops.syntax import Apply, Assign, Expr, Let, Loop, Number, Order, Stmt, When
 from naperian.loops.walk import blocks, mentions, parts, reads, rebuild, statements, used, writes
 from naperian.names import Var
@@ -26,6 +28,12 @@ def sink(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _block(body: tuple[Stmt, ...], lanes: bool) -> tuple[Stmt, ...]:
+    return tuple(_deeper(s, lanes) for s in sunk(body, lambda s: _is_dear(s.value, lanes)))
+
+
+def sunk(body: tuple[Stmt, ...], moves: Callable[[Let], bool]) -> tuple[Stmt, ...]:
+    """The statements of a block, where those names that should move stand in the branch that alone
+    reads them."""
     left: list[Stmt | None] = list(body)
     if any(isinstance(s, When) for s in body):
         readers: dict[Var, set[int]] = {}
@@ -33,10 +41,9 @@ def _block(body: tuple[Stmt, ...], lanes: bool) -> tuple[Stmt, ...]:
             for v in mentions(s):
                 readers.setdefault(v, set()).add(k)
         for k, s in reversed(list(enumerate(body))):
-            if isinstance(s, Let) and _is_dear(s.value, lanes):
+            if isinstance(s, Let) and moves(s):
                 _moved(left, k, s, readers)
-    out = (s for s in left if s is not None)
-    return tuple(_deeper(s, lanes) for s in out)
+    return tuple(s for s in left if s is not None)
 
 
 def _deeper(s: Stmt, lanes: bool) -> Stmt:
