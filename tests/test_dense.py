@@ -831,3 +831,35 @@ def other(x: Fin(n)=>Float) -> Fin(n)=>Float = [sum((x[j] if j <= i else 1.0) fo
             np.testing.assert_array_equal(module.before(k), np.maximum.accumulate(k))
         zeros = module.below(np.full((3, 3), -0.0), np.ones(3))
         assert not np.signbit(zeros).any()
+
+
+MARCHED = """
+def reached(c: s=>Float, x: n=>Float, steps: Int) -> n=>Float =
+    for i:
+        loop t = x[i] for _ in Fin(steps): t - 0.1 * logsumexp([-(t - c[k]) ** 2 for k])
+def missed(c: s=>Float, x: n=>Float, steps: Int) -> Float = sum(reached(c, x, steps) ** 2)
+"""
+
+
+@pytest.mark.parametrize("s", [1, 3, 64, 65])
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 200])
+def test_rounds_of_many_rows_go_side_by_side_if_they_are_short(n: int, s: int) -> None:
+    """However many rows there are, and however short their inner loops: the run knows."""
+    module = nap.compile(MARCHED)
+    text = loops(module.reached)
+    assert "lanes for" in text.partition("else:")[0], text
+    assert "free for" in text.partition("else:")[2], text
+    rng = np.random.default_rng(n)
+    c, x = rng.standard_normal(s), rng.standard_normal(n)
+
+    def reached(c: Array, x: Array) -> Array:
+        for _ in range(5):
+            x = x - 0.1 * np.log(np.exp(-((x[:, None] - c) ** 2)).sum(1))
+        return x
+
+    np.testing.assert_allclose(module.reached(c, x, 5), reached(c, x), rtol=1e-11, atol=1e-12)
+    dc, dx = (rng.standard_normal(v.shape) for v in (c, x))
+    h = 1e-6
+    up, down = ((reached(c + e * dc, x + e * dx) ** 2).sum() for e in (h, -h))
+    gc, gx = nap.grad(module.missed, wrt=("c", "x"))(c, x, 5)
+    assert gc @ dc + gx @ dx == pytest.approx((up - down) / (2 * h), rel=1e-3, abs=1e-3)

@@ -7,6 +7,7 @@ narrow   its inner loops are over a few components
 stepwise it goes through rounds in order, which compute a few components and copy the others
 across   its sums go across tables of its own, whose few components are written out
 sliding  it sums a window of an array, and the next row the window beside it
+dear     rounds in order compute functions in inner loops, of which nobody knows how short they are
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from naperian.prims import PRIMITIVES
 from naperian.sizes import Clamp, Size
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
+_FUNCTION = 15  # what costs as much is a function
 _FEW = 4  # components, which do not fill a vector
 _MONOIDS = ("add", "mul", "min", "max")
 
@@ -183,6 +185,31 @@ def is_sliding(s: Loop) -> bool:
     return any(
         e.at[-1].coefficient(s.var) == 1 and not inside.isdisjoint(used_in(e.at[-1]))
         for x in deepest(s.body) for e in loads(x) if e.at
+    )  # fmt: skip
+
+
+def dear(s: Loop) -> tuple[Size, ...]:
+    """How far the inner loops go that compute functions in rounds in order, if that is known in
+    front of the rows: of few components the next row's are a vector."""
+    out: dict[Size, None] = {}
+    for x in statements(s.body):
+        if isinstance(x, Loop) and x.order is Order.SERIAL:
+            inner = [y for y in x.body if isinstance(y, Loop) and y.order is not Order.SERIAL]
+            if any(_depths(y.body) for y in inner) or not any(map(_calls, inner)):
+                continue
+            out |= dict.fromkeys(y.high - y.low for y in inner)
+    inside = {x.var for x in statements(s.body) if isinstance(x, Loop | Let | Variable)}
+    known = all(n.plain and inside.isdisjoint((*used_in(n), s.var)) for n in out)
+    return tuple(out) if known else ()
+
+
+def _calls(s: Loop) -> bool:
+    """Whether a loop computes functions."""
+    tops = (e for x in s.body for e in expressions(x))
+    return any(
+        isinstance(e, Apply) and e.operand.is_float and e.name in PRIMITIVES
+        and PRIMITIVES[e.name].cost >= _FUNCTION
+        for top in tops for e in parts(top)
     )  # fmt: skip
 
 

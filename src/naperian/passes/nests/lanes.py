@@ -75,6 +75,7 @@ from naperian.node import replace
 from naperian.passes.nests.alike import (
     addend,
     are_alike,
+    dear,
     deepest,
     is_across,
     is_narrow,
@@ -93,6 +94,7 @@ from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
 _VECTOR = 64  # bytes
+_SHORT = 64  # components, which for all rows of a time stay in the cache
 _VECTORS = 4  # of rows at a time: what one waits for, the other computes
 
 Buffers = Mapping[Var, Buffer]
@@ -140,18 +142,21 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
         return None
     slow = is_slow(s) or is_steep(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
-    windows = not (slow or few or is_uneven(s))
-    if windows and not is_sliding(s):
+    sure = slow or few or is_uneven(s)
+    short = () if sure else dear(s)
+    if not sure and not short and not is_sliding(s):
         return None
-    pair = s if windows else paired(s)
-    both = _taken(pair, buffers, sizes, slow, windows) if pair != s else None
-    rows = both or _taken(s, buffers, sizes, slow, windows)
-    if rows is None or windows:
+    if not sure:
+        return _taken(s, buffers, sizes, slow, short)
+    pair = paired(s)
+    both = _taken(pair, buffers, sizes, slow) if pair != s else None
+    rows = both or _taken(s, buffers, sizes, slow)
+    if rows is None:
         return rows
     once = tabled(rows.loop, buffers)
     if once == rows.loop:
         return rows
-    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, windows) or rows
+    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow) or rows
 
 
 def _made(body: tuple[Stmt, ...]) -> dict[Var, Buffer]:
@@ -159,13 +164,14 @@ def _made(body: tuple[Stmt, ...]) -> dict[Var, Buffer]:
 
 
 def _taken(
-    s: Loop, buffers: Buffers, sizes: tuple[Var, ...], slow: bool, windows: bool
+    s: Loop, buffers: Buffers, sizes: tuple[Var, ...], slow: bool,
+    short: tuple[Size, ...] | None = None,
 ) -> _Rows | None:
     written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
     varying = {s.var}
     if not are_alike(s, s.body, varying, written):
         return None
-    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow, windows)
+    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow, short)
     far, all_ = rows.far()
     rows.beside = 2 * far < all_ if slow else far == 0
     return rows if rows.beside or (slow and sums_nothing(s)) else None
@@ -185,7 +191,7 @@ class _Rows:
     varying: frozenset[Var]
     written: set[Var]
     slow: bool
-    windows: bool  # and nothing else speaks for lanes
+    short: tuple[Size, ...] | None  # it pays only for many rows, if so far is not far
     beside: bool = False  # whether most elements of rows that the deepest loops go along are
     lane: Var = field(default_factory=lambda: Var("lane"))
     own: set[Var] = field(default_factory=set)
@@ -243,16 +249,23 @@ class _Rows:
 
     def made(self) -> list[Stmt]:
         """The loops over rows that go side by side."""
-        return self.where_many() if self.windows else self.side_by_side()
+        return self.side_by_side() if self.short is None else self.where_many(self.short)
 
-    def where_many(self) -> list[Stmt]:
+    def where_many(self, short: tuple[Size, ...]) -> list[Stmt]:
         """Of windows that do not fill the lanes there may be few long ones, as in the derivative
         of a convolution by its kernel: if both sizes are unknown, nobody knows which is large."""
-        s, made = self.loop, self.side_by_side()
-        if s.high.constant is not None:
-            return made if s.high.constant >= self.many else [s]
-        high, least = Number(s.high), Lit(self.many, DType.I64)
-        return [When(Apply("ge", (high, least), DType.BOOL, DType.I64), tuple(made), (s,))]
+        made = self.side_by_side()
+        tests = [(self.loop.high, size(self.many)), *((size(_SHORT), n) for n in short)]
+        holds: Expr | None = None
+        for n, least in tests:
+            more = (n - least).constant
+            if more is not None and more < 0:
+                return [self.loop]
+            if more is None:
+                test = Apply("ge", (Number(n), Number(least)), DType.BOOL, DType.I64)
+                both = () if holds is None else (holds, test)
+                holds = Apply("and", both, DType.BOOL, DType.BOOL) if both else test
+        return made if holds is None else [When(holds, tuple(made), (self.loop,))]
 
     def side_by_side(self) -> list[Stmt]:
         s = self.loop
