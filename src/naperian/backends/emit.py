@@ -22,6 +22,7 @@ from naperian.backends.apart import apart
 from naperian.backends.bulk import in_bulk
 from naperian.backends.code import MEMORY, Value, literal
 from naperian.backends.copies import has_masks
+from naperian.backends.ending import ended
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
 from naperian.backends.hints import hints, sums_at_a_time
 from naperian.backends.indexing import address, element, load, number, offset, store
@@ -366,13 +367,24 @@ def _while(frame: Frame, s: While) -> None:
     code.begin(head)
     frame.polled += 1
     held: list[Value] = []  # what the head allocates lives to the end of the body
+    end = ended(s)
     with frame.loop(changes=assigned(s)):
         for t in s.head:
             _statement(frame, t, held)
         code.branch(expression(frame, s.condition), body, out)
         code.begin(body)
         with frame.scope():
-            _block(frame, s.body)
+            _block(frame, s.body if end is None else end.first)
+            if end is not None:
+                stop, on = code.label("stop"), code.label("on")
+                told = ', !prof !{!"branch_weights", i32 1, i32 1000000}'
+                code.branch(expression(frame, end.condition), stop, on, told)
+                code.begin(stop)
+                with frame.scope():
+                    _block(frame, end.stopped)
+                code.jump(out)
+                code.begin(on)
+                _block(frame, end.going)
     burn(frame, "32")
     poll_when_due(frame)
     _free(frame, held)

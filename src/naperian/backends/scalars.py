@@ -14,7 +14,7 @@ from naperian.backends.indexing import (
 from naperian.backends.waiting import waiting
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Load, Local, Number
-from naperian.loops.walk import used
+from naperian.loops.walk import parts, used
 from naperian.names import Lit
 from naperian.prims import PRIMITIVES, Kind, Math, unit
 from naperian.sizes import Clamp, Size
@@ -50,6 +50,10 @@ def _operation(frame: Frame, e: Expr, regrouped: bool, apart: bool) -> Value:
             if early is not None and name in ("min", "max") and not _is_strict(frame):
                 known, late = values if args[0] is early else reversed(values)
                 return _extreme(frame, name, operand, known, late)
+            if name in ("min", "max") and operand.is_float and len(parts(args[0])) > len(
+                parts(args[1])
+            ):
+                values.reverse()  # the first is asked whether it is a NaN: the one known before
             return apply(frame, name, values, operand, dtype, regrouped, apart)
         case _:
             return expression(frame, e, regrouped, apart)
