@@ -1,7 +1,8 @@
 """Loops of rows that do the same, and those of them that pay when they go side by side (`lanes`):
 
 slow     a row is a recurrence with long steps, which the next row does not wait for
-steep    a row is a recurrence that goes across memory, where the next row's elements lie beside
+steep    a row is a recurrence that goes across memory, where the next row's elements lie beside,
+         or that reads of its own only what does not change, beside the next row's
 uneven   its inner loops are of all lengths, as a triangle's are
 narrow   its inner loops are over a few components
 stepwise it goes through rounds in order, which compute a few components and copy the others
@@ -63,19 +64,21 @@ def _long(s: Loop) -> bool:
 
 
 def is_steep(s: Loop) -> bool:
-    """Whether a row is a recurrence most of whose elements lie beside the next row's."""
+    """Whether a row is a recurrence most of whose elements lie beside the next row's, of those that
+    change from round to round, if there are such."""
     inside = list(statements(s.body))
     if not any(isinstance(x, Variable | Allocate) for x in inside):
         return False
-    beside = apart = 0
+    beside = apart = same = 0
     for x in inside:
         if isinstance(x, Loop) and x.order is Order.SERIAL and not _depths(x.body):
             for at in (at for y in statements(x.body) for at in _places(y)):
                 if any(s.var in used_in(e) for e in at):
                     across = any(x.var in used_in(e) for e in at[:-1])
                     near = at[-1].coefficient(s.var) == 1 and x.var not in used_in(at[-1])
+                    same += near and not across
                     beside, apart = beside + (across and near), apart + (not near)
-    return beside > apart
+    return beside > apart or same > apart == 0
 
 
 def _places(x: Stmt) -> Iterator[tuple[Size, ...]]:
