@@ -67,10 +67,12 @@ from naperian.backends.entries.entry_words import (
     LATE,
     LENGTH,
     MOST,
+    NARROW,
     ND,
     OB_TYPE,
     SCALAR,
     SEARCH,
+    SIGNED,
     SINGLE,
     SINGLE_ARRAY,
     SINGLE_ONLY,
@@ -78,6 +80,7 @@ from naperian.backends.entries.entry_words import (
     SIZE,
     TUPLE,
     WELL,
+    WORD,
 )
 from naperian.backends.kernel import Kernel, Library
 from naperian.backends.services.large import LARGE, has_large
@@ -220,6 +223,13 @@ def _argument(instance: Instance, leaf: Leaf) -> list[int]:
     dtype = instance.dtype(leaf)
     if leaf.shape:
         return [ARRAY, id(np.dtype(dtype.value)), len(leaf.shape)]
+    if dtype.is_integer and dtype.bits < 64:
+        if isinstance(leaf.dtype, int):
+            raise _NoTableError
+        low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+        return [NARROW, low, low + (1 << dtype.bits) - 1]
+    if dtype is DType.U64:  # those from 2⁶³ on go the slow way
+        return [NARROW, 0, (1 << 63) - 1]
     if dtype not in _SCALARS:
         raise _NoTableError
     if not isinstance(leaf.dtype, int):
@@ -245,8 +255,10 @@ def _result(instance: Instance, leaf: Leaf) -> list[int]:
         for s in leaf.shape:
             words += _poly(s)
         return words
-    if dtype not in _SCALARS:
-        raise _NoTableError
+    if dtype is DType.U64:
+        return [WORD]
+    if dtype.is_integer and dtype.bits < 64:
+        return [SIGNED + dtype.bits if dtype.is_signed else INT]
     return [_SCALARS[dtype]]
 
 

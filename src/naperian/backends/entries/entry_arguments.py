@@ -18,6 +18,7 @@ from naperian.backends.entries.entry_words import (
     ITEMS,
     LENGTH,
     LONG_SUBCLASS,
+    NARROW,
     ND,
     OB_TYPE,
     SINGLE,
@@ -133,7 +134,7 @@ _ARGUMENTS = loop(
     + "\n  %kind = call i64 @word(ptr %table)"
     + dispatch(
         "kind",
-        {ARRAY: "array", INT: "int", BOOL: "bool", SIZE: "size"}
+        {ARRAY: "array", INT: "int", BOOL: "bool", SIZE: "size", NARROW: "narrow_int"}
         | dict.fromkeys((FLOAT, SINGLE, FLOAT_ONLY, SINGLE_ONLY), "float"),
         "slow",
     )
@@ -275,6 +276,25 @@ keep_int:
   %whole_number = phi i64 [ %integer, %read_int ], [ %integer, %int_error ],
                       [ %given_int, %read_int64 ]"""
     + put("i64", "%whole_number", "%scalars", "%argument_k", "integer")
+    + """
+  br label %argument_next
+narrow_int:
+  %lowest = call i64 @word(ptr %table)
+  %highest = call i64 @word(ptr %table)
+  %is_small = icmp eq ptr %type, @PyLong_Type
+  br i1 %is_small, label %read_small, label %slow
+read_small:
+  ; one that has no 64 bits is -1, and so is -1
+  %small = call i64 @PyLong_AsLongLong(ptr %object)
+  %small_odd = icmp eq i64 %small, -1
+  br i1 %small_odd, label %slow, label %check_small
+check_small:
+  %not_below = icmp sge i64 %small, %lowest
+  %not_above = icmp sle i64 %small, %highest
+  %small_fits = and i1 %not_below, %not_above
+  br i1 %small_fits, label %keep_small, label %slow
+keep_small:"""
+    + put("i64", "%small", "%scalars", "%argument_k", "small")
     + """
   br label %argument_next
 bool:

@@ -19,7 +19,8 @@ from naperian.backends.services.large import large_ir
 # what the entry uses of Python
 PYTHON = (
     "PyLong_AsDouble", "PyLong_AsLongLong", "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory",
-    "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyTuple_New",
+    "PyFloat_FromDouble", "PyLong_FromLongLong", "PyLong_FromUnsignedLongLong", "PyBool_FromLong",
+    "PyTuple_New",
     "PyObject_Vectorcall", "PyObject_CallFunction", "Py_IncRef", "Py_DecRef",
     "PyFloat_Type", "PyLong_Type", "PyBool_Type", "PyType_GetFlags",
     "_Py_TrueStruct", "_Py_FalseStruct", "PyEval_SaveThread", "PyEval_RestoreThread",
@@ -34,6 +35,7 @@ declare void @PyErr_Clear()
 declare ptr @PyErr_NoMemory()
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyLong_FromUnsignedLongLong(i64)
 declare ptr @PyBool_FromLong(i64)
 declare ptr @PyTuple_New(i64)
 declare i64 @PyType_GetFlags(ptr)

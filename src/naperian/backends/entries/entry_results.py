@@ -18,11 +18,13 @@ from naperian.backends.entries.entry_words import (
     ND,
     OB_TYPE,
     RELEASE,
+    SIGNED,
     SINGLE,
     SINGLE_ARRAY,
     SIZE,
     TUPLE,
     WELL,
+    WORD,
     WRITABLE,
     dispatch,
     field,
@@ -206,7 +208,8 @@ convert_results:""" + loop(
     + dispatch(
         "give_kind",
         {FLOAT: "give_float", SINGLE: "give_single", INT: "give_int", BOOL: "give_bool",
-         LATE: "give_late"},
+         LATE: "give_late", WORD: "give_word"}
+        | {SIGNED + bits: "give_narrow" for bits in (8, 16, 32)},
         "give_next",
     )
     + """
@@ -222,6 +225,18 @@ give_float:
 give_single:
   %single_object = call ptr @PyArray_Scalar(ptr %out, ptr @nap_single, ptr null)
   br label %give_object
+give_narrow:
+  ; the rest of its eight bytes are zeros
+  %out_narrow = load i64, ptr %out
+  %lost = sub i64 """ + str(64 + SIGNED) + """, %give_kind
+  %out_high = shl i64 %out_narrow, %lost
+  %out_signed = ashr i64 %out_high, %lost
+  %narrow_object = call ptr @PyLong_FromLongLong(i64 %out_signed)
+  br label %give_object
+give_word:
+  %out_word = load i64, ptr %out
+  %word_object = call ptr @PyLong_FromUnsignedLongLong(i64 %out_word)
+  br label %give_object
 give_int:
   %out_int = load i64, ptr %out
   %int_object = call ptr @PyLong_FromLongLong(i64 %out_int)
@@ -234,7 +249,8 @@ give_bool:
 give_object:
   %object_made = phi ptr [ %float_object, %give_float ], [ %single_object, %give_single ],
                          [ %int_object, %give_int ], [ %bool_object, %give_bool ],
-                         [ %late_object, %give_late ]"""
+                         [ %late_object, %give_late ], [ %narrow_object, %give_narrow ],
+                         [ %word_object, %give_word ]"""
     + put("ptr", "%object_made", "%objects", "%give_k", "object")
     + """
   %no_object = icmp eq ptr %object_made, null

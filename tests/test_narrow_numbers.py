@@ -1,0 +1,58 @@
+"""Numbers of fewer bits as arguments and results: every value, and no Python in between."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+TYPES = ["I8", "I16", "I32", "U8", "U16", "U32", "U64", "I64"]
+
+
+def kind(name: str) -> np.dtype:
+    return np.dtype(f"{'i' if name[0] == 'I' else 'u'}{int(name[1:]) // 8}")
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile("\n".join(
+        f"def greatest{t}(x: n=>{t}, y: {t}) = max(x) + y\ndef same{t}(y: {t}) = (y, y)"
+        for t in TYPES
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_values(m, name: str) -> None:
+    greatest, same = getattr(m, f"greatest{name}"), getattr(m, f"same{name}")
+    t, info = kind(name), np.iinfo(kind(name))
+    for v in (info.min, info.min + 1, -1, 0, 1, info.max // 2, info.max - 1, info.max):
+        if v >= info.min:
+            got = greatest(np.array([v, info.min], t), 0)
+            assert got == v
+            assert type(got) is int
+            assert same(v) == (v, v)
+            assert same(t.type(v)) == (v, v)
+    for v in (info.max + 1, info.min - 1, 1 << 80):
+        with pytest.raises(OverflowError):
+            same(v)
+    with pytest.raises(TypeError):
+        same(True)
+    with pytest.raises(TypeError):
+        same(1.0)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_no_python(m, name: str) -> None:
+    greatest, x = getattr(m, f"greatest{name}"), np.array([1, 2, 3], kind(name))
+    greatest(x, 4)
+    greatest(x, 4)
+    seen = []
+    sys.setprofile(lambda frame, event, _: seen.append(event))
+    try:
+        greatest(x, 4)
+    finally:
+        sys.setprofile(None)
+    assert "call" not in seen
