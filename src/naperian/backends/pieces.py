@@ -10,7 +10,7 @@ functions that are inlined, declarations, metadata, attributes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from naperian.backends.rare import USED, kept
 from naperian.backends.services.regions import PART
@@ -19,12 +19,9 @@ LEAST = 200  # of the weight below: what is worth a thread, and what LLVM does o
 _LOOP = 30  # lines that take LLVM as long as a loop does
 _INLINED = 4  # and as a line that is inlined, for it is in a loop of vectors
 
-_ITEM = re.compile(
-    r"^define [^@\n]*(?P<function>@[\w.]+)[^\n]*\n.*?^}$"
-    r"|^(?:declare [^@\n]*|attributes )?(?P<other>[@!#][\w.]+)[^\n]*$",
-    re.S | re.M,
-)
-_MENTIONED = re.compile(r"[@!#][\w.]+|(?<=\()nap[\w.]+(?=\)[,\"])")  # vector forms have no @
+_NAMED = re.compile(r"define [^@\n]*(@[\w.]+)|(?:declare [^@\n]*|attributes )?([@!#][\w.]+)")
+_MENTIONED = re.compile(r"[@!#][\w.]+")
+_FORMS = re.compile(r"[@!#][\w.]+|(?<=\()nap[\w.]+(?=\)[,\"])")  # vector forms have no @
 
 
 def pieces(ir: str, threads: int) -> list[str]:
@@ -33,7 +30,7 @@ def pieces(ir: str, threads: int) -> list[str]:
     the module itself."""
     if threads == 1:
         return [ir]
-    items = {m["function"] or m["other"]: m[0] for m in _ITEM.finditer(ir)}
+    items = dict(_items(ir))
     weights = {name: _weight(text, items) for name, text in items.items() if _is_part(name, text)}
     count = min(2 * threads, len(weights), sum(weights.values()) // LEAST)
     if count < 2:
@@ -42,6 +39,19 @@ def pieces(ir: str, threads: int) -> list[str]:
     for name in sorted(weights, key=weights.__getitem__, reverse=True):
         min(shares, key=lambda share: sum(map(weights.__getitem__, share))).append(name)
     return [_piece(share, weights, items) for share in shares]
+
+
+def _items(ir: str) -> Iterator[tuple[str, str]]:
+    """Functions and lines outside of them, by name."""
+    start = 0
+    while start < len(ir):
+        function = ir.startswith("define ", start)
+        end = ir.find("\n}\n" if function else "\n", start)
+        end = len(ir) if end < 0 else end + 2 * function
+        m = _NAMED.match(ir, start, end)
+        if m is not None:
+            yield m[1] or m[2], ir[start:end]
+        start = end + 1
 
 
 def _weight(text: str, items: Mapping[str, str]) -> int:
@@ -70,7 +80,7 @@ def _piece(share: list[str], parts: Collection[str], items: Mapping[str, str]) -
                 continue
             text = text.replace("internal", "hidden", 1)
         out.append(text)
-        for m in _MENTIONED.findall(text):
+        for m in (_FORMS if "(nap" in text else _MENTIONED).findall(text):
             other = m if m[0] in "@!#" else f"@{m}"
             if other in items and other not in names and other != USED:
                 names[other] = None

@@ -8,6 +8,7 @@ own in each of them, so what is compared is the text with its nodes in the order
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 _NODE = re.compile(r"!(\d+)")
@@ -16,12 +17,14 @@ _NAME = re.compile(r"define internal [^@]*@([\w.]+)")
 
 def without_twins(functions: Sequence[str], metadata: Sequence[str]) -> list[str]:
     """The functions, one of each kind; who mentioned another of that kind mentions this one."""
+    shapes = [(text.count("\n"), text.count("!")) for text in functions]
+    often = Counter(shapes)  # what has a shape of its own is no twin, and seen without its nodes
     nodes = dict(line.split(" = ", 1) for line in metadata)
     kept: list[str] = []
     first: dict[str, str] = {}
     names: dict[str, str] = {}
-    for text in functions:
-        head = _NAME.match(text)
+    for text, shape in zip(functions, shapes, strict=True):
+        head = _NAME.match(text) if often[shape] > 1 else None
         if head is not None:
             name = head.group(1)
             one = first.setdefault(_alike(text.replace(f"@{name}(", "(", 1), nodes), name)
