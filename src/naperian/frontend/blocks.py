@@ -10,16 +10,17 @@ from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import decoded
-from naperian.frontend.effects import add, performed, set_, with_block
+from naperian.frontend.effects import performed, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.messages import derivative_errors, errors, limit_errors, name_errors
-from naperian.frontend.operators import apply_primitive, choose, is_bool
+from naperian.frontend.operators import choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.tables import name_ends, nest, open_all
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.unknowns import Because
+from naperian.frontend.updates import is_place, set_, update, updated
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var
 from naperian.sizes import size
@@ -79,25 +80,25 @@ def _value(w: Walk, st: s.Stmt, expected: Type | None) -> Typed:
             return with_block(w, st, expected)
         case s.Set():
             return set_(w, st)
-        case s.Add(_, target, _) if is_reference(w, target) or isinstance(target, s.IndexExpr):
-            return add(w, st)
+        case s.Update(_, _, _, target) if is_place(w, target):
+            return update(w, st)
         case s.Assert(span):
             wrap = assertion(w, st)
             return Typed(UNIT, lambda: wrap(core.Pack(())), span)
-        case s.Bind() | s.Add() | s.Def():
+        case s.Bind() | s.Update() | s.Def():
             if isinstance(st, s.Bind):
                 check_new(w, st.pattern, "this block")
-            if isinstance(st, s.Add):
+            if isinstance(st, s.Update):
                 w.infer(st.target)  # a name that means nothing is told first
-            if isinstance(st, s.Add) and isinstance(st.target, s.Name):
+            if isinstance(st, s.Update) and isinstance(st.target, s.Name):
                 check_new(w, s.PName(st.target.span, st.target.name), "this block")
             raise errors.no_value(st.span, _bound(st))
 
 
-def _bound(st: s.Bind | s.Add | s.Def) -> str | None:
+def _bound(st: s.Bind | s.Update | s.Def) -> str | None:
     """The name that a statement gives a value."""
     match st:
-        case s.Bind(_, s.PName(_, name)) | s.Add(_, s.Name(_, name)):
+        case s.Bind(_, s.PName(_, name)) | s.Update(_, _, _, s.Name(_, name)):
             return name
         case _:
             return None
@@ -110,19 +111,12 @@ def _statement(w: Walk, st: s.Stmt) -> Wrap:
             return bind(w, st)
         case s.Assert():
             return assertion(w, st)
-        case s.Add(_, s.Name() as named, _) if is_reference(w, named):
-            return performed(add(w, st))
-        case s.Add(span, s.Name(name_span, name) as target, value):
-            if w.scope.enclosing(name) is not None:
-                outer = w.scope.enclosing(name)
-                assert outer is not None
+        case s.Update(_, _, _, s.Name(name_span, name) as named) if not is_reference(w, named):
+            if (outer := w.scope.enclosing(name)) is not None:
                 raise name_errors.hides_enclosing(name, name_span, outer.span, "this block")
-            left = w.infer(target)
-            right = w.infer(value)
-            total = apply_primitive(w, "add", [left, right], span, "+")
-            return bind_pattern(w, s.PName(name_span, name), total)
-        case s.Add():
-            return performed(add(w, st))
+            return bind_pattern(w, s.PName(name_span, name), w.infer(updated(st)))
+        case s.Update():
+            return performed(update(w, st))
         case s.Loop():
             return loop_statement(w, st)
         case s.Def():

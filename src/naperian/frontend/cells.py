@@ -415,8 +415,8 @@ def clash(
     if isinstance(a_cell, Index) and b_cell == INT and y != INT:
         helps = ("of numbers: `k?` checks in the run that `k` is an index; `clamp(k)`, `wrap(k)`",)
     if isinstance(a_cell, Index) and show(w, wanted) == show(w, found):
-        name = show(w, b_cell)  # of the signature around, where it indexes nothing
-        helps = (f"`{name}` may be any type here; `where {name}: Ix` says that it is an index set",)
+        # of the signature around, where it indexes nothing
+        return errors.no_set(what, show(w, found), show(w, b_cell), span, from_)
     if y == INT and what == "argument `x` of `reverse`":
         helps = (f"`reverse(Fin({short(span.text)}))` has the numbers below it, the last first",)
     if isinstance(b_cell, Exists) and isinstance(a_cell, TypeVar) and a_cell.var in solver.unknown:

@@ -22,7 +22,6 @@ from naperian.frontend.messages import effect_errors, errors
 from naperian.frontend.operators import choose
 from naperian.frontend.overloading import own_monoid
 from naperian.frontend.reductions import named_monoid, unit_of
-from naperian.frontend.references import reference
 from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Variable
 from naperian.frontend.solve import Mismatch
@@ -36,9 +35,7 @@ from naperian.substitution import cell_at
 from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
-    INT,
     UNIT,
-    Data,
     Function,
     Index,
     Reference,
@@ -176,7 +173,7 @@ def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:
 def _only_effects(b: s.Block) -> bool:
     """Whether the last line is certainly an effect, of type ()."""
     match b.statements[-1]:
-        case s.Set() | s.Add():
+        case s.Set() | s.Update():
             return True
         case s.For(_, _, _, body):
             return _only_effects(body)
@@ -247,6 +244,7 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
     if unit is None or not any(isinstance(x, Index) for x in _inside(solver.zonk(unit.type))):
         w.counting.add(var)
     if operator is None:
+        w.monoids[var] = name
         _scalars(w, t, name, not given, h)
     start = unit
 
@@ -385,73 +383,6 @@ def _inside(t: Type) -> Iterator[Type]:
                 yield from _inside(x)
         case _:
             pass
-
-
-# ---------------------------------------------------------------- what is done
-
-
-def set_(w: Walk, st: s.Set) -> Typed:
-    """`s := e`, `s[i] := e`, `(a, b) := e`."""
-    several = isinstance(st.target, s.TupleExpr) and st.target.items
-    targets = several or (st.target,)
-    places = [reference(w, t, "State") for t in targets]
-    wanted: Type = places[0].type
-    if isinstance(st.target, s.TupleExpr):
-        wanted = Tuple(tuple(p.type for p in places))
-    value = w.block(st.value, wanted) if isinstance(st.value, s.Block) else w.infer(
-        st.value, wanted
-    )
-    converts(w, f"`{st.target.span.text}`", wanted, value.type, value, value.span)
-
-    def build() -> core.Expr:
-        new = Var("new")
-        made: core.Expr = core.Pack(())
-        if isinstance(st.target, s.TupleExpr):
-            for k, p in reversed(list(enumerate(places))):
-                step = core.Assign(p.build(), core.Part(core.Ref(new), k))
-                made = core.Let(Var("_"), step, made)
-        else:
-            made = core.Assign(places[0].build(), core.Ref(new))
-        return core.Let(new, convert(w, value.build(), value.type, wanted), made)
-
-    return Typed(UNIT, build, st.span)
-
-
-def add(w: Walk, st: s.Add) -> Typed:
-    """`r += e`, `r[i] += e`."""
-    place = reference(w, st.target, "Accum")
-    value = w.block(st.value, place.type) if isinstance(st.value, s.Block) else w.infer(
-        st.value, place.type
-    )
-    if w.solver.is_open(w.solver.axes(place.type)[1]) and _counts(w, st.target):
-        w.solver.unify(place.type, _counted(w, value.type))
-    converts(w, f"`{st.target.span.text}`", place.type, value.type, value, value.span)
-    return Typed(
-        UNIT,
-        lambda: core.Add(place.build(), convert(w, value.build(), value.type, place.type)),
-        st.span,
-    )
-
-
-def _counts(w: Walk, target: s.Expr) -> bool:
-    """Whether an accumulator holds numbers, and no indices."""
-    while isinstance(target, s.IndexExpr | s.Checked):
-        target = target.base if isinstance(target, s.IndexExpr) else target.operand
-    entry = w.scope.find(target.name) if isinstance(target, s.Name) else None
-    return isinstance(entry, Variable) and entry.var in w.counting
-
-
-def _counted(w: Walk, t: Type) -> Type:
-    """What is added up of a type: indices are numbers."""
-    match w.solver.head(t):
-        case Index():
-            return INT
-        case Table(own, cell, None):
-            return Table(own, _counted(w, cell))
-        case Tuple(items) as whole if not isinstance(whole, Data):
-            return Tuple(tuple(_counted(w, x) for x in items))
-        case other:
-            return other
 
 
 def performed(effect: Typed) -> Wrap:

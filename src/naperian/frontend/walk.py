@@ -186,6 +186,7 @@ class Walk:
     uses: dict[Var, set[str]] = field(default_factory=dict)  # what is done with references
     ambient: dict[str, Var] = field(default_factory=dict)  # what the caller's effects act on
     counting: set[Var] = field(default_factory=set)  # accumulators that hold no indices
+    monoids: dict[Var, str] = field(default_factory=dict)  # what accumulators combine with
     performed: set[str] = field(default_factory=set)  # which of them there are
     thrower: Var | None = None  # the flag of the `except` around, or the caller's
     throws: int = 0  # how many times so far something may have thrown

@@ -12,6 +12,7 @@ from naperian.surface import syntax as s
 from naperian.surface.cursor import Cursor, Wrong
 from naperian.surface.expressions import close, expression, type_
 from naperian.surface.headers import comments_above, docstring, parameter, parameters, where
+from naperian.surface.operators import ASSIGNMENTS
 from naperian.surface.statements import end_of_line, end_of_text, function, sequence, statement
 
 T = TypeVar("T")
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 def declaration(c: Cursor) -> s.Decl:
     """One declaration with the end of its line or block."""
-    if c.ahead(1) in ("=", ":=", "+="):
+    if c.ahead(1) in ASSIGNMENTS:
         return statement(c)
     match c.kind:
         case "struct":

@@ -313,12 +313,8 @@ def no_operator(span: Span) -> Diagnostic:
     if text in ("++", "--"):
         return _error("N0122", f"there is no operator `{text}`", span,
                       helps=("arrays are joined by `[*a, *b]`, and one is added by `+= 1`",))
-    if text == "+=":
-        return _error("N0122", "`+=` is a statement: it has no value", span,
-                      helps=("write `x + e`",))
-    sign = text[:-1]
-    return _error("N0122", f"there is no `{text}`: only `+=` adds to what is there", span,
-                  helps=(f"write `x = x {sign} e`, or `x := x {sign} e` if `x` is a `state`",))
+    return _error("N0122", f"`{text}` is a statement: it has no value", span,
+                  helps=(f"write `x {text[:-1]} e`",))
 
 
 def walrus(span: Span) -> Diagnostic:

@@ -6,7 +6,7 @@ from naperian.source import Diagnostic, Span
 from naperian.surface import errors
 from naperian.surface import syntax as s
 from naperian.surface.cursor import Cursor
-from naperian.surface.operators import STARTS
+from naperian.surface.operators import STARTS, UPDATES
 
 
 def no_expression(c: Cursor, kind: str) -> Diagnostic:
@@ -26,7 +26,7 @@ def no_expression(c: Cursor, kind: str) -> Diagnostic:
         case "+" if c.pos and c.kinds[c.pos - 1] != "+":
             help_ = "a number has no sign `+`"
             return errors.unexpected("an expression", c.found, here, help_)
-        case "++" | "--" | "+=":
+        case kind if kind in ("++", "--") or kind in UPDATES:
             return errors.no_operator(here)
         case ">" if c.pos and c.kinds[c.pos - 1] == "|":
             help_ = "`g(f(x))` is also written `x.f().g()`"

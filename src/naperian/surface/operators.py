@@ -11,6 +11,11 @@ COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 SECTIONS = frozenset(LEFT) | COMPARISONS | {"**"}
 """The operators that can stand in `(+)`, `(* 2.0)` and `def (+)(a, b)`."""
 
+UPDATES = frozenset(op + "=" for op in (*LEFT, "**") if not op.isalpha())
+"""`x += e` and its like."""
+ASSIGNMENTS = UPDATES | {"=", ":="}
+"""What stands between a place and its new value."""
+
 BINDS = (
     LEFT
     | {"if": TERNARY, "as": AS, "**": POWER}

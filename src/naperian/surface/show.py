@@ -32,7 +32,7 @@ def show(node: s.Module | s.Decl | s.Expr | s.Pattern) -> str:
             case (
                 s.Struct() | s.Enum() | s.Interface() | s.Instance() | s.Import() | s.FromImport()
                 | s.Def() | s.For() | s.If() | s.Match() | s.With() | s.Loop() | s.Assert()
-                | s.Bind() | s.Set() | s.Add() | s.Return() | s.ExprStmt()
+                | s.Bind() | s.Set() | s.Update() | s.Return() | s.ExprStmt()
             ):
                 return "\n".join(_declaration(node)) + "\n"
             case s.Block(_, statements):
@@ -42,7 +42,8 @@ def show(node: s.Module | s.Decl | s.Expr | s.Pattern) -> str:
 
 
 def _is_line(d: s.Decl) -> bool:
-    return isinstance(d, s.Bind | s.ExprStmt | s.Set | s.Add | s.Assert | s.Import | s.FromImport)
+    lines = s.Bind | s.ExprStmt | s.Set | s.Update | s.Assert | s.Import | s.FromImport
+    return isinstance(d, lines)
 
 
 # ---------------------------------------------------------------- statements
@@ -86,8 +87,8 @@ def _statement(t: s.Stmt, indent: str) -> list[str]:
             return _equation((*pattern(target), *typed, " ="), value, indent)
         case s.Set(_, target, value):
             return _equation((*expr(target, 0), " :="), value, indent)
-        case s.Add(_, target, value):
-            return _equation((*expr(target, 0), " +="), value, indent)
+        case s.Update(_, op, _, target, value):
+            return _equation((*expr(target, 0), f" {op}="), value, indent)
         case s.Return(_, value):
             return [layout((indent, "return ", *expr(value, 0)), indent)]
         case s.ExprStmt(_, value):

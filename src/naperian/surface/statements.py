@@ -20,7 +20,7 @@ from naperian.surface.headers import (
 )
 from naperian.surface.lex import KEYWORDS
 from naperian.surface.mistakes import colon, no_end
-from naperian.surface.operators import OR, STARTS
+from naperian.surface.operators import ASSIGNMENTS, OR, STARTS, UPDATES
 from naperian.surface.patterns import as_pattern, pattern
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ def _skip(c: Cursor, begin: int) -> None:
 def statement(c: Cursor) -> s.Stmt:
     """One statement with the end of its line."""
     start, kind = c.starts[c.pos], c.kind
-    if kind in KEYWORDS and c.ahead(1) in ("=", ":=", "+="):
+    if kind in KEYWORDS and c.ahead(1) in ASSIGNMENTS:
         raise Wrong(errors.keyword(c.here, "a name"))
     if kind in _BLOCKS:
         return block_form(c)
@@ -141,11 +141,13 @@ def statement(c: Cursor) -> s.Stmt:
         target = as_pattern(left)
         value = right_side(c, sign)
         return s.Bind(Span(c.source, start, value.span.end), target, None, value)
-    if kind in (":=", "+="):
+    if kind == ":=" or kind in UPDATES:
         sign = c.skip()
         value = right_side(c, sign)
         span = Span(c.source, start, value.span.end)
-        return s.Set(span, left, value) if kind == ":=" else s.Add(span, left, value)
+        if kind == ":=":
+            return s.Set(span, left, value)
+        return s.Update(span, kind[:-1], sign, left, value)
     span = c.since(start)
     end_of_line(c, start)
     return s.ExprStmt(span, left)
@@ -204,7 +206,7 @@ def right_side(c: Cursor, sign: Span) -> s.Expr:
     else:
         start = c.starts[c.pos]
         value = expression(c)
-        if c.kind in ("=", ":=", "+="):
+        if c.kind in ASSIGNMENTS:
             raise Wrong(errors.block_after_equals(sign))
         end_of_line(c, start)
     if not c.take("DEDENT"):

@@ -6,7 +6,7 @@ its own at the end. Nothing is resolved here: `x[i]` and `f(x)` say only what st
     module    ::= docstring? decl…
     decl      ::= Def | Struct | Enum | Interface | Instance | Import | FromImport | stmt
     stmt      ::= Def | For | If | Match | With | Loop          (block forms)
-                | Assert | Bind | Set | Add | Return | ExprStmt
+                | Assert | Bind | Set | Update | Return | ExprStmt
     expr      ::= Name | Number | String | Unary | Binary | Compare | Ternary | Lambda | Tuple
                 | Bracket | Comprehension | Call | Index | Field | Checked | Rank | RangeExpr
                 | As | Section | Block | types
@@ -459,10 +459,12 @@ class Set:
 
 
 @node
-class Add:
-    """`target += rhs`."""
+class Update:
+    """`target += rhs`, also with any other binary operator. `op_span` is that of `+=`."""
 
     span: Span
+    op: str
+    op_span: Span
     target: Expr
     value: Expr
 
@@ -620,7 +622,7 @@ class FromImport:
 
 
 Stmt: TypeAlias = (
-    "Def | For | If | Match | With | Loop | Assert | Bind | Set | Add | Return | ExprStmt"
+    "Def | For | If | Match | With | Loop | Assert | Bind | Set | Update | Return | ExprStmt"
 )
 Member: TypeAlias = "Stmt | AssociatedType"
 Decl: TypeAlias = "Struct | Enum | Interface | Instance | Import | FromImport | Stmt"

@@ -20,15 +20,36 @@ from naperian.source import Label, Span
 def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[Label, ...] = (),
                helps: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> Reported:
     """N0301"""
+    if found.startswith(f"({wanted}, "):
+        helps = (*helps, "the first of a tuple: `(value, _) = …`")
+    elif found.endswith(f", {wanted})"):
+        last = "the last of a tuple: `(_, value) = …`"
+        if span.text.startswith("with "):
+            last = "the body of this `with` has a value, too: `(_, value) = with …`, then `value`"
+        helps = (*helps, last)
     return fail(
         "N0301",
         f"{context} should be `{wanted}`, but it is `{found}`",
         span,
         f"this is `{found}`",
         others=others,
-        helps=(*helps, "the first of a tuple: `(value, _) = …`") if found.startswith(f"({wanted}, ")
-        else helps,
+        helps=helps,
         notes=notes,
+    )
+
+
+def no_set(
+    context: str, wanted: str, name: str, span: Span, others: tuple[Label, ...]
+) -> Reported:
+    """N0301"""
+    return fail(
+        "N0301",
+        f"{context} should be `{wanted}` for an index set `{name}`, "
+        f"and here `{name}` may be any type",
+        span,
+        f"a `{wanted}` of any `{name}`",
+        others=others,
+        helps=(f"`where {name}: Ix` behind the result says that it is an index set",),
     )
 
 

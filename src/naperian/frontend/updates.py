@@ -1,0 +1,109 @@
+"""What is done with references: `s := e`, `r += e` and its like."""
+
+from __future__ import annotations
+
+from naperian.core import syntax as core
+from naperian.frontend.cells import convert, converts
+from naperian.frontend.messages import effect_errors
+from naperian.frontend.references import is_reference, reference
+from naperian.frontend.scope import Variable
+from naperian.frontend.typed import Typed
+from naperian.frontend.walk import Walk
+from naperian.names import Var
+from naperian.node import replace
+from naperian.surface import syntax as s
+from naperian.types import INT, UNIT, Data, Index, Table, Tuple, Type
+
+_COMBINES = {"*": ("mul",), "&": ("and",), "|": ("or",)}
+
+
+def set_(w: Walk, st: s.Set) -> Typed:
+    """`s := e`, `s[i] := e`, `(a, b) := e`."""
+    several = isinstance(st.target, s.TupleExpr) and st.target.items
+    targets = several or (st.target,)
+    places = [reference(w, t, "State") for t in targets]
+    wanted: Type = places[0].type
+    if isinstance(st.target, s.TupleExpr):
+        wanted = Tuple(tuple(p.type for p in places))
+    value = w.block(st.value, wanted) if isinstance(st.value, s.Block) else w.infer(
+        st.value, wanted
+    )
+    converts(w, f"`{st.target.span.text}`", wanted, value.type, value, value.span)
+
+    def build() -> core.Expr:
+        new = Var("new")
+        made: core.Expr = core.Pack(())
+        if isinstance(st.target, s.TupleExpr):
+            for k, p in reversed(list(enumerate(places))):
+                step = core.Assign(p.build(), core.Part(core.Ref(new), k))
+                made = core.Let(Var("_"), step, made)
+        else:
+            made = core.Assign(places[0].build(), core.Ref(new))
+        return core.Let(new, convert(w, value.build(), value.type, wanted), made)
+
+    return Typed(UNIT, build, st.span)
+
+
+def update(w: Walk, st: s.Update) -> Typed:
+    """`r += e` combines, in an accumulator as in a state; `s *= e` is `s := s * e`. A sum is added
+    `-e` by `r -= e`, and `r *= e` combines where that is by `*`."""
+    held = _held(w, st.target)
+    accumulates = held is not None and held.what == "accum"
+    if not accumulates and st.op != "+":
+        return set_(w, s.Set(st.span, st.target, updated(st)))
+    monoid = w.monoids.get(held.var) if held is not None else None
+    if accumulates and st.op == "-" and monoid == "add":
+        st = replace(st, value=s.Unary(st.value.span, "-", st.value))
+    elif accumulates and st.op != "+" and monoid not in _COMBINES.get(st.op, ()):
+        assert held is not None
+        raise effect_errors.accum_is_state(held.var.name, st.op_span, held.span)
+    return _combine(w, st)
+
+
+def updated(st: s.Update) -> s.Expr:
+    """What is there after an update, as an expression."""
+    return s.Binary(st.span, st.op, st.op_span, st.target, st.value)
+
+
+def is_place(w: Walk, target: s.Expr) -> bool:
+    """Whether an update of this changes a reference, or tries to, and gives no name a new value."""
+    return is_reference(w, target) or isinstance(target, s.IndexExpr | s.Checked)
+
+
+def _combine(w: Walk, st: s.Update) -> Typed:
+    """`r += e`, `r[i] += e`."""
+    place = reference(w, st.target, "Accum")
+    value = w.block(st.value, place.type) if isinstance(st.value, s.Block) else w.infer(
+        st.value, place.type
+    )
+    held = _held(w, st.target)
+    counts = held is not None and held.var in w.counting  # holds numbers, and no indices
+    if counts and w.solver.is_open(w.solver.axes(place.type)[1]):
+        w.solver.unify(place.type, _counted(w, value.type))
+    converts(w, f"`{st.target.span.text}`", place.type, value.type, value, value.span)
+    return Typed(
+        UNIT,
+        lambda: core.Add(place.build(), convert(w, value.build(), value.type, place.type)),
+        st.span,
+    )
+
+
+def _held(w: Walk, target: s.Expr) -> Variable | None:
+    """The variable that a place is part of."""
+    while isinstance(target, s.IndexExpr | s.Checked):
+        target = target.base if isinstance(target, s.IndexExpr) else target.operand
+    entry = w.scope.find(target.name) if isinstance(target, s.Name) else None
+    return entry if isinstance(entry, Variable) else None
+
+
+def _counted(w: Walk, t: Type) -> Type:
+    """What is added up of a type: indices are numbers."""
+    match w.solver.head(t):
+        case Index():
+            return INT
+        case Table(own, cell, None):
+            return Table(own, _counted(w, cell))
+        case Tuple(items) as whole if not isinstance(whole, Data):
+            return Tuple(tuple(_counted(w, x) for x in items))
+        case other:
+            return other
