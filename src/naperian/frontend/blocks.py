@@ -10,7 +10,7 @@ from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import decoded
-from naperian.frontend.effects import performed, with_block
+from naperian.frontend.effects import performed, value_pattern, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.messages import derivative_errors, errors, limit_errors, name_errors
@@ -124,7 +124,7 @@ def _statement(w: Walk, st: s.Stmt) -> Wrap:
         case s.Set():
             return performed(set_(w, st))
         case s.With():
-            return effect(w, with_block(w, st, None))
+            return effect(w, with_block(w, st, None), value_pattern(st))
         case s.ExprStmt(_, e):
             return effect(w, w.infer(e, UNIT))
         case s.For():
@@ -137,10 +137,10 @@ def _statement(w: Walk, st: s.Stmt) -> Wrap:
             raise errors.unused_value(span, "value")
 
 
-def effect(w: Walk, typed: Typed) -> Wrap:
+def effect(w: Walk, typed: Typed, pattern: str | None = None) -> Wrap:
     """A line before the last that is there for its effects: its value is ()."""
     if w.solver.head(typed.type) != UNIT:
-        raise errors.unused_value(typed.span, show(w, typed.type))
+        raise errors.unused_value(typed.span, show(w, typed.type), pattern)
     return performed(typed)
 
 

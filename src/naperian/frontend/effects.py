@@ -183,6 +183,15 @@ def _only_effects(b: s.Block) -> bool:
             return False
 
 
+def value_pattern(st: s.With) -> str | None:
+    """How the names of its handlers take the value of a `with` apart, for messages."""
+    names = [h.name for h in st.handlers if h.name is not None]
+    if not names or len(names) < len(st.handlers):
+        return None
+    last = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    return last if _only_effects(st.body) else f"(_, {last})"
+
+
 def _open(w: Walk, h: s.Handler, hint: Type | None) -> Opened:
     match h.effect:
         case s.Call(span, s.Name(_, ("accum" | "state") as how), args):

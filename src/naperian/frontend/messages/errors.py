@@ -7,7 +7,6 @@ modules, `…_errors.py`. Each code has a page `docs/errors/<code>.md`.
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 
 from naperian.dtypes import DType
@@ -318,11 +317,12 @@ def no_value(span: Span, name: str | None = None) -> Reported:
     )
 
 
-def unused_value(span: Span, found: str) -> Reported:
-    """N0324"""
+def unused_value(span: Span, found: str, pattern: str | None = None) -> Reported:
+    """N0324. `pattern`: what takes the value of a `with` apart"""
     helps = ("bind it to a name, or remove the line",)
-    if state := re.match(r"with \w+\b.* as (\w+):", span.text):
-        helps = (f"bind what the state is in the end: `{state[1]} = {state[0]}`",)
+    if pattern is not None:
+        line = span.text.partition("\n")[0]
+        helps = (f"bind what the state is in the end: `{pattern} = {line}`",)
     return fail(
         "N0324", "the value of this line is used nowhere", span, f"a `{found}` that is thrown away",
         helps=helps,
