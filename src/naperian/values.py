@@ -137,29 +137,30 @@ def _with_starts(a: Any, b: Any) -> Any:
     return a
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any, slack: float = 1.0) -> bool:
     """Whether two results are equal: type and shape exactly, integers and Booleans exactly, floats
-    up to what another order of additions changes (NaN equals NaN)."""
+    up to what another order of additions changes, times `slack` (NaN equals NaN)."""
     if isinstance(a, Ragged) or isinstance(b, Ragged):  # interpreters know only what rows hold
         known = isinstance(a, Ragged) and isinstance(b, Ragged)
         return (not known or np.array_equal(a.offsets, b.offsets)) and same(
-            a.values if isinstance(a, Ragged) else a, b.values if isinstance(b, Ragged) else b
+            a.values if isinstance(a, Ragged) else a, b.values if isinstance(b, Ragged) else b,
+            slack,
         )
     if isinstance(a, records.Variants) and isinstance(b, records.Variants):
         if a.shape != b.shape:
             return False
         a, b = _with_starts(a, b), _with_starts(b, a)
-        return all(same(a[k], b[k]) for k in np.ndindex(a.shape))
+        return all(same(a[k], b[k], slack) for k in np.ndindex(a.shape))
     if isinstance(a, records.Struct) or isinstance(b, records.Struct):
         return type(a) is type(b) and same(
-            tuple(fields_of(a).values()), tuple(fields_of(b).values())
+            tuple(fields_of(a).values()), tuple(fields_of(b).values()), slack
         )
     if isinstance(a, tuple) or isinstance(b, tuple):
         return (
             isinstance(a, tuple)
             and isinstance(b, tuple)
             and len(a) == len(b)
-            and all(same(x, y) for x, y in zip(a, b, strict=True))
+            and all(same(x, y, slack) for x, y in zip(a, b, strict=True))
         )
     if isinstance(a, bool | int | float) or isinstance(b, bool | int | float):
         a, b = _number(a), _number(b)
@@ -168,5 +169,5 @@ def same(a: Any, b: Any) -> bool:
         return False
     if a.dtype.kind != "f":
         return bool(np.array_equal(a, b))
-    digits = 1e-4 if a.dtype == np.float32 else 1e-9
+    digits = slack * (1e-4 if a.dtype == np.float32 else 1e-9)
     return bool(np.allclose(a, b, rtol=digits, atol=digits, equal_nan=True))
