@@ -36,6 +36,7 @@ from naperian.surface import syntax as s
 from naperian.types import (
     BOOL,
     UNIT,
+    Data,
     Function,
     Index,
     Reference,
@@ -88,7 +89,7 @@ def with_block(w: Walk, st: s.With, expected: Type | None) -> Typed:
         if len(named) < len(st.handlers):
             w.thrower = flag = Var("thrown")
         throws = w.throws
-        body = w.block(st.body, None)
+        body = w.block(st.body, _kept(w, expected) if flag is not None and not named else None)
         if flag is not None:
             # a function made outside may have thrown, to the handler outside
             w.thrower, w.throws, w.throwing = outer, throws + throwing, throwing
@@ -109,6 +110,15 @@ def with_block(w: Walk, st: s.With, expected: Type | None) -> Typed:
         return core.Let(whole, made, value)
 
     return Typed(last if bare else Tuple((body.type, last)), build, st.span)
+
+
+def _kept(w: Walk, expected: Type | None) -> Type | None:
+    """What is expected of the body where `Maybe` of it is."""
+    kind = w.solver.head(expected) if expected is not None else None
+    if not isinstance(kind, Data) or kind.layout.var.name != "Maybe":
+        return None
+    some = kind.layout.variants[kind.layout.variant("Some") or 0]
+    return kind.items[some.fields[0].item]
 
 
 def _except(w: Walk, st: s.With, flag: Var, opened: list[Opened], body: Typed) -> Typed:

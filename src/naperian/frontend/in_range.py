@@ -142,6 +142,11 @@ def _decide(
         case _:
             if checked:
                 return checked_index(w, t, axis, t.span)
+            if isinstance(kind, Scalar) and isinstance(target, Fin):
+                small = kind.dtype.is_unsigned and kind.dtype.bits < 64
+                if small and scope.facts().proves(target.size - (1 << kind.dtype.bits)):
+                    named = as_poly(w, t)
+                    return wrap(named.lets, lambda: named.build())
             raise _no_index(w, t, axis, table)
 
 

@@ -18,7 +18,7 @@ from naperian.frontend.typed import Condition, Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import OPERATORS, PRIMITIVES, Kind
-from naperian.sizes import ONE, Size, natural
+from naperian.sizes import ONE, Size, natural, size
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -152,6 +152,7 @@ def apply_primitive(
         return special
     callee = primitive(name, f"`{symbol or name}`", symbol, span)
     result = apply(w, callee, args, span)
+    args = _brought_in(w, name, args)
     result.poly = _poly(name, args)
     result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()
     arithmetic = name not in ("max", "min", "abs")
@@ -161,6 +162,21 @@ def apply_primitive(
         result.build = lambda: core.Number(w.solver.zonk_size(poly))
     result.condition = _condition(name, args)
     return result
+
+
+def _brought_in(w: Walk, name: str, args: list[Typed]) -> list[Typed]:
+    """The arguments, with a name for data of which a remainder is taken: that lies in a range."""
+    if name not in ("mod", "bitand") or args[0].poly is not None or args[1].poly is None:
+        return args
+    data = args[0]
+    kind = w.solver.head(data.type)
+    if not isinstance(kind, Scalar) or not kind.dtype.is_integer:
+        return args
+    if kind.dtype is DType.U64 and name == "mod" and not _is_mask(args[1].poly - 1):
+        return args  # as an Int it may be negative, which only a power of two does not see
+    v = Var("value")
+    named = ((v, lambda: convert(w, data.build(), data.type, INT)),)
+    return [Typed(INT, data.build, data.span, size(v), named), args[1]]
 
 
 def poly_is_exact(args: list[Typed], poly: Size) -> bool:
@@ -190,6 +206,8 @@ def _poly(name: str, args: list[Typed]) -> Size | None:
             return a // b
         case "mod", [Size() as a, Size() as b] if b.terms:
             return a % b
+        case "bitand", [Size() as a, Size() as b] if _is_mask(b):
+            return a % (b + 1)
         case "neg", [Size() as a]:
             return -a
         case "pow", [Size() as a, Size() as b] if b.constant in range(5):
@@ -199,6 +217,11 @@ def _poly(name: str, args: list[Typed]) -> Size | None:
             return power
         case _:
             return None
+
+
+def _is_mask(b: Size) -> bool:
+    """Whether this is 2ᵏ - 1."""
+    return b.constant is not None and b.constant >= 0 and not b.constant & (b.constant + 1)
 
 
 def _condition(name: str, args: list[Typed]) -> Condition | None:
