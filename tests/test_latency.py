@@ -12,7 +12,7 @@ import pytest
 
 import naperian as nap
 from naperian.backends import runtime
-from naperian.backends.llvm import compile_all, optimised
+from naperian.backends.llvm import compile_all, is_left, optimised
 from naperian.backends.pieces import pieces
 from naperian.backends.twins import without_twins
 from naperian.facts import _proved
@@ -203,12 +203,22 @@ def test_a_module_in_pieces_is_the_module() -> None:
             assert not set(re.findall(r"!\d+", p)) - set(re.findall(r"^!\d+", p, re.M))
 
 
-def test_what_is_short_is_not_cut_and_nothing_is_for_one_thread() -> None:
+def test_what_is_short_is_not_cut() -> None:
     short = nap.load(PROGRAMS / "chain.nap").chain.show("llvm")
     long = nap.load(PROGRAMS / "locvol.nap").locvol.show("llvm")
     assert pieces(short, 8) == [short]
-    assert pieces(long, 1) == [long]
     assert len(pieces(long, 64)) <= len(functions(long))
+
+
+@pytest.mark.parametrize(("program", "definition"), [("image",) * 2, ("tridiagonal",) * 2])
+def test_for_one_thread_what_is_left_to_llvm_is_apart(program: str, definition: str) -> None:
+    """A part with a loop for LLVM's vectoriser does not make it do all it does for the others."""
+    ir = nap.load(PROGRAMS / f"{program}.nap")[definition].show("llvm")
+    cut = pieces(ir, 1)
+    assert (len(cut) == 1) == (not is_left(ir))
+    assert [is_left(p) for p in cut] == [True, False][-len(cut) :]
+    own = [f for p in cut for f in symbols(p, "define") if re.match(r"kernel|part\d", f)]
+    assert sorted(own) == sorted(f for f in symbols(ir, "define") if re.match(r"kernel|part\d", f))
 
 
 def test_pieces_are_compiled_beside_each_other_and_linked(

@@ -5,6 +5,9 @@
 The parts of a program are called by their addresses, so nothing is lost when one is compiled
 without seeing the others. What else a part mentions goes with it, if need be with several:
 functions that are inlined, declarations, metadata, attributes.
+
+For one thread it is cut in two, if at all: what LLVM only cleans, for which its loops are finished
+(`llvm.is_left`), does not take the time of its whole pipeline because of another part's loop.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from naperian.backends.llvm import is_left
 from naperian.backends.rare import USED, kept
 from naperian.backends.services.regions import PART
 
@@ -20,18 +24,23 @@ _LOOP = 30  # lines that take LLVM as long as a loop does
 _INLINED = 4  # and as a line that is inlined, for it is in a loop of vectors
 
 _NAMED = re.compile(r"define [^@\n]*(@[\w.]+)|(?:declare [^@\n]*|attributes )?([@!#][\w.]+)")
+_LOOPS = re.compile(r"!llvm\.loop (!\d+)")
 _MENTIONED = re.compile(r"[@!#][\w.]+")
 _FORMS = re.compile(r"[@!#][\w.]+|(?<=\()nap[\w.]+(?=\)[,\"])")  # vector forms have no @
 
 
 def pieces(ir: str, threads: int) -> list[str]:
     """Modules that are together what one is, for so many threads to compile: the longest first,
-    and some more than there are threads, for times are guessed. For one thread, and if it is short,
-    the module itself."""
-    if threads == 1:
-        return [ir]
+    and some more than there are threads, for times are guessed. If it is short, or for one thread
+    and all of a kind, the module itself."""
     items = dict(_items(ir))
     weights = {name: _weight(text, items) for name, text in items.items() if _is_part(name, text)}
+    if threads == 1:
+        done = _finished(weights, items)
+        rest = [name for name in weights if name not in done]
+        if not rest or sum(map(weights.__getitem__, done)) < LEAST:
+            return [ir]
+        return [_piece(share, weights, items) for share in (rest, done)]
     count = min(2 * threads, len(weights), sum(weights.values()) // LEAST)
     if count < 2:
         return [ir]
@@ -62,6 +71,12 @@ def _weight(text: str, items: Mapping[str, str]) -> int:
     called = set(re.findall(r"@nap\.[\w.]+", text)) & items.keys()
     inlined = sum(items[f].count("\n") for f in called)
     return lines + _LOOP * text.count("!llvm.loop") + _INLINED * inlined
+
+
+def _finished(parts: Collection[str], items: Mapping[str, str]) -> list[str]:
+    """The parts that LLVM only cleans, if none with a loop that is left to it is with them."""
+    told = {p: "\n".join(items[k] for k in _LOOPS.findall(items[p])) for p in parts}
+    return [p for p in parts if not is_left(told[p])]
 
 
 def _is_part(name: str, text: str) -> bool:
