@@ -55,7 +55,8 @@ def inline(graph: Graph) -> None:
 
 def crossed(graph: Graph) -> None:
     """The same for what is read at the reader's own indices, but in loops that turned out to stand
-    in another order: nothing can share them."""
+    in another order, or inside others: nothing can share them. In rounds of a time, a condition of
+    indices alone is decided where loops are cut."""
     made = {new: p for p, new in _computed(graph, _crosses)}
     places = {t: (n, 0) for n, t in enumerate(graph.tasks) if t not in made}
 
@@ -236,13 +237,17 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
 
 
 def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
-    light = _CONDITION if p.dtype is DType.BOOL else _LIGHT
-    if p.kind is Kind.FINAL or weight > light or weight * p.uses > _TOGETHER:
+    if p.kind is Kind.FINAL or weight > _FREE:
         return False
     point = dict(zip(p.context, at, strict=True))
     theirs = [point[i].single for i in p.path if i in point]
     mine = list(t.path[: len(theirs)])
-    return theirs != mine and set(theirs) == set(mine) and _own(graph, t, p, at)
+    if theirs == mine or not _own(graph, t, p, at):
+        return False
+    if not _loads(graph, p):
+        return True
+    light = _CONDITION if p.dtype is DType.BOOL else _LIGHT
+    return set(theirs) == set(mine) and weight <= light and weight * p.uses <= _TOGETHER
 
 
 def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
