@@ -863,3 +863,28 @@ def test_rounds_of_many_rows_go_side_by_side_if_they_are_short(n: int, s: int) -
     up, down = ((reached(c + e * dc, x + e * dx) ** 2).sum() for e in (h, -h))
     gc, gx = nap.grad(module.missed, wrt=("c", "x"))(c, x, 5)
     assert gc @ dc + gx @ dx == pytest.approx((up - down) / (2 * h), rel=1e-3, abs=1e-3)
+
+
+KERNELS = """
+def blurred(x: n=>m=>Float, k: Fin(5)=>Fin(5)=>Float) -> Float =
+    sum(sum(k[a, b] * x[wrap(i + a - 2), wrap(j + b - 2)] for a, b) ** 3 for i in n, j in m)
+def slopes(x: n=>m=>Float, k: Fin(5)=>Fin(5)=>Float) = grad(blurred, wrt=("x", "k"))(x, k)
+"""
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 3), (1, 40), (33, 64)])
+def test_the_sums_of_a_kernel_stay_in_registers(shape: tuple[int, int]) -> None:
+    """And are where they belong, if there is anything to sum; in strict code they are in order."""
+    module, strict = nap.compile(KERNELS), nap.compile(KERNELS, math="strict")
+    assert "reducing add sum" in loops(module.slopes)
+    assert "reducing add sum" not in loops(strict.slopes)
+    rng = np.random.default_rng(1)
+    x, k = rng.standard_normal(shape), rng.standard_normal((5, 5))
+    seen = [[np.roll(x, (2 - a, 2 - b), (0, 1)) for b in range(5)] for a in range(5)]
+    y = 3 * sum(k[a, b] * seen[a][b] for a in range(5) for b in range(5)) ** 2
+    gx = sum(k[a, b] * np.roll(y, (a - 2, b - 2), (0, 1)) for a in range(5) for b in range(5))
+    gk = np.array([[(y * seen[a][b]).sum() for b in range(5)] for a in range(5)])
+    for made in (module, strict):
+        dx, dk = made.slopes(x, k)
+        np.testing.assert_allclose(dx, gx, rtol=1e-10, atol=1e-11)
+        np.testing.assert_allclose(dk, gk, rtol=1e-10, atol=1e-10)

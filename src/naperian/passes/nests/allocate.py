@@ -46,6 +46,7 @@ from naperian.passes.nests.sink import sink
 from naperian.passes.nests.staged import staged
 from naperian.passes.nests.sticky import sticky
 from naperian.passes.nests.straight import straight
+from naperian.passes.nests.summed import summed
 from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
 from naperian.passes.nests.unmoved import unmoved
@@ -63,6 +64,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     windows, idle,
     # what goes side by side; a loop belongs to the first that takes it
     straight, columns, lanes, beside, panels, short, searched,
+    summed,  # what no nest of sums has taken
     # what the loops as they are now still keep
     over, sticky,
 )  # fmt: skip
