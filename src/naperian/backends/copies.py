@@ -35,13 +35,20 @@ def has_masks(frame: Frame) -> bool:
     return frame.module.target.vector_bytes == 64
 
 
+def left(frame: Frame, block: Block, low: Value, high: Value) -> Value:
+    """How many rounds are left after whole vectors; of the ends, so that rows of one length have
+    one mask."""
+    rounds = frame.code.let(f"sub nsw i64 {high}, {low}")
+    return frame.code.let(f"and i64 {rounds}, {block.lanes - 1}")
+
+
 def masked(
-    frame: Frame, block: Block, index: Value, first: Value, left: Value, mark: str
+    frame: Frame, block: Block, index: Value, first: Value, rounds: Value, mark: str
 ) -> Value:  # fmt: skip
     """The vectors from a round on, of which so many are left; the lanes of rounds that are."""
     code, lanes = frame.code, block.lanes
     vector = f"<{lanes} x i64>"
-    alone = code.let(f"insertelement {vector} poison, i64 {left}, i64 0")
+    alone = code.let(f"insertelement {vector} poison, i64 {rounds}, i64 0")
     zeros = f"<{lanes} x i32> zeroinitializer"
     spread = code.let(f"shufflevector {vector} {alone}, {vector} poison, {zeros}")
     steps = ", ".join(f"i64 {k}" for k in range(lanes))

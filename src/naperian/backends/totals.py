@@ -1,10 +1,10 @@
 """A loop of vectors that are added up, or the like: several at a time first, for each waits for the
-one before, then one at a time with a mask."""
+one before, then whole ones, then one with a mask."""
 
 from __future__ import annotations
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, masked
+from naperian.backends.copies import copied, finished, left, masked
 from naperian.backends.frame import Frame
 from naperian.backends.vectors import Block, Sum
 
@@ -17,47 +17,15 @@ def totals(
 ) -> None:
     """Writes the loop from here on; there is at least one round. So many vectors at a time, or
     none without a mask: rows are short."""
-    code, sums, enter = frame.code, block.sums, frame.code.block
-    starts = [_start(frame, x, block.lanes) for x in sums]
-    last, end = code.label("last"), code.label("total")
-    entries: list[tuple[list[Value], Value, str]] = [(starts, low, enter)]
-    ends: list[tuple[list[Value], str]] = []
+    code, sums = frame.code, block.sums
+    found, at = [_start(frame, x, block.lanes) for x in sums], low
     if vectors:
-        wide, rest, step = code.label("wide"), code.label("rest"), vectors * block.lanes
-        far = code.let(f"sub nsw i64 {high}, {step}")
-        code.branch(code.let(f"icmp sle i64 {low}, {far}"), wide, last)
-        code.begin(wide)
-        after = code.name()
-        code.put(f"{index}.w = phi i64 [ {low}, %{enter} ], [ {after}, %{wide} ]")
-        for k in range(vectors):
-            for x, start in zip(sums, starts, strict=True):
-                mark = str(k or "")
-                code.put(f"{x.first}.w{mark} = phi {_type(x, block)} [ {start}, %{enter} ], "
-                         f"[ {x.last}.w{mark}, %{wide} ]")  # fmt: skip
-        for k in range(vectors):
-            first = code.let(f"add nsw i64 {index}.w, {k * block.lanes}") if k else f"{index}.w"
-            copied(frame, block, index, first, str(k or ""))
-        code.put(f"{after} = add nsw i64 {index}.w, {step}")
-        code.branch(code.let(f"icmp sle i64 {after}, {far}"), wide, rest, finished(frame))
-        code.begin(rest)
-        together = [f"{x.last}.w" for x in sums]
-        for k in range(1, vectors):
-            together = [
-                _both(frame, x, _type(x, block), t, f"{x.last}.w{k}")
-                for x, t in zip(sums, together, strict=True)
-            ]
-        code.branch(code.let(f"icmp slt i64 {after}, {high}"), last, end)
-        entries.append((together, after, rest))
-        ends.append((together, rest))
+        for several in dict.fromkeys((vectors, 1)):
+            found, at = _whole(frame, block, index, found, at, high, several)
+        found = _rest(frame, block, index, found, at, (low, high))
     else:
-        code.jump(last)
-    ends.append((_rest(frame, block, entries, last, end, index, high), last))
-    code.begin(end)
-    lanes: list[Value] = []
-    for k, x in enumerate(sums):
-        found = ", ".join(f"[ {values[k]}, %{where} ]" for values, where in ends)
-        lanes.append(code.let(f"phi {_type(x, block)} {found}"))
-    for x, values in zip(sums, lanes, strict=True):
+        found = _masked(frame, block, index, found, low, high)
+    for x, values in zip(sums, found, strict=True):
         total = _reduced(frame, x, block, values)
         if _name(x) in _UNITS:
             so_far = code.let(f"load {x.type}, ptr {x.cell}")
@@ -65,29 +33,98 @@ def totals(
         code.put(f"store {x.type} {total}, ptr {x.cell}")
 
 
+def _whole(
+    frame: Frame, block: Block, index: Value, starts: list[Value], low: Value, high: Value,
+    vectors: int,
+) -> tuple[list[Value], Value]:  # fmt: skip
+    """A loop of whole vectors, so many at a time; what is added up behind it, and up to where."""
+    code, sums, enter, step = frame.code, block.sums, frame.code.block, vectors * block.lanes
+    wide, rest, past = code.label("wide"), code.label("rest"), code.label("past")
+    mark = "" if vectors > 1 else "o"
+    far = code.let(f"sub nsw i64 {high}, {step}")
+    code.branch(code.let(f"icmp sle i64 {low}, {far}"), wide, past)
+    code.begin(wide)
+    after = code.name()
+    code.put(f"{index}.w{mark} = phi i64 [ {low}, %{enter} ], [ {after}, %{wide} ]")
+    marks = [f"{mark}{k or ''}" for k in range(vectors)]
+    for m in marks:
+        for x, start in zip(sums, starts, strict=True):
+            code.put(f"{x.first}.w{m} = phi {_type(x, block)} [ {start}, %{enter} ], "
+                     f"[ {x.last}.w{m}, %{wide} ]")  # fmt: skip
+    for k, m in enumerate(marks):
+        place = f"{index}.w{mark}"
+        copied(frame, block, index, code.let(f"add nsw i64 {place}, {k * block.lanes}")
+               if k else place, m)  # fmt: skip
+    code.put(f"{after} = add nsw i64 {index}.w{mark}, {step}")
+    code.branch(code.let(f"icmp sle i64 {after}, {far}"), wide, rest, finished(frame))
+    code.begin(rest)
+    together = [f"{x.last}.w{mark}" for x in sums]
+    for m in marks[1:]:
+        together = [
+            _both(frame, x, _type(x, block), t, f"{x.last}.w{m}")
+            for x, t in zip(sums, together, strict=True)
+        ]
+    code.jump(past)
+    code.begin(past)
+    found = _met(frame, block, (starts, enter), (together, rest))
+    return found, code.let(f"phi i64 [ {low}, %{enter} ], [ {after}, %{rest} ]")
+
+
 def _rest(
-    frame: Frame, block: Block, entries: list[tuple[list[Value], Value, str]], last: str, end: str,
-    index: Value, high: Value,
+    frame: Frame, block: Block, index: Value, starts: list[Value], first: Value,
+    ends: tuple[Value, Value],
 ) -> list[Value]:  # fmt: skip
-    """The loop with a mask; what it has added up."""
-    code, first, after = frame.code, frame.code.name(), frame.code.name()
+    """What is added up with the last rounds, which are no whole vector."""
+    code, (low, high), before, mark = frame.code, ends, frame.code.block, "m"
+    last, end = code.label("last"), code.label("total")
+    code.branch(code.let(f"icmp slt i64 {first}, {high}"), last, end)
     code.begin(last)
-    mark = "m"
-    places = ", ".join(f"[ {low}, %{where} ]" for _, low, where in entries)
-    code.put(f"{first} = phi i64 {places}, [ {after}, %{last} ]")
+    for x, start in zip(block.sums, starts, strict=True):
+        code.put(f"{x.first}.w{mark} = phi {_type(x, block)} [ {start}, %{before} ]")
+    mask = masked(frame, block, index, first, left(frame, block, low, high), mark)
+    out = [code.let(_chosen(x, block, mask, mark)) for x in block.sums]
+    code.jump(end)
+    code.begin(end)
+    return _met(frame, block, (starts, before), (out, last))
+
+
+def _masked(
+    frame: Frame, block: Block, index: Value, starts: list[Value], low: Value, high: Value
+) -> list[Value]:  # fmt: skip
+    """A loop with a mask; what it has added up."""
+    code, first, after, enter = frame.code, frame.code.name(), frame.code.name(), frame.code.block
+    last, end, mark = code.label("last"), code.label("total"), "m"
+    code.jump(last)
+    code.begin(last)
+    code.put(f"{first} = phi i64 [ {low}, %{enter} ], [ {after}, %{last} ]")
     out = [code.name() for _ in block.sums]
-    for k, x in enumerate(block.sums):
-        places = ", ".join(f"[ {starts[k]}, %{where} ]" for starts, _, where in entries)
-        code.put(f"{x.first}.w{mark} = phi {_type(x, block)} {places}, [ {out[k]}, %{last} ]")
-    left = code.let(f"sub nsw i64 {high}, {first}")
-    mask = masked(frame, block, index, first, left, mark)
-    for x, total in zip(block.sums, out, strict=True):
-        t = _type(x, block)
-        code.put(f"{total} = select <{block.lanes} x i1> {mask}, {t} {x.last}.w{mark}, "
-                 f"{t} {x.first}.w{mark}")  # fmt: skip
+    for x, start, new in zip(block.sums, starts, out, strict=True):
+        code.put(f"{x.first}.w{mark} = phi {_type(x, block)} [ {start}, %{enter} ], "
+                 f"[ {new}, %{last} ]")  # fmt: skip
+    rounds = code.let(f"sub nsw i64 {high}, {first}")
+    mask = masked(frame, block, index, first, rounds, mark)
+    for x, new in zip(block.sums, out, strict=True):
+        code.put(f"{new} = {_chosen(x, block, mask, mark)}")
     code.put(f"{after} = add nsw i64 {first}, {block.lanes}")
     code.branch(code.let(f"icmp slt i64 {after}, {high}"), last, end, finished(frame))
+    code.begin(end)
     return out
+
+
+def _chosen(x: Sum, block: Block, mask: Value, mark: str) -> str:
+    """What is added up, in lanes that have a round."""
+    t = _type(x, block)
+    return f"select <{block.lanes} x i1> {mask}, {t} {x.last}.w{mark}, {t} {x.first}.w{mark}"
+
+
+def _met(
+    frame: Frame, block: Block, one: tuple[list[Value], str], other: tuple[list[Value], str]
+) -> list[Value]:
+    """What is added up where two blocks meet."""
+    return [
+        frame.code.let(f"phi {_type(x, block)} [ {a}, %{one[1]} ], [ {b}, %{other[1]} ]")
+        for x, a, b in zip(block.sums, one[0], other[0], strict=True)
+    ]
 
 
 def _type(x: Sum, block: Block) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, has_masks, masked
+from naperian.backends.copies import copied, finished, has_masks, left, masked
 from naperian.backends.frame import Frame
 from naperian.backends.totals import totals
 from naperian.backends.traits import UNROLLED, trips
@@ -96,9 +96,7 @@ def _loop(
     if in_lanes:
         first = code.name()
         code.put(f"{first} = phi i64 [ {low}, %{enter} ], [ {after}, %{rest} ]")
-        # by the ends, so that rows of one length have one mask
-        left = code.let(f"and i64 {code.let(f'sub nsw i64 {high}, {low}')}, {lanes - 1}")
-        masked(frame, block, index, first, left, "m")
+        masked(frame, block, index, first, left(frame, block, low, high), "m")
         return []
     code.lines += block.scalars
     return [(low, enter), (after, rest)]
