@@ -150,3 +150,18 @@ def test_lanes_without_a_row(n: int, dtype: type) -> None:
             sums.append(sums[-1] * c + row)
         y = np.stack(sums[::-1])
     assert np.allclose(out, y, rtol=1e-12 if dtype is np.float64 else 1e-4, atol=1e-5)
+
+
+def test_small_arrays_of_lanes_stay_in_registers() -> None:
+    """Lanes without a row are left out where they touch memory, not where they touch their sums."""
+    text = """
+def f(x: Fin(n + k)=>Float, w: Fin(k)=>Int) = [sum(x[i + j] for j in Fin(k)) for i in Fin(n + 1)]
+"""
+    f = nap.compile(text).f
+    for n in (0, 5, 31, 40, 63, 64, 70):
+        for k in (1, 3, 15):
+            x = at_the_end(np.random.default_rng(n).integers(0, 99, n + k).astype(float))
+            want = [x[i : i + k].sum() for i in range(n + 1)]
+            assert f(x, np.zeros(k, int)).tolist() == want
+    arrays = re.findall(r"(%[\w.]+) = alloca \[32 x double\]", optimised(f.show("llvm")))
+    assert not arrays or host().vector_bytes != 64

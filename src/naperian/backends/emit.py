@@ -473,6 +473,7 @@ def _allocate(
     constant = count.constant
     if small and constant is not None:
         pointer = code.first(f"alloca [{constant} x {type}], align 64")
+        frame.arrays[pointer] = constant
     else:
         pointer = allocated(frame, _bytes(frame, buffer))
         if buffer.role is Role.OUT:  # the caller's from here on, also if the run fails

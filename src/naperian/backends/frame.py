@@ -157,6 +157,7 @@ class Frame:
     changes: Counter[Var] = field(default_factory=Counter)  # how often a cell may have changed
     places: dict[Var, Place] = field(default_factory=dict)
     depths: dict[Var, int] = field(default_factory=dict)
+    arrays: dict[Value, int] = field(default_factory=dict)  # small ones, and their elements
     heap: dict[Var, int] = field(default_factory=dict)  # in how many loops arrays are allocated
     depth: int = 0
     polled: int = 0  # how many loops that poll enclose this point

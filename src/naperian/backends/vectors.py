@@ -55,6 +55,7 @@ _EXTREMES = {f"llvm.{x}" for x in ("smin", "smax", "umin", "umax", "minimum", "m
 _NAME = re.compile(r"%\w+")
 _FLOATS = {"32": DType.F32, "64": DType.F64}
 
+NOWHERE = "", 0, 0
 VECTOR = None  # how a value moves that has nothing but lanes
 
 
@@ -115,6 +116,8 @@ class _Writer:
         rounds: float,
     ) -> None:  # fmt: skip
         self.frame, self.cells, self.rounds, self.group = frame, cells, rounds, group
+        self.index = index
+        self.places: dict[Value, tuple[Value, int, int]] = {}
         self.groups = {group, *(k for t, k in frame.module.unique.items() if group in t)}
         # how a value moves from round to round: by a number, by another value, or as lanes do;
         # what is not in here does not
@@ -256,12 +259,14 @@ class _Writer:
         if m is None:
             raise _Stays
         if not self._moving(rest):
+            self._place(name, m[1], m[2], m[3])
             self._lifted(line)
             return
         base, at = self.moves.get(m[2], 0), self.moves.get(m[3], 0)
         if base is VECTOR or at is VECTOR or (base and at):
             raise _Stays  # it waits for memory, and LLVM knows processors
         self.moves[name] = base or at
+        self._place(name, m[1], m[2], m[3])
         self._first(name, f"getelementptr {m[1]}, ptr {self._one(m[2])}, i64 {self._one(m[3])}")
 
     def _load(self, line: str, name: Value, rest: str) -> None:
@@ -289,7 +294,7 @@ class _Writer:
             self._lifted(line)
             return
         vector = self._type(m[1])
-        if self.mask:
+        if self.mask and not self._is_whole(m[2]):
             first = self._one(m[2])
             if step == 1:
                 operation = loaded(self.lanes, m[1], first, m[3], self.mask)
@@ -315,7 +320,11 @@ class _Writer:
         if not self._is_of(line) or step == 0:
             raise _Stays
         value, to = self._many(m[2], m[1]), self._one(m[3])
-        if self.mask:
+        if self.mask and self._is_whole(m[3]):
+            t = self._type(m[1])
+            old = self._own(f"load {t}, ptr {to}{m[4]}")
+            value = self._own(f"select {self._type('i1')} {self.mask}, {t} {value}, {t} {old}")
+        elif self.mask:
             if step != 1:
                 raise _Stays
             self.block_.vectors.append(stored(self.lanes, m[1], value, to, m[4], self.mask))
@@ -355,6 +364,21 @@ class _Writer:
         """Whether no other round touches the memory that a line does."""
         group = _GROUP.search(line)
         return self.group is None or (group is not None and int(group[1]) in self.groups)
+
+    def _place(self, name: Value, type: str, base: Value, by: Value) -> None:
+        """Where an address is in a small array, from its first element and the index on."""
+        array = self.frame.arrays.get(base)
+        root, start, lane = (base, 0, 0) if array is not None else self.places.get(base, NOWHERE)
+        if root and (by == self.index or _is_number(by)):
+            more = (0, 1) if by == self.index else (int(by), 0)
+            self.places[name] = root, start + more[0], lane + more[1]
+
+    def _is_whole(self, pointer: Value) -> bool:
+        """Whether all lanes have an element there, of a small array: none needs a mask, and one
+        would keep the array from the registers."""
+        root, start, lane = self.places.get(pointer, NOWHERE)
+        room = self.frame.arrays.get(root, 0) - start
+        return lane == 1 and start >= 0 and self.rounds <= room
 
     def _side_by_side(self, step: int | Value | None) -> bool:
         """Whether elements lie side by side; a loop that is no vector otherwise asks for that."""
