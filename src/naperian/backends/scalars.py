@@ -50,13 +50,17 @@ def _operation(frame: Frame, e: Expr, regrouped: bool, apart: bool) -> Value:
             if early is not None and name in ("min", "max") and not _is_strict(frame):
                 known, late = values if args[0] is early else reversed(values)
                 return _extreme(frame, name, operand, known, late)
-            if name in ("min", "max") and operand.is_float and len(parts(args[0])) > len(
-                parts(args[1])
-            ):
+            if name in ("min", "max") and operand.is_float and _is_later(frame, *args):
                 values.reverse()  # the first is asked whether it is a NaN: the one known before
             return apply(frame, name, values, operand, dtype, regrouped, apart)
         case _:
             return expression(frame, e, regrouped, apart)
+
+
+def _is_later(frame: Frame, a: Expr, b: Expr) -> bool:
+    """Whether the first of two numbers is probably known later: what is so far, or computed."""
+    so_far = [isinstance(e, Local) and frame.mutable(e.var) for e in (a, b)]
+    return so_far == [True, False] or len(parts(a)) > len(parts(b))
 
 
 def _early(frame: Frame, e: Apply) -> Expr | None:
