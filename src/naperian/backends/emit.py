@@ -41,6 +41,7 @@ from naperian.backends.products.contraction import Product, declaration, lower
 from naperian.backends.products.strides import constant, stride
 from naperian.backends.products.turned import turned
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
+from naperian.backends.seeking import STRETCH, seeking, sought
 from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
@@ -59,6 +60,7 @@ from naperian.backends.traits import (
     trips,
 )
 from naperian.backends.wide import Entries, in_vectors
+from naperian.dtypes import DType
 from naperian.loops.donors import donors
 from naperian.loops.syntax import (
     Allocate,
@@ -223,6 +225,14 @@ def _loop(
     frame: Frame, s: Loop, low: Value, high: Value, free: bool, part: bool = False
 ) -> None:
     """`for var in low … high-1`, vectorisable if `free`. Between parts of a loop the pool polls."""
+    asked = sought(s) if free and not frame.depth else None
+    if asked is not None and trips(low, high) > STRETCH:
+        ends = Var("low"), Var("high")
+        for v, end in zip(ends, (low, high), strict=True):
+            frame.values[v] = end, DType.I64
+        with frame.scope():
+            _block(frame, seeking(s, asked, *ends))
+        return
     leaf = is_short(s.body)
     calls = frame.calls
     frame.calls = called(s.body) if leaf and free else frozenset()

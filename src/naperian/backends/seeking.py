@@ -1,0 +1,74 @@
+"""The first place where something holds, as a loop that stops there.
+
+    for i in 0..n reducing min first:  first := min(first, i if x[i] == top else n)
+
+looks at all places, and compares numbers of places, which are wide. A stretch at a time is asked
+only whether there is one; only the stretch that has one is looked through, and none behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Apply,
+    Assign,
+    Expr,
+    Let,
+    Local,
+    Loop,
+    Number,
+    Order,
+    Reduction,
+    Stmt,
+    Variable,
+    When,
+    While,
+)
+from naperian.loops.walk import used
+from naperian.names import Lit, Var
+from naperian.sizes import size
+
+STRETCH = 2048
+_FALSE = Lit(False, DType.BOOL)
+
+
+def sought(s: Loop) -> Expr | None:
+    """What is asked of each place, if a loop finds the first where it holds, and what it says of
+    the others is the loop's end, which is behind every place."""
+    match s:
+        case Loop(
+            i, _, high, (Assign(v, Apply("min", (Local(last), Apply("select", choice)))),),
+            reductions=(Reduction(first, "min", DType.I64),),
+        ) if v == last == first and choice[1:] == (Number(size(i)), Number(high)):  # fmt: skip
+            return choice[0] if first not in used(choice[0]) else None
+        case _:
+            return None
+
+
+def seeking(s: Loop, c: Expr, low: Var, high: Var) -> Sequence[Stmt]:
+    """The loop from one round to before another, as a loop of stretches."""
+    start, stop, some = Var("start"), Var("stop"), Var("some")
+    [merged] = s.reductions
+    going = Apply("lt", (Local(start), Local(high)), DType.BOOL, DType.I64)
+    ahead = Apply("add", (Local(start), Lit(STRETCH, DType.I64)), DType.I64, DType.I64)
+    ends = Apply("min", (ahead, Local(high)), DType.I64, DType.I64)
+    either = Apply("or", (Local(some), c), DType.BOOL, DType.BOOL)
+    ask = (Assign(some, either),)
+    look = Loop(s.var, size(start), size(stop), s.body, Order.FREE, s.reductions)
+    reduction = Reduction(some, "or", DType.BOOL)
+    least = Apply("min", (Local(merged.var), Number(s.high)), DType.I64, DType.I64)
+    return (
+        Variable(start, DType.I64, Local(low)),
+        While((), going, (
+            Let(stop, DType.I64, ends),
+            Variable(some, DType.BOOL, _FALSE),
+            Loop(s.var, size(start), size(stop), ask, Order.FREE, (reduction,)),
+            When(
+                Local(some),
+                (look, Assign(start, Local(high))),
+                (Assign(merged.var, least), Assign(start, Local(stop))),
+            ),
+        )),
+    )  # fmt: skip
