@@ -37,6 +37,7 @@ from naperian.node import node, replace
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
+from naperian.passes.algebra.powers import powers
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.scatter import scatter
 from naperian.passes.algebra.simplify import simplify
@@ -163,7 +164,7 @@ class Step:
 
 PASSES: tuple[Step, ...] = (
     Step("ainf", flatten, ainf_check.check, ainf_show.show),
-    Step("simplify", simplify, ainf_check.check, ainf_show.show),
+    Step("simplify", lambda p: powers(simplify(p)), ainf_check.check, ainf_show.show),
     Step("scatter", scatter, ainf_check.check, ainf_show.show),
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
