@@ -283,6 +283,9 @@ class _Block:
             apart = serial and not near.serial and self.depth == 0 and not near.times
             if not apart or self.time(root) is not None:
                 return near
+        beside = self.beside(root, head, group, low)
+        if beside is not None:
+            return beside
         same = self.by_key.setdefault(key, [])
         is_while = self.graph.program.indices[head].condition is not None
         if is_while and same:
@@ -303,6 +306,14 @@ class _Block:
         if not copies:
             same.append(nest)
         return nest
+
+    def beside(self, root: Task, head: Var, group: list[Task], low: int) -> Nest | None:
+        """The nest of other numbers that the loop in the text carries, where these carry none from
+        each other: they wait side by side, not one after the other."""
+        if head != self.time(root) or not _are_numbers(group, head):
+            return None
+        found = (n for n in reversed(self.nests) if head in n.times and n.number >= low)
+        return next((n for n in found if _are_numbers(n.members, head)), None)
 
     def serial(self, t: Task) -> bool:
         """Whether a task makes the loop over its head sequential. An array is accumulated in
@@ -393,6 +404,12 @@ def _copies(t: Task) -> bool:
             return bool(at) and {e.single for e in at} == set(t.context)
         case _:
             return False
+
+
+def _are_numbers(tasks: list[Task], time: Var) -> bool:
+    """Whether all that is carried is numbers of one loop."""
+    steps = [t for t in tasks if t.kind is Kind.STEP]
+    return all(t.path[-1] == time for t in steps)
 
 
 def _along(r: Read, i: Var) -> bool:

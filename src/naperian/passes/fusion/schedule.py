@@ -61,6 +61,7 @@ from naperian.passes.fusion.unroll import unroll
 from naperian.passes.nests.across import across
 from naperian.passes.nests.distrust import distrust, suspects
 from naperian.passes.nests.jam import jam
+from naperian.passes.nests.leading import leading
 from naperian.passes.nests.outside import outside
 from naperian.passes.nests.strips import strips
 from naperian.passes.nests.trailing import trailing
@@ -99,7 +100,7 @@ def schedule(program: ainf.Program) -> Program:
     block = Block()
     emitter.block(items, block)
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
-    nests = strips(trailing(_escape(block.statements())))
+    nests = strips(trailing(leading(_escape(block.statements()))))
     body = across(jam(outside(nests, program.sizes, buffers)))
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]

@@ -53,8 +53,8 @@ from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, clamp, size
 
 STRIP = 512  # iterations, whose kept values fit a page
-_LEAST = 8  # iterations, where their number is known
-_LONG = 15  # additions that a function takes which is worth it
+LEAST = 8  # iterations, where their number is known
+LONG = 15  # additions that a function takes which is worth it
 _DEAR = 4  # additions that are not done twice
 
 
@@ -75,7 +75,7 @@ def _block(body: tuple[Stmt, ...], dtypes: dict[Var, DType]) -> tuple[Stmt, ...]
 def _cut(s: Loop, dtypes: dict[Var, DType]) -> Loop | None:
     """The loop in two, if it pays."""
     few = (s.high - s.low).constant
-    if s.order is not Order.SERIAL or (few is not None and few < _LEAST):
+    if s.order is not Order.SERIAL or (few is not None and few < LEAST):
         return None
     if not all(isinstance(x, Let | Assign | Store) for x in s.body):
         return None
@@ -85,7 +85,7 @@ def _cut(s: Loop, dtypes: dict[Var, DType]) -> Loop | None:
     carried = {x.var for x in s.body if isinstance(x, Assign)} - sums
     chain = _needed(s.body, carried)
     rest = [x for k, x in enumerate(s.body) if k not in chain]
-    if not carried or not any(_cost(x) >= _LONG for x in rest):
+    if not carried or not any(_cost(x) >= LONG for x in rest):
         return None
     if not _follows(s, chain, carried, sums):
         return None

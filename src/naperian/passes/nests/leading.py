@@ -1,0 +1,135 @@
+"""What does not wait for a recurrence comes before it, in vectors. loops → loops
+
+    before   for t in 0..n reducing add total:
+                 p = walk * exp(v * z[t])
+                 total := total + p
+                 walk := p
+
+    after    for s in 0..⌈n / 512⌉ reducing add total:
+                 allocate small early[512]
+                 free for t in strip s: store early[t - 512 s] = exp(v * z[t])
+                 for t in strip s reducing add total:
+                     p = walk * early[t - 512 s]
+                     total := total + p
+                     walk := p
+
+Only elementary functions of what lies side by side are worth it (as in `trailing`): a vector of
+them takes as long as one by itself. Rows that go side by side (`lanes`) have vectors already; so
+this is for a recurrence that no other is beside, or whose sums keep it apart.
+"""
+
+from __future__ import annotations
+
+from naperian.loops.syntax import (
+    Allocate,
+    Apply,
+    Assign,
+    Buffer,
+    Expr,
+    Fail,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Order,
+    Print,
+    Role,
+    Stmt,
+    Store,
+    Update,
+    Variable,
+    While,
+)
+from naperian.loops.walk import atoms, mentions, parts, rebuild, statements, used, used_in, writes
+from naperian.names import Var
+from naperian.node import replace
+from naperian.passes.nests.trailing import LEAST, LONG, STRIP
+from naperian.prims import PRIMITIVES
+from naperian.sizes import ZERO, clamp, size
+
+
+def leading(body: tuple[Stmt, ...], beside: bool = False) -> tuple[Stmt, ...]:
+    """The statements of a program, or of loops whose rounds may go `beside` each other."""
+    out: list[Stmt] = []
+    for s in body:
+        cut = _cut(s) if isinstance(s, Loop) and (s.reductions or not beside) else None
+        inner = isinstance(s, Loop) and s.order is not Order.SERIAL
+        out.append(cut or rebuild(s, lambda b, i=beside or inner: leading(b, i)))  # type: ignore[misc]
+    return tuple(out)
+
+
+def _cut(s: Loop) -> Loop | None:
+    """The loop in two, if it pays."""
+    few = (s.high - s.low).constant
+    if s.order is not Order.SERIAL or (few is not None and few < LEAST):
+        return None
+    inside = statements(s.body)
+    if any(isinstance(x, Fail | Print | Loop | While | Allocate) for x in inside):
+        return None
+    late = {v for x in inside if (v := writes(x)) is not None}
+    late |= {x.var for x in inside if isinstance(x, Variable | Assign)}
+    early: list[Let] = []
+    second: list[Stmt] = []
+    found: dict[Apply, Var] = {}
+
+    def told(e: Expr) -> Expr:
+        """An expression, in which what is dear and known before is read."""
+        if not isinstance(e, Apply):
+            return e
+        if late.isdisjoint(used(e)) and _is_dear(e):
+            return Local(found.setdefault(e, Var("early")))
+        return replace(e, args=tuple(map(told, e.args)))
+
+    for x in s.body:
+        if isinstance(x, Let) and late.isdisjoint(mentions(x)) and not _is_dear(x.value):
+            early.append(x)
+            continue
+        if isinstance(x, Let | Variable | Assign | Store | Update):
+            x = replace(x, value=told(x.value))
+        if isinstance(x, Let):
+            late.add(x.var)
+        second.append(x)
+    if not found or not any(isinstance(x, Assign) and x.var not in _sums(s) for x in inside):
+        return None
+    if not all(_is_along(e, s.var) for e in (*found, *(x.value for x in early))):
+        return None
+    strip = Var("strip")
+    low = s.low + size(strip) * STRIP
+    high = low + clamp(s.high - low, size(STRIP + 1))
+    here = (size(s.var) - low,)
+    buffers = [Buffer(Var("early"), e.dtype, (size(STRIP),), Role.TEMP) for e in found]
+    first: list[Stmt] = [*early]
+    rest: list[Stmt] = [*early]
+    for (e, v), b in zip(found.items(), buffers, strict=True):
+        first.append(Store(b.var, here, e))
+        rest.append(Let(v, e.dtype, Load(b.var, here)))
+    inner: tuple[Stmt, ...] = (
+        *(Allocate(b, small=True) for b in buffers),
+        Loop(s.var, low, high, tuple(first), Order.FREE, (), s.work),
+        Loop(s.var, low, high, (*rest, *second), Order.SERIAL, s.reductions, s.work),
+    )
+    count = (s.high - s.low + STRIP - 1) // STRIP
+    return Loop(strip, ZERO, count, inner, Order.SERIAL, s.reductions, s.work * STRIP)
+
+
+def _sums(s: Loop) -> set[Var]:
+    return {r.var for r in s.reductions}
+
+
+def _is_dear(e: Expr) -> bool:
+    return any(
+        isinstance(x, Apply) and x.dtype.is_float and x.name in PRIMITIVES
+        and PRIMITIVES[x.name].cost >= LONG
+        for x in parts(e)
+    )  # fmt: skip
+
+
+def _is_along(e: Expr, loop: Var) -> bool:
+    """Whether an expression reads what lies side by side, or is the same in every round."""
+    found = [x for x in parts(e) if isinstance(x, Load)]
+    if any(isinstance(a, Load) for x in found for i in x.at for a in atoms(i)):
+        return False
+    return all(
+        loop not in used_in(i) or (k == len(x.at) - 1 and abs(i.coefficient(loop)) == 1)
+        for x in found for k, i in enumerate(x.at)
+    )  # fmt: skip
