@@ -28,6 +28,7 @@ from naperian.names import Lit, Var
 from naperian.passes.fusion.graph import Graph, Kind, Task, in_order, link, rename_operand
 from naperian.sizes import Size
 
+_SHORT = 16  # elements of an axis that a loop along it is not worth
 _FEW = 4  # products whose sum takes longer to store and load than to compute
 _SMALL = 4096  # multiplications, if the extents are constants: a plain nest is unrolled instead
 
@@ -83,9 +84,7 @@ class _Rounds:
         return found
 
 
-def _try(
-    graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rounds
-) -> None:
+def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rounds) -> None:
     cell = t.cell
     assert cell is not None
     final, start = cell.final, cell.start
@@ -150,6 +149,7 @@ def _try(
     if any(graph.mentioned[i] for i in (*context - set(opened), *inside)):
         return
 
+    a, b = (_laid_out(graph, x, {j for j in names if from_.get(j) in inside}) for x in (a, b))
     gone = (t, start, final, m, *sums)
     for task in gone:
         for s in task.sites:
@@ -164,6 +164,29 @@ def _try(
     final.at = ()
     final.cell = None
     link(graph, final)
+
+
+def _laid_out(graph: Graph, x: Read, inside: set[Var]) -> Read:
+    """A factor that is only made for its product, and whose innermost axis would have a few
+    elements, as windows with steps or edges have: the last axis that is not summed goes there."""
+    q = graph.source.get(x.var)
+    if q is None or q.kind is not Kind.COMPUTE or q.uses != 1 or q.home is not None:
+        return x
+    if q.path != q.context or any(graph.mentioned[i] for i in q.context):
+        return x
+    here = {i: e.single for i, e in zip(q.context, x.at, strict=True)}
+    short = [i for i in q.context if _terms(graph, {i}) <= _SHORT]
+    long = [i for i in q.context if i not in short]
+    if not short or not long or q.context[-1] not in short:
+        return x
+    rest = [i for i in long if here[i] not in inside]
+    if not rest:
+        return x
+    order = (*rest[:-1], *(i for i in long if i not in rest), *short, rest[-1])
+    at = dict(zip(q.context, x.at, strict=True))
+    q.context = q.path = order
+    graph.laid_out.add(q)
+    return Read(x.var, tuple([at[i] for i in order]))
 
 
 def _summed(graph: Graph, t: Task) -> tuple[Operand, tuple[Var, ...], list[Task]]:
@@ -237,5 +260,3 @@ def _tiny(graph: Graph, over: tuple[Var, ...]) -> bool:
             return False
         count *= max(n, 1)
     return count <= _SMALL
-
-

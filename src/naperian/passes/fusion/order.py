@@ -84,7 +84,8 @@ def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]
 
 def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> None:
     inner = {t: t.path[len(outer(t)) :] for t in tasks}
-    rank = _ranks(inner, classes)
+    laid_out = graph.laid_out.intersection(tasks)
+    rank = _ranks(inner, classes, laid_out)
     deepest = max(len(path) for path in inner.values())
     deep = [t for t in tasks if len(inner[t]) == deepest]
 
@@ -101,7 +102,8 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
     best: dict[Task, tuple[Var, ...]] | None = None
     least = 0
     candidates: list[tuple[Task, Var] | None] = [None]
-    candidates += list(dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t]))[:6]
+    if not laid_out:
+        candidates += list(dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t]))[:6]
     for last in candidates:
         new = paths(last)
         if not all(_legal(graph, t, path) for t, path in new.items()):
@@ -133,11 +135,13 @@ def _times_first(graph: Graph, tasks: list[Task]) -> None:
                 break
 
 
-def _ranks(paths: dict[Task, tuple[Var, ...]], classes: Classes) -> dict[tuple[Task, Var], int]:
+def _ranks(
+    paths: dict[Task, tuple[Var, ...]], classes: Classes, first: set[Task]
+) -> dict[tuple[Task, Var], int]:
     """One order of all indices that keeps that of the deepest tasks, and of the others as far as
     that leaves it open: an index that is new stands before the one it stood before."""
     line: list[tuple[Task, Var]] = []
-    for t, path in sorted(paths.items(), key=lambda p: -len(p[1])):
+    for t, path in sorted(paths.items(), key=lambda p: (-len(p[1]), p[0] not in first)):
         at = len(line)
         for i in reversed(path):
             c = classes.find((t, i))

@@ -43,18 +43,20 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import atoms, mentions, parts, rebuild, statements, used, used_in, writes
 from naperian.names import Var
 from naperian.node import replace
+from naperian.passes.nests.alike import sums_nothing
 from naperian.passes.nests.trailing import LEAST, LONG, STRIP
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, clamp, size
 
 
 def leading(body: tuple[Stmt, ...], beside: bool = False) -> tuple[Stmt, ...]:
-    """The statements of a program, or of loops whose rounds may go `beside` each other."""
+    """The statements of a program, or of a row that may go `beside` others."""
     out: list[Stmt] = []
     for s in body:
-        cut = _cut(s) if isinstance(s, Loop) and (s.reductions or not beside) else None
-        inner = isinstance(s, Loop) and s.order is not Order.SERIAL
-        out.append(cut or rebuild(s, lambda b, i=beside or inner: leading(b, i)))  # type: ignore[misc]
+        cut = _cut(s) if isinstance(s, Loop) and not beside else None
+        rows = isinstance(s, Loop) and s.order is not Order.SERIAL
+        side = sums_nothing(s) if isinstance(s, Loop) and rows else beside
+        out.append(cut or rebuild(s, lambda b, side=side: leading(b, side)))  # type: ignore[misc]
     return tuple(out)
 
 
