@@ -39,6 +39,7 @@ from naperian.sizes import Clamp, Size
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
 _FUNCTION = 15  # what costs as much is a function
+_DEEP = 3  # operations of a step in a row, as many additions
 _FEW = 4  # components, which do not fill a vector
 _MONOIDS = ("add", "mul", "min", "max")
 
@@ -56,11 +57,35 @@ def _long(s: Loop) -> bool:
     if any(isinstance(x, Loop) for x in s.body):
         return False
     tops = (e for x in s.body for e in expressions(x))
-    return any(
+    return _waits(s) or any(
         isinstance(e, Apply) and e.operand.is_float and e.name in PRIMITIVES
         and PRIMITIVES[e.name].cost >= _LONG
         for top in tops for e in parts(top)
     )  # fmt: skip
+
+
+def _waits(s: Loop) -> bool:
+    """Whether a step that stores nothing is several operations, each of which waits for the one
+    before."""
+    if not all(isinstance(x, Let | Assign) for x in s.body):
+        return False
+    depth = {x.var: 0 for x in s.body if isinstance(x, Assign)}
+
+    def below(e: Expr) -> int:
+        if isinstance(e, Local):
+            return depth.get(e.var, -1)
+        if not isinstance(e, Apply):
+            return -1
+        most = max(map(below, e.args), default=-1)
+        return most + 1 if most >= 0 and e.operand.is_float else most
+
+    steps = [0]
+    for x in s.body:
+        if isinstance(x, Let):
+            depth[x.var] = below(x.value)
+        elif isinstance(x, Assign):
+            steps.append(below(x.value))
+    return max(steps) >= _DEEP
 
 
 def is_steep(s: Loop) -> bool:

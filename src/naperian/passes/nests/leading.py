@@ -5,11 +5,11 @@
                  total := total + p
                  walk := p
 
-    after    for s in 0..⌈n / 512⌉ reducing add total:
-                 allocate small early[512]
-                 free for t in strip s: store early[t - 512 s] = exp(v * z[t])
+    after    for s in 0..⌈n / 128⌉ reducing add total:
+                 allocate small early[128]
+                 free for t in strip s: store early[t - 128 s] = exp(v * z[t])
                  for t in strip s reducing add total:
-                     p = walk * early[t - 512 s]
+                     p = walk * early[t - 128 s]
                      total := total + p
                      walk := p
 
@@ -44,9 +44,11 @@ from naperian.loops.walk import atoms, mentions, parts, rebuild, statements, use
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.alike import sums_nothing
-from naperian.passes.nests.trailing import LEAST, LONG, STRIP
+from naperian.passes.nests.trailing import LEAST, LONG
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, clamp, size
+
+_STRIP = 128  # iterations, whose values take little beside what a loop backwards may take
 
 
 def leading(body: tuple[Stmt, ...], beside: bool = False) -> tuple[Stmt, ...]:
@@ -96,10 +98,10 @@ def _cut(s: Loop) -> Loop | None:
     if not all(_is_along(e, s.var) for e in (*found, *(x.value for x in early))):
         return None
     strip = Var("strip")
-    low = s.low + size(strip) * STRIP
-    high = low + clamp(s.high - low, size(STRIP + 1))
+    low = s.low + size(strip) * _STRIP
+    high = low + clamp(s.high - low, size(_STRIP + 1))
     here = (size(s.var) - low,)
-    buffers = [Buffer(Var("early"), e.dtype, (size(STRIP),), Role.TEMP) for e in found]
+    buffers = [Buffer(Var("early"), e.dtype, (size(_STRIP),), Role.TEMP) for e in found]
     first: list[Stmt] = [*early]
     rest: list[Stmt] = [*early]
     for (e, v), b in zip(found.items(), buffers, strict=True):
@@ -110,8 +112,8 @@ def _cut(s: Loop) -> Loop | None:
         Loop(s.var, low, high, tuple(first), Order.FREE, (), s.work),
         Loop(s.var, low, high, (*rest, *second), Order.SERIAL, s.reductions, s.work),
     )
-    count = (s.high - s.low + STRIP - 1) // STRIP
-    return Loop(strip, ZERO, count, inner, Order.SERIAL, s.reductions, s.work * STRIP)
+    count = (s.high - s.low + _STRIP - 1) // _STRIP
+    return Loop(strip, ZERO, count, inner, Order.SERIAL, s.reductions, s.work * _STRIP)
 
 
 def _sums(s: Loop) -> set[Var]:
