@@ -52,12 +52,16 @@ _STRIP = 128  # iterations, whose values take little beside what a loop backward
 
 
 def leading(body: tuple[Stmt, ...], beside: bool = False) -> tuple[Stmt, ...]:
-    """The statements of a program, or of a row that may go `beside` others."""
+    """The statements of a program, or of a row that may go `beside` others. In another loop in
+    order, as one over checkpoints, what is kept on the way is all the memory there is."""
     out: list[Stmt] = []
     for s in body:
         cut = _cut(s) if isinstance(s, Loop) and not beside else None
         rows = isinstance(s, Loop) and s.order is not Order.SERIAL
-        side = sums_nothing(s) if isinstance(s, Loop) and rows else beside
+        if isinstance(s, Loop) and rows:
+            side = beside or sums_nothing(s)
+        else:
+            side = beside or isinstance(s, Loop | While)
         out.append(cut or rebuild(s, lambda b, side=side: leading(b, side)))  # type: ignore[misc]
     return tuple(out)
 
