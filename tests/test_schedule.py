@@ -126,7 +126,7 @@ def test_max_n_0_rounds_are_n_rounds() -> None:
 def running(x: Fin(n)=>Float) -> Fin(n)=>Float = scan(lambda u, v: 0.5 * u + v, 0.0, x)
 
 def f(k: Int, x: Float) -> Float:
-    a = [exp(x * i) for i in Fin(k)]
+    a = [sqrt(x * i) for i in Fin(k)]
     s = running(a)
     sum(s[i] * a[i] for i)
 
