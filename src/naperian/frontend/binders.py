@@ -190,6 +190,7 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
         case s.PName(span, name):
             v = Var(name)
             kind = solver.head(value.type)
+            solver.hold(kind)
             if isinstance(kind, Exists):
                 made, wrap = bind_box(w, v, value, kind)
                 w.scope.names[name] = Variable(v, made.type, span, None, what)

@@ -262,6 +262,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         wanted = as_type(w, c.type) if c.type is not None else None
         start = w.infer(c.start, wanted)
         starts.append(start if wanted is None else expect(w, start, wanted, "the start", c.type))
+        solver.hold(start.type)
     carried: list[Var] = []
     rounds = Var("rounds")
     throws, flag = w.throws, w.thrower

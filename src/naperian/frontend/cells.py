@@ -261,6 +261,12 @@ def join_cells(
                     raise errors.operand(title.strip("`"), _needs(dtypes), "Float", at.span)
                 answer = w.float
     else:
+        if dtypes == FLOATS or any(solver.dtypes_of(t) == FLOATS for t in open_cells):
+            open_cells = [t for t in open_cells if not solver.holds(t)]
+            if not open_cells:
+                made = solver.type("a", FLOATS, DType.F64)
+                solver.unknown[made.var].floats = True
+                return made
         for k, t in enumerate(open_cells[1:], 1):
             try:
                 solver.unify(open_cells[0], t)
@@ -272,7 +278,10 @@ def join_cells(
         for t in open_cells:
             _restrict(w, title, t, dtypes, cells[0])
         return open_cells[0]
+    floats = answer == w.float or (isinstance(answer, Scalar) and answer.dtype in FLOATS)
     for t in open_cells:
+        if floats and solver.holds(t):
+            continue
         try:
             solver.unify(t, answer)
         except Mismatch:

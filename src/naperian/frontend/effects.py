@@ -221,6 +221,7 @@ def _state(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
         raise effect_errors.handler_arguments("state", h.span)
     start = w.infer(given[0], hint)
     t = start.type
+    w.solver.hold(t)
     if hint is not None and w.solver.is_unknown(t) and isinstance(w.solver.head(hint), Scalar):
         converts(w, "the state", hint, t, start, start.span)
         t = hint

@@ -115,6 +115,26 @@ class Solver(Unknowns):
             case _:
                 raise Mismatch(t, t)
 
+    def hold(self, t: Type) -> None:
+        """A name is given to this: the integers in it may become floats by what they are made
+        from and what they are used as, and not by arithmetic."""
+        match self.head(t):
+            case TypeVar(v) if v in self.unknown:
+                u = self.unknown[v]
+                u.held = u.default is not None and u.default.is_integer
+            case Table(_, cell):
+                self.hold(cell)
+            case Tuple(items):
+                for x in items:
+                    self.hold(x)
+            case _:
+                pass
+
+    def holds(self, t: TypeVar) -> bool:
+        """Whether this stays an integer beside floats, as far as is known."""
+        u = self.unknown[t.var]
+        return u.held and (u.dtypes is None or DType.I64 in u.dtypes)
+
     def unify(self, a: Type, b: Type, because: Because | None = None) -> None:
         """`a` and `b` are the same type; `Mismatch` if they cannot be."""
         a, b = self.head(a), self.head(b)
@@ -221,6 +241,7 @@ class Solver(Unknowns):
             other.computed = other.computed or u.computed
             other.cell = other.cell or u.cell
             other.needs |= u.needs
+            other.held = other.held or u.held
             if other.default is None or (u.default is not None and u.floats):
                 other.default = u.default
                 other.floats = other.floats or u.floats

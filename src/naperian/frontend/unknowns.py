@@ -88,6 +88,7 @@ class Unknown:
     cell: bool = False  # an instance of an interface, so no table
     needs: set[str] = field(default_factory=set)  # built-in interfaces of what is no scalar
     computed: bool = False  # by arithmetic, of which no index is the result
+    held: bool = False  # of an integer that has a name: arithmetic with floats leaves it one
 
     def ask(self, interfaces: Iterable[str]) -> None:
         """Somebody computes with it, as with an instance of these."""
