@@ -353,9 +353,11 @@ def _by_columns(
     if len(axes) != 2 or len(own) != 1 or fitting != axes[:1]:
         return ()
     name = what.rpartition(" of ")[2].strip("`")
+    turned = re.fullmatch(r"transpose\((\w+)\)", span.text)
+    columns = turned[1] if turned else f"transpose({span.text})"
     return (
         f"functions lift over the rows, here of a `{show(w, made)}`; over its columns it is"
-        f" `transpose({name}(…, transpose({span.text})))`",
+        f" `transpose({name}(…, {columns}))`",
     )
 
 
@@ -397,7 +399,9 @@ def clash(
         a_set, b_set = solver.zonk_set(left), solver.zonk_set(right)
         return index_errors.set_clash(
             what, show_set(a_set), show_set(b_set), span, f"this is `{show(w, found)}`", reasons,
-            helps=_sets_help(a_set, b_set, span), notes=_set_note(left, right),
+            helps=(*_sets_help(a_set, b_set, span),
+                   *_by_columns(w, what, wanted, found, made, span)),
+            notes=_set_note(left, right),
         )
     x, y = solver.head(wanted), solver.head(found)
     if isinstance(left, TypeVar) and isinstance(right, Table | Function | Tuple) and (
