@@ -21,6 +21,7 @@ from naperian.core.show import signature_texts
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.surface.show import show
+from naperian.surface.walk import nodes
 from naperian.type_show import show_set
 from naperian.types import Data, Set, Tuple, set_variables
 
@@ -35,6 +36,7 @@ def explain(tree: s.Module, d: core.Definition, name: str) -> str | None:
     for decl in tree.decls:
         match decl:
             case s.Def(_, own) if own == name:
+                writer.references = _references(decl)
                 body = writer.tree(decl.body)
                 head = _header(decl, d)
                 text = show(_lettered(dataclasses.replace(head, body=body), decl))
@@ -46,6 +48,20 @@ def explain(tree: s.Module, d: core.Definition, name: str) -> str | None:
         lifts = sorted(d.lifts, key=lambda x: (x.span.start, x.span.end))
         return "\n".join([text.rstrip("\n"), *dict.fromkeys(f"# {_reason(x)}" for x in lifts)])
     return None
+
+
+def _references(decl: s.Def) -> set[str]:
+    """The names in a definition that stand for references."""
+    found = set()
+    for x in nodes(decl):
+        match x:
+            case s.Handler(_, _, str() as name):
+                found.add(name)
+            case s.Param(_, name, s.Call(_, s.Name(_, "Ref"))):
+                found.add(name)
+            case _:
+                pass
+    return found
 
 
 def _reason(lift: core.Lift) -> str:
@@ -100,6 +116,7 @@ class _Writer:
         for x in d.lifts:
             self.lifts.setdefault((x.span.start, x.span.end), []).append(x)
         self.known = {*d.sets, *d.sizes, *(p.var for p in d.params)}
+        self.references: set[str] = set()  # what an update changes, where others get a new value
         self.made = 0
 
     def tree(self, node: Any) -> Any:
@@ -113,6 +130,11 @@ class _Writer:
                 return self.generator(node, g)
             case s.Name(span, _) | s.Section(span, _, None) if self.at(node):
                 return self.function(node, span)
+            case s.Update(span, op, at, target, value) if self.at(node):
+                whole = self.tree(s.Binary(span, op, at, target, value))
+                if isinstance(target, s.Name) and target.name not in self.references:
+                    return s.Bind(span, s.PName(target.span, target.name), None, whole)
+                return s.Set(span, target, whole)
             case _:
                 new = _rebuilt(node, self.tree)
                 return self.application(node, new) if isinstance(node, _APPLICATIONS) else new
@@ -135,7 +157,7 @@ class _Writer:
         body = s.Comprehension(NOWHERE, _with_slots(call, [*head, *cells]), binders, None)
         return s.Lambda(NOWHERE, params, body)
 
-    def at(self, e: s.Expr) -> list[core.Lift]:
+    def at(self, e: s.Expr | s.Update) -> list[core.Lift]:
         return self.lifts.get((e.span.start, e.span.end), [])
 
     def application(self, old: s.Expr, new: s.Expr) -> s.Expr:
