@@ -201,13 +201,20 @@ class _Trial:
             stops = "stops"
             pair = (stops if value is None else value, stops if meant is None else meant)
             raise self.failed(f"{what} in compiled code, beside the interpreter's", given, *pair)
-        if value is not None and not same(value, meant):
+        if value is not None and not same(value, meant, self.slack(f, value)):
             if self.says_nothing(f, given, value, meant):
                 return None
             raise self.failed(
                 f"{what} in compiled code, beside the interpreter's", given, value, meant
             )
         return value
+
+    def slack(self, f: Function, value: Any) -> float:
+        """A slope in which large ones cancel may differ by what rounding does to the large ones."""
+        if f is self.f:
+            return 1.0
+        sizes = [np.abs(x[np.isfinite(x)]).max(initial=0.0) for x in self.cotangents(value)]
+        return min(max(1.0, *(float(x) / 100.0 for x in sizes)), 1e3)
 
     def says_nothing(self, f: Function, given: Draw, value: Any, meant: Any) -> bool:
         """Whether two values may differ by what rounding does: where rounded arguments give
