@@ -289,6 +289,14 @@ FOUND = (
     assert 2 * k * m == (-1), "k rows of m"
     sum(x as Fin(k)=>Fin(m)=>Float)
 """,
+    """enum Parity = Even | Odd
+
+instance Num(Parity):
+    def (+)(x, y) = Even if x == y else Odd
+    def (-)(x, y) = x + y
+    def (*)(x, y) = Odd if x == Odd and (-1) == Odd else Even
+    def number(x) = Odd if x % 2.0 == 1.0 else Even
+""",
 )
 """Texts that longer runs found."""
 

@@ -150,7 +150,7 @@ class WriteOut:
             case Table(s, cell):
                 return self.by_cells(name, args, s, cell)
             case _:
-                return Op(name, args, self.named(t))  # an index, by its ordinal
+                return Op(name, args, INT)  # an index, by its ordinal
 
     def power(self, x: Expr, k: int, t: Type) -> Expr:
         """A product of k factors, by squaring."""

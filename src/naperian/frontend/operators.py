@@ -86,7 +86,7 @@ def primitive(
     def call(args: list[core.Expr]) -> core.Expr:
         solver, operand = plan[-1]
         t = solver.zonk(operand)
-        if isinstance(t, Index):  # only `min` and `max` give one
+        if isinstance(t, Index) and name in ("min", "max"):
             return _one_of(name, args)
         return core.Op(name, tuple(args), t, origin)
 

@@ -77,6 +77,15 @@ def _choice(c: Cursor) -> Diagnostic | None:
     return None
 
 
+def no_suite(c: Cursor, header: Span) -> Diagnostic:
+    """Why no block begins after what its header says."""
+    if c.kind == "in":
+        return errors.membership(c.here)
+    then = c.kind == "NAME" and c.word == "then"
+    help_ = ("on one line it is `a if c else b`",) if then else ()
+    return errors.unexpected(f"`:` after this `{header.text}`", c.found, c.here, *help_)
+
+
 def no_else(c: Cursor) -> Diagnostic:
     """Why `a if c` does not go on with `else`."""
     if c.kind == "for":

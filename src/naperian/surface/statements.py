@@ -19,7 +19,7 @@ from naperian.surface.headers import (
     without_docstring,
 )
 from naperian.surface.lex import KEYWORDS
-from naperian.surface.mistakes import colon, no_end
+from naperian.surface.mistakes import colon, no_end, no_suite
 from naperian.surface.operators import ASSIGNMENTS, OR, STARTS, UPDATES
 from naperian.surface.patterns import as_pattern, pattern
 
@@ -242,9 +242,9 @@ def suite(c: Cursor, header: Span) -> s.Block:
         end = c.ends[c.pos - 1]
         c.report(errors.missing_colon(Span(c.source, end, end), header.text))
     else:
-        if c.kind == "in":
-            raise Wrong(errors.membership(c.here))
-        c.expect(":", f"`:` after this `{header.text}`")
+        if c.kind != ":":
+            raise Wrong(no_suite(c, header))
+        c.skip()
     if not c.take("NEWLINE"):
         only = statement(c)
         return s.Block(only.span, (only,))
