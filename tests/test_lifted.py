@@ -62,3 +62,29 @@ def test_conditions_and_planes() -> None:
                         v[i, j] = u[min(i + 1, a - 1), max(j - 1, 0)] + u[i, j]
             u = v
         assert np.array_equal(m.f(x, 3), u)
+
+
+QUOTIENTS = """
+def rows(x: n=>m=>Float, d: n=>Float) -> n=>m=>Float = [x[i, j] / d[i] for i, j]
+def smoothed(x: n=>Float, p: Int) -> n=>Float = scan(lambda g, v: (g * (p - 1) + v) / p, 0.0, x)
+def less(x: n=>Float, p: Float) -> n=>Float = scan(lambda g, v: p * (v - g), 0.0, x)
+"""
+
+
+def test_divided_by_once() -> None:
+    """With `@fast`, and nowhere else; every element the same way, whatever its lane."""
+    fast, plain = nap.compile(QUOTIENTS, math="fast"), nap.compile(QUOTIENTS)
+    r = np.random.default_rng(1)
+    for dtype in ("f8", "f4"):
+        for m in (1, 7, 40, 77):
+            x, d = r.normal(size=(5, m)).astype(dtype), r.normal(size=5).astype(dtype)
+            once = (1 / d).astype(dtype)
+            assert np.array_equal(fast.rows(x, d), x * once[:, None])
+            assert np.array_equal(plain.rows(x, d), x / d[:, None])
+    x = r.normal(size=1000)
+    np.testing.assert_allclose(fast.smoothed(x, 14), plain.smoothed(x, 14), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(fast.less(x, 0.3), plain.less(x, 0.3), rtol=1e-12, atol=1e-15)
+    text = fast.smoothed.show("llvm")
+    body = text[text.index("body") :]
+    assert "fdiv" in text
+    assert "fdiv" not in body[body.index("phi") :]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _NAME = re.compile(r"%[\w.]+")
 _PURE = {
@@ -17,6 +18,30 @@ _PURE = {
     "fadd", "fsub", "fmul", "insertelement", "shufflevector",
 }  # fmt: skip
 _CALLS = ("i64 @llvm.smin.i64(", "i64 @llvm.smax.i64(")
+_QUOTIENT = re.compile(r"((?:\w+ )*arcp (?:\w+ )*)(<[^>]+>|\w+) ([^\s,]+), (%[\w.]+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """A division that may be a multiplication: by what, the line that divides one by it, and the
+    line that multiplies."""
+
+    divisor: str
+    inverse: str
+    product: str
+
+
+def quotient(name: str, rest: str) -> Quotient | None:
+    """What `name = fdiv rest` is, if it is allowed to be one."""
+    m = _QUOTIENT.match(rest)
+    if m is None:
+        return None
+    flags, type, x, y = m.groups()
+    one = f"splat ({type.split()[-1].rstrip('>')} 1.0)" if type[0] == "<" else "1.0"
+    by = f"{name}by"
+    return Quotient(
+        y, f"  {by} = fdiv {type} {one}, {y}", f"  {name} = fmul {flags}{type} {x}, {by}"
+    )
 
 
 def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
@@ -49,6 +74,11 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
         level = depth
         if op in _PURE or (op == "call" and rest.startswith(_CALLS)):
             level = max((levels.get(v, 0) for v in _NAME.findall(rest)), default=0)
+        elif op == "fdiv" and (q := quotient(name, rest)) is not None:
+            around = levels.get(q.divisor, 0)
+            if around < depth:
+                out[open_[around][1]].append(q.inverse)
+                line = line[:start] + q.product
         levels[name] = level
         out[open_[level][1] if level < depth else -1].append(line)
     return [line for part in out for line in part]

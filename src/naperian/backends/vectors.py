@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
 from naperian.backends.functions import math
+from naperian.backends.lifted import quotient
 from naperian.backends.masks import gathered, loaded, stored
 from naperian.backends.traits import UNROLLED
 from naperian.dtypes import DType
@@ -225,6 +226,12 @@ class _Writer:
                 raise _Stays
             case _ if not self._moving(rest):
                 self._lifted(line)
+            case "fdiv" if (q := quotient(name, rest)) and q.divisor not in self.moves:
+                self.block_.before.append(q.inverse)
+                self.block_.scalars[-1] = q.product
+                m = _LINE.match(q.product)
+                assert m is not None
+                self._operation(name, m[2], m[3])
             case _:
                 self._operation(name, op, rest)
 

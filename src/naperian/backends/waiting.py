@@ -26,12 +26,16 @@ def waiting(frame: Frame, e: Apply) -> Expr:
         max(a, max(b, late))            max(max(a, b), late)
         a if c else max(b, late)        (a if c else b) if (inf if c else b) >= late else late
         max(a, late + a)                a if a > late + a else late + a
+        (late * a + b) / c              late * (a / c) + b / c
 
     (where `inf` is the largest integer). The second for integers: a NaN is on no side of another
-    number. In the third a NaN in `a` is one in the sum as well, and need not be asked for."""
+    number. In the third a NaN in `a` is one in the sum as well, and need not be asked for. The
+    fourth is for who may regroup."""
     if not frame.late:
         return e
     match e:
+        case Apply("mul" | "div") if e.operand.is_float:
+            return _scaled(frame, e) if frame.module.program.math is Math.FAST else e
         case Apply("min" | "max"):
             strict = frame.module.program.math is Math.STRICT
             return e if strict and e.operand.is_float else _sure(_grouped(frame, e))
@@ -46,6 +50,29 @@ def waiting(frame: Frame, e: Apply) -> Expr:
 
 def _is_late(frame: Frame, *args: Expr) -> bool:
     return any(not frame.late.isdisjoint(used(a)) for a in args)
+
+
+def _scaled(frame: Frame, e: Apply) -> Expr:
+    """A multiple of a sum of what is late and what is not, as a sum of multiples."""
+    total, factor = e.args
+    if e.name == "mul" and _is_late(frame, factor):
+        total, factor = factor, total
+    match total:
+        case Apply("add" | "sub", (a, b)) if not _is_late(frame, factor):
+            late = [_is_late(frame, x) for x in (a, b)]
+            if sum(late) == 1:
+                return replace(total, args=tuple(_times(frame, x, e, factor) for x in (a, b)))
+    return e
+
+
+def _times(frame: Frame, x: Expr, e: Apply, factor: Expr) -> Expr:
+    """What is multiplied or divided by a factor as `e` is, late."""
+    match x:
+        case Apply("mul", (a, b)) if _is_late(frame, a) != _is_late(frame, b):
+            early, late = (b, a) if _is_late(frame, a) else (a, b)
+            return replace(x, args=(late, replace(e, args=(early, factor))))
+        case _:
+            return replace(e, args=(x, factor))
 
 
 def _grouped(frame: Frame, e: Apply) -> Apply:
