@@ -772,3 +772,44 @@ def test_loops_do_not_depend_on_how_variables_are_numbered(name: str) -> None:
         texts.add(show(pipeline.lower(program, name, Substitution(types, {}, {}))))
         Var("one more")
     assert len(texts) == 1
+
+
+PAIRS = "n=>h=>(d, Fin(2))=>Float"
+BLOCKS = "(p, Fin(8))=>(q, Fin(8))=>Float"
+PIECES = f"""
+# a rotation of each pair
+def turned(x: {PAIRS}, c: n=>d=>Float, s: n=>d=>Float) -> {PAIRS}:
+    for i, j, (k, e) in (d, Fin(2)):
+        if e == 0: x[i, j, (k, 0)] * c[i, k] - x[i, j, (k, 1)] * s[i, k]
+        else: x[i, j, (k, 0)] * s[i, k] + x[i, j, (k, 1)] * c[i, k]
+
+# both sides of every block times a matrix
+def blocks(x: {BLOCKS}, c: Fin(8)=>Fin(8)=>Float) -> {BLOCKS}:
+    for (i, a) in (p, Fin(8)), (j, b) in (q, Fin(8)):
+        sum(c[a, k] * sum(x[(i, k), (j, m)] * c[b, m] for m) for k)
+"""
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def test_components_side_by_side_decide_which_loop_is_innermost() -> None:
+    m = nap.compile(PIECES)
+    text = m.turned.show("loops")
+    assert text.index("in 0..h") < text.index("in 0..d")
+    x, c, s = numbers(3, 2, 10), numbers(3, 5), numbers(3, 5)
+    a, b = x[..., 0::2], x[..., 1::2]
+    c, s = c[:, None], s[:, None]
+    want = np.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)
+    np.testing.assert_allclose(m.turned(x, c[:, 0], s[:, 0]), want, rtol=1e-14)
+
+
+def test_a_product_between_products_lies_as_its_factor_does() -> None:
+    """Its rows are those of one matrix then."""
+    m = nap.compile(PIECES)
+    assert "allocate v: f64[p, 8, q, 8]" in m.blocks.show("loops")
+    for p, q in ((1, 1), (3, 5), (0, 2), (2, 0), (7, 1)):
+        x, c = numbers(8 * p, 8 * q), numbers(8, 8)
+        want = np.einsum("ak,ikjm,bm->iajb", c, x.reshape(p, 8, q, 8), c).reshape(x.shape)
+        np.testing.assert_allclose(m.blocks(x, c), want, rtol=1e-12, atol=1e-13)

@@ -164,6 +164,36 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     final.at = ()
     final.cell = None
     link(graph, final)
+    if not opened and not final.guards and not any(graph.mentioned[i] for i in context):
+        for x, side in ((a, rows), (b, columns)):
+            _as_read(graph, final, [v for i in _along(graph, x) if (v := from_.get(i, i)) in side])
+
+
+def _along(graph: Graph, x: Read) -> list[Var]:
+    """The loop indices of a read, as the axes are stored."""
+    return [v for e in x.at for v in variables(e) if v in graph.program.indices]
+
+
+def _as_read(graph: Graph, final: Task, side: list[Var]) -> None:
+    """A product that has one reader, which has no other way to lay it out, as its factor is: its
+    rows are then those of one matrix, where they were many little ones."""
+    before = [i for i in final.context if i in side]
+    if final.home is not None or final.uses != 1 or before == side:
+        return
+    [reader] = [t for t in graph.tasks if any(s.task is final for s in t.sites)]
+    reads = [x for x in reader.args if isinstance(x, Read) and x.var == final.var]
+    if len(reads) != 1 or reader.kind not in (Kind.COMPUTE, Kind.ENTER, Kind.PRODUCT):
+        return
+    order = [*(i for i in final.context if i not in side)]
+    at = min(final.context.index(i) for i in side)
+    order[at:at] = side
+    place = [final.context.index(i) for i in order]
+    read = Read(final.var, tuple(reads[0].at[k] for k in place))
+    for s in reader.sites:
+        s.task.uses -= 1
+    reader.args = tuple(read if x is reads[0] else x for x in reader.args)
+    final.context = tuple(order)
+    link(graph, reader)
 
 
 def _laid_out(graph: Graph, x: Read, inside: set[Var]) -> Read:

@@ -19,7 +19,7 @@ from naperian.ainf.walk import variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
 from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Task, in_order
-from naperian.sizes import Clamp, Remainder, Size
+from naperian.sizes import Clamp, Remainder
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
 _STORED = 2  # an accumulator in memory instead of a register
@@ -187,12 +187,12 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
             q = graph.source.get(x.var)
             apart = q is None or q.kind in WHOLE  # in memory, whatever the loops are
             if apart or any(not isinstance(e.single, Var) for e in x.at):
-                total += _stride(x.at, inner)
+                total += _stride(graph, x, inner)
     if t.home is not None:
         order = tuple(t.context[k] for k in t.home[1])
         total += 1 if order[-1:] == (inner,) else _STRIDED if inner in order else 0
     if t.kind is Kind.PUT:
-        total += _stride(t.at, inner)
+        total += _stride(graph, Read(t.var, t.at), inner)
     if t.kind is Kind.ENTER and inner not in t.over and t.over:
         extent = graph.program.indices[inner].extent
         narrow = extent is not None and (extent.constant or _NARROW) < _NARROW
@@ -200,17 +200,29 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
     return total
 
 
-def _stride(at: tuple[Size, ...], inner: Var) -> int:
-    where = [k for k, e in enumerate(at) if inner in variables(e)]
+def _stride(graph: Graph, x: Read, inner: Var) -> int:
+    where = [k for k, e in enumerate(x.at) if inner in variables(e)]
     if not where:
         return 0
-    if where == [len(at) - 1]:
-        last = at[-1]
-        a = last.single
-        if isinstance(a, Clamp):
-            last = a.value
-        elif isinstance(a, Remainder):
-            last = a.above
-        if abs(last.coefficient(inner)) == 1:
-            return 1
-    return _STRIDED
+    last = x.at[where[-1]]
+    a = last.single
+    if isinstance(a, Clamp):
+        last = a.value
+    elif isinstance(a, Remainder):
+        last = a.above
+    if len(where) > 1 or abs(last.coefficient(inner)) != 1:
+        return _STRIDED
+    return min(_STRIDED, _behind(graph, x, where[0]))
+
+
+def _behind(graph: Graph, x: Read, k: int) -> int:
+    """How many elements lie behind one index, of those of an array of the program's: components
+    of a vector, which share its lines of memory."""
+    if k == len(x.at) - 1:
+        return 1
+    if x.var not in graph.params:
+        return _STRIDED
+    count = 1
+    for n in graph.params[x.var].shape[k + 1 :]:
+        count *= n.constant or _STRIDED
+    return count
