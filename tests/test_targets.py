@@ -23,6 +23,10 @@ def counts(k: n=>bins) -> bins=>Int:
 def sines(x: n=>Float) = sin(x)
 def ascending(x: Fin(n)=>Float) = sort(x)
 def places(x: Fin(n)=>Float) = argsort(x)
+def mixed(low: k=>(a: Fin(d))=>(..a)=>Float, x: n=>Fin(d)=>Float) -> Float:
+    sum(sum((x[i, a] + sum(low[j, a, b] * x[i, b] for b)) ** 2 for j, a) for i)
+def slopes(low: k=>(a: Fin(d))=>(..a)=>Float, x: n=>Fin(d)=>Float):
+    grad(mixed, wrt="low")(low, x)
 """)
 rng = np.random.default_rng(0)
 for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
@@ -34,6 +38,10 @@ for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
     assert np.array_equal(m.ascending(x), np.sort(x))
     assert np.array_equal(m.places(x), np.argsort(x, kind="stable"))
     assert np.allclose(m.sines(x * 1e6), np.sin(x * dtype(1e6)), atol=close)
+    y = rng.integers(-3, 4, (77, 7)).astype(dtype)
+    triangles = m.slopes(np.zeros((2, 21), dtype), y)
+    want = np.concatenate([(2 * y.T @ y)[a, :a] for a in range(7)])
+    assert np.array_equal(getattr(triangles, "values", triangles), [want, want])
 k = rng.integers(0, 7, 10_000)
 assert np.array_equal(m.counts(k, bins=7), np.bincount(k))
 print(re.search(r"prefer-vector-width.=.(\\d+)", m.affine.show("llvm"))[1])

@@ -165,3 +165,30 @@ def f(x: Fin(n + k)=>Float, w: Fin(k)=>Int) = [sum(x[i + j] for j in Fin(k)) for
             assert f(x, np.zeros(k, int)).tolist() == want
     arrays = re.findall(r"(%[\w.]+) = alloca \[32 x double\]", optimised(f.show("llvm")))
     assert not arrays or host().vector_bytes != 64
+
+
+MIXED = """
+def mixed(low: k=>(a: Fin(d))=>(..a)=>Float, x: n=>Fin(d)=>Float) -> Float:
+    sum(sum((x[i, a] + sum(low[j, a, b] * x[i, b] for b)) ** 2 for j, a) for i)
+def slopes(low: k=>(a: Fin(d))=>(..a)=>Float, x: n=>Fin(d)=>Float):
+    grad(mixed, wrt="low")(low, x)
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("d", [1, 2, 4, 5, 6, 7, 8, 9, 13])
+def test_sums_of_lanes_four_at_a_time(d: int, dtype: type) -> None:
+    """Of triangles, whose rows have all lengths; whole numbers, so that every order is exact."""
+    f = nap.compile(MIXED).slopes
+    text = f.show("loops")
+    assert "for four in" in text
+    assert "for beside in 0..4" in text
+    for n in (1, 31, 32, 33, 400):
+        r = np.random.default_rng(n)
+        x = r.integers(-3, 4, (n, d)).astype(dtype)
+        full = np.tril(r.integers(-2, 3, (3, d, d)), -1).astype(dtype)
+        packed = [[m[a, :a] for a in range(d)] for m in full]
+        found = f(np.stack([np.concatenate(m) for m in packed]), at_the_end(x))
+        want = [2 * (x + x @ m.T).T @ x for m in full]
+        expected = np.stack([np.concatenate([w[a, :a] for a in range(d)]) for w in want])
+        assert np.array_equal(np.asarray(getattr(found, "values", found)), expected)

@@ -46,7 +46,6 @@ from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
     accumulates,
-    adds_masked,
     called,
     is_edge,
     is_long,
@@ -320,7 +319,7 @@ def _rounds(
     entries: Entries | None = None
     several = free or (not few and not s.reductions and apart(frame, s))
     plain = code.block == body or (s.order is Order.LANES and has_masks(frame))
-    if plain and several and not adds_masked(s):
+    if plain and several:
         at_a_time = vectors or sums_at_a_time(frame, s)
         entries = in_vectors(frame, s, start, done, index, low, high, group, at_a_time)
     if entries == []:

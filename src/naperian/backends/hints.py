@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from naperian.backends.apart import apart, meets
 from naperian.backends.frame import Frame
+from naperian.backends.indexing import offset
 from naperian.backends.traits import (
     UNROLLED,
     adds_lanes,
@@ -16,7 +17,7 @@ from naperian.backends.traits import (
     stores_zeros,
     sums_a_row,
 )
-from naperian.loops.syntax import Let, Loop, Order, Store, Update, While
+from naperian.loops.syntax import Let, Load, Loop, Order, Store, Update, While
 from naperian.loops.walk import gathers, scatters, statements
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
@@ -26,6 +27,8 @@ _MOST_VECTORISED = 3_000
 # Lines of a round. One that waits for the one before, and is longer, is not worth writing out eight
 # times: that took LLVM a sixth of its time for tridiagonal systems, and the run no less.
 _SHORT = 30
+
+_FAR = 8  # elements: no two are in a line of the cache
 
 
 def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vectors: int) -> int:
@@ -42,6 +45,7 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
     elif group is None and lines > _SHORT and _is_inner(s):
         told.append('!"llvm.loop.unroll.runtime.disable"')
     left = _is_outer(frame, s) or _waits(frame, s) or (_only_adds(s) and scatters(s))
+    left = left or _packs(frame, s)
     if few or left or lines > _MOST_VECTORISED:
         told.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
@@ -89,6 +93,17 @@ def _only_adds(s: Loop) -> bool:
     return any(isinstance(x, Update) for x in s.body) and all(
         isinstance(x, Let | Update) for x in s.body
     )
+
+
+def _packs(frame: Frame, s: Loop) -> bool:
+    """Whether a loop only copies elements that lie side by side to places far from each other:
+    vectors of them would be taken apart again."""
+    match s.body:
+        case (Store(to, at, Load(buffer, where)),) if not frame.by_value(buffer):
+            here, there = (offset(frame, frame.place(v), e).coefficient(s.var)
+                           for v, e in ((buffer, where), (to, at)))  # fmt: skip
+            return here == 1 and abs(there) >= _FAR
+    return False
 
 
 def _is_inner(s: Loop) -> bool:

@@ -3,6 +3,8 @@ one before, then whole ones, then one with a mask."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from naperian.backends.code import Value
 from naperian.backends.copies import copied, finished, left, masked
 from naperian.backends.frame import Frame
@@ -17,20 +19,89 @@ def totals(
 ) -> None:
     """Writes the loop from here on; there is at least one round. So many vectors at a time, or
     none without a mask: rows are short."""
-    code, sums = frame.code, block.sums
-    found, at = [_start(frame, x, block.lanes) for x in sums], low
+    found, at = [_start(frame, x, block.lanes) for x in block.sums], low
     if vectors:
         for several in dict.fromkeys((vectors, 1)):
             found, at = _whole(frame, block, index, found, at, high, several)
         found = _rest(frame, block, index, found, at, (low, high))
     else:
         found = _masked(frame, block, index, found, low, high)
-    for x, values in zip(sums, found, strict=True):
-        total = _reduced(frame, x, block, values)
+    _added(frame, block, found)
+
+
+def _added(frame: Frame, block: Block, found: Sequence[Value]) -> None:
+    """What the lanes have found, together and with what each variable was."""
+    code = frame.code
+    for x, total in zip(block.sums, _numbers(frame, block, found), strict=True):
         if _name(x) in _UNITS:
             so_far = code.let(f"load {x.type}, ptr {x.cell}")
             total = _both(frame, x, x.type, so_far, total)
         code.put(f"store {x.type} {total}, ptr {x.cell}")
+
+
+def few_totals(frame: Frame, block: Block, index: Value, firsts: Sequence[Value]) -> None:
+    """Writes the vectors of few rounds, from each of `firsts` on, with no loop."""
+    code, found = frame.code, [_start(frame, x, block.lanes) for x in block.sums]
+    for k, first in enumerate(firsts):
+        mark = str(k or "")
+        for x, start in zip(block.sums, found, strict=True):
+            t = _type(x, block)
+            code.put(f"{x.first}.w{mark} = bitcast {t} {start} to {t}")
+        copied(frame, block, index, first, mark)
+        found = [f"{x.last}.w{mark}" for x in block.sums]
+    _added(frame, block, found)
+
+
+_FOUR = 4
+
+
+def _numbers(frame: Frame, block: Block, found: Sequence[Value]) -> list[Value]:
+    """The lanes of each together: of four of a kind at a time, as vectors of what comes of them."""
+    code, out, sums = frame.code, list[Value](), block.sums
+    while len(out) < len(sums):
+        k = len(out)
+        x, four = sums[k], found[k : k + _FOUR]
+        alike = all((y.type, y.kind) == (x.type, x.kind) for y in sums[k : k + _FOUR])
+        if len(four) < _FOUR or not alike or block.lanes < _FOUR:
+            out.append(_reduced(frame, x, block, found[k]))
+            continue
+        together = _folded(frame, x, block.lanes, four)
+        out += (code.let(f"extractelement <{_FOUR} x {x.type}> {together}, i64 {i}")
+                for i in range(_FOUR))  # fmt: skip
+    return out
+
+
+def _folded(frame: Frame, x: Sum, lanes: int, four: Sequence[Value]) -> Value:
+    """A vector of what each of four comes to: of two beside each other,
+
+        a0 a1 a2 a3 …   b0 b1 b2 b3 …   ⇒   a0+a1 b0+b1 a2+a3 b2+b3 …
+
+    then one half and the other of two such, and so on, until there are four."""
+    pairs, half = range(0, lanes, 2), range(lanes // 2)
+    beside = [[i for p in pairs for i in (p + k, p + k + lanes)] for k in (0, 1)]
+    first, second = (_sides(frame, x, lanes, four[k], four[k + 1], beside) for k in (0, 2))
+    halves = [[i + k for k in (q, q + lanes) for i in half] for q in (0, lanes // 2)]
+    both = _sides(frame, x, lanes, first, second, halves)
+    while lanes > _FOUR:
+        quarter = lanes // 4
+        low = [i + q for q in (0, 2 * quarter) for i in range(quarter)]
+        parts = [low, [i + quarter for i in low]]
+        both = _sides(frame, x, lanes, both, "poison", parts)
+        lanes //= 2
+    return both
+
+
+def _sides(
+    frame: Frame, x: Sum, lanes: int, a: Value, b: Value, parts: Sequence[Sequence[int]]
+) -> Value:
+    """Some lanes of two vectors, and others, together."""
+    t = f"<{lanes} x {x.type}>"
+    one, other = (
+        frame.code.let(f"shufflevector {t} {a}, {t} {b}, <{len(p)} x i32> "
+                       f"<{', '.join(f'i32 {i}' for i in p)}>")
+        for p in parts
+    )  # fmt: skip
+    return _both(frame, x, f"<{len(parts[0])} x {x.type}>", one, other)
 
 
 def _whole(

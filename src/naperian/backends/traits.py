@@ -189,12 +189,6 @@ def adds_lanes(s: Loop) -> bool:
     return len(read) >= _LANES and side_by_side and len({x.buffer for x in read}) == 1
 
 
-def adds_masked(s: Loop) -> bool:
-    """Whether lanes add to elements, some of them nothing. Which ones do, LLVM's vectoriser asks in
-    front of the loops around; a vector of ours asks in every round."""
-    return s.order is Order.LANES and any(isinstance(x, Update) for x in s.body)
-
-
 def only_updates(stmts: Sequence[Stmt]) -> bool:
     """Whether statements only add rows to arrays, or the like."""
     return all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from naperian.backends.code import Value
 from naperian.backends.copies import copied, finished, has_masks, left, masked
 from naperian.backends.frame import Frame
-from naperian.backends.totals import totals
+from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips
 from naperian.backends.vectors import Block, widened
 from naperian.loops.syntax import Allocate, Loop, Variable
@@ -35,7 +35,7 @@ def in_vectors(
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
-    if block.sums and (few or block.ones or not has_masks(frame)):
+    if block.sums and (block.ones or (not few and not has_masks(frame))):
         return None
     if block.masks and not few:
         return None
@@ -46,8 +46,12 @@ def in_vectors(
     frame.vectors.add(s.var)
     if few:
         _before(frame, start, body, block)
-        for k in range(copies):
-            copied(frame, block, index, str(int(low) + k * block.lanes), str(k or ""))
+        firsts = [str(int(low) + k * block.lanes) for k in range(copies)]
+        if block.sums:
+            few_totals(frame, block, index, firsts)
+        else:
+            for k, first in enumerate(firsts):
+                copied(frame, block, index, first, str(k or ""))
         return []
     if not block.sums:
         return _loop(frame, start, (body, done), block, index, low, high)

@@ -47,6 +47,7 @@ from naperian.loops.walk import (
     expressions,
     indices,
     parts,
+    reads,
     rebuild,
     remade,
     statements,
@@ -171,9 +172,12 @@ def _sizes(n: Nest) -> tuple[Size, ...]:
 def _where(program: Program, told: Iterable[Size]) -> Iterator[str]:
     """What the other numbers are that sizes mention."""
     mentioned = {v for n in told for v in used_in(n)}
-    for s in remade(program.body, lambda a: within(a, {})):
+    lines: list[str] = []
+    for s in reversed(remade(program.body, lambda a: within(a, {}))):
         if isinstance(s, Let) and s.var in mentioned and _number(s.value) is None:
-            yield f"where {s.var.name} is {written(s.value)}"
+            mentioned |= reads(s)
+            lines.append(f"where {s.var.name} is {written(s.value)}")
+    return reversed(lines)
 
 
 def peak(program: Program) -> tuple[Size, Size]:

@@ -23,6 +23,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import mentions, rebuild, remade, statements
 from naperian.names import Var
 from naperian.node import replace
+from naperian.passes.nests.abreast import abreast
 from naperian.passes.nests.ahead import ahead
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.coalesce import coalesce
@@ -63,7 +64,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     digits, collapse,
     windows, idle,
     # what goes side by side; a loop belongs to the first that takes it
-    straight, columns, lanes, beside, panels, short, searched,
+    straight, columns, lanes, abreast, beside, panels, short, searched,
     summed,  # what no nest of sums has taken
     # what the loops as they are now still keep
     over, sticky,

@@ -4,7 +4,7 @@
                  …
                  for l in 0..8: update sums[e, l] += …
 
-    after    each = max(4, count / 32, …)
+    after    strips = an even number, at most 32; each = max(4, ⌈count / strips⌉)
              parallel for s in 0..⌈count / each⌉ reducing add out, add total:
                  allocate sums[n, 8] = 0.0
                  for v in each s..min(each s + each, count):
@@ -18,7 +18,7 @@ threads have of the array eight times as small. It is so long that adding up the
 
 Of a large array, as the derivatives by a matrix for each component of a mixture, vectors would not
 stay in the cache: eight times its memory would be read and written for every 32 rows. Its lanes are
-added up at once:
+added up at once, four of them together (`abreast`):
 
                      var sum = -0.0
                      for l in 0..8 reducing add sum: sum := sum + …
@@ -117,14 +117,16 @@ class Sums:
             order = Order.SERIAL if s.reductions else s.order
             rows = Loop(row, ZERO, count, (*top, *body), order, (), work)
             return [*self.made(), rows, *self.folded()]
-        strip, each = Var("strip"), Var("each")
+        strip = Var("strip")
+        some, length = self.length(count, work)
+        each = length.var
         low = size(strip) * each
         high = low + clamp(count - low, size(each) + 1)
         rows = Loop(row, low, high, body, Order.SERIAL, (), work)
         inner = (*self.made(), *top, rows, *self.folded())
         strips = (count + each - 1) // size(each)
         return [
-            Let(each, DType.I64, self.length(count, work)),
+            some, length,
             Loop(strip, ZERO, strips, inner, Order.PARALLEL, s.reductions, work * each),
         ]
 
@@ -147,15 +149,24 @@ class Sums:
         yield Loop(self.lane, ZERO, size(self.width), tuple(body), order, numbers)
         yield from (u for _, u in added)
 
-    def length(self, count: Size, work: Size) -> Expr:
-        """How many vectors of rows are a strip, given what one takes."""
+    def length(self, count: Size, work: Size) -> tuple[Let, Let]:
+        """How many vectors of rows are a strip, given what one takes: so many that it is worth it,
+        and strips are even in number, for two threads."""
         elements = sum((_product(made.shape) for made in self.arrays()), ZERO)
         others = (r for r in self.loop.reductions if r.var not in self.of)
         elements = sum((_product(self.shape(r)) for r in others), elements)
         known = Size(tuple((m, c) for m, c in work.terms if self.sizes_only(Size(((m, c),)))))
         one = _larger(Number(known), size(1))
-        worth = Apply("floordiv", (Number(elements * _WORTH), one), DType.I64, DType.I64)
-        return _larger(_larger(worth, size(_FEWEST)), (count + _STRIPS - 1) // _STRIPS)
+        worth = _whole("floordiv", Number(elements * _WORTH), one)
+        least = _larger(worth, size(_FEWEST))
+        half = _whole("floordiv", Number(count), _whole("mul", least, Number(size(2))))
+        pairs = _whole("min", half, Number(size(_STRIPS // 2)))
+        strips = Var("strips")
+        each = _whole("floordiv", Number(count + size(strips) - 1), Number(size(strips)))
+        return (
+            Let(strips, DType.I64, _larger(_whole("mul", pairs, Number(size(2))), size(1))),
+            Let(Var("each"), DType.I64, _larger(each, size(_FEWEST))),
+        )
 
     def sizes_only(self, s: Size) -> bool:
         return set(self.sizes).issuperset(used_in(s))
@@ -213,7 +224,11 @@ def _both(r: Reduction, a: Expr, b: Expr) -> Expr:
 
 
 def _larger(a: Expr, b: Size) -> Expr:
-    return Apply("max", (a, Number(b)), DType.I64, DType.I64)
+    return _whole("max", a, Number(b))
+
+
+def _whole(name: str, a: Expr, b: Expr) -> Expr:
+    return Apply(name, (a, b), DType.I64, DType.I64)
 
 
 def _product(shape: tuple[Size, ...]) -> Size:

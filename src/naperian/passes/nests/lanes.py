@@ -28,8 +28,8 @@ of such components.
 LLVM makes vectors of the few lanes, with the rows' elements loaded one by one: on most processors
 that is faster than a gather. Elements that a triangle reads again and again are packed first:
 
-    free for e in 0..d:
-        free for l in 0..8: store packed[e, l] = x[8 * v + l, e]
+    for l in 0..8:
+        for e in 0..d: store packed[e, l] = x[8 * v + l, e]
 """
 
 from __future__ import annotations
@@ -519,5 +519,4 @@ class _Rows:
         self.top[packed] = Allocate(Buffer(packed, buffer.dtype, shape, Role.TEMP))
         value = Load(buffer.var, (*where[:k], clamp(self.first + here, self.loop.high), *where[k:]))
         store = Store(packed, (*where, here), value)
-        body: Stmt = Loop(self.lane, ZERO, size(self.many), (store,), Order.FREE)
-        return nest(names, rest, (body,))
+        return nest((self.lane, *names), (size(self.many), *rest), (store,))
