@@ -53,12 +53,13 @@ from naperian.passes.nests.turns import turns
 from naperian.passes.nests.unmoved import unmoved
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
+from naperian.passes.nests.viewed import placed, viewed
 from naperian.passes.nests.wanted import wanted
 from naperian.passes.nests.windows import windows
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     # what carried tables are kept in, while every loop is still as `schedule` made it
-    older, unread, coalesce, staged, turns,
+    older, unread, coalesce, viewed, staged, turns,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     digits, collapse,
@@ -67,7 +68,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     straight, columns, lanes, abreast, beside, panels, short, searched,
     summed,  # what no nest of sums has taken
     # what the loops as they are now still keep
-    over, sticky,
+    placed, over, sticky,
 )  # fmt: skip
 """The passes, in their order. They know of each other only what the loops show."""
 

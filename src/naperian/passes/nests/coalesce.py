@@ -121,7 +121,7 @@ def _taken_along(s: Stmt, shapes: Shapes) -> Iterator[tuple[Var, Var]]:
             to, of = x.buffer, value.buffer
             others = tuple(y for y in body if y is not x)
             alone = to not in {v for y in others for v in mentions(y)} and to != of
-            if alone and shapes.get(of) == extents and not _writes(others, of):
+            if alone and shapes.get(of) == extents and not _writes(others, (of,)):
                 yield to, of
 
 
@@ -135,12 +135,12 @@ def _nest(s: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
     return tuple(loops), body
 
 
-def _writes(body: tuple[Stmt, ...], v: Var) -> bool:
+def _writes(body: tuple[Stmt, ...], buffers: tuple[Var, ...]) -> bool:
     for s in statements(body):
         match s:
-            case Store(buffer) | Update(buffer) if buffer == v:
+            case Store(buffer) | Update(buffer) if buffer in buffers:
                 return True
-            case Contract() | Sort() if s.out[0] == v:
+            case Contract() | Sort() if s.out[0] in buffers:
                 return True
             case _:
                 pass
@@ -232,12 +232,26 @@ def _without(
     def inside(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return _without(block, pair, names, shapes)
 
+    beside = _stored_back(body, pair)
     return tuple(
         s if touched(s).isdisjoint(pair) else rebuild(s, inside)
         for s in body
         if not (isinstance(s, Allocate) and s.buffer.var in names)
+        and s is not beside
         and not any(set(c) == set(pair) for c in copies(s, shapes))
     )
+
+
+def _stored_back(body: tuple[Stmt, ...], pair: tuple[Var, Var]) -> Store | None:
+    """What a block stores where it found it, beside other things."""
+    found = [s for s in body if not isinstance(s, Let) and _writes((s,), pair)]
+    if len(found) != 1 or not isinstance(found[0], Store):
+        return None
+    store = found[0]
+    named = (s.value for s in body if isinstance(s, Let) and Local(s.var) == store.value)
+    value = next(named, store.value)
+    same = isinstance(value, Load) and value.buffer in pair and value.at == store.at
+    return store if same else None
 
 
 @kept

@@ -9,6 +9,7 @@ nothing, and there is one loop to compile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from naperian.loops.syntax import (
@@ -57,16 +58,21 @@ def _collapsed(s: Loop, shapes: _Shapes, naturals: frozenset[Var]) -> Loop:
         nest.pop()
     if len(nest) < 2:
         return s
-    p = fresh(nest[-1].var)
-    values: dict[Atom, Size] = {}
-    rest, extent = size(p), ONE
-    for inner in reversed(nest[1:]):
-        values[inner.var] = rest % inner.high
-        rest = rest // inner.high
-        extent = extent * inner.high
-    values[s.var] = rest
+    p, extents = fresh(nest[-1].var), tuple(x.high for x in nest)
+    values: dict[Atom, Size] = {
+        x.var: at for x, at in zip(nest, digits_of(size(p), extents), strict=True)
+    }
     body = remade(nest[-1].body, values.get)
-    return replace(s, var=p, high=s.high * extent, body=body, work=nest[-1].work)
+    return replace(s, var=p, high=math.prod(extents, start=ONE), body=body, work=nest[-1].work)
+
+
+def digits_of(place: Size, extents: tuple[Size, ...]) -> tuple[Size, ...]:
+    """The indices of the element that is at a place in memory, in an array of this shape."""
+    out: list[Size] = []
+    for extent in reversed(extents[1:]):
+        out.append(place % extent)
+        place = place // extent
+    return (place, *reversed(out))
 
 
 def _nest(s: Loop, naturals: frozenset[Var]) -> list[Loop]:
