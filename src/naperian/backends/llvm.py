@@ -17,10 +17,14 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from naperian.backends.rare import declared
 from naperian.backends.target import Target, host
 
-_OURS = {"": "-disable-lsr", "x86": "-x86-cmov-converter=false"}  # by the start of a triple
-_USUAL = {"": "-disable-lsr=false", "x86": "-x86-cmov-converter=true"}
+_OURS = {
+    "-disable-lsr": ("", True),
+    "-disable-post-ra": ("x86", True),
+    "-x86-cmov-converter": ("x86", False),
+}
+"""Settings that are usually the other way round, with the start of a triple."""
 
-VERSION = f"llvmlite {llvm.llvm_version_info} {' '.join(_OURS.values())}"
+VERSION = f"llvmlite {llvm.llvm_version_info} {_OURS}"
 
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
@@ -150,7 +154,7 @@ def _cleaned(
     text: str, module: llvm.ModuleRef, context: llvm.ContextRef, machine: llvm.TargetMachine
 ) -> llvm.ModuleRef:
     """A module whose loops are finished, with its variables in registers, and nothing twice."""
-    forms = declared(text)
+    forms = declared(text, called=True)
     if forms:
         module.link_in(llvm.parse_assembly(forms, context))
     options = llvm.PipelineTuningOptions(speed_level=1)
@@ -183,17 +187,19 @@ def _freed(passes: llvm.ModulePassManager) -> Iterator[llvm.ModulePassManager]:
 
 @contextmanager
 def _generating(machine: llvm.TargetMachine) -> Iterator[None]:
-    """Code generation without two passes. LLVM has them only as settings of the process, so they
+    """Code generation without three passes. LLVM has them only as settings of the process, so they
     are put back for whoever else uses LLVM here.
 
     Loop strength reduction: our loops address by base and index already, and it takes up to four
     fifths of the time for stencils. Branches for choices that a round hands to the next, on x86:
-    which of three neighbours is largest, where a table is filled row by row, nobody predicts."""
-    here = [k for k in _OURS if machine.triple.startswith(k)]
+    which of three neighbours is largest, where a table is filled row by row, nobody predicts.
+    The schedule after registers are given, on x86: processors that look ahead have no use for it,
+    and it takes a twentieth of the time."""
+    here = [k for k, (triple, _) in _OURS.items() if machine.triple.startswith(triple)]
     with _settings:
         for k in here:
             if not _generators[k]:
-                llvm.set_option("naperian", _OURS[k])
+                _set(k, _OURS[k][1])
             _generators[k] += 1
     try:
         yield
@@ -202,7 +208,11 @@ def _generating(machine: llvm.TargetMachine) -> Iterator[None]:
             for k in here:
                 _generators[k] -= 1
                 if not _generators[k]:
-                    llvm.set_option("naperian", _USUAL[k])
+                    _set(k, not _OURS[k][1])
+
+
+def _set(option: str, on: bool) -> None:
+    llvm.set_option("naperian", f"{option}={str(on).lower()}")
 
 
 _settings = Lock()

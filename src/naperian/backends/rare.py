@@ -39,9 +39,12 @@ def definition(name: str, arity: int) -> str:
     return "\n".join(out)
 
 
-def declared(module: str) -> str:
-    """The module that defines the forms which one declares, to be inlined there."""
+def declared(module: str, called: bool = False) -> str:
+    """The module that defines the forms which one declares, to be inlined there; where nobody will
+    call more of them, those that are called."""
     found = _DECLARED.findall(module)
+    if called:
+        found = [f for f in found if module.count(f"@nap.rare.{f[1]}.{f[0]}(") > 1]
     out = [_vector(name, inputs.count(" x double>"), int(lanes)) for lanes, name, inputs in found]
     for name, arity in dict.fromkeys((n, x.count(" x double>")) for _, n, x in found):
         types = ", ".join(["double"] * arity)
