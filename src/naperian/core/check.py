@@ -97,12 +97,11 @@ from naperian.types import (
 _ANYTHING = TypeVar(Var("anything"))  # the cells of an empty literal table
 
 
-def check(module: Module, names: Iterable[str] | None = None, normal: bool = False) -> None:
-    """Raises `Broken` unless every definition, or each of these, is well typed. In a `normal` one
-    the rows of a table may have sizes that only the loop over them knows; outside they are not
-    compared."""
-    for name in module.definitions if names is None else names:
-        _Check(module, module.definitions[name], normal).definition()
+def check(module: Module, normal: bool = False) -> None:
+    """Raises `Broken` unless every definition is well typed. In a `normal` one the rows of a table
+    may have sizes that only the loop over them knows; outside they are not compared."""
+    for d in module.definitions.values():
+        _Check(module, d, normal).definition()
 
 
 def check_normal(d: Definition) -> None:

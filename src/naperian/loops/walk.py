@@ -340,8 +340,13 @@ def remade(
             return replaced(a) or Size((((a,), 1),))
         return replaced(a)
 
+    made: dict[Size, Size | None] = {}  # many statements read at the same place
+
     def of(s: Size) -> Size:
-        return substitute(s, atom)
+        if s not in made:
+            new = substitute(s, atom)
+            made[s] = None if new is s else new
+        return made[s] or s
 
     def element(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
         var, at = x

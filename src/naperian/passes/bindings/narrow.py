@@ -35,7 +35,7 @@ from naperian.ainf.walk import (
     variables,
 )
 from naperian.names import Var
-from naperian.node import replace
+from naperian.node import kept, replace
 from naperian.passes.bindings.builder import Builder
 from naperian.prims import Math
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, atom, size, substitute
@@ -99,15 +99,23 @@ def _trips(p: Program) -> Iterator[Trips]:
     for x in p.indices.values():
         said += () if x.extent is None else (Number(x.extent),)
         said += () if x.condition is None else (x.condition,)
-    for b in p.bindings:
-        said += operands(b.prim)
-        said += (g.operand for g in b.guards)
-        said += (Number(g.fact) for g in b.guards if g.fact is not None)
-        if isinstance(b.prim, Accumulate):
-            facts = (g.fact for e in b.prim.entries for g in e.guards)
-            said += (Number(n) for n in facts if n is not None)
     for o in said:
         yield from (a for a in atoms(o) if isinstance(a, Trips))
+    for b in p.bindings:
+        yield from _trips_in(b)
+
+
+@kept
+def _trips_in(b: Binding) -> tuple[Trips, ...]:
+    facts = [g.fact for g in b.guards]
+    if isinstance(b.prim, Accumulate):
+        facts += [g.fact for e in b.prim.entries for g in e.guards]
+    found = [a for n in facts if n is not None for a in atoms_of(n)]
+    for o in operands(b.prim):
+        found += atoms(o)
+    for g in b.guards:
+        found += atoms(g.operand)
+    return tuple([a for a in found if isinstance(a, Trips)])
 
 
 class _Narrow:
@@ -164,8 +172,8 @@ class _Narrow:
                         rows[time] = rows.get(time, mine) & mine
                 case _:
                     pass
-        for time, kept in rows.items():
-            for i in kept:
+        for time, needed in rows.items():
+            for i in needed:
                 self.add(self.open[time], time, i, ())
 
     def add(self, known: set[Var], whose: Var, i: Var, inner: _Inner) -> None:

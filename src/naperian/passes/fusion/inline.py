@@ -185,7 +185,7 @@ def _weight(t: Task, weights: dict[Task, int]) -> int:
     is read twice at a place is loaded once."""
     loads = {x for x in t.args if isinstance(x, Read) and x.at}
     w = cost(t) + len(loads)
-    for s in {Read(s.task.var, s.at): s for s in t.sites}.values():
+    for s in {(s.task.var, s.at): s for s in t.sites}.values():
         if s.task.context and s.task in weights and weights[s.task] <= _LIGHT:
             w += weights[s.task] - 1
             if s.at == identity(s.task.context) and not loads.isdisjoint(s.task.args):

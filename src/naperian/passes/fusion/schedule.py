@@ -41,7 +41,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import expressions, indices, used, used_in
+from naperian.loops.walk import reads
 from naperian.names import Var
 from naperian.passes.bindings.packed import Offsets, packing, with_offsets
 from naperian.passes.fusion.best import best
@@ -132,9 +132,7 @@ def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         for n, s in enumerate(block):
             if isinstance(s, While):  # its condition sees what the head binds
                 look(s.head, path)
-            for v in [v for e in expressions(s) for v in used(e)] + [
-                v for i in indices(s) for v in used_in(i)
-            ]:
+            for v in reads(s):
                 at = home.get(v)
                 if at is not None and path[: len(at)] != at:
                     escaping.add(v)
