@@ -233,18 +233,20 @@ def _sorted(m: Monomial) -> Monomial:
     return m if len(m) < 2 else tuple(sorted(m, key=_key))
 
 
-def _place(m: Monomial) -> tuple[int, list[tuple[int, int, str]]]:
-    """Where a monomial stands among the terms: the longest first."""
+def _place(term: Term) -> tuple[int, list[tuple[int, int, str]]]:
+    """Where a term stands: the longest first."""
+    m, _ = term
     return (-len(m), [_key(a) for a in m])
 
 
 def _of(sums: dict[Monomial, int]) -> Size:
-    kept = [m for m, c in sums.items() if c]
-    if len(kept) == 2 and len(kept[0]) != len(kept[1]):
-        kept.sort(key=len, reverse=True)
-    elif len(kept) > 1:
-        kept.sort(key=_place)
-    return Size(tuple([(m, sums[m]) for m in kept]))
+    terms = [t for t in sums.items() if t[1]]
+    if len(terms) == 2 and len(terms[0][0]) != len(terms[1][0]):
+        if len(terms[0][0]) < len(terms[1][0]):
+            terms.reverse()
+    elif len(terms) > 1:
+        terms.sort(key=_place)
+    return Size(tuple(terms))
 
 
 def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:

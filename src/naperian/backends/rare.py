@@ -16,7 +16,7 @@ LANES = (2, 4, 8, 16)
 MARK = "vector-function-abi-variant"
 USED = "@llvm.compiler.used"
 
-_DECLARED = re.compile(r"^declare <(\d+) x double> @nap\.rare\.(\w+)\.\d+\(([^)]*)\)", re.M)
+_DECLARED = re.compile(r"declare <(\d+) x double> @nap\.rare\.(\w+)\.\d+\(([^)]*)\)")
 
 
 def definition(name: str, arity: int) -> str:

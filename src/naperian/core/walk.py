@@ -136,14 +136,20 @@ _SIZELESS = frozenset({
 
 def size_variables(e: Expr) -> Iterable[Var]:
     """The variables in the sizes of this node itself: of its sets, its types and its number."""
-    return () if type(e) in _SIZELESS else _size_variables(e)
+    if type(e) in _SIZELESS:
+        return ()
+    match e:
+        case At(set=s) | For(set=s):  # most others
+            return _of_set(s)
+        case _:
+            return _size_variables(e)
 
 
 def _size_variables(e: Expr) -> Iterator[Var]:
     match e:
         case Number(value):
             yield from variables(value)
-        case For(_, s, _) | At(_, _, s) | Literal(s, _) | Checked(_, s, _):
+        case Literal(s, _) | Checked(_, s, _):
             yield from _of_set(s)
         case Reduce(_, _, s, _, _, t):
             yield from _of_set(s)
@@ -196,29 +202,24 @@ def _size_variables(e: Expr) -> Iterator[Var]:
             pass
 
 
-def _of_set(s: Set) -> Iterator[Var]:
+def _of_set(s: Set) -> tuple[Var, ...]:
     match s:
         case Fin(n):
-            yield from variables(n)
+            return variables(n)
         case Range(low, high):
-            yield from variables(low)
-            yield from variables(high)
+            return variables(low) + variables(high)
         case TupleSet(sets):
-            for x in sets:
-                yield from _of_set(x)
+            return tuple([v for x in sets for v in _of_set(x)])
         case Reverse(inner):
-            yield from _of_set(inner)
+            return _of_set(inner)
         case Sum(left, right):
-            yield from _of_set(left)
-            yield from _of_set(right)
+            return _of_set(left) + _of_set(right)
         case Slice(inner, start, step, n):
-            yield from _of_set(inner)
-            for number in (start, step, n):
-                yield from variables(number)
+            return _of_set(inner) + variables(start) + variables(step) + variables(n)
         case SetVar(var):
-            yield var
+            return (var,)
         case BoolSet() | UnitSet() | EnumSet():
-            pass
+            return ()
 
 
 def of_type(t: Type) -> Iterator[Var]:

@@ -99,15 +99,13 @@ def loads(s: Stmt) -> tuple[Load, ...]:
     return tuple(out)
 
 
-def _has_blocks(s: Stmt) -> bool:
-    """Whether it is one of the few that have any: what most walks ask of most statements."""
-    kind = type(s)
-    return kind is Loop or kind is When or kind is While
+_WITH_BLOCKS = frozenset((Loop, When, While))
+"""The few that have any: what most walks ask of most statements."""
 
 
 def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     """The blocks of a statement, in order. `While`'s body continues the scope of its head."""
-    if not _has_blocks(s):
+    if type(s) not in _WITH_BLOCKS:
         return ()
     match s:
         case Loop():
@@ -127,7 +125,7 @@ def statements(body: Iterable[Stmt]) -> list[Stmt]:
     """Every statement, outer ones first."""
     out: list[Stmt] = []
     for s in body:
-        if _has_blocks(s):
+        if type(s) in _WITH_BLOCKS:
             out += _within(s)
         else:
             out.append(s)
@@ -274,7 +272,7 @@ def scatters(s: Loop) -> bool:
 
 def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """The statement with its blocks mapped; itself, if that changes nothing."""
-    if not _has_blocks(s):
+    if type(s) not in _WITH_BLOCKS:
         return s
     match s:
         case Loop(var, low, high, body, order, reductions, work):
@@ -343,10 +341,12 @@ def remade(
     made: dict[Size, Size | None] = {}  # many statements read at the same place
 
     def of(s: Size) -> Size:
-        if s not in made:
+        try:
+            new = made[s]
+        except KeyError:
             new = substitute(s, atom)
-            made[s] = None if new is s else new
-        return made[s] or s
+            made[s] = new = None if new is s else new
+        return s if new is None else new
 
     def element(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
         var, at = x

@@ -183,12 +183,18 @@ def _loads(graph: Graph, p: Task) -> bool:
 def _weight(t: Task, weights: dict[Task, int]) -> int:
     """What it takes to compute a value again: its operation, its loads, its light producers. What
     is read twice at a place is loaded once."""
-    loads = {x for x in t.args if isinstance(x, Read) and x.at}
+    loads: list[Read] = []
+    for x in t.args:
+        if isinstance(x, Read) and x.at and x not in loads:
+            loads.append(x)
     w = cost(t) + len(loads)
-    for s in {(s.task.var, s.at): s for s in t.sites}.values():
-        if s.task.context and s.task in weights and weights[s.task] <= _LIGHT:
-            w += weights[s.task] - 1
-            if s.at == identity(s.task.context) and not loads.isdisjoint(s.task.args):
+    met: list[tuple[Task, tuple[Size, ...]]] = []
+    for s in t.sites:
+        p, at = s.task, s.at
+        if p.context and weights.get(p, _LIGHT + 1) <= _LIGHT and (p, at) not in met:
+            met.append((p, at))
+            w += weights[p] - 1
+            if at == identity(p.context) and any(x in loads for x in p.args):
                 w -= 1
     return w
 
