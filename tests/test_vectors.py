@@ -128,6 +128,28 @@ def swept(x: Fin(m)=>Fin(n)=>Float, w: Fin(n)=>Fin(m)=>Float, here: Fin(m)=>Fin(
 """
 
 
+FADING = """
+def faded(x: t=>n=>Float, keep: Float) -> n=>n=>Float:
+    loop c = [1.0 for _ in n, _ in n] for k in t:
+        [keep * c[i, j] + x[k, i] * x[k, j] for i, j]
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [0, *LENGTHS[:24]])
+def test_rows_that_are_changed_in_place(n: int, dtype: type) -> None:
+    """Their ends are written in parts, for what reads the row behind one would wait for a mask."""
+    f = nap.compile(FADING).faded
+    x, out = np.random.default_rng(n).normal(size=(3, n)).astype(dtype), np.ones((n, n))
+    for row in x:
+        out = 0.5 * out + np.outer(row, row)
+    result = at_the_end(np.zeros((n, n), dtype))
+    close = 1e-12 if dtype is np.float64 else 1e-5
+    assert np.allclose(f(x, dtype(0.5), out=result), out, rtol=close, atol=close)
+    masks = re.findall(r"masked\.store\.\w+\.p0\((.*?),", f.show("llvm"))
+    assert all(" splat (" in x for x in masks)  # where it is filled with ones
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n", LENGTHS)
 def test_lanes_without_a_row(n: int, dtype: type) -> None:

@@ -10,7 +10,7 @@ from naperian.backends.masks import loaded, stored
 from naperian.backends.vectors import Block
 
 _OWN = re.compile(r"(%\w+\.w)\b")  # what is another value in every copy
-
+_MOST_PARTS = 16  # lanes of a vector that is written in parts
 
 AS_VECTORS = ('!"llvm.loop.mustprogress"', '!"llvm.loop.unroll.disable"',
               '!"llvm.loop.vectorize.enable", i1 false')  # fmt: skip
@@ -46,35 +46,75 @@ def masked(
     frame: Frame, block: Block, index: Value, first: Value, rounds: Value, mark: str
 ) -> Value:  # fmt: skip
     """The vectors from a round on, of which so many are left; the lanes of rounds that are."""
-    code, lanes = frame.code, block.lanes
-    vector = f"<{lanes} x i64>"
+    code, many = frame.code, block.lanes
+    vector = f"<{many} x i64>"
     alone = code.let(f"insertelement {vector} poison, i64 {rounds}, i64 0")
-    zeros = f"<{lanes} x i32> zeroinitializer"
+    zeros = f"<{many} x i32> zeroinitializer"
     spread = code.let(f"shufflevector {vector} {alone}, {vector} poison, {zeros}")
-    steps = ", ".join(f"i64 {k}" for k in range(lanes))
+    steps = ", ".join(f"i64 {k}" for k in range(many))
     mask = code.let(f"icmp slt {vector} <{steps}>, {spread}")
-    flags = f"<{lanes} x i1>"
+    flags = f"<{many} x i1>"
     turned = mask
     if block.turned:
-        order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
-        turn = f"<{lanes} x i32> <{order}>"
+        order = ", ".join(f"i32 {k}" for k in reversed(range(many)))
+        turn = f"<{many} x i32> <{order}>"
         turned = code.let(f"shufflevector {flags} {mask}, {flags} poison, {turn}")
     start = len(code.lines)
     copied(frame, block, index, first, mark)
-    for k, line in enumerate(code.lines[start:], start):
+    lines = code.lines[start:]
+    del code.lines[start:]
+    read: set[str] = set()
+    if frame.depth and many <= _MOST_PARTS and not block.sums:
+        read = {m[1] for x in lines if " = load " in x and (m := _SCOPE.search(x))}
+    for line in lines:
         m = _ACCESS.match(line)
         if m is None:
+            code.lines.append(line)
             continue
         name, type, value, pointer, tags = m.groups()
-        on = turned if pointer.removesuffix(mark) in block.turned else mask
-        code.lines[k] = (
-            f"  {name} = {loaded(lanes, type, pointer, tags, on)}"
-            if name else
-            stored(lanes, type, value, pointer, tags, on)
-        )  # fmt: skip
+        is_turned, scope = pointer.removesuffix(mark) in block.turned, _SCOPE.search(tags)
+        on = turned if is_turned else mask
+        if name:
+            code.put(f"{name} = {loaded(many, type, pointer, tags, on)}")
+        elif scope is not None and scope[1] in read and not is_turned:
+            _in_parts(frame, (many, type, value), pointer, tags, rounds)
+        else:
+            code.lines.append(stored(many, type, value, pointer, tags, on))
     return mask
 
 
+def _in_parts(
+    frame: Frame, vector: tuple[int, str, Value], pointer: Value, tags: str, rounds: Value
+) -> None:
+    """Writes so many of the first lanes, by halves. Who reads behind these next, as a loop that
+    changes rows in place does, waits until a store with a mask has left for memory: to a processor
+    it may be of all lanes."""
+    code, (lanes, type, value) = frame.code, vector
+    while lanes > 1:
+        wide, half = f"<{lanes} x {type}>", lanes // 2
+        low, high = (
+            f"shufflevector {wide} {value}, {wide} poison, <{half} x i32> "
+            f"<{', '.join(f'i32 {k}' for k in range(at, at + half))}>"
+            for at in (0, half)
+        )
+        asked, part, rest = code.label("asked"), code.label("part"), code.label("rest")
+        code.jump(asked)
+        code.begin(asked)
+        first = code.let(low)
+        some = code.let(f"icmp ne i64 {code.let(f'and i64 {rounds}, {half}')}, 0")
+        code.branch(some, part, rest)
+        code.begin(part)
+        code.put(f"store <{half} x {type}> {first}, ptr {pointer}{tags}")
+        others, after = code.let(high), code.let(f"getelementptr {type}, ptr {pointer}, i64 {half}")
+        code.jump(rest)
+        code.begin(rest)
+        lanes, value = half, code.let(
+            f"phi <{half} x {type}> [ {others}, %{part} ], [ {first}, %{asked} ]"
+        )
+        pointer = code.let(f"phi ptr [ {after}, %{part} ], [ {pointer}, %{asked} ]")
+
+
+_SCOPE = re.compile(r"!alias\.scope !(\d+)")
 _ACCESS = re.compile(
     r"  (?:(%[\w.]+) = load|store) <\d+ x (\w+)>(?: (splat \(.*?\)|[^\s,]+))?, "
     r"ptr ([^\s,]+)(, align \d+.*)"
