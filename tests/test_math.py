@@ -10,6 +10,7 @@ import pytest
 from kernels import apply, call
 from ulps import UNARY
 
+import naperian as nap
 from naperian.backends import traits
 from naperian.backends.emit import emit
 from naperian.backends.functions.elementary import FUNCTIONS
@@ -92,3 +93,30 @@ def test_calls_change_nothing_of_any_function(
     name: str, dtype: DType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same(name, dtype, "native", monkeypatch)
+
+
+# Exponents that are products, quotients and roots in the default mode, and how exact these are.
+ROOTS = {-2.0: 2.5, -1.5: 2.5, -1.0: 0.5, -0.5: 1.5, 0.5: 0.5, 1.5: 1.5, 2.5: 2.5, 3.0: 1.5}
+
+
+@pytest.mark.parametrize("power", ROOTS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_powers_that_are_roots(power: float, dtype: str) -> None:
+    """Everywhere, also where a part of them would overflow or vanish; special values are those of
+    the power itself."""
+    text = f"def f(x: n=>Float) -> n=>Float = x ** ({power})\n"
+    m, strict = nap.compile(text), nap.compile(text, math="strict")
+    r, info = np.random.default_rng(0), np.finfo(dtype)
+    x = np.exp2(r.uniform(info.minexp - 20, info.maxexp, 20_000)).astype(dtype)
+    x = np.concatenate([x, r.uniform(0.25, 4, 20_000).astype(dtype)])
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.longdouble), np.longdouble(power))
+        nearest = want.astype(dtype)
+        off = np.abs(m.f(x) - want) / np.spacing(nearest)
+    finite = np.isfinite(nearest)
+    assert off[finite].max() <= ROOTS[power]
+    assert np.array_equal(m.f(x)[~finite], nearest[~finite])
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -2.5, 1.0, 4.0, -info.max, info.tiny]
+    got, power_ = (f(np.array(edges, dtype)) for f in (m.f, strict.f))
+    np.testing.assert_allclose(got, power_, rtol=4 * info.eps)
+    assert np.array_equal(np.signbit(got[:4]), np.signbit(power_[:4]))

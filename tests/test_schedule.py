@@ -813,3 +813,33 @@ def test_a_product_between_products_lies_as_its_factor_does() -> None:
         x, c = numbers(8 * p, 8 * q), numbers(8, 8)
         want = np.einsum("ak,ikjm,bm->iajb", c, x.reshape(p, 8, q, 8), c).reshape(x.shape)
         np.testing.assert_allclose(m.blocks(x, c), want, rtol=1e-12, atol=1e-13)
+
+
+SMALL = """
+def colours(x: h=>w=>Fin(3)=>U8, m: Fin(3)=>Fin(3)=>F32) -> h=>w=>Fin(3)=>F32 =
+    [sum(m[c, k] * F32(x[i, j, k]) for k) for i, j, c]
+
+def products(a: n=>Fin(3)=>Fin(3)=>Float, b: n=>Fin(3)=>Fin(3)=>Float) -> n=>Fin(3)=>Fin(3)=>Float =
+    [a[i] @ b[i] for i]
+
+def weighed(a: n=>Fin(2)=>Fin(5)=>Float) -> n=>Float =
+    [sum(exp(a[i, 0, k]) * sqrt(a[i, 1, k]) for k) for i]
+"""
+
+
+def test_small_matrices_are_written_out() -> None:
+    m = nap.compile(SMALL)
+    assert "contract" not in m.colours.show("loops")
+    x = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype("u1")
+    c = numbers(3, 3).astype("f4")
+    np.testing.assert_allclose(m.colours(x, c), x.astype("f4") @ c.T, rtol=1e-4, atol=1e-3)
+
+
+def test_what_lies_far_apart_is_left_to_scalars() -> None:
+    """Unless it is worth gathering."""
+    m = nap.compile(SMALL)
+    alone = '"llvm.loop.vectorize.enable", i1 false'
+    assert alone in m.products.show("llvm")
+    assert alone not in m.weighed.show("llvm")
+    a, b = numbers(11, 3, 3), numbers(11, 3, 3) + 1
+    np.testing.assert_allclose(m.products(a, b), a @ b, rtol=1e-12, atol=1e-14)

@@ -8,6 +8,7 @@ from naperian.backends.indexing import offset
 from naperian.backends.traits import (
     UNROLLED,
     adds_lanes,
+    gathers_far,
     heavy,
     is_ragged_sum,
     is_side_by_side,
@@ -45,7 +46,7 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
     elif group is None and lines > _SHORT and _is_inner(s):
         told.append('!"llvm.loop.unroll.runtime.disable"')
     left = _is_outer(frame, s) or _waits(frame, s) or (_only_adds(s) and scatters(s))
-    left = left or _packs(frame, s)
+    left = left or _packs(frame, s) or gathers_far(frame, s)
     if few or left or lines > _MOST_VECTORISED:
         told.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:

@@ -221,10 +221,28 @@ def regroups(frame: Frame, s: Loop) -> bool:
 
 def _few_apart(frame: Frame, v: Var, x: Load | Store | Update) -> bool:
     """Whether what is touched moves by 2 to 8 elements with a variable."""
+    step = _moves(frame, v, x.buffer, x.at)
+    return step is not None and 2 <= abs(step) <= _GROUPED
+
+
+def _moves(frame: Frame, v: Var, buffer: Var, at: tuple[Size, ...]) -> int | None:
+    """By how many elements a place moves with a variable, if that is known."""
     total = ZERO
-    for e, stride in zip(x.at, frame.place(x.buffer).strides, strict=True):
+    for e, stride in zip(at, frame.place(buffer).strides, strict=True):
         total += stride * e.coefficient(v)
-    return total.constant is not None and 2 <= abs(total.constant) <= _GROUPED
+    return total.constant
+
+
+def gathers_far(frame: Frame, s: Loop) -> bool:
+    """Whether rounds do little with elements that lie so far apart that a vector of them is put
+    together one by one, as the elements of small matrices: the operations are not worth that."""
+    if not all(isinstance(x, Let | Variable | Assign | Store) for x in s.body) or heavy(s.body):
+        return False
+    each = [x for t in s.body for e in expressions(t) for x in parts(e)]
+    touched = {(x.buffer, x.at) for x in (*each, *s.body) if isinstance(x, Load | Store)}
+    moves = [_moves(frame, s.var, v, at) for v, at in touched if not frame.by_value(v)]
+    far = sum(step is not None and abs(step) > _GROUPED for step in moves)
+    return far > 0 and sum(isinstance(x, Apply) for x in each) <= 2 * far
 
 
 def is_short(stmts: Sequence[Stmt], whiles: bool = False) -> bool:

@@ -139,7 +139,8 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
         return
     if _tiny(graph, (*rows, *columns, *inside)):
         return
-    if final.home is None and _terms(graph, inside) <= _FEW:
+    least = min(_terms(graph, rows), _terms(graph, columns))
+    if _terms(graph, inside) <= _FEW and (final.home is None or least <= _FEW):
         return
     opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
     if not any((rows | columns) & graph.mentioned[i] for i in times):
