@@ -69,6 +69,7 @@ from naperian.loops.syntax import (
     Expr,
     Fail,
     Let,
+    Local,
     Loop,
     Number,
     Order,
@@ -83,7 +84,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import assigned, statements
+from naperian.loops.walk import all_of, assigned, conjuncts, statements
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.sizes import ONE, ZERO, size
@@ -378,9 +379,7 @@ def _while(frame: Frame, s: While) -> None:
     held: list[Value] = []  # what the head allocates lives to the end of the body
     end = ended(s)
     with frame.loop(changes=assigned(s)):
-        for t in s.head:
-            _statement(frame, t, held)
-        code.branch(expression(frame, s.condition), body, out)
+        _round_begins(frame, s.head, conjuncts(s.condition), body, out, held)
         code.begin(body)
         with frame.scope():
             _block(frame, s.body if end is None else end.first)
@@ -405,6 +404,34 @@ def _while(frame: Frame, s: While) -> None:
     frame.polled -= 1
     code.jump(done)
     code.begin(done)
+
+
+def _round_begins(
+    frame: Frame, head: Sequence[Stmt], asked: Sequence[Expr], body: str, out: str,
+    held: list[Value],
+) -> None:  # fmt: skip
+    """What comes before the body of a loop, which goes on while all that is asked holds. What the
+    head does only where the first of it holds is done behind the jump that leaves the loop without:
+
+        v = False; if c: v := x[k]                  unless c: leave
+        while v if c else False: …          ⇒       v = x[k]; unless v: leave
+    """
+    code = frame.code
+    match head, asked:
+        case (*before, When(Local(c), then, ())), (Local(first), _, *_) if c == first and all(
+            not isinstance(t, Allocate) and not (isinstance(t, Assign) and t.var == c)
+            for t in statements(then)
+        ):
+            for t in before:
+                _statement(frame, t, held)
+            on = code.label("on")
+            code.branch(expression(frame, Local(c)), on, out)
+            code.begin(on)
+            _round_begins(frame, then, asked[1:], body, out, held)
+        case _:
+            for t in head:
+                _statement(frame, t, held)
+            code.branch(expression(frame, all_of(asked)), body, out)
 
 
 def _free(frame: Frame, held: Sequence[Value]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from types import MappingProxyType
 
+from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -243,6 +244,23 @@ def mentions(s: Stmt) -> frozenset[Var]:
     to = writes(s)
     own = reads(s).union(takes(s), () if to is None else (to,))
     return own.union(*(mentions(x) for block in blocks(s) for x in block))
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The conditions that must all hold, each of which is asked only where those before it do."""
+    match e:
+        case Apply("select", (a, b, Lit(False)), DType.BOOL):
+            return [*conjuncts(a), *conjuncts(b)]
+        case _:
+            return [e]
+
+
+def all_of(conditions: Sequence[Expr]) -> Expr:
+    """Whether all conditions hold, as one."""
+    *before, whole = conditions
+    for e in reversed(before):
+        whole = Apply("select", (e, whole, Lit(False, DType.BOOL)), DType.BOOL, DType.BOOL)
+    return whole
 
 
 def gathers(s: Loop) -> bool:

@@ -25,6 +25,7 @@ from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
 from naperian.passes.nests.ahead import ahead
+from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
@@ -41,6 +42,7 @@ from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
 from naperian.passes.nests.over import over
 from naperian.passes.nests.panels import panels
+from naperian.passes.nests.proved import proved
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
@@ -74,7 +76,12 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
 
 _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     sink, independent,  # what is left in order becomes vectors,
-    once, unswitched, cut, unmoved, guarded, joined,  # without conditions in them that go before,
+    once, unswitched, cut, unmoved, guarded,  # without conditions in them that go before,
+    behind,
+)  # fmt: skip
+
+_OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
+    joined,  # what no way out is between,
     ahead, tried,  # and without ends in between
 )  # fmt: skip
 
@@ -85,6 +92,9 @@ def allocate(program: Program) -> Program:
         program = whole(program)
     body = program.body
     for step in _OF_STATEMENTS:
+        body = step(body)
+    body = proved(replace(program, body=body)).body
+    for step in _OF_PROVED:
         body = step(body)
     names: dict[Var, Var] = {}
     body = _shared(_hoisted(body), names)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from naperian.loops.syntax import Expr, Let, Load, Number, Stmt, Store, Variable, When
+from naperian.loops.syntax import Expr, Fail, Let, Load, Number, Stmt, Store, Variable, When
 from naperian.loops.walk import assigned, atoms, mentions, parts, reads, statements, writes
 from naperian.names import Var
 from naperian.sizes import Quotient, Remainder
@@ -45,7 +45,8 @@ def met(before: list[Stmt], second: When, together: _Together) -> list[Stmt] | N
             wanted |= reads(s)
         else:
             behind.insert(0, s)
-    if any(_depends(s, (first,)) or not _total(s) for s in ahead):
+    ends = any(isinstance(s, Fail) for s in statements((first,)))
+    if any(_depends(s, (first,)) or (ends and not _total(s)) for s in ahead):
         return None
     if any(_depends(s, (*stored, second)) for s in behind):
         return None
@@ -68,7 +69,7 @@ def _depends(s: Stmt, on: tuple[Stmt, ...]) -> bool:
 
 
 def _total(s: Stmt) -> bool:
-    """Whether a name can be bound where it may not be needed."""
+    """Whether a name can be bound where the run may have ended without it."""
     assert isinstance(s, Let | Variable)
     return all(_is_total(x) for x in parts(s.value))
 
