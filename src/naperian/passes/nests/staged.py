@@ -21,6 +21,7 @@ from naperian.loops.syntax import (
     Let,
     Load,
     Loop,
+    Number,
     Order,
     Program,
     Role,
@@ -43,7 +44,7 @@ from naperian.loops.walk import (
 from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.coalesce import Shapes, copies
-from naperian.sizes import Atom, Size, natural, size
+from naperian.sizes import Atom, Size, natural, size, substitute
 
 
 def staged(program: Program) -> Program:
@@ -123,20 +124,22 @@ def _stage(
     path: tuple[Stmt, ...], table: Buffer, of: Var, changed: set[Var]
 ) -> tuple[Buffer, Store, Stmt] | None:
     """Where the elements wait, the store that puts one there, and the loops that put them into
-    the table; None if they are as many as it has, or not known again afterwards."""
+    the table; None if they may be more than it has, or are not known again afterwards."""
     *around, store = path
     loops = [x for x in around if isinstance(x, Loop)]
     conditions = [x for x in around if isinstance(x, When)]
     if not isinstance(store, Store) or not loops or len(loops) + len(conditions) < len(around):
         return None
+    store = _by_the_loops(around, store)
     names = {x.var: fresh(x.var) for x in loops}
     fixed = [*(u for x in loops for n in (x.low, x.high) for u in used_in(n)),
              *(u for x in conditions for u in used(x.condition))]  # fmt: skip
     free = [u for i in store.at for u in used_in(i) if u not in names]
-    if not changed.isdisjoint(fixed) or not changed.isdisjoint(free):
+    if not changed.isdisjoint(fixed) or not changed.isdisjoint(free) or of in free:
         return None
     shape = tuple(_natural(x.high - x.low) for x in loops)
-    if _degree(shape) >= _degree(table.shape):
+    fewer = _degree(shape) < _degree(table.shape) or shape == table.shape
+    if not fewer and not _each_once(loops, store.at):
         return None
     wait = Buffer(fresh(table.var), table.dtype, shape, Role.TEMP)
     here = Store(wait.var, tuple(size(x.var) - x.low for x in loops), store.value)
@@ -152,6 +155,27 @@ def _stage(
             case _:
                 pass
     return wait, here, _renamed(there, names)
+
+
+def _by_the_loops(around: list[Stmt], store: Store) -> Store:
+    """The store with its place by variables of loops, where it is by names that they bind."""
+    known: dict[Atom, Size] = {}
+    for x in around:
+        for block in blocks(x):
+            for y in block:
+                if isinstance(y, Let) and isinstance(y.value, Number):
+                    known[y.var] = substitute(y.value.value, known.get)
+    return replace(store, at=tuple(substitute(i, known.get) for i in store.at))
+
+
+def _each_once(loops: list[Loop], at: tuple[Size, ...]) -> bool:
+    """Whether no round stores where another one does: there are no more than elements then."""
+    names = [x.var for x in loops]
+    alone = {
+        own[0] for i in at
+        if len(own := [v for v in used_in(i) if v in names]) == 1 and i.coefficient(own[0])
+    }  # fmt: skip
+    return alone.issuperset(names)
 
 
 def _renamed(s: Stmt, names: dict[Var, Var]) -> Stmt:
