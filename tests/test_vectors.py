@@ -214,3 +214,29 @@ def test_sums_of_lanes_four_at_a_time(d: int, dtype: type) -> None:
         want = [2 * (x + x @ m.T).T @ x for m in full]
         expected = np.stack([np.concatenate([w[a, :a] for a in range(d)]) for w in want])
         assert np.array_equal(np.asarray(getattr(found, "values", found)), expected)
+
+
+ELIMINATED = """
+def size(a: Fin(n)=>Fin(n)=>Float) -> Float:
+    (out, _) = with state(a) as m:
+        for k in Fin(n):
+            for i in Fin(n):
+                if i > k:
+                    f = m[i, k] / m[k, k]
+                    for j in Fin(n): m[i, j] -= f * m[k, j]
+        sum(log(abs(m[i, i])) for i)
+    out
+def slopes(a: Fin(n)=>Fin(n)=>Float) = grad(size)(a)
+"""
+
+
+def test_rows_that_are_undone_and_summed() -> None:
+    """Backwards, a row of an elimination goes the other way round, and is summed besides."""
+    f = nap.compile(ELIMINATED).slopes
+    assert re.search(r"free for j\w* in 0\.\.n reducing add", f.show("loops"))
+    strict = nap.compile(ELIMINATED.replace("def", "@strict\ndef")).slopes
+    assert not re.search(r"free for j\w* in 0\.\.n reducing add", strict.show("loops"))
+    for n in (0, 1, 2, 7, 8, 9, 33):
+        a = np.random.default_rng(n).normal(size=(n, n)) + 2 * n * np.eye(n)
+        assert np.allclose(f(a), np.linalg.inv(a).T, rtol=1e-9, atol=1e-12)
+        assert np.allclose(strict(a), f(a), rtol=1e-11, atol=1e-13)

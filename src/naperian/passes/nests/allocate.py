@@ -58,6 +58,7 @@ from naperian.passes.nests.unswitch import unswitched
 from naperian.passes.nests.viewed import placed, viewed
 from naperian.passes.nests.wanted import wanted
 from naperian.passes.nests.windows import windows
+from naperian.prims import Math
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     # what carried tables are kept in, while every loop is still as `schedule` made it
@@ -75,7 +76,6 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
 """The passes, in their order. They know of each other only what the loops show."""
 
 _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
-    sink, independent,  # what is left in order becomes vectors,
     once, unswitched, cut, unmoved, guarded,  # without conditions in them that go before,
     behind,
 )  # fmt: skip
@@ -90,7 +90,8 @@ def allocate(program: Program) -> Program:
     """See the module."""
     for whole in _OF_PROGRAMS:
         program = whole(program)
-    body = program.body
+    # what is left in order becomes vectors,
+    body = independent(sink(program.body), program.math is Math.STRICT)
     for step in _OF_STATEMENTS:
         body = step(body)
     body = proved(replace(program, body=body)).body

@@ -4,18 +4,23 @@
     after    free for j: store m[i, j] = m[i, j] - f * m[k, j]
 
 The law: where every access to an array that the loop changes has, on one and the same axis, the
-loop's variable plus one and the same number, two rounds never meet in an element. So nothing needs
-to be known of `i` and `k`. This is the strong SIV test of dependence analysis (Goff, Kennedy and
-Tseng, 1991), for distance 0.
+loop's variable, or its negative, plus one and the same number, two rounds never meet in an element.
+So nothing needs to be known of `i` and `k`. This is the strong SIV test of dependence analysis
+(Goff, Kennedy and Tseng, 1991), for distance 0.
+
+What rounds that change an array add up besides may be added in any order, unless the program is
+`strict`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from naperian.loops.syntax import (
+    Apply,
     Assign,
     Let,
+    Local,
     Loop,
     Order,
     Stmt,
@@ -24,24 +29,28 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import loads, rebuild, statements
+from naperian.loops.walk import expressions, loads, mentions, rebuild, statements, used
 from naperian.names import Var
 from naperian.node import replace
-from naperian.sizes import Size
+from naperian.sizes import Size, size
 
 At = tuple[Size, ...]
 
 
-def independent(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def independent(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    return tuple(rebuild(s, _inside) for s in body)
+    return tuple(rebuild(s, lambda b: _inside(b, strict)) for s in body)
 
 
-def _inside(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _inside(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
     out = []
     for s in body:
-        new = rebuild(s, _inside)
-        if isinstance(new, Loop) and new.order is Order.SERIAL and _apart(new):
+        new = rebuild(s, lambda b: _inside(b, strict))
+        sums = isinstance(new, Loop) and new.reductions
+        if (
+            isinstance(new, Loop) and new.order is Order.SERIAL
+            and not (strict and sums) and _apart(new)
+        ):  # fmt: skip
             new = replace(new, order=Order.FREE)
         out.append(new)
     return tuple(out)
@@ -49,11 +58,15 @@ def _inside(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def _apart(s: Loop) -> bool:
     inside = list(statements(s.body))
-    if s.reductions or not all(
+    if not all(
         isinstance(x, Let | Variable | Assign | Store | Update | When) for x in inside
     ):
         return False
     own = {x.var for x in inside if isinstance(x, Let | Variable)}
+    sums = {r.var: r.monoid for r in s.reductions}
+    if not all(_only_adds(x, sums) for x in inside):
+        return False
+    own |= sums.keys()
     if any(isinstance(x, Assign) and x.var not in own for x in inside):
         return False
     found: dict[Var, list[At]] = {}
@@ -61,15 +74,29 @@ def _apart(s: Loop) -> bool:
         for buffer, at in _accesses(x):
             found.setdefault(buffer, []).append(at)
     changed = {x.buffer for x in inside if isinstance(x, Store | Update)}
+    if sums and not changed:
+        return False  # it only sums: in order it was put because rows are short (`short`)
     return all(_one_axis(s.var, found[b], own) for b in changed)
 
 
+def _only_adds(s: Stmt, sums: Mapping[Var, str]) -> bool:
+    """Whether a statement mentions sums only to add to them, or the like."""
+    if not (sums.keys() & mentions(s)) or isinstance(s, When):
+        return not any(v in used(e) for e in expressions(s) for v in sums)
+    match s:
+        case Assign(var, Apply(name, (Local(v), new))) if v == var and name == sums.get(var):
+            return sums.keys().isdisjoint(used(new))
+    return False
+
+
 def _one_axis(var: Var, places: list[At], own: set[Var]) -> bool:
-    """Whether some axis has `var` plus the same number everywhere."""
+    """Whether some axis has `var`, or so many times that, plus the same number everywhere."""
 
     def moves(e: Size) -> bool:
-        rest = e - var
-        return all(isinstance(a, Var) and a != var and a not in own for a in rest.atoms())
+        by = e.coefficient(var)
+        rest = e - size(var) * by
+        known = (isinstance(a, Var) and a != var and a not in own for a in rest.atoms())
+        return by != 0 and all(known)
 
     return any(moves(axis[0]) and len(set(axis)) == 1 for axis in zip(*places, strict=True))
 
