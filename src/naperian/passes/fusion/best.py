@@ -16,7 +16,7 @@ its rounds; so there only where it is little, element by element of what is stor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -31,7 +31,7 @@ from naperian.ainf.syntax import (
     Program,
     Read,
 )
-from naperian.ainf.walk import dtype_of, rewrite
+from naperian.ainf.walk import dtype_of, rewrite, rewrite_size
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
@@ -57,8 +57,7 @@ def best(program: Program) -> Program:
     for b in program.bindings:
         match b.prim:
             case Accumulate("argmin" | "argmax" as name, _, (Entry((i,), at, value, ()),)) if (
-                not b.guards
-                and _many(indices[i])
+                _many(indices[i])
                 and (not b.context or _little(value, i, made, _LITTLE))
             ):
                 dtype = dtype_of(value, dtypes)
@@ -67,7 +66,8 @@ def best(program: Program) -> Program:
                     bindings += _first(b, i, at, *marked, indices)
                     continue
                 if dtype is not DType.BOOL:
-                    bindings += _found(b, name[3:], i, at, value, dtype, indices)
+                    known = _known(program.bindings, b, name[3:], i, value, indices)
+                    bindings += _found(b, name[3:], i, at, value, dtype, indices, known)
                     continue
             case _:
                 pass
@@ -80,6 +80,36 @@ def _many(index: Index) -> bool:
         return False
     known = index.extent.constant
     return known is None or known > _FEW
+
+
+def _known(
+    bindings: tuple[Binding, ...], b: Binding, monoid: str, i: Var, value: Operand,
+    indices: dict[Var, Index],
+) -> Read | None:  # fmt: skip
+    """The best value, if it is there already: that of a maximum whose derivative looks for it."""
+    for x in bindings:
+        match x.prim:
+            case Accumulate(name, Lit(start), (Entry((k,), _, other, ()),)) if (
+                name == monoid and not x.guards and len(x.context) == len(b.context)
+                and start == unit(monoid, x.dtype)
+            ):
+                here = {c: size(d) for c, d in zip(x.context, b.context, strict=True)}
+                same = rewrite(other, {**here, k: size(i)}) == value
+                theirs, ours = [*x.context, k], [*b.context, i]
+                if same and all(
+                    _same(indices[y], indices[z], here) for y, z in zip(theirs, ours, strict=True)
+                ):
+                    return Read(x.var, tuple(size(c) for c in b.context))
+            case _:
+                pass
+    return None
+
+
+def _same(x: Index, y: Index, here: Mapping[Var, Size]) -> bool:
+    """Whether two indices run alike, with the names of one for those of the other."""
+    if x.condition is not None or x.extent is None or y.extent is None:
+        return False
+    return rewrite_size(x.extent, here) == y.extent
 
 
 def _little(value: Operand, i: Var, made: dict[Var, Binding], most: int) -> bool:
@@ -115,7 +145,7 @@ def _mark(value: Operand, made: dict[Var, Binding]) -> tuple[Operand, bool] | No
 
 def _found(
     b: Binding, monoid: str, i: Var, at: tuple[Size, ...], value: Operand, dtype: DType,
-    indices: dict[Var, Index],
+    indices: dict[Var, Index], known: Read | None,
 ) -> Iterator[Binding]:
     """The bindings that take the place of one; the index of the second search is added."""
     j = fresh(i)
@@ -123,7 +153,8 @@ def _found(
     there = rewrite(value, {i: size(j)})
     bind = _Bind(b)
     none = Lit(unit(monoid, dtype), dtype)
-    top = bind("top", dtype, Accumulate(monoid, none, (Entry((i,), at, value),)))
+    best = Accumulate(monoid, none, (Entry((i,), at, value),))
+    top = known or bind("top", dtype, best)
     hit = bind("hit", DType.BOOL, Op("eq", (there, top)), j)
     if dtype.is_float:
         nan = bind("nan", DType.BOOL, Op("isnan", (there,)), j)
@@ -162,5 +193,6 @@ class _Bind:
 
     def __call__(self, name: str, dtype: DType, prim: Prim, *over: Var) -> Read:
         context = (*self.b.context, *over)
-        self.made.append(Binding(Var(name), context, (), dtype, prim, self.b.origin))
+        guards = self.b.guards
+        self.made.append(Binding(Var(name), context, guards, dtype, prim, self.b.origin))
         return Read(self.made[-1].var, tuple(size(v) for v in context))
