@@ -6,9 +6,11 @@
 A cell has a *current version*, a value like any other. What is added or assigned to elements waits
 as entries, and becomes the next version (one `Accumulate`) when somebody asks for it. A loop that
 only adds leaves its entries to the version after it, so its rounds are independent; a loop that
-does more carries the version as a `Delay`. Entries keep the conditions they stand under, so a
-version holds everywhere its predecessor does: after `if c: s[i] := e` there is one table, not a
-choice of two. Only scalars, and tables that are assigned as a whole, are chosen.
+does more carries the version as a `Delay`. One in a loop that only adds carries what it adds to
+nothing, and leaves that as an entry; but a table goes through the loops around, too. Entries keep
+the conditions they stand under, so a version holds everywhere its predecessor does: after
+`if c: s[i] := e` there is one table, not a choice of two. Only scalars, and tables that are
+assigned as a whole, are chosen.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ from naperian.passes.bindings.values import (
     row,
     substitute,
 )
+from naperian.passes.flat.through import going_through, is_flag, root
+from naperian.prims import Math, unit
 from naperian.sizes import ONE, Atom, Size, size
 from naperian.sizes import substitute as substitute_size
 from naperian.source import Span
@@ -80,8 +84,18 @@ class Held:
 
 
 @node
+class Outside:
+    """What a cell holds, and what waits to enter it, in a loop whose rounds only add to it."""
+
+    current: Value
+    waiting: list[Entering]
+    line: int
+
+
+@node
 class Carrying:
-    """A cell that a loop carries: its value at the loop's time, and what it was outside."""
+    """A cell that a loop carries: its value at the loop's time, and what it was outside. One that
+    stands in rounds that only add to it starts from nothing, and is added to what is `outside`."""
 
     held: Held
     value: Value
@@ -89,6 +103,7 @@ class Carrying:
     slots: tuple[int, ...]
     depth: int
     guards: Guards
+    outside: Outside | None
 
 
 class Cells(Place):
@@ -124,7 +139,7 @@ class Cells(Place):
             self.cells[c.var] = Held(
                 c.var.name, c.type, isinstance(c.type, types.Table), dtype_of(innermost(c.type)),
                 c.monoid, e.origin, self.tabulated(self.expr(c.start)), len(self.scope),
-                self.guards, c.state and c.monoid == "and", level,
+                self.guards, is_flag(c), level,
             )  # fmt: skip
         body = self.expr(e.body)
         contents = [self.contents(self.cells.pop(c.var)) for c in e.cells]
@@ -342,7 +357,17 @@ class Cells(Place):
                             more.add(v)
                     case _:
                         pass
+        added = {v for v, h in changed.items() if v not in more and self.goes_on(h)}
+        if added:
+            flags = (v for v, h in self.cells.items() if h.flag)
+            more |= added & going_through(flags, *bodies)
         return list(changed.values()), [h for v, h in changed.items() if v in more]
+
+    def goes_on(self, held: Held) -> bool:
+        """Whether a cell that only an inner loop carries goes through those around it, which add to
+        it: a table would be one for each of their rounds, and strictly a sum is one sum."""
+        rounded = held.dtype.is_float and held.monoid in ("add", "mul")
+        return held.table or (rounded and self.math is Math.STRICT)
 
     def may_throw(self, changed: list[Held], ordered: list[Held], body: core.Expr) -> bool:
         """Whether the rounds of a loop only throw and add, so that each may go by itself: nobody
@@ -369,13 +394,17 @@ class Cells(Place):
         fewest = len(self.guards)
         anyway = total is None or self.anywhere(total)
         for held in changed:
+            outside = None
+            if held.depth < len(self.scope):
+                outside = Outside(held.current, held.waiting, held.line)
+                held.current, held.waiting = self.nothing(held), []
             start = mapped(self.contents(held), self.operand)  # bound before the delays
             guards = held.guards if held.table and anyway else self.guards
             if guards != held.guards:
                 held.line += 1
             fewest = min(fewest, len(guards))
             value, slots = self.delays(held.type, held.name, time, total, guards, held.origin)
-            out.append(Carrying(held, value, start, slots, held.depth, held.guards))
+            out.append(Carrying(held, value, start, slots, held.depth, held.guards, outside))
             held.current, held.depth, held.guards = value, len(self.scope) + 1, guards
         return out, fewest
 
@@ -392,10 +421,27 @@ class Cells(Place):
 
     def settle(self, carrying: list[Carrying], time: Var, last: Size) -> None:
         """Close them: their next values are what they hold now."""
+        inside = self.scope
         for c in carrying:
-            self.close(c.value, c.slots, c.start, self.contents(c.held))
-            c.held.current = substitute(c.value, {time: last})
-            c.held.depth, c.held.guards = c.depth, c.guards
+            held = c.held
+            self.close(c.value, c.slots, c.start, self.contents(held))
+            held.current = substitute(c.value, {time: last})
+            held.depth, held.guards = c.depth, c.guards
+            if c.outside is not None:
+                added = held.current
+                held.current, held.waiting = c.outside.current, c.outside.waiting
+                held.line = c.outside.line
+                self.scope = inside[:-1]  # after the loop
+                self.enter(held, held.monoid, (), added)
+                self.scope = inside
+
+    def nothing(self, held: Held) -> Value:
+        """What changes nothing that it is added to."""
+        floats = held.dtype.is_float and held.monoid == "add"
+        value: Value = Lit(-0.0 if floats else unit(held.monoid, held.dtype), held.dtype)
+        for s, indices in reversed(self.axes(held.type)):
+            value = row(s, indices, value)
+        return value
 
     def delays(
         self, t: Type, name: str, time: Var, total: Size | None, guards: Guards, origin: Span
@@ -487,13 +533,6 @@ class Cells(Place):
             if not same:
                 held.current = self.select(condition, a, b, where, elsewhere)
                 held.line += 1
-
-
-def root(reference: core.Expr) -> Var | None:
-    """The cell of a reference."""
-    while isinstance(reference, core.At):
-        reference = reference.table
-    return reference.var if isinstance(reference, core.Ref) else None
 
 
 def innermost(t: Type) -> Type:
