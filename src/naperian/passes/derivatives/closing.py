@@ -217,10 +217,15 @@ class Closing:
             s, self.b.indices, frozenset(self.b.sizes), (), self.place.facts
         )
 
-    def test(self, name: str, s: Size) -> Guard:
-        """s >= 0 or s == 0 as a guard, written without minus signs."""
+    def test(self, name: str, s: Size, under: Guards = ()) -> Guard:
+        """s >= 0 or s == 0 as a guard, written without minus signs; asked under guards."""
         left = Size(tuple((m, c) for m, c in s.terms if c > 0))
-        holds = self.place.op(name, (number(left), number(left - s)), DType.BOOL)
+        sides = number(left), number(left - s)
+        if under:
+            around = (*self.place.guards, *(g for g in under if g not in self.place.guards))
+            holds = self.b.op(name, sides, DType.BOOL, around)
+        else:
+            holds = self.place.op(name, sides, DType.BOOL)
         return Guard(holds, True, s if name == "ge" else None)
 
     # dense parts
@@ -241,11 +246,18 @@ class Closing:
 
     def guards(self, part: Part, names: Mapping[Var, Size], tests: Tests) -> Guards:
         """What must hold of a part whose indices are solved. Its own guards may be tested only
-        where the others hold; those that always do are none."""
-        own = renamed(part.guards, names)
-        return tuple(self.test(n, rewrite_size(s, names)) for n, s in tests) + tuple(
-            g for g in own if g.fact is None or not self.facts(g.fact).proves(g.fact)
-        )
+        where these are in range; those that always hold are none. What is read to say where the
+        part goes may be there only where its own guards hold."""
+        plain = tuple(self.test(n, rewrite_size(s, names)) for n, s in tests if not atoms_of(s))
+        read = {i for i, e in names.items() if atoms_of(e)}
+        own = [
+            (g, read.isdisjoint(free(old.operand)))
+            for g, old in zip(renamed(part.guards, names), part.guards, strict=True)
+            if g.fact is None or not self.facts(g.fact).proves(g.fact)
+        ]
+        first = (*plain, *(g for g, early in own if early))
+        where = (self.test(n, rewrite_size(s, names), first) for n, s in tests if atoms_of(s))
+        return (*first, *where, *(g for g, early in own if not early))
 
     def summed(
         self, value: Operand, guards: Guards, copies: tuple[Var, ...], dtype: DType
