@@ -18,7 +18,7 @@ from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
 from naperian.passes.derivatives.active import active
 from naperian.passes.derivatives.ruled import tangents
-from naperian.passes.derivatives.rules import Flow, Rules, chosen, others, patch
+from naperian.passes.derivatives.rules import Flow, Rules, chosen, others, patch, renamed
 from naperian.passes.derivatives.shares import accumulated, shares, simple
 from naperian.sizes import size
 
@@ -56,6 +56,17 @@ class Tangents:
     def guards(self, b: Binding) -> Guards:
         return tuple(g for g in b.guards if g not in self.around)
 
+    def arm(self, rules: Rules, o: Operand, tangent: Operand) -> Operand:
+        """The tangent of one side of a choice. One that is found where something else says, as in
+        a row in order, is read only where this side is there to be read."""
+        b = self.place.b
+        if not isinstance(o, Read) or o.var not in b.guards:
+            return tangent
+        guards = renamed(b.guards[o.var], dict(zip(b.contexts[o.var], o.at, strict=True)))
+        if b.safe_operand(tangent, self.around + rules.guards + guards):
+            return tangent
+        return rules.there(tangent, guards)
+
     def binding(self, b: Binding) -> Flow:
         place = self.place
         rules = Rules(place, b.dtype, self.guards(b))
@@ -71,7 +82,11 @@ class Tangents:
                 if arms == [None, None]:
                     return None
                 zero = Lit(0.0, b.dtype)
-                return rules("select", condition, *(zero if a is None else a for a in arms))
+                read = (
+                    zero if v is None else self.arm(rules, a, v)
+                    for a, v in zip((yes, no), arms, strict=True)
+                )  # fmt: skip
+                return rules("select", condition, *read)
             case Op(_, args):
                 y = Read(b.var, tuple(size(i) for i in b.context))
                 parts: list[Flow] = []
