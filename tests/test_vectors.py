@@ -240,3 +240,28 @@ def test_rows_that_are_undone_and_summed() -> None:
         a = np.random.default_rng(n).normal(size=(n, n)) + 2 * n * np.eye(n)
         assert np.allclose(f(a), np.linalg.inv(a).T, rtol=1e-9, atol=1e-12)
         assert np.allclose(strict(a), f(a), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("g", [1, 5, 6, 17, 40])
+def test_rows_in_panels_that_know_which_they_are(g: int) -> None:
+    """What a sum adds may depend on the row itself, not only on what is in it."""
+    m = nap.compile("""
+def far(t: Fin(a)=>Fin(b)=>Float, x: n=>Int, y: n=>Int) -> n=>Float =
+    [sum(t[p, q] for p, q if t[p, q] > 0.0 and max(abs(p - x[i]), abs(q - y[i])) > 1) for i]
+
+def whole(t: Fin(a)=>Fin(b)=>Int, x: n=>Int) -> n=>Fin(a)=>Int =
+    [[sum(t[p, q] * (p - x[i]) + q for q) for p] for i]
+
+def shared(t: Fin(a)=>Fin(b)=>Float, x: n=>Int) -> n=>Fin(a)=>Float =
+    [[sum(t[p, q] * (p - x[i]) / (a - p) for q) for p] for i]
+""")
+    r = np.random.default_rng(g)
+    t, w, k = r.normal(size=(g, g)), r.integers(-9, 9, (g, g)), np.arange(g)[:, None]
+    for n in (0, 7, 30):
+        x, y = r.integers(-1, g + 1, (2, n))
+        apart = [np.maximum(abs(k - a), abs(k.T - b)) > 1 for a, b in zip(x, y, strict=True)]
+        assert np.allclose(m.far(t, x, y), [t[(t > 0) & f].sum() for f in apart])
+        rows = [(w * (k - a) + k.T).sum(1) for a in x]
+        assert np.array_equal(m.whole(w, x), np.array(rows).reshape(n, g))
+        rows = [(t * (k - a) / (g - k)).sum(1) for a in x]
+        assert np.allclose(m.shared(t, x), np.array(rows).reshape(n, g))

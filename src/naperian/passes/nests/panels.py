@@ -71,7 +71,7 @@ from naperian.loops.walk import (
 from naperian.names import Lit, Var, fresh
 from naperian.node import node, replace
 from naperian.prims import unit
-from naperian.sizes import ZERO, Atom, Size, clamp, rename, size
+from naperian.sizes import ZERO, Atom, Size, atom, clamp, rename, size, substitute
 
 _LANE_BYTES = 128  # of the sums that go side by side: two vectors,
 _LANES = 32  # or less: of small integers would be more than there are rows
@@ -218,13 +218,26 @@ class _Rows:
         self, x: Stmt, copies: Mapping[Load, Var], own: Mapping[Var, Var], p: Var, lane: Var
     ) -> Stmt:
         """A statement of the sum, for one of the rows."""
+        row = clamp(size(p) * self.lanes + size(lane), self.rows.high)
+
+        def copied(e: Load) -> Load:
+            return Load(copies[e], (size(p), size(self.sums.var), size(lane)))
+
+        def number(a: Atom) -> Size | None:
+            if isinstance(a, Load):
+                return atom(copied(a)) if a in copies else None
+            if isinstance(a, Var) and a in own:
+                return atom(Load(own[a], (size(lane),)))
+            return row if a == self.rows.var else None
 
         def expr(e: Expr) -> Expr:
             match e:
                 case Load() if e in copies:
-                    return Load(copies[e], (size(p), size(self.sums.var), size(lane)))
+                    return copied(e)
                 case Local(var) if var in own:
                     return Load(own[var], (size(lane),))
+                case Number(value):
+                    return Number(substitute(value, number))
                 case Apply(_, args):
                     return replace(e, args=tuple(map(expr, args)))
                 case _:
