@@ -14,7 +14,7 @@ that is not negative (`facts.py` proves with these).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -316,6 +316,20 @@ def clamp(value: Size, extent: Size) -> Size:
 def natural(value: Size) -> Size:
     """max(value, 0), which is clamp(value, value + 1)."""
     return clamp(value, value + 1)
+
+
+def is_natural(n: Size, sizes: Collection[Var]) -> bool:
+    """Whether a number is a sum of products of sizes, so that it is never negative."""
+    return all(c >= 0 and all(a in sizes for a in m) for m, c in n.terms)
+
+
+def elements(shape: Iterable[Size], sizes: Collection[Var]) -> Size:
+    """How many elements an array has: none where extents are negative, though two that are would
+    have a positive product."""
+    total = ONE
+    for n in shape:
+        total = total * (n if is_natural(n, sizes) else natural(n))
+    return total
 
 
 def end(cut: Size, low: Size, extent: Size) -> Size:

@@ -87,7 +87,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import all_of, assigned, conjuncts, statements
 from naperian.names import Lit, Var
 from naperian.node import replace
-from naperian.sizes import ONE, ZERO, size
+from naperian.sizes import ONE, ZERO, elements, size
 
 _GLUE = 60  # lines between the parts that a function starts: they are not worth optimising
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
@@ -502,9 +502,7 @@ def _allocate(
     frame: Frame, buffer: Buffer, fill: Lit | None, small: bool, held: list[Value]
 ) -> None:
     code = frame.code
-    count = ONE
-    for extent in buffer.shape:
-        count = count * extent
+    count = elements(buffer.shape, frame.module.program.sizes)
     type = MEMORY[buffer.dtype]
     constant = count.constant
     if small and constant is not None:
@@ -573,7 +571,9 @@ def _bytes(frame: Frame, buffer: Buffer) -> Value:
 
 def _contract(frame: Frame, s: Contract) -> None:
     """A contraction of two matrices is a call; every other one is loops around such, or loops."""
-    lowered = lower(s, lambda v, at: offset(frame, frame.place(v), at))
+    lowered = lower(
+        s, lambda v, at: offset(frame, frame.place(v), at), frame.module.program.sizes
+    )
     if not isinstance(lowered, Product):
         _block(frame, lowered)
         return

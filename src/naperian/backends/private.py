@@ -21,7 +21,7 @@ from naperian.dtypes import DType
 from naperian.loops.syntax import Reduction
 from naperian.node import node
 from naperian.prims import unit
-from naperian.sizes import ONE, ZERO, Size
+from naperian.sizes import ZERO, Size, elements
 
 MOST = 32  # chunks
 WORTH = 64  # additions for every element of a copy, which costs about three
@@ -37,11 +37,8 @@ class Copies:
     stride: Value
 
 
-def elements(place: Place) -> Size:
-    count = ONE
-    for extent in place.buffer.shape:
-        count = count * extent
-    return count
+def _elements(frame: Frame, r: Reduction) -> Size:
+    return elements(frame.place(r.var).buffer.shape, frame.module.program.sizes)
 
 
 def grain(
@@ -56,7 +53,7 @@ def grain(
 
     up = code.let(f"add i64 {trips}, {MOST - 1}")
     result = larger(least, code.let(f"sdiv i64 {up}, {MOST}"))
-    count = sum((elements(frame.place(r.var)) for r in arrays), ZERO)
+    count = sum((_elements(frame, r) for r in arrays), ZERO)
     worth = code.let(f"mul i64 {number(frame, count)}, {WORTH}")
     return larger(result, code.let(f"sdiv i64 {worth}, {work}"))
 
@@ -64,7 +61,7 @@ def grain(
 def copies(frame: Frame, r: Reduction, chunks: Value) -> Copies:
     """Memory for the copies of an array, freed when `frame.exits` is popped."""
     code = frame.code
-    count = elements(frame.place(r.var))
+    count = _elements(frame, r)
     bytes = code.let(f"mul i64 {number(frame, count)}, {r.dtype.bytes}")
     stride = code.let(f"and i64 {code.let(f'add i64 {bytes}, 127')}, -128")  # no line is shared
     others = code.let(f"sub i64 {chunks}, 1")

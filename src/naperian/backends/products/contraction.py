@@ -7,6 +7,8 @@ products with a vector, and products of a few elements are plain loops.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from naperian.backends.products.strides import (
     Loops,
     Offset,
@@ -14,6 +16,7 @@ from naperian.backends.products.strides import (
     count,
     gathered,
     longest_run,
+    rounds,
     stride,
     without,
 )
@@ -75,7 +78,9 @@ def declaration(dtype: DType) -> str:
 _TYPES = ["i64"] * 3 + ["ptr", "i64", "i64"] * 3 + ["ptr", "i64"]
 
 
-def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
+def lower(
+    s: Contract, offset: Offset, sizes: Collection[Var]
+) -> Product | tuple[Stmt, ...]:
     """A contraction as one product, or as statements that may hold smaller contractions."""
     if not s.dtype.is_float or not (s.rows and s.columns and s.inner) or _is_tiny(s):
         return _plain(s, offset)
@@ -87,7 +92,7 @@ def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
     over = without(s.inner, inner)
     written = _windows(s, offset) if over else None
     if over:
-        seen = tabled(s, offset)
+        seen = tabled(s, offset, sizes)
         if seen is not None:
             return seen if written is None else (_if_channels(inner, seen, written),)
     if around or over:
@@ -109,9 +114,9 @@ def lower(s: Contract, offset: Offset) -> Product | tuple[Stmt, ...]:
     m, n, k = (group[-1][0] for group in (rows, columns, inner))
     return Product(
         s.dtype,
-        count(rows),
-        count(columns),
-        count(inner),
+        rounds(rows, sizes),
+        rounds(columns, sizes),
+        rounds(inner, sizes),
         (s.out[0], constant(out, vanish), stride(out, m), stride(out, n)),
         (s.left[0], constant(left, vanish), stride(left, m), stride(left, k)),
         (s.right[0], constant(right, vanish), stride(right, k), stride(right, n)),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from naperian.loops.syntax import Load
 from naperian.names import Var
-from naperian.sizes import ONE, Size
+from naperian.sizes import ONE, Size, elements
 
 Loops: TypeAlias = tuple[tuple[Var, Size], ...]
 Offset: TypeAlias = Callable[[Var, tuple[Size, ...]], Size]
@@ -28,10 +28,16 @@ def constant(offset: Size, vanish: set[Var]) -> Size:
 
 
 def count(loops: Loops) -> Size:
+    """How many rounds, where that is only estimated."""
     total = ONE
     for _, extent in loops:
         total = total * extent
     return total
+
+
+def rounds(loops: Loops, sizes: Collection[Var]) -> Size:
+    """How many rounds: none if one of the loops has none."""
+    return elements((extent for _, extent in loops), sizes)
 
 
 def without(loops: Loops, some: Loops) -> Loops:

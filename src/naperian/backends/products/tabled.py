@@ -12,11 +12,14 @@ which they are one loop, and in the other one a loop along its rows and the resu
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from naperian.backends.products.strides import (
     Loops,
     Offset,
     count,
     longest_run,
+    rounds,
     runs,
     stride,
     without,
@@ -45,7 +48,9 @@ _WIDE = 16  # so many columns are worth it
 _CHEAP = 16  # multiplications of a product take as long as an addition elsewhere
 
 
-def tabled(s: Contract, offset: Offset) -> tuple[Stmt, ...] | None:
+def tabled(
+    s: Contract, offset: Offset, sizes: Collection[Var]
+) -> tuple[Stmt, ...] | None:
     """The statements, if the contraction is of this kind."""
     sides = ((s.left, s.rows, s.right, s.columns), (s.right, s.columns, s.left, s.rows))
     out = offset(*s.out)
@@ -60,14 +65,15 @@ def tabled(s: Contract, offset: Offset) -> tuple[Stmt, ...] | None:
             continue
         rows = longest_run(across, out, p)
         around = s.batch + without(along, columns) + without(across, rows)
-        return _statements(s, windowed, plain, w, rows, columns, around)
+        return _statements(s, windowed, plain, w, rows, columns, around, sizes)
     return None
 
 
 def _statements(
-    s: Contract, windowed: Part, plain: Part, w: Size, rows: Loops, columns: Loops, around: Loops
+    s: Contract, windowed: Part, plain: Part, w: Size, rows: Loops, columns: Loops, around: Loops,
+    sizes: Collection[Var],
 ) -> tuple[Stmt, ...]:
-    total, position, away = count(s.inner), ZERO, ZERO
+    total, position, away = rounds(s.inner, sizes), ZERO, ZERO
     for v, extent in s.inner:
         position = position * extent + v
         away = away + stride(w, v) * v
@@ -77,7 +83,7 @@ def _statements(
         fill = (Loop(v, ZERO, extent, fill, Order.SERIAL),)
 
     k, strip, column = Var("k"), Var("strip"), Var("column")
-    long = count(columns)
+    long = rounds(columns, sizes)
     first = size(strip) * STRIP
     here = {v: ZERO for v, _ in columns} | {columns[-1][0]: first + column}
     start = {v: ZERO for v, _ in s.inner}
@@ -97,11 +103,13 @@ def _statements(
     )  # fmt: skip
     strips = (long + STRIP - 1) // STRIP
     work = count(rows) * total * min(STRIP, long.constant or STRIP) // _CHEAP
-    body = _shared((*around, (strip, strips)), (product,), work)
+    body = _shared((*around, (strip, strips)), (product,), work, sizes)
     return (Allocate(table), *fill, body)
 
 
-def _shared(loops: Loops, body: tuple[Stmt, ...], work: Size) -> Stmt:
+def _shared(
+    loops: Loops, body: tuple[Stmt, ...], work: Size, sizes: Collection[Var]
+) -> Stmt:
     """Independent loops as one, whose rounds are shared out."""
     round = Var("round")
     rest, lets = size(round), []
@@ -109,4 +117,4 @@ def _shared(loops: Loops, body: tuple[Stmt, ...], work: Size) -> Stmt:
         lets.append(Let(v, DType.I64, Number(rest % extent)))
         rest = rest // extent
     lets.append(Let(loops[0][0], DType.I64, Number(rest)))
-    return Loop(round, ZERO, count(loops), (*lets, *body), Order.PARALLEL, (), work)
+    return Loop(round, ZERO, rounds(loops, sizes), (*lets, *body), Order.PARALLEL, (), work)

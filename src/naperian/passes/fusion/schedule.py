@@ -101,7 +101,7 @@ def schedule(program: ainf.Program) -> Program:
     emitter.block(items, block)
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     nests = strips(trailing(leading(_escape(block.statements()))))
-    body = across(jam(outside(nests, program.sizes, buffers)))
+    body = across(jam(outside(nests, program.sizes, buffers), program.sizes), program.sizes)
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys([*emitter.s.notes, *again(tasks_in(items))]))

@@ -52,6 +52,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Var, fresh
 from naperian.node import replace
+from naperian.passes.nests.rounds import whole_rounds
 from naperian.sizes import ZERO, Atom, Size, size
 
 _FOUR = 4
@@ -74,7 +75,7 @@ def _block(
         if sums is not None and not users:
             users.update(_users(program.body))
         if sums is not None and sums.are_apart(users):
-            out += sums.four_at_a_time(made)
+            out += sums.four_at_a_time(made, whole_rounds(sums.loop, _FOUR, program.sizes))
         else:
             out.append(rebuild(s, lambda b: _block(program, b, made, users)))
     return tuple(out)
@@ -154,9 +155,8 @@ class _Sums:
             and not any(isinstance(a, Load) for e in places for a in e.atoms())
         )  # fmt: skip
 
-    def four_at_a_time(self, made: dict[Var, Buffer]) -> list[Stmt]:
+    def four_at_a_time(self, made: dict[Var, Buffer], count: Size) -> list[Stmt]:
         s = self.loop
-        count = (s.high - s.low) // _FOUR
         four = Var("four")
         own = [x.buffer for f in self.firsts for x in f.body if isinstance(x, Store)]
         lets = [x.var for f in (*self.firsts, self.last) for x in f.body if isinstance(x, Let)]

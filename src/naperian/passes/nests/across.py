@@ -21,19 +21,20 @@ from naperian.loops.syntax import Load, Loop, Order, Stmt, Store
 from naperian.loops.walk import rebuild, remade, used_in
 from naperian.names import Var
 from naperian.node import replace
+from naperian.passes.nests.rounds import whole_rounds
 from naperian.sizes import ZERO, Atom, Size, size
 
 _COLUMNS = 8  # numbers of 64 bits that share a line of the cache
 
 
-def across(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def across(body: tuple[Stmt, ...], sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Loop) and _turns(s):
-            out += _together(s)
+            out += _together(s, whole_rounds(s, _COLUMNS, sizes))
         else:
-            out.append(rebuild(s, across))
+            out.append(rebuild(s, lambda b: across(b, sizes)))
     return tuple(out)
 
 
@@ -67,10 +68,9 @@ def _crosses(at: tuple[Size, ...], v: Var) -> bool:
     return any(v in used_in(e) for e in at[:-1]) and v not in used_in(at[-1])
 
 
-def _together(s: Loop) -> list[Stmt]:
+def _together(s: Loop, count: Size) -> list[Stmt]:
     (inner,) = s.body
     assert isinstance(inner, Loop)
-    count = (s.high - s.low) // _COLUMNS
     eight = Var("eight")
     first = s.low + size(eight) * _COLUMNS
     written: list[Stmt] = []

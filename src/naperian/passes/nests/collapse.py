@@ -26,7 +26,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import expressions, indices, parts, rebuild, remade, statements
 from naperian.names import Var, fresh
 from naperian.node import replace
-from naperian.sizes import ONE, ZERO, Atom, Clamp, Quotient, Remainder, Size, size
+from naperian.sizes import ONE, ZERO, Atom, Clamp, Quotient, Remainder, Size, is_natural, size
 
 _Place = tuple[Var, tuple[Size, ...]]
 _Shapes = dict[Var, tuple[Size, ...]]
@@ -82,7 +82,7 @@ def _nest(s: Loop, naturals: frozenset[Var]) -> list[Loop]:
     while s.order is not Order.SERIAL and s.low == ZERO:
         if nest and s.reductions != nest[0].reductions:
             break
-        if any(c < 0 or not naturals.issuperset(m) for m, c in s.high.terms):
+        if not is_natural(s.high, naturals):
             break
         nest.append(s)
         if len(s.body) != 1 or not isinstance(s.body[0], Loop):

@@ -39,19 +39,20 @@ from naperian.loops.walk import (
 )
 from naperian.names import Var, fresh
 from naperian.node import replace
+from naperian.passes.nests.rounds import whole_rounds
 from naperian.sizes import ZERO, Atom, Size, size
 
 ROWS = 4
 
 
-def jam(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def jam(body: tuple[Stmt, ...], sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Loop) and s.order is not Order.FREE and _adds_rows(s):
-            out += _jammed(s)
+            out += _jammed(s, whole_rounds(s, ROWS, sizes))
         else:
-            out.append(rebuild(s, jam))
+            out.append(rebuild(s, lambda b: jam(b, sizes)))
     return tuple(out)
 
 
@@ -84,8 +85,7 @@ def _adds_rows(s: Loop) -> bool:
     return not any(changed & mentions(x) for x in inner if isinstance(x, Let))
 
 
-def _jammed(s: Loop) -> list[Stmt]:
-    count = (s.high - s.low) // ROWS
+def _jammed(s: Loop, count: Size) -> list[Stmt]:
     four = Var("four")
     first = s.low + size(four) * ROWS
 

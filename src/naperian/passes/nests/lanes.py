@@ -89,6 +89,7 @@ from naperian.passes.nests.alike import (
 from naperian.passes.nests.lane_sums import Sum, Sums, nest
 from naperian.passes.nests.paired import paired
 from naperian.passes.nests.parted import joined, parted
+from naperian.passes.nests.rounds import whole_rounds
 from naperian.passes.nests.tabled import tabled
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
@@ -148,7 +149,7 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
         return None
     if not sure:
         return _taken(s, buffers, sizes, slow, short)
-    pair = paired(s)
+    pair = paired(s, sizes)
     both = _taken(pair, buffers, sizes, slow) if pair != s else None
     rows = both or _taken(s, buffers, sizes, slow)
     if rows is None:
@@ -284,7 +285,10 @@ class _Rows:
         self.find_wide(s.body)
         body = self.block(s.body)
         first = tuple(self.pack(key, v) for key, v in self.packed.items())
-        count = (s.high + (self.many - 1 if self.beside else 0)) // self.many
+        if self.beside:  # the last lanes may be beyond
+            count = (s.high + (self.many - 1)) // self.many
+        else:
+            count = whole_rounds(s, self.many, self.sizes)
         work = s.work * (self.many // self.width)
         rows = self.sums.around(row, count, tuple(self.top.values()), (*first, *body), work)
         tail = replace(s, low=count * self.many, order=Order.SERIAL, reductions=())

@@ -29,25 +29,28 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import loads, reads, rebuild, remade, statements, used_in
 from naperian.names import Var, fresh
 from naperian.node import replace
+from naperian.passes.nests.rounds import whole_rounds
 from naperian.sizes import ONE, ZERO, Atom, Size, size
 
 _SHORT = 16  # rounds that are not worth it
 _SHARED = 2  # elements
 
 
-def paired(row: Loop) -> Loop:
+def paired(row: Loop, sizes: tuple[Var, ...]) -> Loop:
     """A loop whose rounds go side by side, with the loops in it two rounds at a time."""
     own = {s.buffer.var for s in statements(row.body) if isinstance(s, Allocate)}
-    return replace(row, body=_block(row.body, own)) if own else row
+    return replace(row, body=_block(row.body, own, sizes)) if own else row
 
 
-def _block(body: tuple[Stmt, ...], own: set[Var]) -> tuple[Stmt, ...]:
+def _block(
+    body: tuple[Stmt, ...], own: set[Var], sizes: tuple[Var, ...]
+) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Loop) and _is_plain(s) and _pays(s, own):
-            out += _pair(s)
+            out += _pair(s, whole_rounds(s, 2, sizes))
         else:
-            out.append(rebuild(s, lambda b: _block(b, own)))
+            out.append(rebuild(s, lambda b: _block(b, own, sizes)))
     return tuple(out)
 
 
@@ -91,8 +94,8 @@ def _pays(s: Loop, own: set[Var]) -> bool:
     )  # fmt: skip
 
 
-def _pair(s: Loop) -> list[Stmt]:
-    count, pair = (s.high - s.low) // 2, fresh(s.var)
+def _pair(s: Loop, count: Size) -> list[Stmt]:
+    pair = fresh(s.var)
     first = s.low + size(pair) * 2
     here = (first, first + ONE)
     bound = (x.var for x in statements(s.body) if isinstance(x, Let | Variable))
