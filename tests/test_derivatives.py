@@ -233,3 +233,54 @@ def test_what_a_loop_backwards_asks_is_answered_forwards() -> None:
         for unit, found in zip(np.eye(4), by(*at, n), strict=True):
             slope = difference(lambda t, n=n, unit=unit: m.option(*(at + t * unit), n), 0.0, 1e-5)
             assert np.isclose(found, slope, rtol=1e-6, atol=1e-6), (n, unit)
+
+
+CUT = """
+import linalg
+
+struct Belief:
+    m: Fin(2)=>Float
+    p: Fin(2)=>Fin(2)=>Float
+
+def predict(b: Belief, f: Fin(2)=>Fin(2)=>Float) -> Belief =
+    Belief(f @ b.m, f @ b.p @ transpose(f) + [[0.1, 0.0], [0.0, 0.1]])
+
+def update(b: Belief, y: Float) -> Belief:
+    k = [b.p[i, 0] / (b.p[0, 0] + 0.5) for i]
+    Belief(b.m + k * (y - b.m[0]), [[b.p[i, j] - k[i] * b.p[0, j] for j] for i])
+
+# The mean of the first state, once all is seen.
+def began(y: Fin(n)=>Float, f: Fin(2)=>Fin(2)=>Float) -> Float where n >= 1:
+    start = Belief([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
+    bs = scan(lambda b, v: update(predict(b, f), v), start, y)
+    def back(after: Belief, b: Belief) -> Belief:
+        pred = predict(b, f)
+        c = b.p @ transpose(f) @ linalg.inv(pred.p)
+        Belief(b.m + c @ (after.m - pred.m), b.p + c @ (after.p - pred.p) @ transpose(c))
+    last = scan(back, bs[n - 1], reverse(bs[0..n - 1]))
+    sum(last[i].m[0] * last[i].p[0, 0] for i)
+
+def loss(w: d=>Float, xs: n=>d=>Float) -> Float = mean([dot(tanh(w), xs[i]) ** 2 for i])
+
+def learned(w: d=>Float, rate: Float, tasks: k=>n=>d=>Float) -> Float:
+    def one(i: k) -> Float:
+        loop v = w for _ in Fin(5):
+            v - rate * grad(loss)(v, tasks[i])
+        loss(v, tasks[i])
+    sum(one(i) for i)
+"""
+
+
+def test_the_parts_of_a_loop_have_their_arrays() -> None:
+    """A loop of which a round is different is cut there; both parts have the same small arrays."""
+    module = nap.compile(CUT)
+    near = 1e-5
+    y, f = np.array([1.0, 2.0, 2.5, 4.0]), np.array([[1.0, 0.1], [0.0, 1.0]])
+    steps = near * np.eye(4).reshape(2, 2, 2, 2)
+    change = [[module.began(y, f + e) - module.began(y, f - e) for e in row] for row in steps]
+    slope = nap.grad(module.began, wrt="f")(y, f)
+    np.testing.assert_allclose(slope, np.array(change) / (2 * near), 1e-6, 1e-8)
+    rest = np.array([0.5, -0.2]), np.array([[[1.0, 0.5], [0.3, 0.2]], [[0.1, 1.0], [2.0, 1.0]]])
+    more, less = (module.learned(rest[0], 0.1 + e, rest[1]) for e in (near, -near))
+    slope = nap.grad(module.learned, wrt="rate")(rest[0], 0.1, rest[1])
+    np.testing.assert_allclose(slope, (more - less) / (2 * near), 1e-6)

@@ -245,6 +245,67 @@ def test_a_copy_that_is_changed_and_copied_back_is_no_copy() -> None:
         assert [r.tolist() for r in one] == [r.tolist() for r in two]
 
 
+ROW = Buffer(s, F, (size(4),), Role.TEMP)
+LATER = Buffer(t, F, (size(n),), Role.TEMP)
+
+
+def through_row(order: Order) -> Loop:
+    """A loop whose rounds have a row of their own."""
+    own = (Store(s, (ZERO,), here()), Store(y, (size(i),), Load(s, (ZERO,))))
+    return each(Allocate(ROW), *own, order=order)
+
+
+def through_arrays(*temps: Var) -> Loop:
+    """Rounds in each of which something goes through arrays, one after another."""
+    body: list[Stmt] = []
+    for temp in temps:
+        body += [
+            Allocate(Buffer(temp, F, (size(n),), Role.TEMP)),
+            each(Store(temp, (size(i),), op("neg", here()))),
+            each(Store(y, (size(i),), op("add", here(y), Load(temp, (size(n) - 1 - size(i),))))),
+        ]
+    return Loop(j, ZERO, size(3), tuple(body), Order.SERIAL)
+
+
+COPIES = {
+    "a loop, and its last round by itself": (
+        through_row(Order.SERIAL),
+        When(
+            op("lt", Load(x, (ZERO,)), Lit(5.0, F), dtype=B),
+            (replace(through_row(Order.SERIAL), high=size(1)),),
+            (),
+        ),
+    ),
+    "a loop, and its iterations apart": (
+        through_row(Order.SERIAL),
+        through_row(Order.PARALLEL),
+    ),
+    "one shares the memory, the other not": (
+        each(Store(y, (size(i),), here())),
+        through_arrays(s, t),
+        through_arrays(t),
+    ),
+    "what is first something else, and then a copy of what is later": (
+        Allocate(Buffer(s, F, (size(n),), Role.TEMP)),
+        each(Store(s, (size(i),), Lit(1.0, F))),
+        each(Store(y, (size(i),), Load(s, (size(n) - 1 - size(i),)))),
+        Allocate(LATER),
+        each(Store(t, (size(i),), op("neg", here()))),
+        each(Store(s, (size(i),), here(t))),
+        each(Store(y, (size(i),), op("add", here(y), Load(s, (size(n) - 1 - size(i),))))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_every_array_is_in_scope_where_it_is_used(name: str) -> None:
+    """Two blocks may have arrays of the same name: those of a loop that was cut in two, say."""
+    p = check(program(*COPIES[name]))
+    less = check(allocate(p))
+    one, two = (run(q, [2], [np.array([1.0, 2.0])]) for q in (p, less))
+    assert [r.tolist() for r in one] == [r.tolist() for r in two]
+
+
 @pytest.mark.parametrize("by_rows", [True, False])
 def test_what_lanes_store_lies_side_by_side(by_rows: bool) -> None:
     """The axis that lanes go along is moved to the end, if all readers go along it, too."""

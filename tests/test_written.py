@@ -233,6 +233,24 @@ def outer(x: Float) -> Float:
 """,
         [0.7, 3],
     ),
+    "equations, solved": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float = sum(linalg.solve(a, b) ** 2)
+""",
+        [np.array([[0.3, 2.0, -1.0], [1.5, 0.2, 1.0], [0.4, -1.0, 1.1]]), np.ones(3)],
+    ),
+    "steps downhill from each point": (
+        """
+def f(w: h=>d=>Float, xs: b=>d=>Float) -> Float:
+    def one(i: b) -> Float:
+        loop z = xs[i] for _ in Fin(4):
+            [z[q] - 0.1 * sum((1.0 - tanh(dot(w[a], z)) ** 2) * w[a, q] for a) for q]
+        sum(tanh(dot(w[a], z)) for a)
+    mean([one(i) for i in b])
+""",
+        [np.array([[0.3, 0.5], [-0.2, 0.7], [1.1, 0.1]]), np.array([[0.5, -0.4], [0.2, 0.9]])],
+    ),
     "a condition in the rounds of a condition": (
         """
 def f(x: Float) -> Float:

@@ -10,6 +10,7 @@ A small constant size (at most 4 KiB) is marked `small`: a stack slot.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import (
@@ -20,7 +21,7 @@ from naperian.loops.syntax import (
     Role,
     Stmt,
 )
-from naperian.loops.walk import mentions, rebuild, remade, statements
+from naperian.loops.walk import blocks, mentions, rebuild, renamed, statements
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
@@ -97,10 +98,7 @@ def allocate(program: Program) -> Program:
     body = proved(replace(program, body=body)).body
     for step in _OF_PROVED:
         body = step(body)
-    names: dict[Var, Var] = {}
-    body = _shared(_hoisted(body), names)
-    if names:
-        body = remade(body, lambda _: None, names)
+    body = _shared(_hoisted(body, _inside_and_out(body)))
     made = [s.buffer for s in statements(body) if isinstance(s, Allocate)]
     types = {b.var: b.dtype for b in (*program.buffers, *made)}
     return replace(program, body=handed(body, types))
@@ -111,9 +109,33 @@ def _bytes(s: Allocate) -> int | None:
     return None if s.buffer.role is not Role.TEMP or s.planes else constant_bytes(s.buffer)
 
 
-def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _inside_and_out(body: tuple[Stmt, ...]) -> frozenset[Var]:
+    """The buffers of which one copy of a body has its own in every iteration of a loop where
+    another copy of it, around that loop, has one."""
+    found: dict[Var, set[tuple[int, ...]]] = {}
+
+    def look(block: tuple[Stmt, ...], path: tuple[int, ...]) -> None:
+        for s in block:
+            if isinstance(s, Allocate):
+                found.setdefault(s.buffer.var, set()).add(path)
+            own = isinstance(s, Loop) and s.order is not Order.SERIAL
+            for inner in blocks(s):
+                look(inner, (*path, id(s)) if own else path)
+
+    look(body, ())
+    return frozenset(
+        v for v, paths in found.items()
+        if any(p != q and q[: len(p)] == p for p in paths for q in paths)
+    )  # fmt: skip
+
+
+def _hoisted(
+    body: tuple[Stmt, ...], kept: frozenset[Var], around: frozenset[Allocate] = frozenset()
+) -> tuple[Stmt, ...]:
     """Constant-size buffers leave sequential loops and are marked if they are small. Those of
-    other loops stay: every iteration has its own."""
+    other loops stay: every iteration has its own. A body of which there are copies (a cut loop)
+    has its buffers once: those that are allocated `around` it are gone from it. (Not the buffers
+    `kept`, which stay where they are.)"""
     out: list[Stmt] = []
     here: set[Allocate] = set()
     for s in body:
@@ -121,25 +143,29 @@ def _hoisted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             case Allocate():
                 n = _bytes(s)
                 made = replace(s, small=True) if n is not None and n <= SMALL else s
-                here.add(made)
-                out.append(made)
+                if made not in around:
+                    here.add(made)
+                    out.append(made)
             case Loop(order=Order.SERIAL):
-                inner = _hoisted(s.body)
+                inner = _hoisted(s.body, kept, around | here)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
-                free = [x for x in up if x.fill is None and x not in here]  # a cut loop: once
+                free = [x for x in up if x.fill is None and x.buffer.var not in kept]
                 here.update(free)
                 out += free
                 stays = tuple(x for x in inner if not (isinstance(x, Allocate) and x in here))
                 out.append(replace(s, body=stays))
+            case Loop():
+                out.append(rebuild(s, partial(_hoisted, kept=kept)))
             case _:
-                out.append(rebuild(s, _hoisted))
+                out.append(rebuild(s, partial(_hoisted, kept=kept, around=around | here)))
     return tuple(out)
 
 
-def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
-    """Temporaries of one block whose uses do not overlap become one."""
+def _shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Temporaries of one block whose uses do not overlap become one, under a name that is so in
+    this block only: a copy of the block may find another."""
+    names: dict[Var, Var] = {}
     mine = [s for s in body if isinstance(s, Allocate) and s.buffer.role is Role.TEMP]
-    gone: set[Var] = set()
     if len(mine) > 1:
         last: dict[Var, int] = {}
         ours = {s.buffer.var for s in mine}
@@ -158,9 +184,8 @@ def _shared(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
             if donor is not None:
                 pool.remove(donor)
                 names[b.var] = donor[1]
-                gone.add(b.var)
                 pool.append((last.get(b.var, k), donor[1]))
             else:
                 pool.append((last.get(b.var, k), b.var))
-    kept = [s for s in body if not (isinstance(s, Allocate) and s.buffer.var in gone)]
-    return tuple(rebuild(s, lambda block: _shared(block, names)) for s in kept)
+    kept = [s for s in body if not (isinstance(s, Allocate) and s.buffer.var in names)]
+    return tuple(rebuild(s, _shared) for s in renamed(tuple(kept), names))

@@ -203,9 +203,10 @@ def _homes(
 def _merged(
     body: tuple[Stmt, ...], pair: tuple[Var, Var], homes: dict[Var, tuple[Stmt, ...]]
 ) -> dict[Var, Var] | None:
-    """The name of the one for the other: the one that lives longer stays. None if neither lives as
-    long as the other in the same thread."""
-    inner, outer = sorted(pair, key=lambda v: -len(homes[v]))
+    """The name of the one for the other: the one that lives longer stays, and in one block the one
+    that is allocated first. None if neither lives as long as the other in the same thread."""
+    order = [*homes]
+    inner, outer = sorted(pair, key=lambda v: (-len(homes[v]), -order.index(v)))
     near, far = homes[inner], homes[outer]
     if any(x is not y for x, y in zip(near, far, strict=False)):
         return None
