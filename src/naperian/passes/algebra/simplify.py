@@ -106,7 +106,8 @@ class _Simplify:
         return without_unused_indices(narrow(made))
 
     def open(self, i: Var) -> None:
-        """Bring an index over, once what its extent reads is simple."""
+        """Bring an index over, once what its extent reads is simple: by what is known wherever it
+        may be used, whatever guards the binding has that is the first to mention it."""
         if i in self.b.indices:
             return
         index = self.program.indices[i]
@@ -116,7 +117,9 @@ class _Simplify:
         for v in found:
             if v in self.program.indices:
                 self.open(v)
+        around, self.guards = self.guards, ()
         extent = None if index.extent is None else self.size(index.extent)
+        self.guards = around
         self.b.add_index(i, Index(extent, index.condition, index.name), found)
 
     # operands

@@ -6,8 +6,8 @@
              e = d - 1 if c else d                             store q[y] = z
                                                            e = d - 1 if c else d
 
-A name goes in front of both if the second needs it, else behind them. A few elements that are
-stored in between are stored in both branches.
+A name goes in front of both if the second needs or changes it, else behind them. A few elements
+that are stored in between are stored in both branches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def met(before: list[Stmt], second: When, together: _Together) -> list[Stmt] | N
     ahead: list[Stmt] = []
     behind: list[Stmt] = []
     stored: list[Stmt] = []
-    wanted = mentions(second)
+    wanted = mentions(second) | assigned(second)
     for s in reversed(before[k + 1 :]):
         if isinstance(s, Store):
             stored.insert(0, s)
