@@ -8,11 +8,16 @@ multiplied by a derivative, and 0 · ∞ is no 0. So what the program would not 
 nothing: where a loop around its place makes no rounds, or a condition there never held. That is
 said only of what may have such a derivative: operations with poles, and under `strict` all that
 multiply; else those of a number that is made of how far the loop goes, as 1 / n.
+
+    v = d / n; sum(v * x[i] for i)     the same, where the program itself stands in front
+
+Nor does what was computed, but read by nobody: where every loop that reads it made no rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial, reduce
 
 from naperian.ainf.syntax import Accumulate, Binding, Guard, Number, Op, Operand, Read
 from naperian.ainf.walk import atoms_of, free, number, operands, rewrite, rewrite_guards, variables
@@ -20,7 +25,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.partials import POLES, RULES, STRAIGHT
 from naperian.passes.bindings.builder import Guards
-from naperian.passes.derivatives.closing import Closing
+from naperian.passes.derivatives.closing import Closing, Part
 from naperian.prims import Math
 from naperian.sizes import Size
 
@@ -54,7 +59,7 @@ class Asked(Closing):
         for i in loops:
             n = extents[i]
             if i not in over and not (n.constant or 0) > 0:
-                some = self.made("gt", number(n), Lit(0, DType.I64))
+                some = self.positive(n)
                 holds = some if holds == _TRUE else self.made("and", holds, some)
         if over:
             names, copies = self.copied(over, {})
@@ -62,6 +67,32 @@ class Asked(Closing):
             no = Lit(False, DType.BOOL)
             holds = self.b.reduce("or", no, (entry,), DType.BOOL, self.place.guards)
         return () if holds == _TRUE else (Guard(holds, True),)
+
+    def read(self, b: Binding, parts: list[Part]) -> Guards:
+        """What holds where anybody reads a binding to which these parts are sent, if that is not
+        sure. In the names of the parts."""
+        if not isinstance(b.prim, Op) or _is_linear(b.prim):
+            return ()
+        summed = [self.summed_over(p) for p in parts]
+        if not all(summed) or not self.may_be_infinite(b.prim, [n for ns in summed for n in ns]):
+            return ()
+        each = [reduce(partial(self.made, "and"), map(self.positive, ns)) for ns in summed]
+        return (Guard(reduce(partial(self.made, "or"), dict.fromkeys(each)), True),)
+
+    def summed_over(self, part: Part) -> list[Size]:
+        """How far the loops go that a part is summed over, which may make no rounds: those that
+        stand still where it is sent to."""
+        domain = self.domain(part)
+        there = {v for e in part.at for v in variables(e)}
+        out = dict.fromkeys(self.extent(i) for i in domain if i not in there)
+        return [
+            n for n in out
+            if n is not None and not self.facts(n - 1).proves(n - 1)
+            and all(map(self.stands, self.b.closed(variables(n))))
+        ]  # fmt: skip
+
+    def positive(self, n: Size) -> Operand:
+        return self.made("gt", number(n), Lit(0, DType.I64))
 
     def made(self, name: str, *args: Operand) -> Operand:
         return self.b.op(name, args, DType.BOOL, self.place.guards)

@@ -112,7 +112,7 @@ class Cotangents(Asked):
         names, over = self.points(b.context)
         value = self.cotangent(b.var, tuple(names.values()))
         if value is not None:
-            self.push(b, over, names, value, ())
+            self.push(b, over, names, value, self.read(b, parts))
 
     def points(self, context: tuple[Var, ...]) -> tuple[dict[Var, Size], tuple[Var, ...]]:
         """All points of a context, and what they range over: the rounds of loops that run
