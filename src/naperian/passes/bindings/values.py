@@ -18,7 +18,7 @@ from naperian.ainf.walk import Names, number, rewrite, rewrite_size, size_of
 from naperian.broken import Broken
 from naperian.names import Lit, Var
 from naperian.node import node
-from naperian.sizes import ZERO, Size, size
+from naperian.sizes import ONE, ZERO, Size, size
 from naperian.types import (
     BoolSet,
     EnumSet,
@@ -148,7 +148,7 @@ def extents(s: Set) -> tuple[Size, ...]:
         case BoolSet():
             return (size(2),)
         case UnitSet():
-            return ()
+            return (ONE,)
         case EnumSet(_, members):
             return (size(len(members)),)
         case TupleSet(sets):
@@ -190,7 +190,7 @@ def components(s: Set, value: Value) -> tuple[Size, ...]:
         case Fin() | SetVar() | EnumSet() | BoolSet() | Sum():
             return (number_of(value),)
         case UnitSet():
-            return ()
+            return (ZERO,)
         case TupleSet(sets):
             if not isinstance(value, Items):
                 raise Broken("an index of a product is no tuple")
