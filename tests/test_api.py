@@ -416,3 +416,20 @@ def test_memory_of_large_results_is_used_again() -> None:
 @pytest.mark.parametrize("name", ["U8", "I16", "U32", "U64", "F32", "Bool"])
 def test_checking_takes_a_scalar_of_any_type(name: str) -> None:
     assert nap.check(nap.compile(f"def f(x: {name}) -> {name} = x").f)
+
+
+def test_checking_ends_where_a_loop_does_not() -> None:
+    grown = nap.compile("""
+def f(x: Float) -> Float:
+    loop v = x while v < 1000.0:
+        v * 1.5
+""").f
+    found = nap.check(grown, cases=6)
+    assert found
+    assert found.cases > 0
+    assert found.unended > 0
+    assert (found.cases + found.unended, found.left) == (6, 0)
+    assert f"{found.unended} not compared: `while` loops of more than" in repr(found)
+    late = nap.check(grown, seconds=0.0)
+    assert (late.cases, late.left) == (0, 12)
+    assert repr(late).endswith("12 not tried: the time was over")

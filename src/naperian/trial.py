@@ -5,12 +5,14 @@
     differences  jvp(x; dx) against (f(x + h dx) - f(x - h dx)) / 2h, where two h agree and f has
                  the same slope on both sides: not where two values of a `max` are equal
 
-What fails is made small: first the sizes, then the numbers.
+What fails is made small: first the sizes, then the numbers. A loop that a condition ends may not
+end for what was drawn: the interpreter, which counts rounds, runs before compiled code does.
 """
 
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -23,6 +25,7 @@ from naperian.api import Function, RunError, jvp, vjp
 from naperian.border import usual
 from naperian.core import run as core_run
 from naperian.core import syntax as core
+from naperian.core.bounds import Unended, bounded
 from naperian.core.values import from_numpy, to_numpy
 from naperian.core.varying import has_floats
 from naperian.core.walk import everything
@@ -71,6 +74,8 @@ class Checked:
     differences: int
     why: str
     findings: tuple[Finding, ...]
+    unended: int  # cases that were not compared, for their loops made too many rounds
+    left: int  # cases that were not tried, for the time was over
 
     def __bool__(self) -> bool:
         return not self.findings
@@ -87,6 +92,10 @@ class Checked:
                 f"; {self.derivatives} derivatives agree forward and in reverse,"
                 f" {self.differences} with finite differences"
             )
+        if self.unended:
+            said += f"\n  {self.unended} not compared: `while` loops of more than {ROUNDS} rounds"
+        if self.left:
+            said += f"\n  {self.left} not tried: the time was over"
         return f"{head}\n  {said}"
 
     def as_data(self) -> dict[str, Any]:
@@ -94,6 +103,7 @@ class Checked:
         return {
             "name": self.name, "type": self.type, "ok": bool(self), "cases": self.cases,
             "derivatives": self.derivatives, "differences": self.differences, "why": self.why,
+            "unended": self.unended, "left": self.left,
             "findings": [
                 {
                     "what": f.what, "arguments": [as_data(x) for x in f.arguments],
@@ -105,8 +115,13 @@ class Checked:
         }  # fmt: skip
 
 
+ROUNDS = 5_000
+"""How many rounds of `while` loops the interpreter makes in one run."""
+
+
 def check(
-    f: Function, cases: int = 12, seed: int = 0, progress: Progress | None = None
+    f: Function, cases: int = 12, seed: int = 0, progress: Progress | None = None,
+    seconds: float = 60.0,
 ) -> Checked:
     """Try a function and its derivatives on arguments drawn from its type.
 
@@ -115,12 +130,15 @@ def check(
     mode, and derivatives and finite differences where these say anything. The result is true if
     nothing is wrong, and prints what was done, or a smallest case that fails.
 
+    A case whose `while` loops make more than 5 000 rounds, as one that never ends, is not
+    compared, and after so many `seconds` no other is tried; the result says how many these were.
+
     Raises TypeError if `f` takes what cannot be drawn: a function."""
     if not isinstance(f, Function):
         raise TypeError(f"check() takes a Naperian function, not {type(f).__name__}")
     if f._text.refusal:
         raise TypeError(f"{f.__name__} cannot be called from Python: {f._text.refusal}")
-    return _Trial(f).run(cases, seed, progress)
+    return _Trial(f, time.monotonic() + seconds).run(cases, seed, progress)
 
 
 def can_be_tried(f: Function) -> bool:
@@ -135,8 +153,9 @@ class _Failed(Exception):
 
 
 class _Trial:
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, until: float) -> None:
         self.f = f
+        self.until = until
         self.derivatives = self.differences = 0
         definition = f._program.core().definitions[f.__name__]
         self.wrt = [k for k, p in enumerate(definition.params) if has_floats(p.type)]
@@ -152,19 +171,27 @@ class _Trial:
                 self.pair = jvp(f, self.wrt), vjp(f, self.wrt)
             except TypeError as e:  # it has none, although it has floats
                 self.why = str(e).partition(": ")[2]
-        self.derives = _derives(f)
+        parts = list(_parts(f))
+        self.derives = any(isinstance(e, core.Derivative) for e in parts)
+        self.may_go_on = any(isinstance(e, core.Loop) and e.condition is not None for e in parts)
 
     def run(self, cases: int, seed: int, progress: Progress | None) -> Checked:
         rng = np.random.default_rng(seed)
-        done = 0
+        done = unended = 0
         findings: tuple[Finding, ...] = ()
         for k, slots in enumerate(draws.sizes(self.f._text, rng, cases)):
+            if self.is_late():
+                break
             if progress is not None:
                 progress(self.f.__name__, k, cases)
             kind = draws.KINDS[k % len(draws.KINDS)]
             case = (slots, int(rng.integers(1 << 30)), kind)
+            try:
+                failed = self.failure(*case)
+            except Unended:
+                unended += not self.is_late()
+                continue
             done += 1
-            failed = self.failure(*case)
             if failed is not None:
                 findings = (self.smallest(case, failed),)
                 break
@@ -172,8 +199,11 @@ class _Trial:
             progress(self.f.__name__, cases, cases)
         return Checked(
             self.f.__name__, self.f.type, done, self.derivatives, self.differences, self.why,
-            findings,
+            findings, unended, 0 if findings else cases - done - unended,
         )
+
+    def is_late(self) -> bool:
+        return time.monotonic() > self.until
 
     # one case
 
@@ -195,8 +225,8 @@ class _Trial:
     def values(self, f: Function, given: Draw) -> Any:
         """The value, compiled as interpreted; None if the run stops itself."""
         what = "the value" if f is self.f else "the derivative"
+        meant = _outcome(lambda: self.interpreted(f, given))  # before compiled code: it may not end
         value = _outcome(lambda: _called(f, given))
-        meant = _outcome(lambda: _interpreted(f, given))
         if (value is None) != (meant is None):
             stops = "stops"
             pair = (stops if value is None else value, stops if meant is None else meant)
@@ -208,6 +238,19 @@ class _Trial:
                 f"{what} in compiled code, beside the interpreter's", given, value, meant
             )
         return value
+
+    def interpreted(self, f: Function, given: Draw) -> Any:
+        with bounded(ROUNDS, self.until):
+            return _interpreted(f, given)
+
+    def near(self, f: Function, given: Draw) -> Any:
+        """The value of compiled code at other arguments; None if the run stops, or does not end."""
+        try:
+            if self.may_go_on:
+                _outcome(lambda: self.interpreted(f, given))
+            return _outcome(lambda: _called(f, given))
+        except Unended:
+            return None
 
     def slack(self, f: Function, value: Any) -> float:
         """A slope in which large ones cancel may differ by what rounding does to the large ones."""
@@ -226,7 +269,7 @@ class _Trial:
             return True
         for way in (1e-15, -1e-15):  # of an array all alike: what is equal in it stays so
             floats = {k: (1 + k) * x for k, x in enumerate(given.leaves) if x.dtype.kind == "f"}
-            near = _outcome(partial(_called, f, given.moved(floats, way)))
+            near = self.near(f, given.moved(floats, way))
             if near is None or not same(value, near):
                 return True
         if same(value, meant, 1e5):  # nearly: no tie broken, perhaps the root of what should be 0
@@ -236,7 +279,7 @@ class _Trial:
                     k: x * rng.uniform(-1.0, 1.0, x.shape)
                     for k, x in enumerate(given.leaves) if x.dtype.kind == "f"
                 }  # fmt: skip
-                near = _outcome(partial(_called, f, given.moved(floats, 1e-15)))
+                near = self.near(f, given.moved(floats, 1e-15))
                 if near is None or not same(value, near, 0.1):
                     return True
         return False
@@ -300,7 +343,7 @@ class _Trial:
     ) -> list[tuple[Array, Array]] | None:
         """The slope of each float along a direction, and how much it changes where they are; None
         where the run stops, or what does not vary is another."""
-        ends = [_outcome(lambda s=s: _called(self.f, given.moved(along, s))) for s in (h, 0.0, -h)]  # type: ignore[misc]
+        ends = [self.near(self.f, given.moved(along, s)) for s in (h, 0.0, -h)]
         if any(e is None for e in ends):
             return None
         found = []
@@ -330,7 +373,7 @@ class _Trial:
                     less = (*slots[:k], n, *slots[k + 1 :])
                     if not draws.allowed(self.f._text, less):
                         continue
-                    found = self.failure(less, seed, kind)
+                    found = self.ended(partial(self.failure, less, seed, kind))
                     if found is not None and found.what == finding.what:
                         slots, finding, smaller = less, found, True
                         break
@@ -338,10 +381,16 @@ class _Trial:
         given = draws.draw(self.f._text, slots, rng, kind)
         assert given is not None
         for simple in _simpler(given):
-            found = self.wrong(simple, np.random.default_rng(seed))
+            found = self.ended(partial(self.wrong, simple, np.random.default_rng(seed)))
             if found is not None and found.what == finding.what:
                 return found
         return finding
+
+    def ended(self, run: Callable[[], Finding | None]) -> Finding | None:
+        try:
+            return None if self.is_late() else run()
+        except Unended:
+            return None
 
 
 def _simpler(given: Draw) -> Iterator[Draw]:
@@ -390,18 +439,16 @@ def _outcome(run: Callable[[], Any]) -> Any:
             return None
 
 
-def _derives(f: Function) -> bool:
-    """Whether a function takes derivatives, or one that it calls does."""
+def _parts(f: Function) -> Iterator[core.Expr]:
+    """All that a function is made of, and what it calls."""
     module = f._program.core()
     seen, todo = {f.__name__}, [f.__name__]
     while todo:
         for e in everything(module.definitions[todo.pop()].body):
-            if isinstance(e, core.Derivative):
-                return True
+            yield e
             if isinstance(e, core.Use) and e.name in module.definitions and e.name not in seen:
                 seen.add(e.name)
                 todo.append(e.name)
-    return False
 
 
 def _more(f: Function, given: Draw, leaves: Iterable[Array]) -> Draw:

@@ -14,6 +14,7 @@ import numpy as np
 
 from naperian.broken import Broken
 from naperian.core import custom
+from naperian.core.bounds import bounds
 from naperian.core.dual import (
     Dual,
     Tape,
@@ -548,7 +549,10 @@ def _held(carried: tuple[Carried, ...], inner: Scope) -> Value:
 def _loop(e: Loop, scope: Scope) -> Value:
     inner = _start(e.carried, scope)
     s = None if e.set is None else scope.set(e.set)
+    bound = bounds()
     for k in itertools.count() if s is None else range(count(s)):
+        if bound is not None:
+            bound.spend(0 if e.condition is None else 1)
         if e.time is not None and s is not None:
             inner.values[e.time] = element_at(s, k)
         if e.condition is not None and not _value(e.condition, inner):

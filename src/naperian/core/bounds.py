@@ -1,0 +1,44 @@
+"""How much a run of the interpreter may do: a `while` loop may never end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Unended(Exception):
+    """A run made more rounds of `while` loops, or took more time, than it may."""
+
+
+class Bounds:
+    """How many rounds of `while` loops are left, and until when loops may go on (`monotonic`)."""
+
+    def __init__(self, rounds: int, until: float) -> None:
+        self.rounds = rounds
+        self.until = until
+
+    def spend(self, rounds: int) -> None:
+        """Time, and some rounds."""
+        self.rounds -= rounds
+        if self.rounds < 0 or time.monotonic() > self.until:
+            raise Unended
+
+
+_here: ContextVar[Bounds | None] = ContextVar("bounds", default=None)
+
+
+def bounds() -> Bounds | None:
+    """Those of this run, if it has any."""
+    return _here.get()
+
+
+@contextmanager
+def bounded(rounds: int, until: float) -> Iterator[None]:
+    """Runs in here make so many rounds, all together."""
+    token = _here.set(Bounds(rounds, until))
+    try:
+        yield
+    finally:
+        _here.reset(token)
