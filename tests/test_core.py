@@ -27,7 +27,7 @@ from core_by_hand import (
     whole,
 )
 
-from naperian.broken import Broken
+from naperian.broken import REPORT, Broken
 from naperian.core import syntax as core
 from naperian.core.check import check, check_normal
 from naperian.core.run import RunError, run
@@ -333,7 +333,8 @@ def wrong(e: Expr, t: Type = F64, **params: Type) -> str:
     d = define("f", params, t, lambda *xs: core.Call(fun(tuple(params.values()), lambda *_: e), xs))
     with pytest.raises(Broken) as failed:
         check(module(d))
-    return str(failed.value)
+    assert str(failed.value).endswith(f"\n{REPORT}")
+    return str(failed.value).removesuffix(f"\n{REPORT}")
 
 
 def test_ill_typed_core_is_found() -> None:

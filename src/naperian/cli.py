@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from naperian import __version__
+from naperian.broken import REPORT
 from naperian.node import node
 from naperian.source import CompileError, Diagnostic, render
 
@@ -293,9 +294,8 @@ def our_bug(e: BaseException) -> str:
     where = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     what = str(e).splitlines()[0] if str(e) else "no message"
     return (
-        f"nap: internal error{where} ({type(e).__name__}: {what[:200]}). This is a mistake in"
-        " Naperian, not in your program: please report it with the program and what `nap doctor`"
-        " prints; NAPERIAN_TRACEBACK=1 shows where it happened."
+        f"nap: internal error{where} ({type(e).__name__}: {what[:200]}). {REPORT};"
+        " NAPERIAN_TRACEBACK=1 shows where it happened."
     )
 
 

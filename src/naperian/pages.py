@@ -287,7 +287,8 @@ def truth(claim: Claim) -> str:
 def _our_bug(e: Exception) -> str:
     """What stands in place of an answer when the compiler fails; it never holds."""
     where = traceback.extract_tb(e.__traceback__)[-1]
-    return f"{_BUG} {type(e).__name__}: {e} ({Path(where.filename).name}:{where.lineno})"
+    what = str(e).partition("\n")[0]
+    return f"{_BUG} {type(e).__name__}: {what} ({Path(where.filename).name}:{where.lineno})"
 
 
 def holds(said: str, true: str) -> bool:

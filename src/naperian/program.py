@@ -28,6 +28,7 @@ from naperian.backends.target import host
 from naperian.class_defaults import class_defaults
 from naperian.core import syntax as core
 from naperian.core.derived import derived
+from naperian.core.rows import OTHER_SIZES
 from naperian.dtypes import DType
 from naperian.late import late
 from naperian.names import Var
@@ -284,6 +285,19 @@ class Derived(Program):
         self.summary = replace(base.summary, public=(made.name,), signatures=signatures)
         chosen = tuple((span.source.name, span.start, k) for span, k in checkpoints)
         self.key = key(base.key, made.name, repr(wrt), repr(chosen))
+
+    def _lowered(self, name: str, dtypes: tuple[DType, ...]) -> loops.Program:
+        """Sizes that do not fit what the derivative itself was given are the caller's mistake."""
+        program = super()._lowered(name, dtypes)
+        base = {p.name for p in self.core().definitions[self.of[0]].params}
+        made = self.core().definitions[name]
+        given = " or ".join(p.name for p in made.params if p.name not in base)
+        mine = f"argument {given} {core.MISSHAPEN}"
+        failures = tuple(
+            replace(f, message=mine) if (f.message, f.origin) == (OTHER_SIZES, made.origin) else f
+            for f in program.failures
+        )
+        return replace(program, failures=failures)
 
     def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
         """A derivative at a stage; at `surface`, where it was never written, as it could be."""

@@ -269,12 +269,13 @@ def late_sizes(form: Form) -> Iterator[tuple[int, int]]:
 @node
 class Fault:
     """A way in which a run can fail: a message with `{value}` and `{size}`, and its place.
-    `thrown`, by a `throw()`; at a size that is `too_large`."""
+    `thrown`, by a `throw()`; at a size that is `too_large`; for the sizes of an `argument`."""
 
     message: str
     place: str
     thrown: bool = False
     too_large: bool = False
+    argument: bool = False
 
 
 @node
@@ -389,6 +390,7 @@ def instance(
             Fault(
                 f.message, f.origin.place, f.message == core.THROWN,
                 f.message.endswith(core.TOO_LARGE),
+                f.message.startswith("argument ") and f.message.endswith(core.MISSHAPEN),
             )
             for f in program.failures
         ),

@@ -57,6 +57,8 @@ def stop(faults: tuple[Fault, ...], code: int, *values: int) -> NoReturn:
     if code == -2:
         raise MemoryError("there is not enough memory for an intermediate array")
     fault = faults[code - 1]
+    if fault.argument:
+        raise ShapeError(fault.message)
     indexes = "{size}" in fault.message
     text = fault.message.replace("{value}", str(values[0])).replace("{size}", str(values[1]))
     kind: type[RunError] = IndexError if indexes else Thrown if fault.thrown else AssertionError

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from naperian.core.syntax import (
+    MISSHAPEN,
     Add,
     At,
     Box,
@@ -50,7 +51,7 @@ from naperian.types import (
     set_variables,
 )
 
-OTHER_SIZES = "a derivative's seed has other sizes than the value it belongs to"
+OTHER_SIZES = f"a derivative's seed {MISSHAPEN}"
 
 
 Again = Callable[[Expr, Span | None], Expr]

@@ -368,6 +368,7 @@ class Add:
 
 
 TOO_LARGE = "is more than there is memory for"
+MISSHAPEN = "has other sizes than the value it belongs to"
 """How the message ends of a run that stops at a size that no table can have."""
 
 THROWN = "nothing handles this `throw()`"
