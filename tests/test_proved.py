@@ -137,6 +137,36 @@ def f(x: Fin(n)=>Int, k: Int) -> Int:
     agree(text, *(([1, 2, 3], k) for k in (0, 2, -1, 5, 2**63 - 1, -(2**63))))
 
 
+CONDITION = """
+def near(x: Fin(n)=>Int, i: Int) -> Bool:
+    assert i < 2, "too far"
+    i < 1
+
+def f(s: Fin(n)=>Int) -> Int:
+    (_, i) = with state([7 for _ in Fin(n)]) as st, state(0) as i:
+        while TEST:
+            i += 1
+    i
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "st[i?] != 5 and i < 3",
+        "i < 3 and st[(i + 1)?] == 7",
+        "st[i?] < st[i?]",
+        "not (i < 2 and st[(i + 2)?] < 7)  and i < 3",
+        "s[(i + 1)?] * 0 == 0 and i < 2",
+        "i < 3 and near(s, i)",
+        "(near(s, i) or i < 3) and i < 5",
+        "i < 2 and any(st[(i + k)?] == 7 for k in Fin(2))",
+    ],
+)
+def test_what_a_condition_checks_is_checked_the_last_time_too(test: str) -> None:
+    agree(CONDITION.replace("TEST", test), *((x, None) for x in GIVEN))
+
+
 # --- generated loops ----------------------------------------------------------------------------
 
 

@@ -48,6 +48,7 @@ from naperian.passes.algebra import laws
 from naperian.passes.algebra.bounds import between, type_bounds
 from naperian.passes.algebra.settled import settled
 from naperian.passes.bindings import ranges
+from naperian.passes.bindings.asked import after_checks, checks_of
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
@@ -97,13 +98,20 @@ class _Simplify:
         for i, index in self.program.indices.items():
             self.open(i)
             if index.condition is not None:
-                new = replace(self.b.indices[i], condition=self.operand(index.condition))
-                self.b.indices[i] = new
+                again = self.still(i, index.condition, self.operand(index.condition))
+                self.b.indices[i] = replace(self.b.indices[i], condition=again)
         results = [replace(r, value=self.operand(r.value)) for r in self.program.results]
-        self.b.indices = {i: self.b.indices[i] for i in self.program.indices}
+        self.b.indices = {i: self.b.indices[i] for i in (*self.program.indices, *self.b.indices)}
         p = self.program
         made = self.b.program(results, p.failures, p.math, p.lines)
         return without_unused_indices(narrow(made))
+
+    def still(self, time: Var, old: Operand, new: Operand) -> Operand:
+        """A condition that depends on the checks that it depended on, if these are left."""
+        before = {b.var for b in checks_of(self.program.bindings, old, time)}
+        left = [b for b in self.b.bindings if b.var in before]
+        around = self.b.guards[new.var] if isinstance(new, Read) else ()
+        return after_checks(self.b, new, left, time, around)
 
     def open(self, i: Var) -> None:
         """Bring an index over, once what its extent reads is simple: by what is known wherever it
@@ -270,7 +278,7 @@ class _Simplify:
         if op.name == "held":
             return op if isinstance(op.args[0], Read) else op.args[0]
         if op.name == "after":
-            return op.args[0] if isinstance(op.args[0], Lit) else op
+            return op.args[0] if isinstance(op.args[0], Lit) and dtype is not DType.BOOL else op
         decided = self.decided(op)
         if decided is not None:
             return decided

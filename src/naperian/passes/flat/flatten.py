@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from naperian import prims, substitution, types
 from naperian.ainf.syntax import (
+    Binding,
     Failure,
     Guard,
     Index,
@@ -36,6 +37,7 @@ from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
 from naperian.node import node, replace
+from naperian.passes.bindings.asked import after_checks, with_values
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.narrow import narrow, narrow_last, without_unused_indices
 from naperian.passes.bindings.packed import Layout, Packing
@@ -724,7 +726,11 @@ class _Flatten(Cells):
         outer = self.scope
         self.scope = (*outer, time)
         if condition is not None:
-            again = self.below(fewest, self.scalar(condition))
+            asked = len(self.b.bindings)
+            again = self.scalar(condition)
+            with_values(self.b, asked)
+            again = after_checks(self.b, again, self.checks(asked), time, self.guards)
+            again = self.below(fewest, again)
             self.b.indices[time] = Index(total, again, name)
         nexts: tuple[Value, ...]
         if strips is not None:
@@ -746,6 +752,13 @@ class _Flatten(Cells):
             if least is not None:
                 values = [mapped(v, lambda x: least(self.operand(x))) for v in values]
         return values, time
+
+    def checks(self, first: int) -> list[Binding]:
+        """Those among the bindings from `first` on."""
+        return [
+            b for b in self.b.bindings[first:]
+            if isinstance(b.prim, Op) and b.prim.name == "checked"
+        ]  # fmt: skip
 
     def last(self, time: Var, total: Size | None, condition: core.Expr | None) -> Size:
         """The time after the last round."""
