@@ -10,7 +10,7 @@ from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import decoded
-from naperian.frontend.effects import performed, value_pattern, with_block
+from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.messages import derivative_errors, errors, limit_errors, name_errors
@@ -23,6 +23,7 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.updates import is_place, set_, update, updated
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.sizes import size
 from naperian.source import Span
 from naperian.surface import syntax as s
@@ -197,7 +198,9 @@ def assertion(w: Walk, st: s.Assert) -> Wrap:
 def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
     """`for i, j: …` as a value: the table of its bodies' values."""
     if st.condition is not None:
-        return kept(w, st.binders, st.body, st.condition, expected, st.span)
+        if not only_effects(st.body):
+            return kept(w, st.binders, st.body, st.condition, expected, st.span)
+        st = replace(st, condition=None, body=_where(st.condition, st.body))
     with w.inside(w.scope.inner(block=True)):
         bounds, left = open_all(w, st.binders, expected)
         name_ends(bounds)
@@ -209,6 +212,11 @@ def for_block(w: Walk, st: s.For, expected: Type | None) -> Typed:
     if w.solver.head(body.type) == UNIT:  # a table of () is ()
         return Typed(UNIT, lambda: core.Let(Var("_"), rows.build(), core.Pack(())), st.span)
     return rows
+
+
+def _where(condition: s.Expr, body: s.Block) -> s.Block:
+    """Effects that only some rounds have: nothing is kept of them, so nothing is counted."""
+    return replace(body, statements=(s.If(body.span, ((condition, body),), None),))
 
 
 def _guarded(w: Walk, body: Typed, flag: Var) -> Typed:

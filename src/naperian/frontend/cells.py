@@ -422,9 +422,7 @@ def clash(
     if isinstance(x, Tuple) and isinstance(y, Table) and isinstance(b_cell, Tuple):
         helps = (f"a table of tuples `as {show(w, wanted)}` is a tuple of tables",)
     if isinstance(x, Index) and y == INT:
-        text = short(span.text)
-        text = text if re.fullmatch(r"[\w.]+", text) else f"({text})"
-        helps = (f"`{text}?` checks in the run that it is one; `clamp` and `wrap` bring it there",)
+        helps = (_brought(span.text),)
     if isinstance(a_cell, Index) and b_cell == INT and y != INT:
         helps = ("of numbers: `k?` checks in the run that `k` is an index; `clamp(k)`, `wrap(k)`",)
     if isinstance(a_cell, Index) and show(w, wanted) == show(w, found):
@@ -577,3 +575,18 @@ def _same_axes(w: Walk, a: Type, b: Type) -> None:
                 _same_axes(w, x, y)
         case _:
             pass
+
+
+def _brought(text: str) -> str:
+    """How a number becomes an index: with its own text, if that is an expression of one value."""
+    changed = re.fullmatch(r"(\w+) ([-+*]|//)= (.+)", text)
+    if changed:
+        name, how, by = changed.groups()
+        return f"`{name} := ({name} {how} {by})?` checks in the run that it is one; "\
+            "`clamp` and `wrap` bring it there"
+    text = short(text)
+    if text.startswith("(") or "=" in text or "\n" in text:
+        return "`k?` checks in the run that a number `k` is one; `clamp(k)`, `wrap(k)` bring it in"
+    if not re.fullmatch(r"[\w.]+", text):
+        text = f"({text})"
+    return f"`{text}?` checks in the run that it is one; `clamp` and `wrap` bring it there"

@@ -170,7 +170,7 @@ def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:
     """What the place says of the contents."""
     n = sum(h.effect is not None for h in st.handlers)
     kind = w.solver.head(expected) if expected is not None else None
-    if kind is not None and (n < len(st.handlers) or not _only_effects(st.body)):
+    if kind is not None and (n < len(st.handlers) or not only_effects(st.body)):
         both = isinstance(kind, Tuple) and len(kind.items) == 2
         kind = w.solver.head(kind.items[1]) if both and isinstance(kind, Tuple) else None
     if n == 1:
@@ -180,15 +180,17 @@ def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:
     return [None] * n
 
 
-def _only_effects(b: s.Block) -> bool:
+def only_effects(b: s.Block) -> bool:
     """Whether the last line is certainly an effect, of type ()."""
     match b.statements[-1]:
         case s.Set() | s.Update():
             return True
         case s.For(_, _, _, body):
-            return _only_effects(body)
+            return only_effects(body)
+        case s.Loop(_, ()) | s.ExprStmt(_, s.TupleExpr(_, ())):
+            return True
         case s.If(_, arms, otherwise):
-            return otherwise is None or all(_only_effects(x) for _, x in arms)
+            return otherwise is None or all(only_effects(x) for _, x in arms)
         case _:
             return False
 
@@ -199,7 +201,7 @@ def value_pattern(st: s.With) -> str | None:
     if not names or len(names) < len(st.handlers):
         return None
     last = names[0] if len(names) == 1 else f"({', '.join(names)})"
-    return last if _only_effects(st.body) else f"(_, {last})"
+    return last if only_effects(st.body) else f"(_, {last})"
 
 
 def _open(w: Walk, h: s.Handler, hint: Type | None) -> Opened:

@@ -274,5 +274,5 @@ def _checked_value(w: Walk, operand: s.Expr, span: Span, expected: Type | None) 
     """`k?` away from an axis: the set is what the place expects."""
     kind = w.solver.head(expected) if expected is not None else None
     if not isinstance(kind, Index):
-        raise errors.undetermined(f"the index `{span.text}`", span)
+        raise errors.undetermined(f"the index `{span.text}`", span, bare=span.text.rstrip("?"))
     return Typed(kind, checked_index(w, w.infer(operand), kind.set, span), span)

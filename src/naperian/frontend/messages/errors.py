@@ -7,6 +7,7 @@ modules, `…_errors.py`. Each code has a page `docs/errors/<code>.md`.
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 from naperian.dtypes import DType
@@ -207,17 +208,22 @@ def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
         "F32": "`F32(x)` rounds",
         "Float": "`Float(x)` converts",
     }.get(wanted, f"`{wanted}(x)` converts and checks that the value fits")
+    shift = re.fullmatch(r"(\w+ (?:<<|>>)) (\w+)", span.text)
+    if shift and wanted not in ("Int", "Float"):
+        how = f"`{shift[1]} {wanted}({shift[2]})`: both sides of a shift are of one type"
     return fail(
         "N0312", f"{context} should be `{wanted}`, and `{found}` does not become that by itself",
         span, f"this is `{found}`", helps=(how,),
     )
 
 
-def undetermined(text: str, span: Span) -> Reported:
-    """N0313"""
+def undetermined(text: str, span: Span, bare: str = "") -> Reported:
+    """N0313. `bare`: what stands before the `?` of an index"""
+    helps: tuple[str, ...] = ("give it a type: `name: type = …` or an annotated parameter",)
+    if bare:
+        helps = (*helps, f"`?` belongs to `{bare}` alone; of a longer index: `(… {bare})?`")
     return fail(
-        "N0313", f"nothing says what type {text} has", span, "type not determined",
-        helps=("give it a type: `name: type = …` or an annotated parameter",),
+        "N0313", f"nothing says what type {text} has", span, "type not determined", helps=helps
     )
 
 

@@ -93,6 +93,14 @@ def not_an_index(
             f"`{postfix(text)}?` checks it at run time; `clamp({text})` and `wrap({text})` bring "
             f"it into range; `.get({text}, default)` gives a default outside",
         )
+        element = re.search(r"\w+\[[^][]*\]", text)
+        if element and element[0] != text:
+            read = element[0]
+            helps = (
+                *helps,
+                f"what a condition says of `{read}` is known once it has a name: `e = {read}`, and "
+                f"then `{text.replace(read, 'e')}`",
+            )
     return fail(
         "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
