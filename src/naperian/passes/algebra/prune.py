@@ -6,9 +6,9 @@ as a whole. Checks stay, wherever they stand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from naperian.ainf.syntax import Accumulate, Binding, Delay, Program, Read, Trips
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Index, Program, Read, Trips
 from naperian.ainf.walk import atoms, atoms_of, operands, stops
 from naperian.names import Var
 from naperian.node import replace
@@ -34,19 +34,23 @@ def _alive(program: Program) -> set[Var]:
         if v in reached:
             continue
         reached.add(v)
-        if v in bindings:
-            todo += _needed(bindings[v])
-        elif v in program.indices:
-            index = program.indices[v]
-            if index.extent is not None:
-                todo += (_var(a) for a in atoms_of(index.extent))
-            if index.condition is not None:
-                todo += (_var(a) for a in atoms(index.condition))
+        todo += needed(v, bindings, program.indices)
     return reached
 
 
-def _needed(b: Binding) -> Iterator[Var]:
-    """The bindings and indices that a binding depends on."""
+def needed(
+    v: Var, bindings: Mapping[Var, Binding], indices: Mapping[Var, Index]
+) -> Iterator[Var]:
+    """The bindings and indices that a binding or an index depends on."""
+    if v in indices:
+        index = indices[v]
+        if index.extent is not None:
+            yield from (_var(a) for a in atoms_of(index.extent))
+        if index.condition is not None:
+            yield from (_var(a) for a in atoms(index.condition))
+    if v not in bindings:
+        return
+    b = bindings[v]
     yield from b.context
     match b.prim:
         case Accumulate(_, _, entries):

@@ -99,7 +99,7 @@ class _Simplify:
             self.open(i)
             if index.condition is not None:
                 again = self.still(i, index.condition, self.operand(index.condition))
-                self.b.indices[i] = replace(self.b.indices[i], condition=again)
+                self.b.indices[i] = replace(self.b.indices[i], condition=self.b.asked(again, i))
         results = [replace(r, value=self.operand(r.value)) for r in self.program.results]
         self.b.indices = {i: self.b.indices[i] for i in (*self.program.indices, *self.b.indices)}
         p = self.program

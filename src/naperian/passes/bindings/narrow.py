@@ -146,6 +146,8 @@ class _Narrow:
         self.settle()
         self.keep_rows()
         self.settle()
+        while self.keep_rounds():
+            self.settle()
 
     def settle(self) -> None:
         """The least solution that has what is there already."""
@@ -175,6 +177,24 @@ class _Narrow:
         for time, needed in rows.items():
             for i in needed:
                 self.add(self.open[time], time, i, ())
+
+    def keep_rounds(self) -> bool:
+        """A `while` loop stays in the rounds of a loop around it as a whole, if anything in it
+        depends on them: they go one after the other, so it cannot wait for what comes of all.
+        Whether more depends on them now."""
+        p = self.program
+        rounds = {b.prim.time for b in p.bindings if isinstance(b.prim, Delay)}
+        for b in p.bindings:
+            times = {b.prim.time} if isinstance(b.prim, Delay) else self.needs[b.var]
+            for time in times:
+                condition = p.indices[time].condition
+                if not isinstance(condition, Read):
+                    continue
+                around = {e.single for e in condition.at}
+                for i in self.needs[b.var] & rounds:
+                    if i in around and i != time:
+                        self.add(self.open[time], time, i, ())
+        return bool(self.found)
 
     def add(self, known: set[Var], whose: Var, i: Var, inner: _Inner) -> None:
         """An index is needed, unless it is bound inside."""

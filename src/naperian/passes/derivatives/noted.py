@@ -43,6 +43,7 @@ from naperian.ainf.walk import (
 from naperian.components import components
 from naperian.names import Var, fresh
 from naperian.node import replace
+from naperian.passes.algebra.prune import needed
 from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.sizes import size
 
@@ -113,12 +114,11 @@ class _Notes:
             now = after
 
     def rounds(self) -> frozenset[Var]:
-        """The bindings that the table's next value needs and that need the table."""
-        def needed(v: Var) -> Iterator[Var]:
-            b = self.bindings[v]
-            yield from (r.var for r in reads(b) if r.var in self.bindings)
-
-        found = components(self.bindings, needed)
+        """What the table's next value needs and what needs the table: bindings, and the loops that
+        go on or on and on as these say."""
+        bindings, indices = self.bindings, self.program.indices
+        nodes = (*bindings, *indices)
+        found = components(nodes, lambda v: needed(v, bindings, indices))
         return frozenset(next(group for group in found if self.state.delay.var in group))
 
     def is_beside(self, b: Binding) -> bool:
@@ -178,17 +178,21 @@ class _Notes:
             origin = self.bindings[r.var].origin
             dtype = self.bindings[r.var].dtype
             known = Binding(v, context, guards, dtype, Op("held", (r,)), origin)
-            self.put(known, r)
+            self.put(known, r, b)
             self.notes[r, guards] = known
         return Read(known.var, tuple(size(i) for i in known.context))
 
-    def put(self, note: Binding, r: Read) -> None:
-        """A note's place in the text: before the table is changed."""
+    def put(self, note: Binding, r: Read, reader: Binding) -> None:
+        """A note's place in the text: before the table is changed. Who reads it stands behind that,
+        or is a delay that asks for what is bound later."""
         after = self.changed.get(r.var)
         if after is None:
             raise _Other
         needed = {x.var for x in reads(note) if x.var in self.place}
         if any(self.place[v] >= self.place[after] for v in needed):
+            raise _Other
+        later = isinstance(reader.prim, Delay) and r not in atoms(reader.prim.init)
+        if self.place[reader.var] < self.place[after] and not later:
             raise _Other
         self.before.setdefault(after, []).append(note)
 

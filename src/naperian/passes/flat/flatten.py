@@ -731,7 +731,7 @@ class _Flatten(Cells):
             with_values(self.b, asked)
             again = after_checks(self.b, again, self.checks(asked), time, self.guards)
             again = self.below(fewest, again)
-            self.b.indices[time] = Index(total, again, name)
+            self.b.indices[time] = Index(total, self.b.asked(again, time), name)
         nexts: tuple[Value, ...]
         if strips is not None:
             left, inner, before = self.strip(strips, time)

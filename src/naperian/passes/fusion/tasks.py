@@ -82,6 +82,7 @@ class _Builder:
         for i, index in p.indices.items():
             if index.condition is not None:
                 self.while_time(i)
+        p = self.program
         p = self.program = replace(p, indices={i: self.index(x) for i, x in p.indices.items()})
         for k, out in enumerate(outs):
             self.put(k, out)
@@ -228,6 +229,8 @@ class _Builder:
         elif isinstance(condition, Number):
             outer |= set(variables(condition.value))
         context = tuple(i for i in self.program.indices if i in outer and i != time)
+        if isinstance(condition, Read) and condition.var in self.source and time not in outer:
+            self.in_loop(time, condition, context)
         t = Task(Kind.ROUNDS, Var(f"rounds_{time.name}"), DType.I64, context, context)
         t.cell = next((c for c in self.cells.values() if c.time == time), None)
         if t.cell is None:
@@ -235,6 +238,19 @@ class _Builder:
         self.rounds[time] = t
         self.source[t.var] = t
         self.late.append(t)
+
+    def in_loop(self, time: Var, condition: Read, context: tuple[Var, ...]) -> None:
+        """A condition that no round changes is asked in every round like any other."""
+        path = (*context, time)
+        t = Task(
+            Kind.COMPUTE, fresh(condition.var), DType.BOOL, path, path, name="copy",
+            args=(condition,),
+        )  # fmt: skip
+        self.source[t.var] = t
+        self.late.append(t)
+        p = self.program
+        asked = replace(p.indices[time], condition=Read(t.var, identity(path)))
+        self.program = replace(p, indices={**p.indices, time: asked})
 
     def put(self, k: int, out: Var) -> None:
         r = self.program.results[k]

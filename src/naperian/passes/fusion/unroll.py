@@ -21,6 +21,7 @@ from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
 from naperian.ainf.walk import variables
 from naperian.broken import Broken
 from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.passes.fusion.graph import (
     Cell,
     Graph,
@@ -197,6 +198,7 @@ class _Unrolled:
             t.at = tuple([self.size(e) for e in t.at])
             t.guards = tuple([Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards])
             t.sites, t.uses = [], 0
+        self.indices()
         for v in self.gone:
             del graph.source[v]
         tasks = _decided_at(graph, tasks)
@@ -204,6 +206,18 @@ class _Unrolled:
         for n, t in enumerate(tasks):
             t.order = n
             link(graph, t)
+
+    def indices(self) -> None:
+        """What loops go round for: a number or a condition that was one task may be another now."""
+        program, conditions = self.graph.program, self.graph.conditions
+        changed = {}
+        for i, x in program.indices.items():
+            extent = None if x.extent is None else self.size(x.extent)
+            condition = None if x.condition is None else self.operand(x.condition)
+            changed[i] = replace(x, extent=extent, condition=condition)
+            if isinstance(condition, Read) and i in conditions:
+                conditions[i] = self.graph.source.get(condition.var)
+        self.graph.program = replace(program, indices=changed)
 
     def written_out(self, t: Task) -> list[Task]:
         indices = self.chosen.get(t, ())

@@ -82,7 +82,7 @@ def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:
         raise _TooMany
     out: list[Stmt] = []
     for k in range(low, low + count):
-        mine = [x.var for x in s.body if isinstance(x, Let | Variable)]
+        mine = [x.var for x in statements(s.body) if isinstance(x, Let | Variable)]
         names = {v: fresh(v) for v in mine}
         atoms: dict[Atom, Size] = {v: size(new) for v, new in names.items()}
         atoms[s.var] = size(k)
