@@ -54,7 +54,7 @@ MAY: dict[str, set[str]] = (
         "draws": _NOUNS | {"border", "forms", "signature"},
         "trial": _BELOW_PIPELINE
         | {"api", "border", "draws", "forms", "pipeline", "signature", "values"},
-        "cli": {"", "node", "source"},
+        "cli": {"", "broken", "node", "source"},
         "precompiled": set(),
         "c_text": _NOUNS | {"", "backends", "signature"},
         "build": _BELOW_PIPELINE

@@ -91,20 +91,22 @@ def _in_parts(
     it may be of all lanes."""
     code, (lanes, type, value) = frame.code, vector
     while lanes > 1:
-        wide, half = f"<{lanes} x {type}>", lanes // 2
+        wide, half, asked = f"<{lanes} x {type}>", lanes // 2, code.block
         low, high = (
             f"shufflevector {wide} {value}, {wide} poison, <{half} x i32> "
             f"<{', '.join(f'i32 {k}' for k in range(at, at + half))}>"
             for at in (0, half)
         )
-        asked, part, rest = code.label("asked"), code.label("part"), code.label("rest")
-        code.jump(asked)
-        code.begin(asked)
+        part, rest = code.label("part"), code.label("rest")
         first = code.let(low)
         some = code.let(f"icmp ne i64 {code.let(f'and i64 {rounds}, {half}')}, 0")
         code.branch(some, part, rest)
         code.begin(part)
         code.put(f"store <{half} x {type}> {first}, ptr {pointer}{tags}")
+        if half == 1:
+            code.jump(rest)
+            code.begin(rest)
+            return
         others, after = code.let(high), code.let(f"getelementptr {type}, ptr {pointer}, i64 {half}")
         code.jump(rest)
         code.begin(rest)
