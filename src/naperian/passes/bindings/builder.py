@@ -138,7 +138,11 @@ class Builder:
         if not lost or len(self.closures[time]) == 1:
             return condition
         here = Number(sum(map(size, lost), start=ZERO))
-        return self.op("after", (condition, here), DType.BOOL)
+        guards: Guards = ()
+        if isinstance(condition, Read) and condition.var in self.guards:
+            names = dict(zip(self.contexts[condition.var], condition.at, strict=True))
+            guards = rewrite_guards(self.guards[condition.var], names)
+        return self.op("after", (condition, here), DType.BOOL, guards)
 
     def reduce(
         self,
