@@ -8,6 +8,8 @@ from naperian.backends.code import Value
 from naperian.backends.frame import Frame
 from naperian.backends.masks import loaded, stored
 from naperian.backends.vectors import Block
+from naperian.loops.syntax import Loop, Store
+from naperian.loops.walk import loads
 
 _OWN = re.compile(r"(%\w+\.w)\b")  # what is another value in every copy
 _MOST_PARTS = 16  # lanes of a vector that is written in parts
@@ -42,30 +44,42 @@ def left(frame: Frame, block: Block, low: Value, high: Value) -> Value:
     return frame.code.let(f"and i64 {rounds}, {block.lanes - 1}")
 
 
+def rows_in_place(frame: Frame, s: Loop) -> frozenset[str]:
+    """The scopes of the arrays of which a loop replaces elements of one row, in one after another:
+    what is read next lies behind what was written last."""
+    read = {(x.buffer, x.at) for t in s.body for x in loads(t)}
+    changed = (
+        x.buffer for x in s.body
+        if isinstance(x, Store) and (x.buffer, x.at) in read
+        and any(e.constant is None for e in x.at[:-1])
+    )
+    found = (_SCOPE.search(frame.tags(frame.place(v), True)) for v in changed)
+    return frozenset(m[1] for m in found if m is not None)
+
+
 def masked(
-    frame: Frame, block: Block, index: Value, first: Value, rounds: Value, mark: str
+    frame: Frame, block: Block, index: Value, first: Value, rounds: Value, mark: str,
+    in_place: frozenset[str] = frozenset(),
 ) -> Value:  # fmt: skip
-    """The vectors from a round on, of which so many are left; the lanes of rounds that are."""
-    code, many = frame.code, block.lanes
-    vector = f"<{many} x i64>"
+    """The vectors from a round on, of which so many are left; the lanes of rounds that are. What is
+    written `in_place` has one of these scopes."""
+    code, lanes = frame.code, block.lanes
+    vector = f"<{lanes} x i64>"
     alone = code.let(f"insertelement {vector} poison, i64 {rounds}, i64 0")
-    zeros = f"<{many} x i32> zeroinitializer"
+    zeros = f"<{lanes} x i32> zeroinitializer"
     spread = code.let(f"shufflevector {vector} {alone}, {vector} poison, {zeros}")
-    steps = ", ".join(f"i64 {k}" for k in range(many))
+    steps = ", ".join(f"i64 {k}" for k in range(lanes))
     mask = code.let(f"icmp slt {vector} <{steps}>, {spread}")
-    flags = f"<{many} x i1>"
+    flags = f"<{lanes} x i1>"
     turned = mask
     if block.turned:
-        order = ", ".join(f"i32 {k}" for k in reversed(range(many)))
-        turn = f"<{many} x i32> <{order}>"
+        order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
+        turn = f"<{lanes} x i32> <{order}>"
         turned = code.let(f"shufflevector {flags} {mask}, {flags} poison, {turn}")
     start = len(code.lines)
     copied(frame, block, index, first, mark)
     lines = code.lines[start:]
     del code.lines[start:]
-    read: set[str] = set()
-    if frame.depth and many <= _MOST_PARTS and not block.sums:
-        read = {m[1] for x in lines if " = load " in x and (m := _SCOPE.search(x))}
     for line in lines:
         m = _ACCESS.match(line)
         if m is None:
@@ -75,11 +89,11 @@ def masked(
         is_turned, scope = pointer.removesuffix(mark) in block.turned, _SCOPE.search(tags)
         on = turned if is_turned else mask
         if name:
-            code.put(f"{name} = {loaded(many, type, pointer, tags, on)}")
-        elif scope is not None and scope[1] in read and not is_turned:
-            _in_parts(frame, (many, type, value), pointer, tags, rounds)
+            code.put(f"{name} = {loaded(lanes, type, pointer, tags, on)}")
+        elif scope is not None and scope[1] in in_place and not is_turned and lanes <= _MOST_PARTS:
+            _in_parts(frame, (lanes, type, value), pointer, tags, rounds)
         else:
-            code.lines.append(stored(many, type, value, pointer, tags, on))
+            code.lines.append(stored(lanes, type, value, pointer, tags, on))
     return mask
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, has_masks, left, masked
+from naperian.backends.copies import copied, finished, has_masks, left, masked, rows_in_place
 from naperian.backends.frame import Frame
 from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips
@@ -54,7 +54,8 @@ def in_vectors(
                 copied(frame, block, index, first, str(k or ""))
         return []
     if not block.sums:
-        return _loop(frame, start, (body, done), block, index, low, high)
+        in_place = rows_in_place(frame, s) if frame.depth else frozenset[str]()
+        return _loop(frame, start, (body, done), block, index, (low, high), in_place)
     _before(frame, start, body, block)
     totals(frame, block, index, low, high, vectors)
     return []
@@ -72,12 +73,12 @@ def _before(frame: Frame, start: int, body: str, block: Block) -> str:
 
 
 def _loop(
-    frame: Frame, start: int, labels: tuple[str, str], block: Block,
-    index: Value, low: Value, high: Value,
+    frame: Frame, start: int, labels: tuple[str, str], block: Block, index: Value,
+    ends: tuple[Value, Value], in_place: frozenset[str],
 ) -> Entries:  # fmt: skip
     """A loop of whole vectors; the rest is one with a mask, where there are such, or the scalars'
     loop, which is also for elements that are not side by side after all."""
-    code, lanes, (body, done) = frame.code, block.lanes, labels
+    code, lanes, (body, done), (low, high) = frame.code, block.lanes, labels, ends
     in_lanes = has_masks(frame) and not block.ones
     enter = _before(frame, start, body, block)
     wide, rest = code.label("wide"), code.label("rest")
@@ -100,7 +101,7 @@ def _loop(
     if in_lanes:
         first = code.name()
         code.put(f"{first} = phi i64 [ {low}, %{enter} ], [ {after}, %{rest} ]")
-        masked(frame, block, index, first, left(frame, block, low, high), "m")
+        masked(frame, block, index, first, left(frame, block, low, high), "m", in_place)
         return []
     code.lines += block.scalars
     return [(low, enter), (after, rest)]
