@@ -48,8 +48,8 @@ from naperian.passes.algebra import laws
 from naperian.passes.algebra.bounds import between, type_bounds
 from naperian.passes.algebra.settled import settled
 from naperian.passes.bindings import ranges
-from naperian.passes.bindings.asked import after_checks, checks_of
 from naperian.passes.bindings.builder import Builder, Guards
+from naperian.passes.bindings.conditions import after_checks, checks_of, in_rounds
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
 from naperian.sizes import ZERO, Size, atom, size
@@ -99,7 +99,8 @@ class _Simplify:
             self.open(i)
             if index.condition is not None:
                 again = self.still(i, index.condition, self.operand(index.condition))
-                self.b.indices[i] = replace(self.b.indices[i], condition=self.b.asked(again, i))
+                again = in_rounds(self.b, again, i)
+                self.b.indices[i] = replace(self.b.indices[i], condition=again)
         results = [replace(r, value=self.operand(r.value)) for r in self.program.results]
         self.b.indices = {i: self.b.indices[i] for i in (*self.program.indices, *self.b.indices)}
         p = self.program

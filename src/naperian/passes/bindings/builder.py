@@ -41,7 +41,7 @@ from naperian.dtypes import DType
 from naperian.lines import Line
 from naperian.names import Var
 from naperian.prims import Math
-from naperian.sizes import ZERO, Quotient, Remainder, Size, size
+from naperian.sizes import Quotient, Remainder, Size, size
 from naperian.source import NOWHERE, Span
 
 if TYPE_CHECKING:
@@ -129,20 +129,6 @@ class Builder:
     ) -> Read:
         """x = name(args)."""
         return self.bind(Op(name, args), dtype, guards, origin)
-
-    def asked(self, condition: Operand, time: Var) -> Operand:
-        """A loop's condition in the loop and in those around that it is said to be in, though its
-        value depends on none of them."""
-        found = self.closed(free(condition))
-        lost = self.order(i for i in self.closures[time] if i not in found)
-        if not lost or len(self.closures[time]) == 1:
-            return condition
-        here = Number(sum(map(size, lost), start=ZERO))
-        guards: Guards = ()
-        if isinstance(condition, Read) and condition.var in self.guards:
-            names = dict(zip(self.contexts[condition.var], condition.at, strict=True))
-            guards = rewrite_guards(self.guards[condition.var], names)
-        return self.op("after", (condition, here), DType.BOOL, guards)
 
     def reduce(
         self,

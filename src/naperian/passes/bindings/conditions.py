@@ -1,17 +1,18 @@
-"""What a loop's condition checks is checked each time that it is asked, also the last time.
+"""A loop's condition depends on all that it must be asked after, and on where it is asked.
 
     for t while c[t]:  v = checked(i[t], n)            c reads nothing that depends on v
     for t while d[t]:  d = after(c[t], v[t])           now the condition does
 
-A check that the condition does not depend on would belong to the rounds alone, of which there is
-none where the condition fails.
+What it checks is checked each time that it is asked, also the last time: a check that it does not
+depend on would belong to the rounds alone, of which there is none where the condition fails. One
+that no round changes is still one of the loop, and of the loops around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from naperian.ainf.syntax import Binding, Check, Op, Operand, Read
+from naperian.ainf.syntax import Binding, Check, Number, Op, Operand, Read
 from naperian.ainf.walk import (
     atoms,
     free,
@@ -24,7 +25,7 @@ from naperian.ainf.walk import (
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Builder, Guards
-from naperian.sizes import Size, size
+from naperian.sizes import ZERO, Size, size
 
 
 def with_values(b: Builder, first: int) -> None:
@@ -84,3 +85,18 @@ def after_checks(
             seen = b.bind(Op("select", (g.operand, *sides)), DType.BOOL, here)
         again = seen
     return again
+
+
+def in_rounds(b: Builder, again: Operand, time: Var) -> Operand:
+    """A condition in its loop and in those around that it is said to be in, though its value
+    depends on none of them."""
+    found = b.closed(free(again))
+    lost = b.order(i for i in b.closures[time] if i not in found)
+    if not lost or len(b.closures[time]) == 1:
+        return again
+    guards: Guards = ()
+    if isinstance(again, Read) and again.var in b.guards:
+        names = dict(zip(b.contexts[again.var], again.at, strict=True))
+        guards = rewrite_guards(b.guards[again.var], names)
+    here = Number(sum(map(size, lost), start=ZERO))
+    return b.op("after", (again, here), DType.BOOL, guards)

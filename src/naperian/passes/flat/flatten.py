@@ -37,8 +37,8 @@ from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
 from naperian.node import node, replace
-from naperian.passes.bindings.asked import after_checks, with_values
 from naperian.passes.bindings.builder import Guards
+from naperian.passes.bindings.conditions import after_checks, in_rounds, with_values
 from naperian.passes.bindings.narrow import narrow, narrow_last, without_unused_indices
 from naperian.passes.bindings.packed import Layout, Packing
 from naperian.passes.bindings.values import (
@@ -731,7 +731,7 @@ class _Flatten(Cells):
             with_values(self.b, asked)
             again = after_checks(self.b, again, self.checks(asked), time, self.guards)
             again = self.below(fewest, again)
-            self.b.indices[time] = Index(total, self.b.asked(again, time), name)
+            self.b.indices[time] = Index(total, in_rounds(self.b, again, time), name)
         nexts: tuple[Value, ...]
         if strips is not None:
             left, inner, before = self.strip(strips, time)
