@@ -368,8 +368,10 @@ class Add:
 
 
 TOO_LARGE = "is more than there is memory for"
-MISSHAPEN = "has other sizes than the value it belongs to"
 """How the message ends of a run that stops at a size that no table can have."""
+
+MISSHAPEN = "has other sizes than the value it belongs to"
+"""And of one whose tangent or cotangent is not shaped like its value."""
 
 THROWN = "nothing handles this `throw()`"
 """Why a run stops that throws outside any handler."""

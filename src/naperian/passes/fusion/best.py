@@ -153,8 +153,7 @@ def _found(
     there = rewrite(value, {i: size(j)})
     bind = _Bind(b)
     none = Lit(unit(monoid, dtype), dtype)
-    best = Accumulate(monoid, none, (Entry((i,), at, value),))
-    top = known or bind("top", dtype, best)
+    top = known or bind("top", dtype, Accumulate(monoid, none, (Entry((i,), at, value),)))
     hit = bind("hit", DType.BOOL, Op("eq", (there, top)), j)
     if dtype.is_float:
         nan = bind("nan", DType.BOOL, Op("isnan", (there,)), j)
@@ -193,6 +192,5 @@ class _Bind:
 
     def __call__(self, name: str, dtype: DType, prim: Prim, *over: Var) -> Read:
         context = (*self.b.context, *over)
-        guards = self.b.guards
-        self.made.append(Binding(Var(name), context, guards, dtype, prim, self.b.origin))
+        self.made.append(replace(self.b, var=Var(name), context=context, dtype=dtype, prim=prim))
         return Read(self.made[-1].var, tuple(size(v) for v in context))
