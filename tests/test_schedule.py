@@ -843,3 +843,12 @@ def test_what_lies_far_apart_is_left_to_scalars() -> None:
     assert alone not in m.weighed.show("llvm")
     a, b = numbers(11, 3, 3), numbers(11, 3, 3) + 1
     np.testing.assert_allclose(m.products(a, b), a @ b, rtol=1e-12, atol=1e-14)
+
+
+def test_what_an_index_is_read_from_waits_for_its_condition() -> None:
+    f = nap.compile("""
+def f(s: Fin(n)=>Int, k: Int) =
+    [1 if k * Int(c) < n and s[clamp(s[(k * Int(c))?], n)] > 2 else 0 for c in Fin(n)]
+""").f
+    assert f(np.array([3, 1, 2, 5]), 10**13).tolist() == [1, 0, 0, 0]
+    assert f(np.array([3, 1, 2, 5]), 1).tolist() == [1, 0, 0, 1]

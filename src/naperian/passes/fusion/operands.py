@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
-from naperian.ainf.walk import atoms_of
+from naperian.ainf.walk import atoms, atoms_of
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
@@ -248,9 +248,8 @@ class Values:
             t.name in ("checked", "print") or cost(t) > _TOTAL
         ):
             return False
-        reads = [x for x in t.args if isinstance(x, Read)]
-        reads += [r for e in t.at for r in atoms_of(e) if isinstance(r, Read)]
-        return all(self.in_range(t, r) for r in reads)
+        read = [*[r for x in t.args for r in atoms(x)], *[r for e in t.at for r in atoms_of(e)]]
+        return all(self.in_range(t, r) for r in read if isinstance(r, Read))
 
     def in_range(self, t: Task, r: Read) -> bool:
         """Whether a read is certainly inside its array."""
