@@ -83,7 +83,8 @@ def coalesce(program: Program) -> Program:
 def _merge(program: Program, refused: set[tuple[Var, Var]]) -> Program | None:
     """The program with two arrays less apart, or None; `refused` gets those that cannot be one."""
     homes = dict(_homes(program.body, ()))
-    homes |= {b.var: () for b in program.buffers if b.role is Role.OUT}
+    results = frozenset(b.var for b in program.buffers if b.role is Role.OUT)
+    homes |= {v: () for v in results}
     shapes = {b.var: b.shape for b in program.buffers}
     every = [*statements(program.body)]
     shapes |= {s.buffer.var: s.buffer.shape for s in every if isinstance(s, Allocate)}
@@ -93,8 +94,10 @@ def _merge(program: Program, refused: set[tuple[Var, Var]]) -> Program | None:
         if pair in refused or pair[0] not in homes or pair[1] not in homes:
             continue
         body = _taken_out(program.body, pair, shapes) if along else program.body
-        names = _merged(body, pair, homes)
+        names = None if results.issuperset(pair) else _merged(body, pair, homes)
         if names is not None and _Check(replace(program, body=body), pair, shapes).passes():
+            if results.issuperset(names):  # it is made in the run, and keeps its name
+                body, names = _exchanged(body, names), {v: k for k, v in names.items()}
             return replace(program, body=renamed(_without(body, pair, names, shapes), names))
         refused.add(pair)
         if len(refused) == _MOST:
@@ -213,11 +216,23 @@ def _merged(
     between = near[len(far) :]
     if any(isinstance(s, Loop) and s.order is not Order.SERIAL for s in between):
         return None
-    if not near and not far and all(not _allocated(body, v) for v in pair):
-        return None  # two results
     if not _allocated(body, inner):
         inner, outer = outer, inner
     return {inner: outer}
+
+
+def _exchanged(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...]:
+    """A result is allocated where the array is that becomes it, and that one where it was."""
+    ((result, other),) = names.items()
+    made = {s.buffer.var: s for s in statements(body) if isinstance(s, Allocate)}
+    instead = {made[result]: made[other], made[other]: made[result]}
+
+    def inside(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(
+            instead.get(s, s) if isinstance(s, Allocate) else rebuild(s, inside) for s in block
+        )
+
+    return inside(body)
 
 
 def _allocated(body: tuple[Stmt, ...], v: Var) -> bool:
