@@ -356,3 +356,31 @@ def test_loops_that_conditions_end_keep_few_states() -> None:
 def test_what_is_no_memory(memory: object) -> None:
     with pytest.raises(ValueError, match="memory"):
         nap.grad(WAVES.f, memory=memory)  # type: ignore[arg-type]
+
+
+def test_products_and_sorts_of_kept_states_are_where_they_lie() -> None:
+    """Where the states of one strip begin among those of all is read from memory; that is no table
+    of windows."""
+    m = nap.compile("""
+def products(a: Fin(d)=>Fin(d)=>Float) -> Float:
+    loop s = a, u = 0.0 for k in Fin(3) checkpoint(2):
+        b = s @ transpose(s)
+        (s @ a, u + sum(sum(sin(b))))
+    u
+
+def sorts(a: Fin(d)=>Fin(d)=>Float) -> Float:
+    loop s = a, u = 0.0 for k in Fin(5) checkpoint(2):
+        b = [sort(row) for row in s]
+        ([[cos(s[i, j]) * b[j, i] for j] for i], u + sum(b[i, j] * Float(Int(j)) for i, j))
+    u
+
+def rows(t: n=>(exists k. Fin(k)=>Float)) -> n=>(exists k. Fin(k)=>Float) = [sort(r) for r in t]
+""")
+    a, d = np.array([[0.3, 0.7], [-0.2, 0.5]]), np.array([[1.0, 2.0], [3.0, -1.0]])
+    h = 1e-6
+    for f in (m.products, m.sorts):
+        slope = (f(a + h * d) - f(a - h * d)) / (2 * h)
+        assert np.vdot(nap.grad(f)(a), d) == pytest.approx(slope, rel=1e-8)
+        assert nap.jvp(f)(a, d)[1] == pytest.approx(slope, rel=1e-8)
+    given = [np.array([0.5, -0.2]), np.array([]), np.array([1.5, 0.7, 1.0])]
+    assert [[*map(float, r)] for r in m.rows(given)] == [[-0.2, 0.5], [], [0.7, 1.0, 1.5]]

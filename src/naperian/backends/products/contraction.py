@@ -106,11 +106,11 @@ def lower(
         clear = () if s.accumulate else _nest(rows + columns, (_zero(s),), ONE)
         products = _nest(around, (*clear, *added), work * count(over))
         return products if written is None else (_if_channels(inner, products, written),)
-    if gathered(left):
+    vanish = {v for v, _ in rows + columns + inner}
+    if gathered(left, vanish):
         s = replace(s, left=s.right, right=s.left)
         rows, columns, left, right = columns, rows, right, left
-    table = gathered(right)
-    vanish = {v for v, _ in rows + columns + inner}
+    table = gathered(right, vanish)
     m, n, k = (group[-1][0] for group in (rows, columns, inner))
     return Product(
         s.dtype,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from naperian.loops.syntax import Load
+from naperian.loops.walk import used_in
 from naperian.names import Var
-from naperian.sizes import ONE, Size, elements
+from naperian.sizes import ONE, Atom, Size, elements
 
 Loops: TypeAlias = tuple[tuple[Var, Size], ...]
 Offset: TypeAlias = Callable[[Var, tuple[Size, ...]], Size]
@@ -20,10 +21,11 @@ def stride(offset: Size, v: Var) -> Size:
 
 
 def constant(offset: Size, vanish: set[Var]) -> Size:
-    """The value where loop variables are 0, and what a table says."""
+    """The value where loop variables are 0, and what a table says of them. (What a table says of
+    other loops, where a row of theirs begins, is as constant as they are.)"""
     return Size(tuple(
         (m, c) for m, c in offset.terms
-        if vanish.isdisjoint(m) and not any(isinstance(a, Load) for a in m)
+        if vanish.isdisjoint(m) and not any(_told(a, vanish) for a in m)
     ))  # fmt: skip
 
 
@@ -67,6 +69,11 @@ def longest_run(loops: Loops, *offsets: Size) -> Loops:
     return max(runs(loops, *offsets), key=length)
 
 
-def gathered(offset: Size) -> Var | None:
-    """The table that an offset is read from, if one is."""
-    return next((a.buffer for a in offset.atoms() if isinstance(a, Load)), None)
+def gathered(offset: Size, loops: Collection[Var]) -> Var | None:
+    """The table that says how far the rounds of these loops are, if one does."""
+    found = (a for a in offset.atoms() if isinstance(a, Load) and _told(a, loops))
+    return next((a.buffer for a in found), None)
+
+
+def _told(a: Atom, loops: Collection[Var]) -> bool:
+    return isinstance(a, Load) and any(v in loops for k in a.at for v in used_in(k))
