@@ -384,3 +384,14 @@ def rows(t: n=>(exists k. Fin(k)=>Float)) -> n=>(exists k. Fin(k)=>Float) = [sor
         assert nap.jvp(f)(a, d)[1] == pytest.approx(slope, rel=1e-8)
     given = [np.array([0.5, -0.2]), np.array([]), np.array([1.5, 0.7, 1.0])]
     assert [[*map(float, r)] for r in m.rows(given)] == [[-0.2, 0.5], [], [0.7, 1.0, 1.5]]
+
+
+@pytest.mark.parametrize("rounds, levels", [(0, 2), (1, 2), (2, 2), (3, 3), (8, 3), (9, 2)])
+def test_a_literal_number_of_rounds(rounds: int, levels: int) -> None:
+    """Of one strip, whose number says how long the strips inside it are."""
+    f = nap.compile(f"""
+def f(x: Float) -> Float:
+    loop s = 1.0 for t in Fin({rounds}) checkpoint({levels}):
+        s * x
+""").f
+    assert nap.grad(f)(1.5) == pytest.approx(rounds * 1.5 ** (rounds - 1))

@@ -412,8 +412,12 @@ under_guards = _Simplify.under_guards
 def only_one(
     monoid: str, init: Operand, e: Entry, dtype: DType, indices: dict[Var, Index], one: Any
 ) -> Entry | None:
-    """⊕ over i<1 of v[i] = v[0]"""
-    single = [i for i in e.over if indices[i].extent == size(1) and indices[i].condition is None]
+    """⊕ over i<1 of v[i] = v[0], unless i says how many others there are"""
+    counts = {v for i in e.over if (n := indices[i].extent) is not None for v in variables(n)}
+    single = [
+        i for i in e.over
+        if i not in counts and indices[i].extent == size(1) and indices[i].condition is None
+    ]  # fmt: skip
     if not single:
         return e
     names: Names = {i: ZERO for i in single}
