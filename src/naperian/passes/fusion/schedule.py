@@ -130,11 +130,15 @@ def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
     def look(block: tuple[Stmt, ...], path: tuple[int, ...]) -> None:
         for n, s in enumerate(block):
+            inside = here = (*path, n, 2)
             if isinstance(s, While):  # its condition sees what the head binds
-                look(s.head, path)
+                look(s.head, here)
+                inside = (*here, -1)
+            else:
+                here = path
             for v in reads(s):
                 at = home.get(v)
-                if at is not None and path[: len(at)] != at:
+                if at is not None and here[: len(at)] != at:
                     escaping.add(v)
             match s:
                 case Let(var):
@@ -142,10 +146,8 @@ def _escape(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                 case When(_, then, otherwise):
                     look(then, (*path, n, 0))
                     look(otherwise, (*path, n, 1))
-                case Loop():
-                    look(s.body, path)
-                case While(_, _, inner):
-                    look(inner, path)
+                case Loop(body=body) | While(body=body):
+                    look(body, inside)
                 case _:
                     pass
 
