@@ -386,7 +386,7 @@ def rows(t: n=>(exists k. Fin(k)=>Float)) -> n=>(exists k. Fin(k)=>Float) = [sor
     assert [[*map(float, r)] for r in m.rows(given)] == [[-0.2, 0.5], [], [0.7, 1.0, 1.5]]
 
 
-@pytest.mark.parametrize("rounds, levels", [(0, 2), (1, 2), (2, 2), (3, 3), (8, 3), (9, 2)])
+@pytest.mark.parametrize(("rounds", "levels"), [(0, 2), (1, 2), (2, 2), (3, 3), (8, 3), (9, 2)])
 def test_a_literal_number_of_rounds(rounds: int, levels: int) -> None:
     """Of one strip, whose number says how long the strips inside it are."""
     f = nap.compile(f"""
