@@ -284,3 +284,17 @@ def test_the_parts_of_a_loop_have_their_arrays() -> None:
     more, less = (module.learned(rest[0], 0.1 + e, rest[1]) for e in (near, -near))
     slope = nap.grad(module.learned, wrt="rate")(rest[0], 0.1, rest[1])
     np.testing.assert_allclose(slope, (more - less) / (2 * near), 1e-6)
+
+
+def test_tangents_of_scans_side_by_side() -> None:
+    """What a row carries changes in the rounds inside of its strips."""
+    f = nap.compile("""
+def f(x: n=>m=>Float) -> Float:
+    a = [[sin(q) for q in scan(lambda s, q: 0.5 * s + q, 0.0, r)] for r in x]
+    sum(sum(q * q for q in r) for r in a)
+""").f
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 2), (2, 2), (9, 5), (3, 130)):
+        x, d = rng.normal(size=(2, n, m))
+        backwards = np.vdot(nap.grad(f)(x), d)
+        assert nap.jvp(f)(x, d)[1] == pytest.approx(backwards, rel=1e-10)

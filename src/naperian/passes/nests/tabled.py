@@ -36,7 +36,16 @@ from naperian.loops.syntax import (
     Update,
     Variable,
 )
-from naperian.loops.walk import blocks, expressions, parts, rebuild, statements, used_in, writes
+from naperian.loops.walk import (
+    assigned,
+    blocks,
+    expressions,
+    parts,
+    rebuild,
+    statements,
+    used_in,
+    writes,
+)
 from naperian.names import Lit, Var
 from naperian.sizes import ZERO, Size, rename, size
 
@@ -56,6 +65,7 @@ class _Tables:
         self.buffers = buffers
         self.own = {row.var, *_bound(row.body)}
         self.changed = {v for s in statements(row.body) if (v := writes(s)) is not None}
+        self.changed |= assigned(row)  # what a loop carries, too, that is declared around it
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
