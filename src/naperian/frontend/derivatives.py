@@ -254,6 +254,8 @@ def _operator(name: str) -> Builtin:
             helps = (f"`{name}(f)` is a function of its own: `{name}(f)(x)`",)
             raise errors.arity(name, 1, len(plain), e.span, f"{name}(f)", helps)
         f, kind = function(w, name, plain[0], args[0] if args else None)
+        if not kind.params:
+            raise derivative_errors.no_parameters(name, plain[0].span)
         wrt = _wrt(w, e, plain[0])
         if name == "hessian":  # whose rows would be of different variants
             for k in wrt:

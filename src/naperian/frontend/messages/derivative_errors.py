@@ -54,6 +54,17 @@ def not_a_function(name: str, kind: str, span: Span) -> Reported:
     )
 
 
+def no_parameters(name: str, span: Span) -> Reported:
+    """N0703"""
+    return fail(
+        "N0703",
+        f"`{name}` takes a function of something, and this one has no parameters",
+        span,
+        "nothing to vary",
+        helps=("make what varies a parameter: `def f(x: Float) = …`",),
+    )
+
+
 def unknown_parameter(name: str, given: str, known: list[str], span: Span) -> Reported:
     """N0704"""
     names = ", ".join(f"`{n}`" for n in known)
