@@ -92,6 +92,7 @@ class Block:
     ones: list[Value] = field(default_factory=list)
     turned: set[Value] = field(default_factory=set)
     masks: bool = False  # whether some lanes do what others do not
+    gathers: bool = False  # whether elements that lie apart become a vector
     sums: list[Sum] = field(default_factory=list)
 
 
@@ -415,7 +416,7 @@ class _Writer:
     ) -> None:
         """Elements that lie so far apart, one by one: processors gather no faster."""
         assert step is not VECTOR
-        vector, insert = "poison", ""
+        self.block_.gathers, (vector, insert) = True, ("poison", "")
         for k in range(self.lanes):
             at = self._own(f"getelementptr {type}, ptr {first}, i64 {self._far(step, k)}")
             x = self._own(f"load {type}, ptr {at}{tags}")

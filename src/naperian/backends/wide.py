@@ -39,6 +39,8 @@ def in_vectors(
         return None
     if block.masks and not few:
         return None
+    if few and block.sums and block.gathers:
+        return None  # to gather few terms takes as long as to add them
     if few and (rounds % block.lanes or copies * len(block.vectors) > _MOST_LINES):
         return None
     if block.lanes > _MOST_LEFT and not has_masks(frame):
