@@ -11,6 +11,7 @@ from kernels import apply, call
 from ulps import UNARY
 
 import naperian as nap
+from naperian.backends import emit as emit_
 from naperian.backends import traits
 from naperian.backends.emit import emit
 from naperian.backends.functions.elementary import FUNCTIONS
@@ -93,6 +94,44 @@ def test_calls_change_nothing_of_any_function(
     name: str, dtype: DType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same(name, dtype, "native", monkeypatch)
+
+
+# --- rare arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_rare_arguments_may_be_asked_for_last(
+    name: str, dtype: DType, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written for the usual arguments has the bits that the function has, everywhere."""
+    r = np.random.default_rng(0)
+    scale = 1e3 if dtype is DType.F64 else 1e2
+    drawn = [r.bytes(8 * 4000), r.uniform(-2, 2, 2000), r.uniform(-scale, scale, 2000)]
+    values = np.concatenate([np.array(SPECIAL, dtype.value),
+                             *(np.frombuffer(d, dtype.value) if isinstance(d, bytes)
+                               else d.astype(dtype.value) for d in drawn)])  # fmt: skip
+    arguments = [values, r.permutation(values)][: FUNCTIONS[name][1]]
+    program, target = apply(name, dtype), host(level)
+    want = call(program, arguments, target=target)
+    monkeypatch.setattr(emit_, "stays", lambda *_: True)
+    monkeypatch.setattr(traits, "_MOST_IN_A_LOOP", 10**6)
+    got = call(program, arguments, target=target)
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    known = ~np.isnan(want)
+    assert got[known].tobytes() == want[known].tobytes()
+
+
+def test_a_recurrence_asks_for_rare_arguments_last() -> None:
+    m = nap.compile("""\
+def f(x: Float, n: Int) -> Float =
+    loop x = x for _ in Fin(n): exp(-x)
+
+def g(x: n=>Float) -> n=>Float = exp(x)
+""")
+    assert ".usual(" in m.f.show("llvm")
+    assert ".usual(" not in m.g.show("llvm")
 
 
 # Exponents that are products, quotients and roots in the default mode, and how exact these are.

@@ -24,7 +24,7 @@ from naperian.backends.code import MEMORY, Value, literal
 from naperian.backends.copies import has_masks
 from naperian.backends.ending import ended
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
-from naperian.backends.hints import hints, sums_at_a_time
+from naperian.backends.hints import hints, stays, sums_at_a_time
 from naperian.backends.indexing import address, element, load, number, offset, store
 from naperian.backends.leaving import (
     allocated,
@@ -307,9 +307,10 @@ def _rounds(
     code.begin(body)
     frame.polled += polls
     waits, frame.late = frame.late, late(s)
+    kept, frame.stays = frame.stays, stays(frame, s, free)
     with frame.loop(s.var, index, assigned(s)):
         _block(frame, s.body)
-    frame.late = waits
+    frame.late, frame.stays = waits, kept
     if polls:
         burn(frame, "32")
         poll_when_due(frame)
@@ -378,6 +379,7 @@ def _while(frame: Frame, s: While) -> None:
     frame.polled += 1
     held: list[Value] = []  # what the head allocates lives to the end of the body
     end = ended(s)
+    kept, frame.stays = frame.stays, True
     with frame.loop(changes=assigned(s)):
         _round_begins(frame, s.head, conjuncts(s.condition), body, out, held)
         code.begin(body)
@@ -393,6 +395,7 @@ def _while(frame: Frame, s: While) -> None:
                 code.jump(out)
                 code.begin(on)
                 _block(frame, end.going)
+    frame.stays = kept
     burn(frame, "32")
     poll_when_due(frame)
     _free(frame, held)

@@ -32,6 +32,7 @@ class Module:
     calls: Counter[str] = field(default_factory=Counter)
     rare: dict[str, int] = field(default_factory=dict)
     apart: dict[tuple[str, DType], None] = field(default_factory=dict)  # functions that are called
+    seldom: dict[tuple[str, DType], None] = field(default_factory=dict)  # by rare arguments
     metadata: list[str] = field(default_factory=list)
     offsets: dict[tuple[Var, tuple[Size, ...]], Size] = field(default_factory=dict)
     unique: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -63,15 +64,19 @@ class Module:
         self.metadata.append(f"!{number} = distinct !{{{texts}}}")
         return number
 
-    def math(self, name: str, dtype: DType, operands: str, called: bool) -> str:
-        """An elementary function of operands: inline, its text included once, or called."""
+    def math(self, name: str, dtype: DType, operands: str, called: bool, waits: bool) -> str:
+        """An elementary function of operands: inline, its text included once, or called; where what
+        comes next waits for it, for usual arguments."""
         t = REGISTER[dtype]
         if called:
             self.apart[name, dtype] = None
             mark = math.attribute(name, dtype)
             how = self.target.convention
             return f"call {how}{t} @{math.symbol(name, dtype)}({operands}) {mark}"
-        f = math.function(name, dtype)
+        usual = math.usual(name, dtype, self.target.convention) if waits else None
+        if usual is not None:
+            self.seldom[name, dtype] = None
+        f = usual or math.function(name, dtype)
         self.definitions[f.symbol] = f.text
         self.calls[f.symbol] += 1
         self.rare |= f.rare
@@ -88,7 +93,10 @@ class Module:
         if sum(n * self.calls[symbol] for symbol, n in lines.items()) > _MOST_INLINED:
             parts = [p.replace("alwaysinline", "noinline", 1) for p in parts]
         parts += [rare.definition(name, arity) for name, arity in self.rare.items()]
-        parts += ["\n".join(math.declarations(*f, self.target.convention)) for f in self.apart]
+        convention = self.target.convention
+        parts += ["\n".join(math.declarations(*f, convention)) for f in self.apart]
+        alone = [f for f in self.seldom if f not in self.apart]
+        parts += [math.declarations(*f, convention)[0] for f in alone]
         forms = [s for name in self.rare for s in rare.forms(name)]
         forms += [s for f in self.apart for s in math.forms(*f)]
         if forms:
@@ -169,6 +177,7 @@ class Frame:
     exits: list[str] = field(default_factory=lambda: ["leave"])
     cleanups: list[str] = field(default_factory=list)
     calls: frozenset[str] = frozenset()  # the elementary functions that are not inlined here
+    stays: bool = False  # whether a loop's rounds do not become vectors
     late: frozenset[Var] = frozenset()  # what a round waits for: the one before, and what needs it
     narrow: bool = False  # whether its vectors are shorter than the processor's
     zeros: bool = False  # whether a loop of vectors stores zeros side by side

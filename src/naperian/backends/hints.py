@@ -18,8 +18,8 @@ from naperian.backends.traits import (
     stores_zeros,
     sums_a_row,
 )
-from naperian.loops.syntax import Let, Load, Loop, Order, Store, Update, While
-from naperian.loops.walk import gathers, scatters, statements
+from naperian.loops.syntax import Let, Load, Loop, Order, Store, Update, Variable, While
+from naperian.loops.walk import assigned, gathers, scatters, statements
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
 # square: half a second here, minutes for what a program writes that writes programs.
@@ -130,6 +130,20 @@ def _waits(frame: Frame, s: Loop) -> bool:
     if s.order is Order.SERIAL:
         return apart(frame, s) is False
     return regroups(frame, s) and meets(frame, s)
+
+
+def stays(frame: Frame, s: Loop, free: bool) -> bool:
+    """Whether a loop's rounds do not become vectors, as is seen before it is written: loops that
+    stay are in it, or a round waits for the one before. A short loop's rounds may become vectors
+    with those of the loop around."""
+    inside = list(statements(s.body))
+    if any(isinstance(x, While) or (isinstance(x, Loop) and most_trips(x) > UNROLLED)
+           for x in inside):  # fmt: skip
+        return True
+    if free or not (frame.stays or not frame.depth or most_trips(s) > UNROLLED):
+        return False
+    own = {x.var for x in inside if isinstance(x, Variable)} | {r.var for r in s.reductions}
+    return not assigned(s) <= own or apart(frame, s) is False
 
 
 def _has_lanes(s: Loop) -> bool:

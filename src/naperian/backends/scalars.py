@@ -284,7 +284,8 @@ def _float(frame: Frame, name: str, dtype: DType, args: list[Value], flags: str)
         case _ if name in _FLOAT_INTRINSIC:
             return code.let(f"call {t} @llvm.{_FLOAT_INTRINSIC[name]}.{bits}({operands})")
         case _:
-            return code.let(frame.module.math(name, dtype, operands, name in frame.calls))
+            called = name in frame.calls
+            return code.let(frame.module.math(name, dtype, operands, called, frame.stays))
 
 
 _INTEGER_BINARY = {

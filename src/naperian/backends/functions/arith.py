@@ -16,11 +16,17 @@ from naperian.node import node
 
 @node
 class Format:
-    """A floating-point format and the function being written in it."""
+    """A floating-point format and the function being written in it. Where it is written for usual
+    arguments only, `rare` are the flags of the others."""
 
     code: Code
     dtype: DType
     lanes: int = 1
+    rare: list[Value] | None = None
+
+    @property
+    def usual(self) -> bool:
+        return self.rare is not None
 
     @property
     def type(self) -> str:
@@ -100,6 +106,25 @@ class Flag:
         f = self.f
         a, b = _real(f, yes).value, _real(f, no).value
         return Real(f, f.code.let(f"select {f.flag} {self.value}, {f.type} {a}, {f.type} {b}"))
+
+    def is_rare(self) -> None:
+        """For usual arguments it does not hold, so the rest need not ask."""
+        if self.f.rare is not None:
+            self.f.rare.append(self.value)
+
+    def rarely(self, yes: Real | float, no: Real | float) -> Real:
+        """`choose`, of what hardly ever holds."""
+        if not self.f.usual:
+            return self.choose(yes, no)
+        self.is_rare()
+        return _real(self.f, no)
+
+    def mostly(self, yes: Real | float, no: Real | float) -> Real:
+        """`choose`, of what nearly always holds."""
+        if not self.f.usual:
+            return self.choose(yes, no)
+        (~self).is_rare()
+        return _real(self.f, yes)
 
 
 @node
@@ -242,6 +267,13 @@ class Real:
         """A NaN stays."""
         return (self < low).choose(low, self)
 
+    def within(self, low: float, high: float) -> Real:
+        """The nearest number from low to high, which it nearly always is itself. A NaN stays."""
+        if not self.f.usual:
+            return self.at_most(high).at_least(low)
+        (~((self >= low) & (self <= high))).is_rare()
+        return self
+
     def as_bits(self) -> Bits:
         f = self.f
         return Bits(f, f.code.let(f"bitcast {f.type} {self.value} to {f.integer}"))
@@ -276,12 +308,12 @@ class Real:
 
     def widened(self) -> Real:
         f = self.f
-        wide = Format(f.code, DType.F64, f.lanes)
+        wide = Format(f.code, DType.F64, f.lanes, f.rare)
         return Real(wide, f.code.let(f"fpext {f.type} {self.value} to {wide.type}"))
 
     def narrowed(self) -> Real:
         f = self.f
-        narrow = Format(f.code, DType.F32, f.lanes)
+        narrow = Format(f.code, DType.F32, f.lanes, f.rare)
         return Real(narrow, f.code.let(f"fptrunc {f.type} {self.value} to {narrow.type}"))
 
 

@@ -42,7 +42,7 @@ def sin(x: Real) -> Real:
     k, r, huge = _quadrant(x)
     s, co = sin_cos(r)
     y = _negated(k.test(1).choose(co, s), k)
-    return rarely("sin", huge, x.is_(0.0).choose(x, y), x)
+    return rarely("sin", huge, x.is_(0.0).rarely(x, y), x)
 
 
 @elementary("cos")
@@ -58,7 +58,7 @@ def tan(x: Real) -> Real:
     s, co = sin_cos(r)
     odd = k.test(1)
     y = odd.choose(-co, s) / odd.choose(s, co)
-    return rarely("tan", huge, x.is_(0.0).choose(x, y), x)
+    return rarely("tan", huge, x.is_(0.0).rarely(x, y), x)
 
 
 # --- inverse trigonometry -----------------------------------------------------------------------
@@ -121,12 +121,12 @@ def atan2(y: Real, x: Real) -> Real:
     # neither sum nor ratio may overflow or be ∞/∞ or 0/0
     infinite = a.is_(inf) & b.is_(inf)
     large = (a > 2.0**f.bias) | (b > 2.0**f.bias)
-    a = infinite.choose(1.0, large.choose(0.25 * a, a))
-    b = infinite.choose(1.0, large.choose(0.25 * b, b))
+    a = large.rarely(infinite.choose(1.0, 0.25 * a), a)
+    b = large.rarely(infinite.choose(1.0, 0.25 * b), b)
     # of subnormal numbers the ratio could not be compared with tan π/8
     small = (a < 2.0 ** (64 - f.bias)) & (b < 2.0 ** (64 - f.bias))
-    a, b = small.choose(2.0**64 * a, a), small.choose(2.0**64 * b, b)
-    b = (a.is_(0.0) & b.is_(0.0)).choose(1.0, b)
+    nothing = a.is_(0.0) & b.is_(0.0)
+    a, b = small.rarely(2.0**64 * a, a), small.rarely(nothing.choose(1.0, 2.0**64 * b), b)
     t = _atan_ratio(a, b)
     left = 2 * half_pi[0] - (t - 2 * half_pi[1])
     return x.negative().choose(left, t).signed_as(y)

@@ -27,6 +27,9 @@ def elementary(name: str, arity: int = 1) -> Callable[[Callable[..., Real]], Cal
 def rarely(name: str, when: Flag, otherwise: Real, *args: Real) -> Real:
     """libm's function where `when` holds, else what has been computed."""
     f, code = otherwise.f, otherwise.f.code
+    if f.usual:
+        when.is_rare()
+        return otherwise
     if f.lanes > 1:
         return when.choose(called(name, *args, when=when), otherwise)
     before, slow, done = code.block, code.label("slow"), code.label("done")

@@ -25,14 +25,20 @@ def expm1_reduced(r: Real) -> Real:
 
 
 def scaled(x: Real, k: Bits) -> Real:
-    """x·2^k in two steps, so that overflow and gradual underflow come by themselves."""
+    """x·2^k in two steps, so that overflow and gradual underflow come by themselves. Usually 2^k is
+    a number."""
+    if x.f.usual:
+        return x * x.f.power(k)
     half = ((k + 4096) >> 1) - 2048
     return x * x.f.power(half) * x.f.power(k - half)
 
 
 def _exponent_range(x: Real) -> Real:
     """x, or the nearest number at which e^x has long since overflowed or vanished."""
-    return x.at_most(x.f.pick(711.0, 90.0)).at_least(x.f.pick(-747.0, -105.0))
+    f = x.f
+    if f.usual:
+        return x.within(f.pick(-708.0, -87.0), f.pick(708.0, 87.0))
+    return x.within(f.pick(-747.0, -105.0), f.pick(711.0, 90.0))
 
 
 def scaled_exp(x: Real, times_two_to: int = 0, low: Real | None = None) -> Real:
@@ -51,7 +57,10 @@ def exp(x: Real) -> Real:
 @elementary("exp2")
 def exp2(x: Real) -> Real:
     f = x.f
-    x = x.at_most(f.pick(1026.0, 130.0)).at_least(f.pick(-1078.0, -152.0))
+    if f.usual:
+        x = x.within(f.pick(-1022.0, -126.0), f.pick(1022.0, 126.0))
+    else:
+        x = x.within(f.pick(-1078.0, -152.0), f.pick(1026.0, 130.0))
     n, k = x.nearest()
     r = x - n
     return scaled(r.mad(r.poly(c.EXP2_64 if f.wide else c.EXP2_32), 1.0), k)
@@ -60,11 +69,11 @@ def exp2(x: Real) -> Real:
 @elementary("expm1")
 def expm1(x: Real) -> Real:
     f = x.f
-    _, k, r = reduced(x.at_most(f.pick(709.9, 88.9)).at_least(f.pick(-45.0, -20.0)))
+    _, k, r = reduced(x.within(f.pick(-45.0, -20.0), f.pick(709.9, 88.9)))
     # twice (2^(n-1)·(e^r - 1) + (2^(n-1) - 1/2)): 2^n itself may overflow
     half = f.power(k - 1)
     y = 2.0 * half.mad(expm1_reduced(r), half - 0.5)
-    return (x.abs() < 2.0 ** -(f.mantissa + 2)).choose(x, y)
+    return (x.abs() < 2.0 ** -(f.mantissa + 2)).rarely(x, y)
 
 
 # --- logarithms ---------------------------------------------------------------------------------
@@ -77,10 +86,10 @@ def _split(x: Real) -> tuple[Real, Real]:
     tiny = x < 2.0 ** (1 - f.bias)
     shift = f.mantissa + 2
     one, root = f.bias << f.mantissa, f.pick(0x3FE6A09E667F3BCD, 0x3F3504F3)
-    bits = tiny.choose(x * 2.0**shift, x).as_bits() + (one - int(root))
+    bits = tiny.rarely(x * 2.0**shift, x).as_bits() + (one - int(root))
     magic = 2.0**f.mantissa
     number = ((bits >> f.mantissa) | f.real(magic).as_bits()).as_real()
-    k = number - tiny.choose(magic + f.bias + shift, magic + f.bias)
+    k = number - tiny.rarely(magic + f.bias + shift, magic + f.bias)
     return k, ((bits & ((1 << f.mantissa) - 1)) + int(root)).as_real()
 
 
@@ -96,7 +105,7 @@ def _log_near_one(m: Real) -> tuple[Real, Real]:
 def _log_special(x: Real, y: Real) -> Real:
     """y, except that ln 0 = -∞, ln ∞ = ∞, and NaN below zero."""
     special = x.is_(0.0).choose(-inf, (x > 0.0).choose(x, nan))
-    return ((x > 0.0) & (x < inf)).choose(y, special)
+    return ((x > 0.0) & (x < inf)).mostly(y, special)
 
 
 @elementary("log")
@@ -138,7 +147,7 @@ def log1p(x: Real) -> Real:
     f, d = _log_near_one(m)
     y = k.fma(ln2[0], f - (d - k.fma(ln2[1], lost / u)))
     y = _log_special(u, y)
-    return (x.abs() < 2.0 ** -(x.f.mantissa + 2)).choose(x, y)
+    return (x.abs() < 2.0 ** -(x.f.mantissa + 2)).rarely(x, y)
 
 
 # --- hyperbolic functions -----------------------------------------------------------------------
@@ -161,7 +170,7 @@ def cosh(x: Real) -> Real:
 
 @elementary("tanh")
 def tanh(x: Real) -> Real:
-    t = expm1(2.0 * x.abs().at_most(22.0))
+    t = expm1(2.0 * x.abs().within(0.0, 22.0))
     return (t / (t + 2.0)).signed_as(x)
 
 
@@ -178,8 +187,8 @@ def asinh(x: Real) -> Real:
     a = x.abs()
     large = a > f.pick(2.0**500, 2.0**60)
     z = a * a
-    u = large.choose(a, a + z / (1.0 + (z + 1.0).sqrt()))
-    more = large.choose(f.pick(c.LN2_64[0], c.LN2_32[0]), 0.0)
+    u = large.rarely(a, a + z / (1.0 + (z + 1.0).sqrt()))
+    more = large.rarely(f.pick(c.LN2_64[0], c.LN2_32[0]), 0.0)
     return (log1p(u) + more).signed_as(x)
 
 
@@ -188,9 +197,9 @@ def acosh(x: Real) -> Real:
     f = x.f
     large = x > f.pick(2.0**500, 2.0**60)
     t = x - 1.0
-    u = large.choose(x, t + t.mad(t, 2.0 * t).sqrt())
-    more = large.choose(f.pick(c.LN2_64[0], c.LN2_32[0]), 0.0)
-    return (x < 1.0).choose(nan, log1p(u) + more)
+    u = large.rarely(x, t + t.mad(t, 2.0 * t).sqrt())
+    more = large.rarely(f.pick(c.LN2_64[0], c.LN2_32[0]), 0.0)
+    return (x < 1.0).rarely(nan, log1p(u) + more)
 
 
 @elementary("atanh")
@@ -240,9 +249,13 @@ def log_extended(x: Real) -> tuple[Real, Real]:
 def pow(x: Real, y: Real) -> Real:
     a = x.abs()
     high, low = log_extended(a)
-    exponent = y.at_most(2.0**66).at_least(-(2.0**66))
+    exponent = y.within(-(2.0**66), 2.0**66)
     h = exponent * high
     rest = exponent.fma(high, -h) + exponent * low
+    if x.f.usual:
+        # log_extended asks for small numbers, scaled_exp for large exponents
+        (~((x > 0.0) & (x < inf))).is_rare()
+        return scaled_exp(h, low=rest)
     r = scaled_exp(h, low=(h.abs() < 750.0).choose(rest, 0.0))
     # |x|^y at the edges
     edge = a.is_(0.0) | a.is_(inf) | y.abs().is_(inf)

@@ -50,27 +50,27 @@ def _sin_pi(a: Real) -> Real:
 @elementary("gamma")
 @through_double
 def gamma(x: Real) -> Real:
-    a = x.abs().at_most(250.0)  # from 172 on the result is ∞, or 0
+    a = x.abs().within(0.0, 170.0 if x.f.usual else 250.0)  # from 172 on the result is ∞, or 0
     few = a < 8.0
     z = few.choose(a + 8.0, a)
     h, low = _log_gamma_extended(a, z)
     left = x.negative()
     # on the left e is π / Γ
     sum = _LN_PI - h
-    h, low = left.choose(sum, h), left.choose(_LN_PI - (sum + h) - low + _LN_PI_LOW, low)
+    h, low = left.rarely(sum, h), left.rarely(_LN_PI - (sum + h) - low + _LN_PI_LOW, low)
     _, k, r = reduced(h)
     e = 1.0 + expm1_reduced(r + low)
     rising = a.poly(_RISING)
     s = _sin_pi(a)
     right = few.choose(e / (a * rising), e)
     below = few.choose(e * rising, e / a) / s
-    y = scaled(left.choose(below, right), k)
+    y = scaled(left.rarely(below, right), k)
     floor = x.floor()
     odd = (0.5 * floor).floor().is_not(0.5 * floor)
-    y = (left & odd).choose(-y, y)
-    y = (left & floor.is_(x)).choose(nan, y)
-    y = x.is_(inf).choose(inf, y)
-    return (a < 2.0**-60).choose(1.0 / x, y)
+    y = (left & odd).rarely(-y, y)
+    y = (left & floor.is_(x)).rarely(nan, y)
+    y = x.is_(inf).rarely(inf, y)
+    return (a < 2.0**-60).rarely(1.0 / x, y)
 
 
 @elementary("lgamma")

@@ -15,6 +15,8 @@ all programs, and the loop compiles in half the time and runs as fast.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import cache
 
 from naperian.backends import rare
@@ -47,6 +49,52 @@ def function(name: str, dtype: DType, lanes: int = 1) -> Function:
     return _function(name, dtype, lanes, f"internal {{}} {symbol}", "alwaysinline")
 
 
+@cache
+def usual(name: str, dtype: DType, convention: str) -> Function | None:
+    """The definition of a function that asks for rare arguments last, and leaves them to the one
+    that is called: what waits for it waits for less. Nothing if it has no such arguments."""
+    body, arity = FUNCTIONS[name]
+    code, rarely = Code(), list[str]()
+    f = Format(code, dtype, 1, rarely)
+    args = [Real(f, f"%x{k}") for k in range(arity)]
+    result = body(*args)
+    if not rarely:
+        return None
+    any_ = rarely[0]
+    for flag in rarely[1:]:
+        any_ = code.let(f"or i1 {any_}, {flag}")
+    params = ", ".join(f"{f.type} {x.value}" for x in args)
+    called = f"call {convention}{f.type} @{symbol(name, dtype)}({params}) {_PURE}"
+    text = f"""\
+  br i1 {any_}, label %rare, label %done, !prof !{{!"branch_weights", i32 1, i32 1000000}}
+rare:
+  %other = {called}
+  br label %done
+done:
+  %result = phi {f.type} [ {result.value}, %entry ], [ %other, %rare ]
+  ret {f.type} %result"""
+    lines = [*code.lines, *text.split("\n")]
+    head = f"define internal {f.type} @nap.{name}.f{dtype.bits}.usual({params}) alwaysinline"
+    needed = "\n".join(["entry:", *_needed(lines)])
+    return Function(f"@nap.{name}.f{dtype.bits}.usual", f"{head} {_PURE} {{\n{needed}\n}}", ())
+
+
+_PURE = "nounwind willreturn memory(none)"
+_NAMES = re.compile(r"%\w+")
+
+
+def _needed(lines: Sequence[str]) -> list[str]:
+    """The lines without those whose results nobody reads."""
+    read: set[str] = set()
+    out: list[str] = []
+    for line in reversed(lines):
+        name, bound, what = line.strip().partition(" = ")
+        if not bound or name in read:
+            read.update(_NAMES.findall(what or line))
+            out.append(line)
+    return out[::-1]
+
+
 def _function(name: str, dtype: DType, lanes: int, head: str, how: str) -> Function:
     body, arity = FUNCTIONS[name]
     f = Format(Code(), dtype, lanes)
@@ -74,13 +122,12 @@ def symbol(name: str, dtype: DType, lanes: int = 1) -> str:
 
 
 def declarations(name: str, dtype: DType, convention: str) -> list[str]:
-    """What a module that calls the function declares."""
+    """What a module that calls the function declares, one element first."""
     out = []
     for lanes in (1, *LANES):
         f = Format(Code(), dtype, lanes)
         params = ", ".join([f.type] * FUNCTIONS[name][1])
-        out.append(f"declare {convention}{f.type} @{symbol(name, dtype, lanes)}({params}) "
-                   "nounwind willreturn memory(none)")  # fmt: skip
+        out.append(f"declare {convention}{f.type} @{symbol(name, dtype, lanes)}({params}) {_PURE}")
     return out
 
 

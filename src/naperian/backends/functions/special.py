@@ -15,7 +15,7 @@ from naperian.backends.functions.exponential import expm1_reduced, reduced, scal
 def _erfc_positive(a: Real) -> Real:
     """erfc a = e^(-a²)·g(a) / (1 + 2a), g a polynomial in (a - 4) / (a + 4)."""
     f = a.f
-    a = a.at_most(f.pick(28.0, 11.0))
+    a = a.within(0.0, f.pick(28.0, 11.0))
     t = (a - 4.0) / (a + 4.0)
     g = t.poly(c.ERFCX_64 if f.wide else c.ERFCX_32) / (1.0 + 2.0 * a)
     square = a * a
@@ -44,7 +44,7 @@ def erf(x: Real) -> Real:
     """erf a = 1 - e^y, y = a·LOG_ERFC(a); with e^y = 2^k·(1 + d) that is (1 - 2^k) - 2^k·d, which
     cancels nowhere."""
     f = x.f
-    a = x.abs().at_most(f.pick(6.0, 4.0))
+    a = x.abs().within(0.0, f.pick(6.0, 4.0))
     first, *rest = c.LOG_ERFC_64 if f.wide else c.LOG_ERFC_32
     _, k, r = reduced(a.mad(first, a * a * a.long_poly(rest)))
     power = f.power(k)
@@ -61,11 +61,11 @@ def hypot(x: Real, y: Real) -> Real:
     high, low = (a > b).choose(a, b), (a > b).choose(b, a)
     edge = f.pick(2.0**500, 2.0**60)
     large, small = high > edge, high < 1.0 / edge
-    factor = large.choose(1.0 / edge / edge, small.choose(edge * edge, 1.0))
-    back = large.choose(edge * edge, small.choose(1.0 / edge / edge, 1.0))
+    factor = large.rarely(1.0 / edge / edge, small.rarely(edge * edge, 1.0))
+    back = large.rarely(edge * edge, small.rarely(1.0 / edge / edge, 1.0))
     u, v = high * factor, low * factor
     y = u.fma(u, v * v).sqrt() * back
-    return (a.is_(inf) | b.is_(inf)).choose(inf, y)
+    return (a.is_(inf) | b.is_(inf)).rarely(inf, y)
 
 
 @elementary("cbrt")
@@ -75,9 +75,9 @@ def cbrt(x: Real) -> Real:
     a = x.abs()
     tiny = a < 2.0 ** (1 - f.bias)
     shift = 3 * (f.mantissa // 3 + 1)
-    bits = tiny.choose(a * 2.0**shift, a).as_bits()
+    bits = tiny.rarely(a * 2.0**shift, a).as_bits()
     magic = f.real(2.0**f.mantissa).as_bits()
-    e = ((bits >> f.mantissa) | magic).as_real() - tiny.choose(
+    e = ((bits >> f.mantissa) | magic).as_real() - tiny.rarely(
         2.0**f.mantissa + f.bias + shift, 2.0**f.mantissa + f.bias
     )
     m = ((bits & ((1 << f.mantissa) - 1)) | (f.bias << f.mantissa)).as_real()
@@ -91,7 +91,7 @@ def cbrt(x: Real) -> Real:
     rest = (r > 0.5).choose(two[1], (r < -0.5).choose(0.5 * four[1], 0.0))
     y = t.mad(root, t * rest) * f.power(k)
     plain = (a > 0.0) & (a < inf)
-    return plain.choose(y, x).signed_as(x)
+    return plain.mostly(y, x).signed_as(x)
 
 
 # --- division with a remainder ------------------------------------------------------------------
@@ -120,7 +120,7 @@ def _divmod(x: Real, y: Real) -> tuple[Real, Real]:
     low = q.floor()
     low = (q - low > 0.5).choose(low + 1.0, low)
     zero = x.f.real(0.0).signed_as(x / y)
-    return y.is_(0.0).choose(x / y, q.is_(0.0).choose(zero, low)), r2
+    return y.is_(0.0).rarely(x / y, q.is_(0.0).choose(zero, low)), r2
 
 
 @elementary("floordiv", 2)
