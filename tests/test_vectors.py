@@ -24,6 +24,11 @@ def waves(x: n=>Float) = [exp(sin(x[i])) + log1p(abs(x[i])) for i]
 def total(x: n=>Float) = sum(x)
 def spread(x: n=>Float) = (min(x), max(x), sum(x), sum([x[i] * x[i] for i]))
 def rows(x: m=>n=>Float) = [(sum(x[i]), max(x[i])) for i]
+def sides(x: n=>Float, y: n=>Float) -> (Float, Float):
+    with accum() as gain, accum() as loss:
+        for i:
+            if x[i] > y[i]: gain += x[i] - y[i]
+            else: loss += sqrt(y[i] - x[i])
 def columns(x: m=>n=>Float) = [x[i, j] - x[i, 0] for i, j]
 """
 LENGTHS = [*range(1, 19), 31, 32, 33, 63, 64, 65, 127, 130]
@@ -79,6 +84,8 @@ def test_sums(m, n: int, dtype: type) -> None:
     close = {"rtol": 1e-10, "atol": 1e-12} if dtype is np.float64 else {"rtol": 1e-3, "atol": 1e-4}
     assert np.allclose(m.total(x), x.sum(), **close)
     assert np.allclose(m.spread(x), (x.min(), x.max(), x.sum(), (x * x).sum()), **close)
+    apart = np.maximum(x - 1, 0).sum(), np.sqrt(np.maximum(1 - x, 0)).sum()
+    assert np.allclose(m.sides(x, np.ones_like(x)), apart, **close)
     sums, most = m.rows(table)
     assert np.allclose(sums, table.sum(1), **close)
     assert np.array_equal(most, table.max(1))
@@ -94,7 +101,9 @@ def test_extremes_keep_nan(m) -> None:
 
 
 @pytest.mark.skipif(host().vector_bytes < 64, reason="sums are LLVM's where there are no masks")
-@pytest.mark.parametrize("name", ["affine", "turned", "bytes", "same", "waves", "spread", "rows"])
+@pytest.mark.parametrize(
+    "name", ["affine", "turned", "bytes", "same", "waves", "spread", "rows", "sides"]
+)
 def test_nothing_is_left_to_llvm(m, name: str) -> None:
     text = m[name].show("llvm")
     assert is_finished(text)
