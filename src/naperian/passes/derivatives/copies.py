@@ -37,14 +37,14 @@ def body(b: Builder, component: list[Binding], time: Var) -> list[Binding]:
     found = {x.var for x in component}
     todo = list(component)
     while todo:
-        for v in _mentioned(b, todo.pop(), time):
+        for v in mentioned(b, todo.pop(), time):
             if v in inside and v not in found:
                 found.add(v)
                 todo.append(inside[v])
     return [x for x in inside.values() if x.var in found]
 
 
-def _mentioned(b: Builder, x: Binding, time: Var) -> Iterator[Var]:
+def mentioned(b: Builder, x: Binding, time: Var) -> Iterator[Var]:
     """What a binding is computed from, how far its indices go, and when the loops inside it are
     over."""
     every: list[Operand] = [*operands(x.prim), *(g.operand for g in x.guards)]
@@ -94,12 +94,16 @@ class Copy:
             if i in bound or self.inside(i) or not around.isdisjoint(new):
                 new.add(i)
                 old = self.b.indices[i]
-                extent = None if old.extent is None else self.size(old.extent)
+                extent = None if old.extent is None else self.extent(old.extent)
                 self.names[i] = size(self.b.index(extent, old.name, set(map(self.var, around))))
 
     def arranged(self, indices: Iterable[Var], loops: set[Var]) -> Iterable[Var]:
         """Indices, those of `loops` among them, in the order in which the copies are made."""
         return indices
+
+    def extent(self, n: Size) -> Size:
+        """How far a copy of an index goes that went so far."""
+        return self.size(n)
 
     def inside(self, i: Var) -> bool:
         """Whether an index depends on the loop, and so is another one in the copy."""

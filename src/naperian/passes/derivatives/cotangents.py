@@ -28,6 +28,7 @@ from naperian.passes.derivatives.again import again
 from naperian.passes.derivatives.asked import Asked
 from naperian.passes.derivatives.closing import At, Part, To
 from naperian.passes.derivatives.counted import counted
+from naperian.passes.derivatives.found import found, lengths
 from naperian.passes.derivatives.ruled import Ruled, cotangents
 from naperian.passes.derivatives.rules import Flow, Rules, chosen, others, patch, renamed
 from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
@@ -275,7 +276,11 @@ class Cotangents(Asked):
             return
         time = outermost(component)
         if self.b.indices[time].condition is not None:
-            component, time = self.again(component, time)
+            component, time = self.moved(component, *counted(self.b, component, time))
+        if time not in self.b.strips:
+            late = lengths(self.b, component, time)
+            if late:
+                component, time = self.moved(component, *found(self.b, component, time, late))
         delays = [b for b in component if isinstance(b.prim, Delay) and b.prim.time is time]
         outer = self.place.guards
         self.place.guards = outer + self.conditions(delays, time)
@@ -373,16 +378,15 @@ class Cotangents(Asked):
         self.waiting.add(first.var)
         return size_of(first)
 
-    def again(self, component: list[Binding], time: Var) -> tuple[list[Binding], Var]:
-        """A `while` loop once more, for the number of rounds that it made."""
-        copies, moved = counted(self.b, component, time)
+    def moved(
+        self, component: list[Binding], copies: list[Binding], moved: dict[Var, Var]
+    ) -> tuple[list[Binding], Var]:
+        """A loop that was made once more, and its time: what was sent to the first one."""
         for old, new in moved.items():
             if old in self.active:
                 self.active.add(new)
                 if old in self.parts:
                     self.parts[new] = self.parts.pop(old)
         t = next(b.prim.time for b in copies if isinstance(b.prim, Delay))
-        found = {moved[b.var] for b in component}
-        return [b for b in copies if b.var in found], t
-
-
+        kept = {moved[b.var] for b in component}
+        return [b for b in copies if b.var in kept], t

@@ -1,0 +1,115 @@
+"""A loop that finds how long its rows are once more, for lengths that are known.
+
+    for t<T: k = …h[t]…              rows of the round
+    for t<T, j<k[t]: r = …
+    d = max over t<T of k[t]
+    for t<T: k' = after(k[t], d)
+    for t'<T, j'<k'[t']: r' = …
+
+The reverse of a loop reads the rows of all rounds, one after the other in one array: how
+long that is, and where a round's rows begin, is known when all lengths are. So the rows are made
+by a second loop, which starts when the first one is over; of that only the lengths are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Op, Read
+from naperian.ainf.walk import atoms, atoms_of, size_of
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
+from naperian.passes.bindings.builder import Builder
+from naperian.passes.derivatives.copies import Copy, body, mentioned
+from naperian.sizes import Atom, Size, size, substitute
+
+
+def lengths(b: Builder, component: list[Binding], time: Var) -> list[Var]:
+    """What says how far an index in a loop goes, and depends on what the loop carries."""
+    inside = body(b, component, time)
+    found = {x.var for x in inside}
+    indices = {i for x in inside for i in (*x.context, *_bound(x))}
+    read = dict.fromkeys(
+        a.var for i in b.order(indices) for n in (b.extent(i),) if n is not None
+        for a in atoms_of(n) if isinstance(a, Read) and a.var in found
+    )  # fmt: skip
+    if not read:
+        return []
+    readers: dict[Var, list[Var]] = {}
+    for x in inside:
+        for v in _made_of(b, x, time):
+            readers.setdefault(v, []).append(x.var)
+    carried: set[Var] = set()
+    todo = [x.var for x in inside if isinstance(x.prim, Delay) and x.prim.time == time]
+    while todo:
+        v = todo.pop()
+        if v not in carried:
+            carried.add(v)
+            todo += readers.get(v, ())
+    return [v for v in read if v in carried]
+
+
+def found(
+    b: Builder, component: list[Binding], time: Var, lengths: list[Var]
+) -> tuple[list[Binding], dict[Var, Var]]:
+    """The copies of a loop's bindings, and what each of them copies."""
+    inside = body(b, component, time)
+    outer = [{*x.context} for x in inside if isinstance(x.prim, Delay) and x.prim.time == time]
+    outer += [{*b.contexts[k]} for k in lengths]
+    around = set.intersection(*outer) - {time}
+    copy = _Found(b, time, {x.var: Var(x.var.name) for x in inside})
+    for k in lengths:
+        copy.late[k] = _late(b, k, around)
+    copy.loop(inside)
+    copies = [copy.binding(x) for x in inside]
+    copy.conditions()
+    return copies, copy.moved
+
+
+def _late(b: Builder, k: Var, around: set[Var]) -> Var:
+    """A length, once it is known in all rounds."""
+    context, guards = b.contexts[k], b.guards[k]
+    over = tuple(i for i in context if i not in around)
+    value = Read(k, tuple(map(size, context)))
+    whole = b.reduce("max", Lit(0, DType.I64), ((over, value, guards),), DType.I64)
+    return b.add(Op("after", (value, whole)), context, guards, DType.I64).var
+
+
+class _Found(Copy):
+    def __init__(self, b: Builder, time: Var, moved: dict[Var, Var]) -> None:
+        super().__init__(b, time, moved)
+        self.late: dict[Var, Var] = {}
+
+    def loop(self, bindings: list[Binding]) -> None:
+        """The copies of the loop's own indices, then of those inside."""
+        old = self.b.indices[self.time]
+        assert old.extent is not None
+        self.names[self.time] = size(self.b.index(old.extent, old.name))
+        for x in bindings:
+            if isinstance(x.prim, Delay) and x.prim.time == self.time:
+                name = self.b.indices[x.prim.index].name
+                self.names[x.prim.index] = size(self.b.index(old.extent + 1, name))
+        self.indices(bindings)
+
+    def extent(self, n: Size) -> Size:
+        def late(a: Atom) -> Size | None:
+            if isinstance(a, Read) and a.var in self.late:
+                return size_of(Read(self.late[a.var], tuple(map(self.size, a.at))))
+            return self.atom(a)
+
+        return substitute(n, late)
+
+
+def _made_of(b: Builder, x: Binding, time: Var) -> Iterable[Var]:
+    """What a binding's value depends on. A number that waits is what it was before."""
+    match x.prim:
+        case Op("after", (first, _)):
+            return (a.var for a in atoms(first) if isinstance(a, Read))
+        case _:
+            return mentioned(b, x, time)
+
+
+def _bound(x: Binding) -> tuple[Var, ...]:
+    if isinstance(x.prim, Accumulate):
+        return tuple(i for e in x.prim.entries for i in e.over)
+    return ()
