@@ -22,6 +22,7 @@ from naperian.frontend.constraints import known_interface, need
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply, lifted
 from naperian.frontend.messages import errors
+from naperian.frontend.once import asked_once
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Scope
@@ -255,29 +256,38 @@ def _reduce_generator(
         frame = [Var("f") for _ in axes]
         lifted(w, span, axes, [(body, tuple(range(len(axes))))], operand)
 
+        def items() -> core.Expr:
+            return convert(w, body.build(), body.type, table(axes, operand))
+
+        keeps = None if condition is None else condition.build
+        asked = None
+        if axes or (keeps is not None and (is_index or name == "mean")):
+            asked = asked_once(w, bounds, keeps, items, table(axes, operand))
+            items, keeps = asked.items, asked.keeps
+
         def point() -> core.Expr:
-            value = convert(w, body.build(), body.type, table(axes, operand))
+            value = items()
             for v, axis in zip(frame, axes, strict=True):
                 value = core.At(value, core.Ref(v), axis)
-            if condition is not None:
+            if keeps is not None:
                 unit = unit_of(w, monoid.removeprefix("arg"), operand)
-                value = core.If(condition.build(), value, unit)
+                value = core.If(keeps(), value, unit)
             return value
 
         if not is_index:
             inner = _nested(w, monoid, bounds, point, operand, span, scope)
         else:
-            find = _place if condition is None else partial(_kept_place, condition.build)
+            find = _place if keeps is None else partial(_kept_place, keeps)
             lets = tuple(x for b in bounds for x in b.outside)
             args = (w, monoid, bounds, point, operand, span, scope)
             inner = wrap(lets, partial(find, *args))()
         if is_index and (found := bounds[0].element) is not None:
             inner = core.Let(bounds[0].var, inner, found.build())
         if name == "mean":
-            inner = _mean(w, bounds, condition, inner, operand, span, scope)
+            inner = _mean(w, bounds, keeps, inner, operand, span, scope)
         for v, axis in zip(reversed(frame), reversed(axes), strict=True):
             inner = core.For(v, axis, inner)
-        return inner
+        return inner if asked is None else asked.around(inner)
 
     return Typed(answer, build, span)
 
@@ -364,18 +374,18 @@ def _let_part(b: Bound, pair: Var, k: int, inner: Build) -> Build:
 
 
 def _mean(
-    w: Walk, bounds: list[Bound], condition: Typed | None, total: core.Expr, t: Type, span: Span,
+    w: Walk, bounds: list[Bound], keeps: Build | None, total: core.Expr, t: Type, span: Span,
     scope: Scope,
 ) -> core.Expr:
     one = core.Const(Lit(1, DType.I64))
     zero = core.Const(Lit(0, DType.I64))
 
     def point() -> core.Expr:
-        return one if condition is None else core.If(condition.build(), one, zero)
+        return one if keeps is None else core.If(keeps(), one, zero)
 
     before = {b.var for b in bounds}
     plain = all(not before & set(set_variables(w.solver.zonk_set(b.set))) for b in bounds)
-    if condition is None and plain and all(not b.outside and not b.region.wraps for b in bounds):
+    if keeps is None and plain and all(not b.outside and not b.region.wraps for b in bounds):
         count: core.Expr = core.Number(_count(w, bounds))
     else:
         count = _nested(w, "add", bounds, point, INT, span, scope)

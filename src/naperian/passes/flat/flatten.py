@@ -359,7 +359,7 @@ class _Flatten(Cells):
         self.scope = outer
         indices = self.indices(s, var.name)
         at = ordinal(extents(s), tuple(size(i) for i in indices))
-        return row(s, indices, substitute(cell, {time: at}))
+        return row(s, indices, self.row_at(cell, {time: at}))
 
     def where_meant(self, total: Size, changed: list[Held]) -> Size:
         """How many rounds a loop makes that changes tables from outside the conditions around it:

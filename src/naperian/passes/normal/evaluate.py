@@ -81,12 +81,14 @@ from naperian.passes.normal.denote import (
     Place,
     View,
     data,
+    has_box,
     like,
     number,
     size_of,
     type_of,
 )
 from naperian.passes.normal.fold import constant, fold
+from naperian.passes.normal.leaving import leaving
 from naperian.passes.normal.pieces import Combined
 from naperian.passes.normal.spelled import tell, tell_line
 from naperian.passes.normal.tables import (
@@ -466,7 +468,11 @@ class Evaluate:
             env.own[c.var] = shaped(t, places)
         with self.w.inside() as scope, self.accumulators.inside(combined):
             value = self.expr(e.body, env)
-        parts = data(value)
+        left = leaving(scope, value) if has_box(value) else None
+        if left is not None:
+            self.w.scope.statements += left.before
+            scope = left.stays
+        parts = data(value) if left is None else left.given
         inner = tuple(type_of(x) for x in parts)
         body = closed(self.w, scope, parts)
         own = frozenset(c.var for c in cells)
@@ -475,7 +481,11 @@ class Evaluate:
         ))  # fmt: skip
         made = Handle(tuple(cells), body, e.origin)
         result, *contents = self.bound(made, whole, name, scope.fails, scope.cells - own)
-        out = [like(value, data(result))]
+        if left is None:
+            out = [like(value, data(result))]
+        else:
+            self.w.scope.statements += left.outside([index_expr(x) for x in data(result)])
+            out = [self.w.moved(value, self.w.moves({}))]
         for t in types:
             mine = contents[: len(leaves(t))]
             contents = contents[len(mine) :]

@@ -7,7 +7,7 @@ table too, and so do the data that a table of functions closes over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from naperian.broken import Broken
@@ -26,7 +26,6 @@ from naperian.core.syntax import (
     Part,
     Ref,
 )
-from naperian.core.walk import everything, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.leaves import leaves, rebuild
 from naperian.names import Lit, Var
@@ -57,9 +56,10 @@ from naperian.passes.normal.denote import (
     type_of,
 )
 from naperian.passes.normal.fold import constant, fold
+from naperian.passes.normal.leaving import Leaving, leaving, mentioned, named_in
 from naperian.passes.normal.places import aligned
 from naperian.passes.normal.work import Work
-from naperian.sizes import ONE, ZERO, Size, size, variables
+from naperian.sizes import ONE, ZERO, Size, size
 from naperian.substitution import cell_at, opened
 from naperian.types import (
     BOOL,
@@ -302,6 +302,8 @@ def _in_order(w: Work, s: Set, i: Var, scope: Scope, cell: Meaning, name: str) -
     components."""
     if has_function(cell):
         raise Broken("a table of functions with effects")
+    if has_box(cell):
+        return _boxes_in_order(w, s, i, leaving(scope, cell), cell, name)
     parts = data(cell)
     types = tuple(type_of(x) for x in parts)
     made = For(i, s, closed(w, scope, parts))
@@ -317,67 +319,49 @@ def _in_order(w: Work, s: Set, i: Var, scope: Scope, cell: Meaning, name: str) -
     return tabulate(w, s, held, "i", name)
 
 
+def _boxes_in_order(w: Work, s: Set, i: Var, left: Leaving, cell: Meaning, name: str) -> Meaning:
+    """A table of boxes whose cells have effects: the loop gives what the boxes are made of."""
+    names = _fission(w, Scope(list(left.before)), i, s)
+    made = For(i, s, block([*names], closed(w, left.stays, left.given)))
+    t = left.type[0] if len(left.type) == 1 else Tuple(left.type)
+    rows = w.bind(made, row_type(s, i, names, t), name, left.stays.fails, left.stays.cells)
+    row: Expr = At(index_expr(rows), Ref(i), s)
+    several = len(left.type) != 1
+    parts: list[Expr] = [Part(row, k) for k in range(len(left.type))] if several else [row]
+    after = Scope([*names, *left.outside(parts)])
+    return distributed(View(s, i, tuple(_fission(w, after, i, s)), cell))
+
+
 def _fission(w: Work, scope: Scope, i: Var, s: Set) -> list[Bound]:
     """The statements of a loop's body as names: what is computed becomes a table of its own."""
-    names: dict[Var, Bound] = {}
+    names: dict[Var, tuple[int, Bound]] = {}
     for st in scope.statements:
         match st:
             case Bound(var, value, t, work, fails):
                 if work:
-                    needed: list[Bound | Guard] = [*_needed(names, _variables(value))]
+                    needed: list[Bound | Guard] = [*_needed(names, named_in(value))]
                     body = block(needed, value)
-                    rows = row_type(s, i, names.values(), t)
+                    rows = row_type(s, i, (b for _, b in names.values()), t)
                     table = w.bind(For(i, s, body), rows, var.name, fails)
                     assert isinstance(table, Leaf)
                     value = At(table.expr, Ref(i), s)
-                names[var] = Bound(var, value, t, work=False)
+                names[var] = len(names), Bound(var, value, t, work=False)
             case Guard(condition):
-                needed = [*_needed(names, _variables(condition)), st]
+                needed = [*_needed(names, named_in(condition)), st]
                 w.bind(For(i, s, block(needed, TRUE)), Table(s, BOOL), "checks", fails=True)
-    return list(names.values())
+    return [b for _, b in names.values()]
 
 
-def _needed(names: dict[Var, Bound], mentioned: Iterable[Var]) -> list[Bound]:
-    """Those of the names that are mentioned, and those they mention, in their order."""
-    wanted: dict[Var, Bound] = {}
-    rest = list(mentioned)
+def _needed(names: dict[Var, tuple[int, Bound]], used: Iterable[Var]) -> list[Bound]:
+    """Those of the numbered names that are mentioned, and those they mention, in their order."""
+    wanted: dict[int, Bound] = {}
+    rest = list(used)
     while rest:
-        v = rest.pop()
-        if v in names and v not in wanted:
-            wanted[v] = names[v]
-            rest.extend(_variables(names[v].value))
-    return sorted(wanted.values(), key=lambda b: b.var.id)
-
-
-def _variables(e: Expr) -> Iterator[Var]:
-    """The variables of an expression, bound ones too."""
-    for x in everything(e):
-        if isinstance(x, Ref):
-            yield x.var
-        yield from size_variables(x)
-
-
-def _mentioned(m: Meaning) -> Iterator[Var]:
-    """The variables of data."""
-    match m:
-        case Leaf(e, t):
-            yield from _variables(e)
-            yield from of_type(t)
-        case Parts(items) | Items(_, items):
-            for x in items:
-                yield from _mentioned(x)
-        case View(s, _, names, cell):
-            yield from of_type(Index(s))
-            for b in names:
-                yield from _variables(b.value)
-            yield from _mentioned(cell)
-        case Boxed(t, sizes, value):
-            yield from of_type(t)
-            for n in sizes:
-                yield from variables(n)
-            yield from _mentioned(value)
-        case Fun() | Chosen() | Place():
-            raise Broken("a function or reference is used as data")
+        found = names.get(rest.pop())
+        if found is not None and found[0] not in wanted:
+            k, wanted[k] = found
+            rest.extend(named_in(wanted[k].value))
+    return [wanted[k] for k in sorted(wanted)]
 
 
 def distributed(m: View) -> Meaning:
@@ -388,15 +372,15 @@ def distributed(m: View) -> Meaning:
         return Parts(tuple(distributed(View(m.set, m.var, m.names, x)) for x in cells))
     if has_function(m.cell):
         return m
-    names = {b.var: b for b in m.names}
+    names = {b.var: (k, b) for k, b in enumerate(m.names)}
     cell = m.cell
     while isinstance(cell, Leaf) and isinstance(cell.expr, Ref) and cell.expr.var in names:
-        cell = Leaf(names[cell.expr.var].value, cell.type)
+        cell = Leaf(names[cell.expr.var][1].value, cell.type)
     match cell:
         case Leaf(At(table, Ref(var), s), t) if var == m.var and s == m.set:
-            if not any(v == m.var or v in names for v in _variables(table)):
+            if not any(v == m.var or v in names for v in named_in(table)):
                 return Leaf(table, row_type(s, var, m.names, t))
-    return View(m.set, m.var, tuple(_needed(names, _mentioned(cell))), cell)
+    return View(m.set, m.var, tuple(_needed(names, mentioned(cell))), cell)
 
 
 def literal(w: Work, s: Set, items: list[Meaning], name: str) -> Meaning:
