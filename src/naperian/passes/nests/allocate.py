@@ -44,6 +44,7 @@ from naperian.passes.nests.once import once
 from naperian.passes.nests.over import over
 from naperian.passes.nests.panels import panels
 from naperian.passes.nests.proved import proved
+from naperian.passes.nests.rarely import rarely
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
@@ -84,6 +85,7 @@ _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
 _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     joined,  # what no way out is between,
     ahead, tried,  # and without ends in between
+    rarely,
 )  # fmt: skip
 
 
