@@ -26,6 +26,7 @@ from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
 from naperian.passes.nests.ahead import ahead
+from naperian.passes.nests.around import around
 from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.coalesce import coalesce
@@ -94,7 +95,8 @@ def allocate(program: Program) -> Program:
     for whole in _OF_PROGRAMS:
         program = whole(program)
     # what is left in order becomes vectors,
-    body = independent(sink(program.body), program.math is Math.STRICT)
+    body = around(replace(program, body=sink(program.body)))
+    body = independent(body, program.math is Math.STRICT)
     for step in _OF_STATEMENTS:
         body = step(body)
     body = proved(replace(program, body=body)).body

@@ -49,14 +49,15 @@ def _inside(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
         sums = isinstance(new, Loop) and new.reductions
         if (
             isinstance(new, Loop) and new.order is Order.SERIAL
-            and not (strict and sums) and _apart(new)
+            and not (strict and sums) and are_apart(new)
         ):  # fmt: skip
             new = replace(new, order=Order.FREE)
         out.append(new)
     return tuple(out)
 
 
-def _apart(s: Loop) -> bool:
+def are_apart(s: Loop) -> bool:
+    """Whether no two rounds of a loop meet in an element."""
     inside = list(statements(s.body))
     if not all(
         isinstance(x, Let | Variable | Assign | Store | Update | When) for x in inside

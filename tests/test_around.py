@@ -1,0 +1,84 @@
+"""Loops whose rounds all read what one of them changes: the rounds around that one are vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+TEXT = """
+def ways(w: n=>n=>Float) -> n=>n=>Float:
+    with state(w) as d:
+        for k in n:
+            for i in n:
+                for j in n:
+                    if d[i, k] + d[k, j] < d[i, j]: d[i, j] := d[i, k] + d[k, j]
+
+def less(x: m=>n=>Float, u: n) -> m=>n=>Float:
+    with state(x) as s:
+        for i in m:
+            for j in n: s[i, j] -= 0.5 * s[i, u]
+
+def beside(x: m=>Fin(n + 2)=>Float, u: Fin(n + 2)) -> m=>Fin(n + 2)=>Float:
+    with state(x) as s:
+        for i in m:
+            for j in Fin(n): s[i, j + 2] += s[i, u]
+
+def steps(x: m=>Fin(n)=>Fin(n + 1)=>Float, u: Fin(n)) -> m=>Fin(n)=>Fin(n + 1)=>Float:
+    with state(x) as s:
+        for i in m:
+            for j in Fin(n):
+                s[i, j, j] += s[i, u, u]
+                s[i, j, j + 1] += s[i, u, u]
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile(TEXT)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 16, 17, 33])
+def test_the_round_between(m, n: int) -> None:
+    r = np.random.default_rng(n)
+    w = r.normal(size=(n, n))  # with circles of negative length
+    want = w.copy()
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                want[i, j] = min(want[i, j], want[i, k] + want[k, j])
+    assert np.array_equal(m.ways(w), want)
+    for u in range(n):
+        x = r.normal(size=(3, n))
+        want = x.copy()
+        for row in want:
+            for j in range(n):
+                row[j] -= 0.5 * row[u]
+        assert np.array_equal(m.less(x, u), want)
+    for u in range(n + 2):
+        x = r.normal(size=(3, n + 2))
+        want = x.copy()
+        for row in want:
+            for j in range(n):
+                row[j + 2] += row[u]
+        assert np.array_equal(m.beside(x, u), want)
+
+
+@pytest.mark.parametrize("n", [1, 2, 20])
+def test_two_places_in_a_round(m, n: int) -> None:
+    for u in range(n):
+        x = np.random.default_rng(u).normal(size=(2, n, n + 1))
+        want = x.copy()
+        for row in want:
+            for j in range(n):
+                row[j, j] += row[u, u]
+                row[j, j + 1] += row[u, u]
+        assert np.array_equal(m.steps(x, u), want)
+
+
+@pytest.mark.parametrize("name", ["ways", "less", "beside"])
+def test_vectors_around_it(m, name: str) -> None:
+    text = m[name].show("loops")
+    assert "middle..after" in text
+    assert text.count("free for j") == 2
