@@ -85,7 +85,7 @@ def same(functions: Iterable[nap.Function]) -> int:
         slotted = [v.name for v in size_variables(module.definitions[f.__name__])]
         rng = np.random.default_rng(0)
         for slots in draws.sizes(sig, rng, 2):
-            given = draws.draw(sig, slots, rng, "normal")
+            given = draws.draw(sig, usual(sig), slots, rng, "normal")
             if given is None:
                 continue
             sizes = dict(zip(slotted, slots, strict=True))

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from naperian.border import usual
 from naperian.dtypes import DType
 from naperian.forms import dressed, nested
 from naperian.node import node, replace
@@ -101,9 +100,10 @@ def _one_less(slots: tuple[int, ...], k: int) -> tuple[int, ...]:
 
 
 def draw(
-    sig: Signature, slots: tuple[int, ...], rng: np.random.Generator, kind: str
+    sig: Signature, types: tuple[DType, ...], slots: tuple[int, ...], rng: np.random.Generator,
+    kind: str,
 ) -> Draw | None:
-    """Arguments of these sizes. None if there are none: an index of an empty set."""
+    """Arguments of these types and sizes. None if there are none: an index of an empty set."""
     scalars = {step.leaf: slots[step.slot] for step in sig.plan if isinstance(step, Given)}
     starts = {r.rows: slots[r.slot] for p in sig.params for r in _rows(p.form)}
     out: list[Array] = []
@@ -118,7 +118,8 @@ def draw(
                 return None
             out.append(np.array(ends, np.int64))
         else:
-            made = _leaf(sig, leaf, shape, slots, rng, kind)
+            dtype = types[leaf.dtype] if isinstance(leaf.dtype, int) else leaf.dtype
+            made = _leaf(leaf, dtype, shape, slots, rng, kind)
             if made is None:
                 return None
             out.append(made)
@@ -126,10 +127,9 @@ def draw(
 
 
 def _leaf(
-    sig: Signature, leaf: Leaf, shape: tuple[int, ...], slots: tuple[int, ...],
+    leaf: Leaf, dtype: DType, shape: tuple[int, ...], slots: tuple[int, ...],
     rng: np.random.Generator, kind: str,
 ) -> Array | None:
-    dtype = usual(sig)[leaf.dtype] if isinstance(leaf.dtype, int) else leaf.dtype
     target = np.dtype(dtype.value)
     if leaf.low is not None and leaf.high is not None:
         low, high = _number(leaf.low, slots), _number(leaf.high, slots)

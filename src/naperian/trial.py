@@ -30,6 +30,7 @@ from naperian.core.values import from_numpy, to_numpy
 from naperian.core.varying import has_floats
 from naperian.core.walk import everything
 from naperian.draws import Draw
+from naperian.dtypes import DType
 from naperian.forms import Blank, dressed, parted
 from naperian.node import node, replace
 from naperian.ragged import Ragged
@@ -171,6 +172,8 @@ class _Trial:
                 self.pair = jvp(f, self.wrt), vjp(f, self.wrt)
             except TypeError as e:  # it has none, although it has floats
                 self.why = str(e).partition(": ")[2]
+        # what is any number is one that derivatives are of
+        self.types = usual((self.pair[0] if self.pair else f)._text)
         parts = list(_parts(f))
         self.derives = any(isinstance(e, core.Derivative) for e in parts)
         self.may_go_on = any(isinstance(e, core.Loop) and e.condition is not None for e in parts)
@@ -209,7 +212,7 @@ class _Trial:
 
     def failure(self, slots: tuple[int, ...], seed: int, kind: str) -> Finding | None:
         rng = np.random.default_rng(seed)
-        given = draws.draw(self.f._text, slots, rng, kind)
+        given = draws.draw(self.f._text, self.types, slots, rng, kind)
         return None if given is None else self.wrong(given, rng)
 
     def wrong(self, given: Draw, rng: np.random.Generator) -> Finding | None:
@@ -241,7 +244,7 @@ class _Trial:
 
     def interpreted(self, f: Function, given: Draw) -> Any:
         with bounded(ROUNDS, self.until):
-            return _interpreted(f, given)
+            return _interpreted(f, self.types, given)
 
     def near(self, f: Function, given: Draw) -> Any:
         """The value of compiled code at other arguments; None if the run stops, or does not end."""
@@ -378,7 +381,7 @@ class _Trial:
                         slots, finding, smaller = less, found, True
                         break
         rng = np.random.default_rng(seed)
-        given = draws.draw(self.f._text, slots, rng, kind)
+        given = draws.draw(self.f._text, self.types, slots, rng, kind)
         assert given is not None
         for simple in _simpler(given):
             found = self.ended(partial(self.wrong, simple, np.random.default_rng(seed)))
@@ -406,12 +409,12 @@ def _called(f: Function, given: Draw) -> Any:
     return f(*arguments, **sizes)
 
 
-def _interpreted(f: Function, given: Draw) -> Any:
+def _interpreted(f: Function, chosen: tuple[DType, ...], given: Draw) -> Any:
     """The value by the interpreter of core."""
     module, sig = f._program.core(), f._text
     definition = module.definitions[f.__name__]
     numbers = dict(zip(size_variables(definition), given.slots, strict=True))
-    types = at(definition, usual(sig)).types
+    types = at(definition, chosen).types
     sets = {v: Fin(size(numbers[v])) for v in definition.sets}
     boxes = {v for p in definition.params for v in boxed(p.type)}  # each knows its own size
     sizes = {v: size(n) for v, n in numbers.items() if v not in sets and v not in boxes}

@@ -121,8 +121,8 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
             body = Call(gradient(used, t, wrt, both), tuple(args))
             result = Tuple((d.result, back)) if both else back
     return replace(
-        d, name=f"{kind}({d.name})", types=_floating(d, [*chosen]), params=params, result=result,
-        body=body, constant=False, doc=None, lifts=(),
+        d, name=f"{kind}({d.name})", types=_floating(d, [*chosen]), params=params,
+        result=apart(result, set()), body=body, constant=False, doc=None, lifts=(),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from naperian.dtypes import DType
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
-from naperian.frontend.boxes import around, closed
+from naperian.frontend.boxes import around, closed, keeps_size
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.coded import decoded
 from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
@@ -322,7 +322,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
 
     def build() -> core.Expr:
         items = tuple(
-            core.Carried(v, solver.zonk(x.type), x.build())
+            core.Carried(v, keeps_size(w, "what a loop carries", x.type, x.span), x.build())
             for v, x in zip(carried, starts, strict=True)
         )
         if not items:

@@ -19,6 +19,7 @@ from naperian.core.resolve import resize
 from naperian.core.walk import children, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.frontend.cells import convert, converts
+from naperian.frontend.cells import show as show_kind
 from naperian.frontend.messages import index_errors, size_errors
 from naperian.frontend.messages.report import Reported
 from naperian.frontend.scope import Scope, SetName, SizeName
@@ -318,6 +319,14 @@ def alike(w: Walk, sides: list[Typed]) -> list[Typed]:
     kinds = [w.solver.head(x.type) for x in sides]
     box = next((k for k in kinds if isinstance(k, Exists)), None)
     return sides if box is None else [close_to(w, x, box) for x in sides]
+
+
+def keeps_size(w: Walk, what: str, t: Type, span: Span) -> Type:
+    """The type of what is carried: it hides no size, for that could be another each time."""
+    kind = w.solver.zonk(t)
+    if any(True for _ in boxed(kind)):
+        raise size_errors.hidden_size(what, show_kind(w, kind), span)
+    return kind
 
 
 # ---------------------------------------------------------------- what must not leave

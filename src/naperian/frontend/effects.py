@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.ambient import throws_to
+from naperian.frontend.boxes import keeps_size
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.messages import effect_errors, errors
@@ -381,7 +382,9 @@ def _everywhere(w: Walk, t: Type, monoid: str, unit: Typed | None) -> core.Expr:
 
 def _cell(w: Walk, o: Opened) -> core.Cell:
     operator = o.operator() if o.operator is not None else None
-    return core.Cell(o.var, w.solver.zonk(o.type), o.start(), o.monoid, operator, o.state)
+    what = f"what `{'state' if o.state else 'accum'}` holds"
+    kind = keeps_size(w, what, o.type, o.span)
+    return core.Cell(o.var, kind, o.start(), o.monoid, operator, o.state)
 
 
 def _no_escape(w: Walk, body: Typed) -> None:

@@ -15,7 +15,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend.best import best_of_kept, depends
 from naperian.frontend.binders import Bound, open_binder, over_array
-from naperian.frontend.boxes import alone
+from naperian.frontend.boxes import alone, keeps_size
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.constraints import known_interface, need
@@ -460,7 +460,7 @@ def _fold(name: str) -> Builtin:
 
         def call(cells: list[core.Expr]) -> core.Expr:
             axis = solver.zonk_set(own)
-            kind = solver.zonk(state)
+            kind = keeps_size(w, f"what `{name}` carries", state, e.span)
             acc, t, table_var, f = Var("acc"), Var("t"), Var("xs"), Var("f")
             at = core.At(core.Ref(table_var), core.Ref(t), axis)
             step = core.Call(core.Ref(f), (core.Ref(acc), at))

@@ -96,6 +96,15 @@ def changing_size(size: str, span: Span) -> Reported:
     )
 
 
+def hidden_size(what: str, kind: str, span: Span) -> Reported:
+    """N0663"""
+    return fail(
+        "N0663", f"{what} keeps its size, but this hides one that may be another each time", span,
+        f"this is `{kind}`",
+        helps=("carry a table of the full size and a number of elements, or a mask",),
+    )
+
+
 def computed_constant(name: str, span: Span) -> Reported:
     """N0693"""
     return fail(

@@ -121,6 +121,8 @@ def segments(
         rest = f - (size(loop) if c > 0 else -size(loop))
         if loop in variables(rest):  # clamped, too
             continue
+        if any(i in bounds.low and i not in around.low for i in variables(rest)):  # i + k // 2
+            continue
         point = -rest if c > 0 else rest + 1  # from here on it holds, or no longer
         number = point.constant
         if number is not None:
