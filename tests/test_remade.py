@@ -1,0 +1,99 @@
+"""What a loop backwards reads of its function's rounds: kept, or made again, whichever is less."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.passes.derivatives.least import least
+
+LOOPS = """
+def burgers(u: Fin(n)=>Float, nu: Float, steps: Int) -> Float:
+    loop u = u for _ in Fin(steps):
+        [u[i] - 0.1 * u[i] * (u[i] - u[wrap(i - 1)]) + nu * (u[wrap(i + 1)] - 2 * u[i] + u[wrap(i - 1)]) for i]
+    sum(u[i] * u[i] for i)
+
+def advection(u: Fin(n)=>Float, v: Fin(n)=>Float, steps: Int) -> Float:
+    loop u = u for _ in Fin(steps):
+        [u[i] - 0.1 * (v[i] * (u[i] - u[clamp(i - 1)]) if v[i] > 0 else v[i] * (u[clamp(i + 1)] - u[i])) for i]
+    sum(u[i] * u[i] for i)
+
+def shallow(h: Fin(n)=>Float, q: Fin(n)=>Float, steps: Int) -> Float:
+    loop h = h, q = q for _ in Fin(steps):
+        f = [q[i] * q[i] / (1.0 + h[i] * h[i]) + 0.5 * h[i] * h[i] for i]
+        (
+            [0.5 * (h[wrap(i - 1)] + h[wrap(i + 1)]) - 0.05 * (q[wrap(i + 1)] - q[wrap(i - 1)]) for i],
+            [0.5 * (q[wrap(i - 1)] + q[wrap(i + 1)]) - 0.05 * (f[wrap(i + 1)] - f[wrap(i - 1)]) for i],
+        )
+    sum(h[i] * q[i] for i)
+
+def dear(u: Fin(n)=>Float, v: Fin(n)=>Float, steps: Int) -> Float:
+    loop u = u for _ in Fin(steps):
+        e = [exp(-u[i] * u[i]) for i]
+        [e[i] * v[i] + 0.1 * e[wrap(i + 1)] * u[i] for i]
+    sum(u[i] * u[i] for i)
+
+def rounds(u: Fin(n)=>Float, v: Fin(n)=>Float, steps: Int) -> Float:
+    loop u = u for _ in Fin(steps) checkpoint(2):
+        a = [u[i] * v[i] - u[clamp(i - 1)] for i]
+        loop w = a for _ in Fin(3):
+            [0.5 * w[i] + 0.1 * (w[wrap(i + 1)] - v[i]) * (w[i] + a[wrap(i - 1)]) for i]
+        [0.9 * u[i] + 0.1 * max(w[i], a[clamp(i + 1)]) for i]
+    sum(u[i] * u[i] for i)
+"""  # noqa: E501
+
+
+def told(f: nap.Function) -> list[str]:
+    """What is stored in every round."""
+    return [x for x in re.findall(r"`([^`]*)` \(line \d+\) is stored in .*steps", f.show("loops"))]
+
+
+@pytest.fixture(scope="module")
+def loops() -> nap.Module:
+    return nap.compile(LOOPS)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("burgers", ["u"]),
+        ("advection", ["u"]),
+        ("shallow", ["h", "q"]),
+        ("dear", ["u", "exp(-u[i] * u[i])"]),
+    ],
+)
+def test_states_and_functions_are_kept(loops: nap.Module, name: str, kept: list[str]) -> None:
+    assert told(nap.grad(loops[name], wrt=[0, 1])) == kept
+
+
+def test_what_is_made_again_is_told(loops: nap.Module) -> None:
+    text = nap.grad(loops["advection"], wrt=[0, 1]).show("loops")
+    assert "`u[clamp(i + 1)] - u[i]` (line 9) is computed again" in text
+
+
+@pytest.mark.parametrize("name", ["burgers", "advection", "shallow", "dear", "rounds"])
+def test_derivatives_are_differences(loops: nap.Module, name: str) -> None:
+    f = loops[name]
+    g = np.random.default_rng(3)
+    for n, steps in ((1, 2), (6, 5), (19, 0), (33, 7)):
+        at = [0.3 * g.normal(size=n), 0.1 if name == "burgers" else 0.3 * g.normal(size=n)]
+        by = [g.normal(size=np.shape(x)) for x in at]
+        made = nap.grad(f, wrt=[0, 1])(*at, steps)
+        near = [f(*(x + h * d for x, d in zip(at, by, strict=True)), steps) for h in (-1e-6, 1e-6)]
+        slope = sum(np.sum(x * d) for x, d in zip(made, by, strict=True))
+        assert slope == pytest.approx((near[1] - near[0]) / 2e-6, rel=1e-5, abs=1e-6)
+
+
+def test_the_least_cut() -> None:
+    # what two readers want is made again from one that is kept, not kept twice
+    chain = {"a": (1, ["s"]), "b": (2, ["s"])}
+    assert least(["a", "b"], {"a": 10, "b": 10, "s": 16}, chain) == {"a", "b"}
+    assert least(["a"], {"a": 10, "b": 10, "s": 16}, chain) == set()
+    # nothing that costs as much to make as to keep is made
+    assert least(["a"], {"a": 1, "s": 0}, {"a": (1, ["s"])}) == set()
+    # a value in between is the narrowest place
+    through = {"c": (1, ["a"]), "d": (1, ["a"]), "a": (1, ["s", "t"])}
+    assert least(["c", "d"], dict.fromkeys("cdast", 8), through) == {"c", "d"}
