@@ -13,7 +13,13 @@ from naperian.frontend.coded import decoded
 from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
-from naperian.frontend.messages import derivative_errors, errors, limit_errors, name_errors
+from naperian.frontend.messages import (
+    derivative_errors,
+    effect_errors,
+    errors,
+    limit_errors,
+    name_errors,
+)
 from naperian.frontend.operators import choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
@@ -181,8 +187,13 @@ def assertion(w: Walk, st: s.Assert) -> Wrap:
     condition = w.infer(st.condition)
     is_bool(w, condition)
     message = f"`{st.condition.span.text}` is false"
-    if isinstance(st.message, s.String):
-        message = "".join(p for p in st.message.parts if isinstance(p, str))
+    match st.message:
+        case None:
+            pass
+        case s.String(_, parts) if all(isinstance(p, str) for p in parts):
+            message = "".join(map(str, parts))
+        case told:
+            raise effect_errors.fixed_message(st.condition.span.text, told.span.text, told.span)
     after = w.scope.inner()
     w.enter(after)
     if condition.condition is not None:

@@ -22,6 +22,7 @@ from naperian.frontend.printing import printed
 from naperian.frontend.reductions import REDUCTIONS, Builtin, reduce_over
 from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.solve import Mismatch
+from naperian.frontend.tables import whole
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
@@ -59,12 +60,23 @@ def _size(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None) -
             if not isinstance(t, Table):
                 raise errors.not_a_table_argument("size", a.span.text, show(w, t), a.span)
             own = t.set
+            if not isinstance(a, s.Name):
+                return _size_of_made(w, typed, t.set, e.span)
         found = own
         poly = cardinality(w.solver.zonk_set(found))
         return Typed(
             INT, lambda: core.Number(cardinality(w.solver.zonk_set(found))), e.span, poly
         )
     raise errors.arity("size", 1, len(e.args), e.span, "n=>a -> Int")
+
+
+def _size_of_made(w: Walk, made: Typed, own: Set, span: Span) -> Typed:
+    """The size of a table that is made for it: what is checked or done then happens."""
+
+    def build() -> core.Expr:
+        return core.Let(Var("made"), made.build(), core.Number(cardinality(w.solver.zonk_set(own))))
+
+    return Typed(INT, build, span, cardinality(w.solver.zonk_set(own)))
 
 
 def _set_or_size(w: Walk, a: s.Expr) -> Set:
@@ -126,11 +138,13 @@ def _filled(name: str) -> Builtin:
                 t, lambda: core.ConstOf(0.0 if name == "zeros" else 1.0, w.solver.zonk(t)), e.span
             )
 
+        scope = w.scope.so_far()
+
         def build() -> core.Expr:
             v = Var("x")
             body: core.Expr = core.Ref(v)
-            for own in reversed(sets):
-                body = core.For(Var("i"), w.solver.zonk_set(own), body)
+            for own in map(w.solver.zonk_set, reversed(sets)):
+                body = whole(w, core.For(Var("i"), own, body), scope, e.span)
             return core.Let(v, value.build(), body)
 
         return Typed(table(sets, value.type), build, e.span)

@@ -12,7 +12,7 @@ from naperian.frontend.ambient import given as given_effects
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_set
 from naperian.frontend.arguments import guides, order, tell, waits
-from naperian.frontend.boxes import name_size
+from naperian.frontend.boxes import name_size, natural
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
 from naperian.frontend.frames import Callee
@@ -32,6 +32,7 @@ from naperian.types import (
     INT,
     SETS,
     Data,
+    Fin,
     Function,
     Index,
     Reference,
@@ -99,7 +100,8 @@ def use_definition(
         )
     at, solved = instantiate(w, d, span)
     _towards(w, at.type(d.result), expected)
-    _implicit(w, d, name, at, keywords or {}, span)
+    said = _implicit(w, d, name, at, keywords or {}, span)
+    around = w.scope.so_far()
     if d.constant:
         number = d.body.value if isinstance(d.body, core.Number) else None
         return Typed(
@@ -144,7 +146,10 @@ def use_definition(
         chosen = solved()
         fixed = {v: w.solver.zonk_size(p) for v, p in sizes.items()}
         chosen = Substitution(chosen.types, chosen.sets, {**chosen.sizes, **fixed})
-        made = core.Call(core.Use(d.name, chosen), (*cells, *map(core.Ref, effects)))
+        made: core.Expr = core.Call(core.Use(d.name, chosen), (*cells, *map(core.Ref, effects)))
+        for n in map(w.solver.zonk_size, said):
+            if not around.facts().proves(n):
+                made = natural(n, made, span)
         return unless_thrown(w, made, result, flag) if guarded and flag is not None else made
 
     def text(texts: list[str]) -> str:
@@ -237,9 +242,11 @@ def _arrange(
 def _implicit(
     w: Walk, d: core.Definition, name: str, at: Substitution, keywords: dict[str, s.Keyword],
     span: Span,
-) -> None:
-    """`bins=Fin(256)`; what neither an argument nor a keyword fixes is an error at the end."""
+) -> list[Size]:
+    """`bins=Fin(256)`; what neither an argument nor a keyword fixes is an error at the end. The
+    sizes that keywords give."""
     solver = w.solver
+    said: list[Size] = []
     for v in d.sets:
         if v.name in keywords and v.name not in [p.name for p in d.params]:
             given = keywords[v.name].value
@@ -248,14 +255,17 @@ def _implicit(
                 kind = "a number" if w.infer(given).poly is not None else "no index set"
                 raise index_errors.not_a_set(given.span.text, kind, given.span)
             solver.unify_set(at.sets[v], own, Because(given.span, "given here"))
+            if isinstance(own, Fin):
+                said.append(own.size)
     for v in d.sizes:
         if v.name in keywords and v.name not in [p.name for p in d.params]:
             typed = w.infer(keywords[v.name].value)
             if typed.poly is None:
                 raise index_errors.not_a_size(typed.span.text, show(w, typed.type), typed.span)
             solver.unify_size(at.sizes[v], typed.poly)
+            said.append(typed.poly)
     if not d.implicit:
-        return
+        return said
 
     def goal() -> None:
         for v in d.implicit:
@@ -266,6 +276,7 @@ def _implicit(
                 raise index_errors.implicit_missing(name, v.name, span)
 
     solver.goals.append(goal)
+    return said
 
 
 def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span) -> None:

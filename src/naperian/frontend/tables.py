@@ -117,21 +117,26 @@ def _around(w: Walk, bounds: list[Bound]) -> list[Scope]:
 
 
 def _one(w: Walk, b: Bound, inner: Build, around: Scope | None) -> Build:
-    """The table over one binder. It is not made if an integer that is its size is negative, as far
-    as is known around it."""
+    """The table over one binder."""
 
     def build() -> core.Expr:
-        own = w.solver.zonk_set(b.set)
-        table = core.For(b.var, own, inner())
-        if around is None or not isinstance(own, Fin):
-            return table
-        if computed(w, around, own.size):
-            return countable(own.size, table, b.span)
-        if around.facts().proves(own.size):
-            return table
-        return natural(own.size, table, b.span)
+        made = core.For(b.var, w.solver.zonk_set(b.set), inner())
+        return made if around is None else whole(w, made, around, b.span)
 
     return wrap(b.outside, build)
+
+
+def whole(w: Walk, made: core.For, around: Scope, span: Span) -> core.Expr:
+    """A table, which is not made if an integer that is its size is negative, as far as is known
+    around it."""
+    own = made.set
+    if not isinstance(own, Fin):
+        return made
+    if computed(w, around, own.size):
+        return countable(own.size, made, span)
+    if around.facts().proves(own.size):
+        return made
+    return natural(own.size, made, span)
 
 
 def comprehension(w: Walk, e: s.Comprehension, expected: Type | None) -> Typed:

@@ -171,3 +171,12 @@ def no_world(span: Span) -> Reported:
         "N0673", "this prints, and nothing says when: it is part of a constant",
         span, "has the effect `IO`",
     )
+
+
+def fixed_message(condition: str, message: str, span: Span) -> Reported:
+    """N0674"""
+    return fail(
+        "N0674", "what an `assert` tells is known before the run: a text without values", span,
+        "depends on the run",
+        helps=(f"show it before: `if not ({condition}): print({message})`",),
+    )

@@ -338,7 +338,8 @@ def unused_value(span: Span, found: str, pattern: str | None = None) -> Reported
 def text_as_data(span: Span) -> Reported:
     """N0325"""
     return fail(
-        "N0325", "a string is a message, not data", span, "strings stand only in `assert`",
+        "N0325", "a string is a message, not data", span,
+        "strings stand only in `assert` and `print`",
     )
 
 
