@@ -25,6 +25,8 @@ from naperian.types import (
 )
 
 _WIDE = Scalar(DType.F64)
+_LARGEST = Scalar(DType.U64)
+_MOST = (1 << 63) - 1  # what an `Int` holds
 
 
 def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
@@ -40,6 +42,9 @@ def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
             allowed = solver.dtypes_of(kind)
             if allowed is not None and target.dtype in allowed and target.dtype.is_float:
                 solver.unify(kind, target)
+                return [target], target
+            if target == _LARGEST and arg.poly is not None and (arg.poly.constant or 0) > _MOST:
+                solver.unify(kind, target)  # a literal that is no `Int`
                 return [target], target
         if solver.dtypes_of(kind) is None:
             raise errors.operand(name, "a number or an index", show(w, kind), cells[0].span)
@@ -84,9 +89,10 @@ def _fits(found: Type, wanted: Type, x: Var, floats: bool) -> core.Expr | None:
         if not b.is_integer or b is DType.I64:
             return None
         if floats:
+            below, bound = _below(b)
             return _both(
                 core.Op("ge", (core.Ref(x), core.ConstOf(float(low), found)), found),
-                core.Op("le", (core.Ref(x), core.ConstOf(float(high), found)), found),
+                core.Op(below, (core.Ref(x), core.ConstOf(bound, found)), found),
             )
         wide: core.Expr = core.Op("cast", (core.Ref(x),), _WIDE)
         return _both(
@@ -98,10 +104,10 @@ def _fits(found: Type, wanted: Type, x: Var, floats: bool) -> core.Expr | None:
         return None
     tests: list[core.Expr] = []
     if a.is_float:
-        lowest, highest = float(low), float(high)
+        below, bound = _below(b)
         return _both(
-            core.Op("ge", (core.Ref(x), core.Const(Lit(lowest, a))), found),
-            core.Op("le", (core.Ref(x), core.Const(Lit(highest, a))), found),
+            core.Op("ge", (core.Ref(x), core.Const(Lit(float(low), a))), found),
+            core.Op(below, (core.Ref(x), core.Const(Lit(bound, a))), found),
         )
     a_low = 0 if a.is_unsigned else -(1 << (a.bits - 1))
     a_high = (1 << (a.bits - (0 if a.is_unsigned else 1))) - 1
@@ -112,6 +118,13 @@ def _fits(found: Type, wanted: Type, x: Var, floats: bool) -> core.Expr | None:
     if not tests:
         return None
     return tests[0] if len(tests) == 1 else _both(tests[0], tests[1])
+
+
+def _below(b: DType) -> tuple[str, float]:
+    """Which comparison with which float says that one is not above an integer type. The largest
+    integer of 32 bits is no F32, that of 64 no float at all, but the first that is too large is."""
+    high = (1 << (b.bits - (0 if b.is_unsigned else 1))) - 1
+    return ("lt", float(high + 1)) if b.bits >= 32 else ("le", float(high))
 
 
 def _both(a: core.Expr, b: core.Expr) -> core.Expr:
