@@ -171,7 +171,9 @@ def once() -> dict[str, float]:
     ready = nap.compile("def ready(x: Float) = x + 1.0").ready
     product = nap.compile("def product(x: n=>k=>Float, y: k=>p=>Float) = x @ y").product
     functions = nap.compile(
-        "def functions(x: n=>Float) = for i: exp(x[i]) + log(x[i]) + erf(x[i]) + tanh(x[i])"
+        "def functions(x: n=>Float) = "
+        "for i: exp(x[i]) + log(x[i]) + erf(x[i]) + tanh(x[i]) + x[i] ** 2.1 "
+        "+ sin(x[i]) * cos(x[i])"
     ).functions
     ordered = nap.compile("def ordered(x: Fin(n)=>Float) = sort(x)").ordered
     took = {}

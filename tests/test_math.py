@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from kernels import apply, call
+from kernels import apply, array, at, call, loop, op, program, put
 from ulps import UNARY
 
 import naperian as nap
@@ -17,6 +17,7 @@ from naperian.backends.emit import emit
 from naperian.backends.functions.elementary import FUNCTIONS
 from naperian.backends.target import host
 from naperian.dtypes import DType
+from naperian.names import Var
 from naperian.prims import PRIMITIVES
 
 FLOATS = (DType.F64, DType.F32)
@@ -67,15 +68,15 @@ def test_binary_special_values(name: str, dtype: DType) -> None:
 
 def same(name: str, dtype: DType, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function gives the same bits inlined and called, as scalar and at every width."""
-    program, target = apply(name, dtype), host(level)
+    made, target = apply(name, dtype), host(level)
     arguments = [np.array(SPECIAL * 3, dtype.value)]
     if FUNCTIONS[name][1] == 2:
         arguments.append(np.array((SPECIAL[5:] + SPECIAL[:5]) * 3, dtype.value))
     monkeypatch.setattr(traits, "_MOST_IN_A_LOOP", 10**6)
-    inlined = call(program, arguments, target=target)
+    inlined = call(made, arguments, target=target)
     monkeypatch.setattr(traits, "_MOST_IN_A_LOOP", 0)
-    assert f"@nap_{name}_f{dtype.bits}(" in emit(program, target)
-    assert call(program, arguments, target=target).tobytes() == inlined.tobytes()
+    assert f"@nap_{name}_f{dtype.bits}(" in emit(made, target)
+    assert call(made, arguments, target=target).tobytes() == inlined.tobytes()
 
 
 @pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
@@ -96,6 +97,23 @@ def test_calls_change_nothing_of_any_function(
     same(name, dtype, "native", monkeypatch)
 
 
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+def test_sine_and_cosine_of_one_argument_are_one_call(
+    level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n, i = Var("n"), Var("i")
+    x, *ys = (array(name, n, out=name != "x") for name in ("x", "y", "z"))
+    body = [put(y.var, (i,), op(f, at(x.var, i)))
+            for y, f in zip(ys, ("sin", "cos"), strict=True)]  # fmt: skip
+    both, target = program([x, *ys], loop(i, n, *body)), host(level)
+    argument = np.array([*SPECIAL, 1e15, 1e30, -1e20] * 3, np.float64)
+    called = [y.tobytes() for y in call(both, [argument], target=target)]
+    assert " @nap_sincos_f64_" in emit(both, target)
+    monkeypatch.setattr(traits, "_MOST_IN_A_LOOP", 10**6)
+    assert "_sincos_" not in emit(both, target)
+    assert [y.tobytes() for y in call(both, [argument], target=target)] == called
+
+
 # --- rare arguments -------------------------------------------------------------------------------
 
 
@@ -113,11 +131,11 @@ def test_rare_arguments_may_be_asked_for_last(
                              *(np.frombuffer(d, dtype.value) if isinstance(d, bytes)
                                else d.astype(dtype.value) for d in drawn)])  # fmt: skip
     arguments = [values, r.permutation(values)][: FUNCTIONS[name][1]]
-    program, target = apply(name, dtype), host(level)
-    want = call(program, arguments, target=target)
+    made, target = apply(name, dtype), host(level)
+    want = call(made, arguments, target=target)
     monkeypatch.setattr(emit_, "stays", lambda *_: True)
     monkeypatch.setattr(traits, "_MOST_IN_A_LOOP", 10**6)
-    got = call(program, arguments, target=target)
+    got = call(made, arguments, target=target)
     assert np.array_equal(np.isnan(got), np.isnan(want))
     known = ~np.isnan(want)
     assert got[known].tobytes() == want[known].tobytes()

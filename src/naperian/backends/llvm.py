@@ -69,7 +69,7 @@ def compile_all(texts: Sequence[str], threads: int, target: Target | None = None
 
 def _compiled(text: str, target: Target | None) -> bytes:
     with _machine(target or host()) as machine:
-        module = _optimised(text, machine)
+        module = _optimised(text, machine, target)
         with _generating(machine):
             return _object(module, machine)
 
@@ -77,7 +77,7 @@ def _compiled(text: str, target: Target | None) -> bytes:
 def assembly(text: str, target: Target | None = None) -> str:
     """What `compile_ir` makes, to read."""
     with _machine(target or host()) as machine:
-        module = _optimised(text, machine)
+        module = _optimised(text, machine, target)
         with _generating(machine):
             listing: str = machine.emit_assembly(module)
             return listing
@@ -86,7 +86,7 @@ def assembly(text: str, target: Target | None = None) -> str:
 def optimised(text: str, target: Target | None = None) -> str:
     """The module after the optimiser, as text."""
     with _machine(target or host()) as machine:
-        return str(_optimised(text, machine))
+        return str(_optimised(text, machine, target))
 
 
 _COUNTS = " lshr "
@@ -101,15 +101,16 @@ FINISHED = "; finished\n"
 """How a module starts that is machine code but for its registers: nothing in it is changed."""
 
 
-def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimised(text: str, machine: llvm.TargetMachine, target: Target | None) -> llvm.ModuleRef:
     # a context of its own, because what a context has met it never forgets
     context = llvm.create_context()
     module = llvm.parse_assembly(text, context)
     module.verify()
     if text.startswith(FINISHED):
         return module
+    convention = (target or host()).convention
     if text.startswith(AS_WRITTEN) or is_finished(text):
-        return _cleaned(text, module, context, machine)
+        return _cleaned(text, module, context, machine, convention)
     # what level 2 adds (GVN, threads of jumps, dead stores) is a tenth of the time, for nothing:
     # sharing is `passes/algebra/cse.py`'s, and loops are left as they came out of `passes`
     options = llvm.PipelineTuningOptions(speed_level=1)
@@ -124,7 +125,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     builder = llvm.create_pass_builder(machine, options)
     with _freed(builder.getModulePassManager()) as pipeline:
         _native.LLVMPY_RunNewModulePassManager(pipeline, module, builder)
-    forms = declared(text)
+    forms = declared(text, convention)
     if forms:
         # the vectoriser has put in the vector forms of rare calls; their test belongs in the loop
         module.link_in(llvm.parse_assembly(forms, context))
@@ -151,10 +152,11 @@ def is_left(text: str) -> bool:
 
 
 def _cleaned(
-    text: str, module: llvm.ModuleRef, context: llvm.ContextRef, machine: llvm.TargetMachine
+    text: str, module: llvm.ModuleRef, context: llvm.ContextRef, machine: llvm.TargetMachine,
+    convention: str,
 ) -> llvm.ModuleRef:
     """A module whose loops are finished, with its variables in registers, and nothing twice."""
-    forms = declared(text, called=True)
+    forms = declared(text, convention, called=True)
     if forms:
         module.link_in(llvm.parse_assembly(forms, context))
     options = llvm.PipelineTuningOptions(speed_level=1)

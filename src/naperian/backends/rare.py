@@ -19,33 +19,36 @@ USED = "@llvm.compiler.used"
 _DECLARED = re.compile(r"declare <(\d+) x double> @nap\.rare\.(\w+)\.\d+\(([^)]*)\)")
 
 
-def definition(name: str, arity: int) -> str:
+def definition(name: str, arity: int, convention: str = "") -> str:
     """The text that defines `@nap.rare.<name>`, a pure function of doubles, and declares forms."""
     types = ", ".join(["double"] * arity)
     params = ", ".join(f"double %x{k}" for k in range(arity))
     out = [
         f"declare double @{name}({types}) nounwind willreturn memory(none)",
-        f"define internal double @nap.rare.{name}({params}) noinline cold nounwind "
+        f"define internal {convention}double @nap.rare.{name}({params}) noinline cold nounwind "
         "willreturn memory(none) {",
         f"  %y = call double @{name}({params}) nobuiltin",
         "  ret double %y",
         "}",
     ]
-    for lanes in LANES:
-        v = f"<{lanes} x double>"
-        inputs = ", ".join([*[v] * arity, f"<{lanes} x i1>"])
-        out.append(f"declare {v} @nap.rare.{name}.{lanes}({inputs}) "
-                   "nounwind willreturn memory(none)")  # fmt: skip
-    return "\n".join(out)
+    return "\n".join([*out, *(form(name, arity, lanes) for lanes in LANES)])
 
 
-def declared(module: str, called: bool = False) -> str:
+def form(name: str, arity: int, lanes: int) -> str:
+    """The declaration of a vector form."""
+    v = f"<{lanes} x double>"
+    inputs = ", ".join([*[v] * arity, f"<{lanes} x i1>"])
+    return f"declare {v} @nap.rare.{name}.{lanes}({inputs}) nounwind willreturn memory(none)"
+
+
+def declared(module: str, convention: str, called: bool = False) -> str:
     """The module that defines the forms which one declares, to be inlined there; where nobody will
     call more of them, those that are called."""
     found = _DECLARED.findall(module)
     if called:
         found = [f for f in found if module.count(f"@nap.rare.{f[1]}.{f[0]}(") > 1]
-    out = [_vector(name, inputs.count(" x double>"), int(lanes)) for lanes, name, inputs in found]
+    out = [_vector(name, inputs.count(" x double>"), int(lanes), convention)
+           for lanes, name, inputs in found]  # fmt: skip
     for name, arity in dict.fromkeys((n, x.count(" x double>")) for _, n, x in found):
         types = ", ".join(["double"] * arity)
         out.append(f"declare double @{name}({types}) nounwind willreturn memory(none)")
@@ -75,18 +78,32 @@ def kept(symbols: list[str]) -> str:
     )
 
 
-def _vector(name: str, arity: int, lanes: int) -> str:
+def _vector(name: str, arity: int, lanes: int, convention: str) -> str:
+    """A form: what is inlined asks, and calls what goes from lane to lane. That saves the registers
+    which a function of vectors must leave alone, or every call of such a function would."""
     v = f"<{lanes} x double>"
     params = ", ".join(f"{v} %x{k}" for k in range(arity))
     elements = "".join(f"  %e{k} = extractelement {v} %x{k}, i32 %i\n" for k in range(arity))
     args = ", ".join(f"double %e{k}" for k in range(arity))
+    lane = f"{convention}{v} @nap.rare.{name}.{lanes}.lanes({params})"
     return f"""\
 define available_externally {v} @nap.rare.{name}.{lanes}({params}, <{lanes} x i1> %mask) \
 alwaysinline nounwind willreturn memory(none) {{
 entry:
   %bits = bitcast <{lanes} x i1> %mask to i{lanes}
   %any = icmp ne i{lanes} %bits, 0
-  br i1 %any, label %lane, label %done, !prof !{{!"branch_weights", i32 1, i32 1000000}}
+  br i1 %any, label %some, label %done, !prof !{{!"branch_weights", i32 1, i32 1000000}}
+some:
+  %y = call {lane}
+  br label %done
+done:
+  %r = phi {v} [ %x0, %entry ], [ %y, %some ]
+  ret {v} %r
+}}
+
+define internal {lane} noinline cold nounwind willreturn memory(none) {{
+entry:
+  br label %lane
 lane:
   %i = phi i32 [ 0, %entry ], [ %next, %lane ]
   %so.far = phi {v} [ %x0, %entry ], [ %now, %lane ]
@@ -96,6 +113,5 @@ lane:
   %more = icmp ult i32 %next, {lanes}
   br i1 %more, label %lane, label %done, !llvm.loop !{{!{{!"llvm.loop.unroll.disable"}}}}
 done:
-  %r = phi {v} [ %x0, %entry ], [ %now, %lane ]
-  ret {v} %r
+  ret {v} %now
 }}"""

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
 from naperian.backends.functions import math
-from naperian.backends.functions.elementary import FUNCTIONS
+from naperian.backends.functions.elementary import FUNCTIONS, PAIRS
+from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -27,7 +28,16 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, loads, parts, statements, used, used_in
+from naperian.loops.walk import (
+    atoms,
+    expressions,
+    index_expressions,
+    loads,
+    parts,
+    statements,
+    used,
+    used_in,
+)
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size, atom, rename, size
@@ -130,15 +140,26 @@ def heavy(stmts: Sequence[Stmt]) -> bool:
 
 def called(stmts: Sequence[Stmt]) -> frozenset[str]:
     """The elementary functions that a vector loop calls: all, if inlined they were many lines, but
-    sine and cosine, which are half of each other."""
-    lines, names = 0, set()
+    sine and cosine, which are half of each other, where LLVM may make the vectors (it would call
+    both) or they are short, of single precision."""
+    lines, names, short = 0, set(), False
     for x in (x for s in statements(tuple(stmts)) for e in expressions(s) for x in parts(e)):
         if isinstance(x, Apply) and x.operand.is_float and x.name in FUNCTIONS:
             lines += math.lines(x.name, x.operand)
             names.add(x.name)
-    if {"sin", "cos"} <= names:
-        names -= {"sin", "cos"}
+            short = short or x.operand is DType.F32
+    if short or not _goes_along(stmts):
+        for halves in PAIRS.values():
+            if names.issuperset(halves):
+                names.difference_update(halves)
     return frozenset(names) if lines > _MOST_IN_A_LOOP else frozenset()
+
+
+def _goes_along(stmts: Sequence[Stmt]) -> bool:
+    """Whether a loop of these statements has nothing in it of which only LLVM makes vectors."""
+    return all(isinstance(x, Let | Variable | Assign | Store) for x in stmts) and all(
+        not isinstance(a, Load) for x in stmts for i in index_expressions(x) for a in atoms(i)
+    )
 
 
 def stores_zeros(stmts: Sequence[Stmt]) -> bool:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
 from naperian.backends.functions import math
+from naperian.backends.functions.elementary import PAIRS
 from naperian.backends.lifted import quotient
 from naperian.backends.masks import gathered, loaded, stored
 from naperian.backends.traits import UNROLLED
@@ -58,6 +59,21 @@ _FLOATS = {"32": DType.F32, "64": DType.F64}
 
 NOWHERE = "", 0, 0
 VECTOR = None  # how a value moves that has nothing but lanes
+
+
+def _pairs(parsed: Sequence[_Parsed]) -> dict[str, set[str]]:
+    """Of functions that are half of each other, the operands of which both are wanted."""
+    found: dict[str, set[str]] = {}
+    for _, _, op, rest in parsed:
+        m = _CALL.match(rest) if op == "call" else None
+        f = _CALLED.match(m[3]) if m is not None else None
+        if m is not None and f is not None:
+            found.setdefault(f[1], set()).add(m[4])
+    wanted: dict[str, set[str]] = {}
+    for halves in PAIRS.values():
+        both = set.intersection(*(found.get(name, set()) for name in halves))
+        wanted |= dict.fromkeys(halves, both)
+    return wanted
 
 
 class _Stays(Exception):
@@ -141,6 +157,7 @@ class _Writer:
                 parsed.append((line, "", "label", label[1]))
             else:
                 raise _Stays
+        self.pairs = _pairs(parsed)
         self.block_.sums = self._sums(parsed)
         self.totals = {x.cell for x in self.block_.sums}
         self.block_.lanes = self.lanes = self._lanes(parsed)
@@ -475,11 +492,27 @@ class _Writer:
         )  # fmt: skip
         if inline:
             f = self._function(inline[1], _FLOATS[inline[2]])
+        elif called and operands in self.pairs.get(called[1], ()):
+            self._half(name, called[1], _FLOATS[called[2]], wide)
+            return
         elif called:
             f = math.symbol(called[1], _FLOATS[called[2]], self.lanes)
         else:
             f = re.sub(r"\.(f|i)(\d+)", rf".v{self.lanes}\1\2", f)
         self._wide(name, f"call {flags} {self._type(type)} @{f}({wide})".replace("  ", " "))
+
+    def _half(self, name: Value, function: str, dtype: DType, operand: str) -> None:
+        """One of two results of a function, which is called for the first."""
+        module = self.frame.module
+        pair, halves = next((p, names) for p, names in PAIRS.items() if function in names)
+        convention = module.target.convention
+        type, declaration = math.both(pair, dtype, self.lanes, convention)
+        symbol = f"@{math.symbol(pair, dtype, self.lanes)}"
+        module.definitions[symbol] = declaration
+        key = symbol, operand
+        if key not in self.spreads:
+            self.spreads[key] = self._own(f"call {convention}{type} {symbol}({operand})")
+        self._wide(name, f"extractvalue {type} {self.spreads[key]}, {halves.index(function)}")
 
     def _function(self, name: str, dtype: DType) -> str:
         """An elementary function of vectors, inline."""

@@ -13,6 +13,9 @@ RARE = {"sin": 1, "cos": 1, "tan": 1, "fmod": 2, "lgamma": 1}
 FUNCTIONS: dict[str, tuple[Callable[..., Real], int]] = {}
 """What writes a function, and its arity."""
 
+PAIRS = {"sincos": ("sin", "cos")}
+"""Functions with two results, each half of the other: what vectors call that want both."""
+
 
 def elementary(name: str, arity: int = 1) -> Callable[[Callable[..., Real]], Callable[..., Real]]:
     """Register what writes a function."""

@@ -23,7 +23,7 @@ from naperian.backends import rare
 from naperian.backends.code import Code
 from naperian.backends.functions import circular, exponential, gammas, special
 from naperian.backends.functions.arith import Format, Real
-from naperian.backends.functions.elementary import FUNCTIONS, RARE
+from naperian.backends.functions.elementary import FUNCTIONS, PAIRS, RARE
 from naperian.backends.llvm import AS_WRITTEN, FINISHED
 from naperian.backends.rare import LANES, MARK
 from naperian.dtypes import DType
@@ -96,13 +96,18 @@ def _needed(lines: Sequence[str]) -> list[str]:
 
 
 def _function(name: str, dtype: DType, lanes: int, head: str, how: str) -> Function:
-    body, arity = FUNCTIONS[name]
+    parts = [FUNCTIONS[part] for part in PAIRS.get(name, (name,))]
     f = Format(Code(), dtype, lanes)
-    args = [Real(f, f"%x{k}") for k in range(arity)]
-    result = body(*args)
-    f.code.put(f"ret {f.type} {result.value}")
+    args = [Real(f, f"%x{k}") for k in range(parts[0][1])]
+    results = [body(*args).value for body, _ in parts]
+    type, value = f.type, results[0]
+    if len(parts) > 1:
+        type, value = f"{{ {', '.join([f.type] * len(parts))} }}", "poison"
+        for k, x in enumerate(results):
+            value = f.code.let(f"insertvalue {type} {value}, {f.type} {x}, {k}")
+    f.code.put(f"ret {type} {value}")
     text = f.code.text()
-    head = head.format(f.type)
+    head = head.format(type)
     params = ", ".join(f"{f.type} {x.value}" for x in args)
     calls = tuple((n, k) for n, k in RARE.items() if f"@nap.rare.{n}" in text)
     return Function(
@@ -145,6 +150,13 @@ def attribute(name: str, dtype: DType) -> str:
     return f'nounwind willreturn memory(none) "{MARK}"="{",".join(found)}"'
 
 
+def both(name: str, dtype: DType, lanes: int, convention: str) -> tuple[str, str]:
+    """The type of a pair of results, and the declaration of what gives it for one argument."""
+    f = Format(Code(), dtype, lanes)
+    type = f"{{ {f.type}, {f.type} }}"
+    return type, f"declare {convention}{type} @{symbol(name, dtype, lanes)}({f.type}) {_PURE}"
+
+
 def lines(name: str, dtype: DType) -> int:
     """How long a function is, inlined."""
     return function(name, dtype).text.count("\n")
@@ -156,5 +168,9 @@ def module(name: str, dtype: DType, lanes: int, convention: str) -> str:
     can be; calls of rare ones are inlined."""
     head = f"hidden {convention}{{}} @{symbol(name, dtype, lanes)}"
     f = _function(name, dtype, lanes, head, "")
-    rarely = [rare.definition(n, arity) for n, arity in f.rare]
-    return (AS_WRITTEN if rarely else FINISHED) + "\n\n".join([f.text, *rarely]) + "\n"
+    rarely = [
+        rare.form(n, arity, lanes) if lanes > 1 else rare.definition(n, arity, convention)
+        for n, arity in f.rare
+    ]
+    text = f.text.replace("call double @nap.rare.", f"call {convention}double @nap.rare.")
+    return (AS_WRITTEN if rarely else FINISHED) + "\n\n".join([text, *rarely]) + "\n"
