@@ -10,6 +10,9 @@ The law: the first best is the first that equals the best value, or the first Na
 for then `top` is NaN and equals nothing; 0 if there is none at all. Looking for it element by
 element, as the primitive is defined, depends on the element before.
 
+Columns that lie side by side are looked through in order, each with its best so far, and go side by
+side (`nests/columns.py`): they are read once.
+
 Inside a loop there is work enough for every thread, and `v` is computed twice or stored for each of
 its rounds; so there only where it is little, element by element of what is stored anyway.
 """
@@ -65,8 +68,9 @@ def best(program: Program) -> Program:
                 if marked is not None and name == "argmax":
                     bindings += _first(b, i, at, *marked, indices)
                     continue
-                if dtype is not DType.BOOL:
-                    known = _known(program.bindings, b, name[3:], i, value, indices)
+                known = _known(program.bindings, b, name[3:], i, value, indices)
+                beside = known is None and _is_column(value, i, b.context, made)
+                if dtype is not DType.BOOL and not beside:
                     bindings += _found(b, name[3:], i, at, value, dtype, indices, known)
                     continue
             case _:
@@ -127,6 +131,21 @@ def _little(value: Operand, i: Var, made: dict[Var, Binding], most: int) -> bool
             return i not in variables(value.at[b.context.index(index)])
         case _:
             return False
+
+
+def _is_column(value: Operand, i: Var, context: tuple[Var, ...], made: dict[Var, Binding]) -> bool:
+    """Whether the element of the next row lies beside this one's: rows go side by side, each with
+    the best so far."""
+    if not isinstance(value, Read) or not context:
+        return False
+    b = made.get(value.var)
+    if b is None or not isinstance(b.prim, Op):
+        steep = any(i in variables(e) for e in value.at[:-1]) and i not in variables(value.at[-1])
+        return steep and value.at[-1].coefficient(context[-1]) == 1
+    here = dict(zip(b.context, value.at, strict=True))
+    args = [rewrite(x, here) for x in b.prim.args]
+    found = [x for x in args if isinstance(x, Read) and any(i in variables(e) for e in x.at)]
+    return bool(found) and all(_is_column(x, i, context, made) for x in found)
 
 
 def _mark(value: Operand, made: dict[Var, Binding]) -> tuple[Operand, bool] | None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -34,6 +35,7 @@ from naperian.loops.syntax import (
     Load,
     Local,
     Loop,
+    Number,
     Order,
     Program,
     Role,
@@ -51,10 +53,11 @@ from naperian.loops.walk import (
     statements,
     used_in,
 )
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.sizes import ZERO, Size, clamp, size
 
+_FEW = 16  # columns, which fill two vectors or less
 PANEL = 512  # columns; what one variable of theirs takes is a page
 
 
@@ -65,8 +68,18 @@ def columns(program: Program) -> Program:
 
 def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(
-        _side_by_side(s) if isinstance(s, Loop) and _pays(s) else rebuild(s, _block) for s in body
+        _wide(s) if isinstance(s, Loop) and _pays(s) else rebuild(s, _block) for s in body
     )
+
+
+def _wide(s: Loop) -> Stmt:
+    """The loop side by side where there are enough columns: a few fill no vector, and to keep what
+    they carry in memory takes longer than what a round does."""
+    count = s.high.constant
+    if count is not None:
+        return s if count < _FEW else _side_by_side(s)
+    many = Apply("ge", (Number(s.high), Lit(_FEW, DType.I64)), DType.BOOL, DType.I64)
+    return When(many, (_side_by_side(s),), (s,))
 
 
 def _pays(s: Loop) -> bool:

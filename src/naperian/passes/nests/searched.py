@@ -7,7 +7,7 @@
                  free for k in 0..m reducing min first:
                      first := min(first, k if x[i, k] == top or isnan(x[i, k]) else m)
 
-    after    …   if 0 < m < 32:
+    after    …   if 0 < m < 16:
                      first := 0
                      top := x[i, 0]
                      var all = x[i, 0]
@@ -58,7 +58,7 @@ from naperian.node import replace
 from naperian.prims import unit
 from naperian.sizes import ONE, ZERO, Atom, Size, size
 
-_LONG = 32  # elements, from which on two loops of vectors are faster
+_LONG = 16  # elements, from which on two loops of vectors are faster
 
 
 def searched(program: Program) -> Program:

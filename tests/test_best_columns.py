@@ -1,0 +1,65 @@
+"""The best of columns, and what else goes along them, side by side: as vectors, where there are
+enough of them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.backends.llvm import optimised
+
+TEXT = """
+def largest(x: m=>n=>Float) -> n=>m = [argmax(x[i, j] for i) for j]
+def least(x: m=>n=>Int) -> n=>m = argmin(transpose(x))
+def nearest(x: m=>n=>Float, y: n=>Float) -> n=>m = [argmin(abs(x[i, j] - y[j]) for i) for j]
+def within(x: k=>m=>n=>Float) -> k=>n=>m = [argmax(x[c, i, j] for i) for c, j]
+def faded(x: m=>n=>Float) -> n=>Float =
+    [fold(lambda a, i: 0.5 * a + x[i, j], 0.0, [i for i in m]) for j]
+def rows(x: m=>n=>Float) -> m=>n = argmax(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile(TEXT)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 3, 15, 16, 17, 40, 511, 512, 530])
+def test_columns(m, n: int, dtype: type) -> None:
+    r = np.random.default_rng(n)
+    for count in (1, 2, 5, 20):
+        x, y = np.round(r.normal(size=(count, n)), 1).astype(dtype), r.normal(size=n).astype(dtype)
+        assert np.array_equal(m.largest(x), x.argmax(0))
+        assert np.array_equal(m.nearest(x, y), abs(x - y).argmin(0))
+        assert np.array_equal(m.least(np.int64(10 * x)), np.int64(10 * x).argmin(0))
+        assert np.array_equal(m.within(np.stack([x, -x])), np.stack([x, -x]).argmax(1))
+        x[r.random(x.shape) < 0.1] = np.nan
+        assert np.array_equal(m.largest(x), x.argmax(0))
+        x = np.where(np.isnan(x), dtype(-np.inf), x)
+        assert np.array_equal(m.largest(x), x.argmax(0))
+        want = np.zeros(n, dtype)
+        for row in y + np.zeros((count, 1), dtype):
+            want = dtype(0.5) * want + row
+        assert np.allclose(m.faded(np.tile(y, (count, 1))), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 10, 15, 16, 17, 31, 32, 40])
+def test_rows(m, n: int) -> None:
+    r = np.random.default_rng(n)
+    x = np.round(r.normal(size=(50, n)), 1)
+    assert np.array_equal(m.rows(x), x.argmax(1))
+    x[r.random(x.shape) < 0.1] = np.nan
+    assert np.array_equal(m.rows(x), x.argmax(1))
+
+
+@pytest.mark.parametrize("name", ["largest", "least", "nearest", "within"])
+def test_once_through_the_table_in_vectors(m, name: str) -> None:
+    """No table of the best is looked through again for its places."""
+    text = m[name].show("loops")
+    assert "reducing" not in text
+    assert "for panel" in text
+    assert re.search(r"select <8 x i1> .*, <8 x i64>", optimised(m[name].show("llvm")))
