@@ -352,6 +352,8 @@ class _Trial:
         found = []
         with np.errstate(all="ignore"):
             for a, b, c in zip(*map(self.parts, ends), strict=True):
+                if not a.shape == b.shape == c.shape:
+                    return None
                 if b.dtype.kind != "f":
                     if not np.array_equal(a, b) or not np.array_equal(b, c):
                         return None

@@ -13,11 +13,11 @@ accumulation by key (`passes/algebra/scatter.py`). The element is computed only 
 from __future__ import annotations
 
 from naperian.core import syntax as core
+from naperian.core.joined import joined
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
 from naperian.frontend.binders import Bound, open_binder
 from naperian.frontend.boxes import alone, closed
-from naperian.frontend.messages import size_errors
 from naperian.frontend.operators import is_bool
 from naperian.frontend.typed import Build, Typed, let_all
 from naperian.frontend.walk import Walk
@@ -35,6 +35,7 @@ from naperian.types import (
     Tuple,
     TupleSet,
     Type,
+    cardinality,
     element,
     set_variables,
 )
@@ -64,7 +65,7 @@ def kept(
     kind = Exists((k,), Table(Fin(size(k)), body.type))
 
     def build() -> core.Expr:
-        return _Kept(w, bounds, span).box(test.build, body.build, w.solver.zonk(kind))
+        return _filtered(w, bounds, span, test.build, body.build, w.solver.zonk(body.type))
 
     return Typed(kind, build, span)
 
@@ -73,8 +74,51 @@ def _item(w: Walk, item: s.Expr, hint: Type | None) -> Typed:
     return w.block(item, hint) if isinstance(item, s.Block) else w.infer(item, hint)
 
 
+def _filtered(
+    w: Walk, bounds: list[Bound], span: Span, test: Build, body: Build, cell: Type
+) -> core.Expr:
+    """The box of a filter. Where how far a binder goes depends on the first one, there is a filter
+    for each element of that, and what they keep is put together."""
+    rows = _depends(w, bounds)
+    k = Var("k")
+    kind = Exists((k,), Table(Fin(size(k)), cell))
+    if not rows:
+        return _Kept(w, bounds, span).box(test, body, kind)
+    first, *rest = bounds
+    own, i = w.solver.zonk_set(first.set), Var(first.var.name)
+    inner = first.body(lambda: _filtered(w, rest, span, test, body, cell))()
+    here = core.Let(first.var, core.Checked(core.Number(size(i)), own, proved=True), inner)
+    places = Fin(cardinality(own))
+    return let_all(first.outside, joined(core.For(i, places, here), places, kind))
+
+
+def _depends(w: Walk, bounds: list[Bound]) -> bool:
+    """Whether the range of a binder depends on one before."""
+    bound: set[Var] = set()
+    for b in bounds:
+        mentioned = {v for _, value in b.outside for x in everything(value()) for v in _names(x)}
+        if not bound.isdisjoint(mentioned | {*set_variables(w.solver.zonk_set(b.set))}):
+            return True
+        bound |= {b.var, *_bound(b.body(lambda: core.Pack(()))())}
+    return False
+
+
+def _bound(e: core.Expr) -> set[Var]:
+    """What is named around an expression."""
+    out: set[Var] = set()
+    for x in everything(e):
+        match x:
+            case core.Let(v):
+                out.add(v)
+            case core.Unbox(sizes, v):
+                out |= {v, *sizes}
+            case _:
+                pass
+    return out
+
+
 class _Kept:
-    """The core of one filter."""
+    """The core of one filter, whose ranges do not depend on each other."""
 
     def __init__(self, w: Walk, bounds: list[Bound], span: Span) -> None:
         self.bounds = bounds
@@ -132,14 +176,8 @@ class _Kept:
         return body()
 
     def around(self, expr: core.Expr) -> core.Expr:
-        """With what the binders' ranges need; no range may depend on another binder."""
-        for k, b in reversed(list(enumerate(self.bounds))):
-            values = [value() for _, value in b.outside]
-            earlier = {x.var for x in self.bounds[:k]}
-            mentioned = {v for e in values for x in everything(e) for v in _names(x)}
-            mentioned |= set(set_variables(self.sets[k]))
-            if not earlier.isdisjoint(mentioned) or any(x.region.wraps for x in self.bounds[:k]):
-                raise size_errors.filter_depends(self.span)
+        """With what the binders' ranges need."""
+        for b in reversed(self.bounds):
             expr = let_all(b.outside, expr)
         return expr
 

@@ -34,17 +34,6 @@ def one_for_all_boxes(
     )
 
 
-def filter_depends(span: Span) -> Reported:
-    """N0664"""
-    return fail(
-        "N0664", "the ranges of a filter's binders must not depend on each other", span,
-        "kept elements of several binders stand on one axis",
-        helps=("nest the comprehensions: `[[e for j in … if p] for i]`",),
-    )
-
-
-
-
 def fixed_size(what: str, wanted: str, found: str, size: str, span: Span) -> Reported:
     """N0661"""
     return fail(
