@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import naperian as nap
+from naperian.names import Var
 from naperian.passes.derivatives.least import least
+from naperian.sizes import Remainder, Size, size
 
 LOOPS = """
 def burgers(u: Fin(n)=>Float, nu: Float, steps: Int) -> Float:
@@ -97,3 +99,37 @@ def test_the_least_cut() -> None:
     # a value in between is the narrowest place
     through = {"c": (1, ["a"]), "d": (1, ["a"]), "a": (1, ["s", "t"])}
     assert least(["c", "d"], dict.fromkeys("cdast", 8), through) == {"c", "d"}
+
+
+def test_a_ring_goes_round_once() -> None:
+    i, n, x = Var("i"), Var("n"), Var("x")
+    near = (size(i) + 1) % size(n)
+    assert (near - 3) % size(n) == (size(i) - 2) % size(n)
+    assert (2 - near) % size(n) == (1 - size(i)) % size(n)
+    for other in ((near + 1) % size(x), (2 * near + 1) % size(n), near + 1 - near % size(x)):
+        assert Remainder(size(i) + 1, size(n)) in mentioned_inside(other)
+
+
+def mentioned_inside(s: Size) -> list[object]:
+    """The atoms of a size, and of those inside them."""
+    found: list[object] = []
+    for a in s.atoms():
+        found.append(a)
+        if isinstance(a, Remainder):
+            found += mentioned_inside(a.above)
+    return found
+
+
+def test_what_is_read_beside_a_neighbour_needs_no_wrap() -> None:
+    """`x[wrap(i + 1)]` and `x[wrap(i - 2)]` of what its reader takes from `wrap(i - 1)`."""
+    text = """
+def lorenz(x: Fin(n)=>Float, steps: Int) -> Float:
+    loop x = x for _ in Fin(steps):
+        y = [0.9 * x[i] + 0.01 * (x[wrap(i + 1)] - x[wrap(i - 2)]) * x[wrap(i - 1)] for i]
+        [y[i] + 0.01 * (y[wrap(i + 1)] - y[wrap(i - 2)]) * y[wrap(i - 1)] for i]
+    sum(x[i] * x[i] for i)
+"""
+    made = nap.grad(nap.compile(text).lorenz).show("allocate")
+    assert "wrap(wrap(" not in made
+    for loop in re.split(r"\n +parallel for ", made)[1:]:
+        assert not re.search(r"wrap\(i\w* [+-] \d, n\)", loop.split("\n")[1]), made

@@ -115,7 +115,7 @@ class Size:
         mine, k = self.constant, by.constant
         if mine is not None and k is not None and k != 0:
             return size(mine % k)
-        return atom(Remainder(self, by))
+        return atom(Remainder(_unwrapped(self, by), by))
 
     @property
     def constant(self) -> int | None:
@@ -288,6 +288,21 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
         for m2, c2 in product.terms if product is not None else ((m, 1),):
             sums[m2] = sums.get(m2, 0) + c * c2
     return _of(sums)
+
+
+def _unwrapped(s: Size, by: Size) -> Size:
+    """What has the same remainder, without remainders by the same number inside: wrap(i + 1, n) + 1
+    is i + 2. Only of indices and sizes, which are far from the end of the integers."""
+    if s.plain or not by.plain:
+        return s
+    total = ZERO
+    for m, c in s.terms:
+        a = m[0] if len(m) == 1 and abs(c) == 1 else None
+        if isinstance(a, Remainder) and a.below == by and a.above.plain:
+            total = total + a.above * c
+        else:
+            total = total + Size(((m, c),))
+    return total
 
 
 def _inside(a: Atom, replace: Callable[[Atom], Size | None]) -> Size | None:
