@@ -57,16 +57,14 @@ class Cotangents(Asked):
 
     def through(self, bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()) -> None:
         """Back through bindings, readers first."""
-        wholes: dict[Var, list[Var]] = {}  # of loops that are made again, all that is in them
+        loops: dict[Var, list[Binding]] = {}  # all that is in them
         for b in bindings.values():
             own = {b.prim.time} if isinstance(b.prim, Delay) else set()
             for t in own.union(*(self.b.closures[i] for i in b.context)):
-                if t in self.scope:  # stands still
-                    continue
-                again = self.b.indices[t].condition is not None or t in self.b.strips
-                if again and b.var not in cut:
-                    wholes.setdefault(t, []).append(b.var)
-        for component in groups(bindings, cut, list(wholes.values())):
+                if t not in self.scope and b.var not in cut:  # else it stands still
+                    loops.setdefault(t, []).append(b)
+        wholes = [[b.var for b in inside] for t, inside in loops.items() if self.twice(t, inside)]
+        for component in groups(bindings, cut, wholes):
             if component[0].var in cut:
                 continue
             outer = self.b.origin
@@ -76,6 +74,13 @@ class Cotangents(Asked):
             else:
                 self.single(component[0])
             self.b.origin = outer
+
+    def twice(self, time: Var, inside: list[Binding]) -> bool:
+        """Whether a loop is made again, with all that is in it."""
+        if self.b.indices[time].condition is not None or time in self.b.strips:
+            return True
+        delayed = any(isinstance(b.prim, Delay) and b.prim.time == time for b in inside)
+        return delayed and bool(lengths(self.b, inside, time))
 
     def cotangent(self, var: Var, at: At) -> Flow:
         """All that was sent to `var`, at a point of its context."""

@@ -26,6 +26,9 @@ from naperian.sizes import Atom, Size, size, substitute
 
 def lengths(b: Builder, component: list[Binding], time: Var) -> list[Var]:
     """What says how far an index in a loop goes, and depends on what the loop carries."""
+    extents = (x.extent for i, x in b.indices.items() if time in b.closures[i])
+    if all(n is None or n.plain for n in extents):
+        return []
     inside = body(b, component, time)
     found = {x.var for x in inside}
     indices = {i for x in inside for i in (*x.context, *_bound(x))}
