@@ -484,7 +484,9 @@ class Evaluate:
         if left is None:
             out = [like(value, data(result))]
         else:
-            self.w.scope.statements += left.outside([index_expr(x) for x in data(result)])
+            several = len(left.gives) != 1
+            parts = list(result.items) if several and isinstance(result, Parts) else [result]
+            self.w.scope.statements += left.outside([index_expr(x) for x in parts])
             out = [self.w.moved(value, self.w.moves({}))]
         for t in types:
             mine = contents[: len(leaves(t))]
