@@ -86,10 +86,29 @@ def _proved(facts: Facts, goal: Size) -> bool:
                 facts.and_(case).proves(_with(goal, a, s))
                 for case, s in ((a.value, a.value), (-a.value - 1, ZERO))
             )
-    return _contradiction([-goal - 1, *_relevant(goal, facts.known)])
+    if _contradiction([-goal - 1, *_relevant(goal, facts.known)]):
+        return True
+    meant = _written_out(goal, facts.known)
+    return meant is not None and _proved(facts, meant)
 
 
-def _with(goal: Size, a: Clamp, value: Size) -> Size:
+def _written_out(goal: Size, known: tuple[Size, ...]) -> Size | None:
+    """The goal with a name in it replaced by the `min`, `max` or absolute value it is known to
+    equal, whose cases are looked at one by one."""
+    named = {a for a in goal.atoms() if isinstance(a, Var)}
+    for f in known if named else ():
+        if not any(isinstance(a, Clamp) and a.extent == a.value + 1 for a in f.atoms()):
+            continue
+        if -f not in known:
+            continue
+        for m, c in f.terms:
+            v = m[0] if len(m) == 1 else None
+            if v in named and abs(c) == 1 and v not in _deep(rest := f - size(v) * c):
+                return _with(goal, v, rest * -c)
+    return None
+
+
+def _with(goal: Size, a: Atom, value: Size) -> Size:
     return substitute(goal, lambda b: value if b == a else None)
 
 

@@ -160,8 +160,31 @@ def apply_primitive(
         poly = result.poly
         result.exact = True
         result.build = lambda: core.Number(w.solver.zonk_size(poly))
+    elif result.poly is None:
+        _rest_of_unknown(w, name, args, result)
     result.condition = _condition(name, args)
     return result
+
+
+def _rest_of_unknown(w: Walk, name: str, args: list[Typed], result: Typed) -> None:
+    """A name for a remainder of what may still be any number, as a counter that starts as 0: if
+    it is used as an integer, it lies in a range."""
+    if name not in ("mod", "bitand") or not w.solver.is_unknown(w.solver.head(args[0].type)):
+        return
+    below = args[1].poly.constant if args[1].poly is not None else None
+    if below is None or below < 1 or (name == "bitand" and not _is_mask(size(below))):
+        return
+    v, build = Var("rest"), result.build
+    most = below if name == "bitand" else below - 1
+
+    def whole() -> core.Expr:
+        kind = w.solver.zonk(result.type)
+        if isinstance(kind, Scalar) and kind.dtype.is_integer:
+            return convert(w, build(), kind, INT)
+        return core.Const(Lit(0, DType.I64))
+
+    w.scope.assume(size(v), size(most) - size(v))
+    result.poly, result.lets = size(v), ((v, whole),)
 
 
 def _brought_in(w: Walk, name: str, args: list[Typed]) -> list[Typed]:
