@@ -1,7 +1,7 @@
 """What no result and no check needs goes. ainf → ainf
 
 A delay keeps its `next` alive only if something reads it, so a loop whose result is unused goes
-as a whole. Checks stay, wherever they stand.
+as a whole, unless its rounds are counted. Checks stay, wherever they stand.
 """
 
 from __future__ import annotations
@@ -30,12 +30,28 @@ def _alive(program: Program) -> set[Var]:
         todo += r.indices
         todo += (_var(a) for a in atoms(r.value))
     while todo:
-        v = todo.pop()
-        if v in reached:
-            continue
-        reached.add(v)
-        todo += needed(v, bindings, program.indices)
+        while todo:
+            v = todo.pop()
+            if v not in reached:
+                reached.add(v)
+                todo += needed(v, bindings, program.indices)
+        todo += _counting(program, reached)
     return reached
+
+
+def _counting(program: Program, reached: set[Var]) -> Iterator[Var]:
+    """For each loop whose rounds are counted, one of the values that it carries: a condition may
+    read none of them, and without any there is no loop."""
+    carried: dict[Var, list[Binding]] = {}
+    for b in program.bindings:
+        match b.prim:
+            case Delay(time) if time in reached and program.indices[time].condition is not None:
+                carried.setdefault(time, []).append(b)
+            case _:
+                pass
+    for found in carried.values():
+        if reached.isdisjoint(b.var for b in found):
+            yield min(found, key=lambda b: len(b.context)).var
 
 
 def needed(
