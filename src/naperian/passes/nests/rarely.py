@@ -178,7 +178,8 @@ def _is_quick(e: Expr, loop: Var, lets: Mapping[Var, Expr]) -> bool:
         match x:
             case Apply(name, _, dtype):
                 whole = name in ("floordiv", "mod", "pow") and not dtype.is_float
-                if whole or PRIMITIVES[name].cost > _DEAR:
+                # casts are no primitives, and quick
+                if whole or (name in PRIMITIVES and PRIMITIVES[name].cost > _DEAR):
                     return False
             case Load(_, at):
                 steps = [abs(i.coefficient(loop)) for i in at]
