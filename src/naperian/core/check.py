@@ -364,9 +364,10 @@ class _Check:
                 t = self.type(whole)
                 if t == _ANYTHING:
                     return t
-                if not isinstance(t, Tuple) or not 0 <= k < len(t.items):
+                held = t.cell if isinstance(t, Reference) else t
+                if not isinstance(held, Tuple) or not 0 <= k < len(held.items):
                     raise self.broken(f"{show_type(t)} has no component {k}", e)
-                return t.items[k]
+                return Reference(held.items[k]) if isinstance(t, Reference) else held.items[k]
             case If(condition, then, otherwise):
                 self.expect(condition, BOOL)
                 with self.block():

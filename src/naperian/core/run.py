@@ -376,7 +376,7 @@ class Slot:
 
 
 class Place:
-    """A reference: a slot, or an element of one."""
+    """A reference: a slot, or an element or a component of one."""
 
     def __init__(self, slot: Slot, path: tuple[int, ...] = ()) -> None:
         self.slot = slot
@@ -385,12 +385,14 @@ class Place:
     def at(self, k: int) -> Place:
         return Place(self.slot, (*self.path, k))
 
+    __getitem__ = at
+
     @property
     def type(self) -> Type:
         t = self.slot.type
-        for _ in self.path:
-            assert isinstance(t, Table)
-            t = t.cell
+        for k in self.path:
+            assert isinstance(t, Table | Tuple)
+            t = t.cell if isinstance(t, Table) else t.items[k]
         return t
 
     def get(self) -> Value:
@@ -439,7 +441,8 @@ def _replaced(whole: Value, path: tuple[int, ...], new: Value) -> Value:
     if not path:
         return new
     k, *rest = path
-    return [*whole[:k], _replaced(whole[k], tuple(rest), new), *whole[k + 1 :]]
+    made = [*whole[:k], _replaced(whole[k], tuple(rest), new), *whole[k + 1 :]]
+    return tuple(made) if isinstance(whole, tuple) else made
 
 
 def _open(c: Cell, scope: Scope) -> Slot:

@@ -7,15 +7,16 @@ What is done to a parameter is the row of its definition's type: `State` if it i
 from __future__ import annotations
 
 from naperian.core import syntax as core
+from naperian.frontend.cells import show
 from naperian.frontend.indexing import index_of
-from naperian.frontend.messages import effect_errors, name_errors
+from naperian.frontend.messages import data_errors, effect_errors, name_errors
 from naperian.frontend.scope import Variable
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.source import Span
 from naperian.surface import syntax as s
-from naperian.types import Reference, Type
+from naperian.types import Data, Reference, Type
 
 ROW = ("State", "Accum", "Except", "IO")
 """The effects, in the order of a row."""
@@ -55,9 +56,36 @@ def reference(w: Walk, e: s.Expr, effect: str) -> Typed:
             return index_of(w, reference(w, base, effect), e)
         case s.Checked(_, s.IndexExpr(_, base, _) as inner):
             return index_of(w, reference(w, base, effect), inner, checked=True)
+        case s.Field(span, base, name, name_span) if is_part(w, base):
+            return _field(w, reference(w, base, effect), name, span, name_span)
         case _:
             w.infer(e)
             raise effect_errors.no_reference(e.span.text, e.span)
+
+
+def is_part(w: Walk, e: s.Expr) -> bool:
+    """Whether an expression names a reference, or an element or a field inside of one."""
+    while not is_reference(w, e):
+        match e:
+            case s.IndexExpr(_, base, _) | s.Field(_, base) | s.Checked(_, base):
+                e = base
+            case _:
+                return False
+    return True
+
+
+def _field(w: Walk, held: Typed, name: str, span: Span, name_span: Span) -> Typed:
+    """A field of a struct that a reference holds."""
+    kind = w.solver.head(held.type)
+    if not isinstance(kind, Data) or kind.layout.tagged:
+        raise effect_errors.no_reference(span.text, span)
+    own = {f.name: f.item for f in kind.layout.variants[0].fields}
+    if name not in own:
+        raise data_errors.no_such_field(
+            held.span.text, show(w, kind), name, name_span, [*own]
+        )
+    item = own[name]
+    return Typed(kind.items[item], lambda: core.Part(held.build(), item), span)
 
 
 def read(w: Walk, name: str, span: Span) -> Typed:
@@ -93,7 +121,7 @@ def read_element(w: Walk, e: s.Expr) -> Typed:
 def get(w: Walk, e: s.Call) -> Typed:
     """`get(s)`, `get(s[i])`: what a reference holds now, as naming it gives."""
     (given,) = e.args
-    if isinstance(given, s.Keyword | s.Generator) or not is_reference(w, given):
+    if isinstance(given, s.Keyword | s.Generator) or not is_part(w, given):
         raise effect_errors.gets_no_reference(given.span.text, given.span)
     held = reference(w, given, "State")
     return Typed(held.type, lambda: core.Get(held.build()), e.span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.frontend.cells import convert, converts
 from naperian.frontend.messages import effect_errors
-from naperian.frontend.references import is_reference, reference
+from naperian.frontend.references import is_part, reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
@@ -49,7 +49,7 @@ def update(w: Walk, st: s.Update) -> Typed:
     `-e` by `r -= e`, and `r *= e` combines where that is by `*`."""
     held = _held(w, st.target)
     accumulates = held is not None and held.what == "accum"
-    if not accumulates and st.op != "+":
+    if not accumulates and (st.op != "+" or _has_field(st.target)):
         return set_(w, s.Set(st.span, st.target, updated(st)))
     monoid = w.monoids.get(held.var) if held is not None else None
     if accumulates and st.op == "-" and monoid == "add":
@@ -67,7 +67,14 @@ def updated(st: s.Update) -> s.Expr:
 
 def is_place(w: Walk, target: s.Expr) -> bool:
     """Whether an update of this changes a reference, or tries to, and gives no name a new value."""
-    return is_reference(w, target) or isinstance(target, s.IndexExpr | s.Checked)
+    return is_part(w, target) or isinstance(target, s.IndexExpr | s.Checked)
+
+
+def _has_field(target: s.Expr) -> bool:
+    """Whether a place is a field, or inside of one."""
+    while isinstance(target, s.IndexExpr | s.Checked):
+        target = target.base if isinstance(target, s.IndexExpr) else target.operand
+    return isinstance(target, s.Field)
 
 
 def _combine(w: Walk, st: s.Update) -> Typed:
