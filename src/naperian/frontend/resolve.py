@@ -371,7 +371,8 @@ def _numbers(written: Mapping[str, s.Def | s.Bind], order: list[str]) -> list[st
 
 
 def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
-    """The definitions each one names. `x.norm` may be any method of that name."""
+    """The definitions each one names. `x.norm` may be any method of that name, and `x.norm(y)`, where
+    no type has such a method, the function."""
     methods: dict[str, list[str]] = {}
     for n in written:
         owner, _, short = n.rpartition(".")
@@ -390,6 +391,10 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
                 found[x.name] = None
             elif isinstance(x, s.Field):
                 found |= dict.fromkeys(m for m in methods.get(x.name, ()) if m != n)
+            elif isinstance(x, s.Call) and isinstance(f := x.function, s.Field):
+                known = not isinstance(f.base, s.Name) or f.base.name in {*hidden, *written}
+                if known and f.name in written and f.name not in (n, *methods):
+                    found[f.name] = None
         uses[n] = [*found]
     return uses
 
