@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from naperian import cli
+from naperian import cli, pipeline
 
 ROOT = Path(__file__).parent.parent
 TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -62,3 +62,18 @@ def test_the_benchmarks_run_and_results_agree(tmp_path: Path) -> None:
     (row,) = json.loads((tmp_path / "results.json").read_text("utf-8"))["rows"]
     assert row["wrong"] == []
     assert row["seconds"]["naperian"] < row["seconds"]["numpy"]
+
+
+def test_the_library_is_listed_as_the_language_page_says() -> None:
+    listed = pipeline.listing()
+    said = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    for module, names in re.findall(r"^\| `(\w+)` \| (`.*`.*) \|$", said, re.MULTILINE):
+        if module in listed:
+            words = [n for part in re.findall(r"`([^`]*)`", names) for n in part.split()]
+            assert [x.short for x in listed[module]] == words
+    start = said.index("## The library")
+    plain = re.findall(r"`([^`]*)`", said[start : said.index("written in the language", start)])
+    everywhere = {x.short for x in listed["std"]}
+    constants = {"pi", "e", "tau", "inf", "nan"}
+    assert {n for part in plain for n in part.split()} - constants <= everywhere
+    assert all(x.type and x.says for found in listed.values() for x in found)

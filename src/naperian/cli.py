@@ -101,6 +101,17 @@ nap check --grad model.nap:loss            only this one""",
         ),
     ),
     Command(
+        "doc",
+        "list what the library, or a file, has: types, and a sentence on each",
+        """\
+nap doc                                    what needs no import
+nap doc linalg                             a module: linalg, random, stats, numeric
+nap doc solve                              a function
+nap doc stats.nap                          a file""",
+        "naperian.commands:doc",
+        (Argument("name", "a module of the library, a function, or a .nap file", nargs="?"),),
+    ),
+    Command(
         "show",
         "print a definition at a stage of the compiler",
         """\

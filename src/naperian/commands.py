@@ -18,7 +18,7 @@ import naperian as nap
 from naperian import cli, pages, trial, values
 from naperian.ainf.words import NotWrittenError
 from naperian.core.derived import KINDS
-from naperian.program import source_of
+from naperian.program import listing, source_of
 from naperian.session import RESULT, Session
 from naperian.source import CompileError
 
@@ -132,6 +132,29 @@ def check(options: argparse.Namespace) -> int:
     if options.json:
         cli.emit(reports)
     return cli.OK if all(r["ok"] for r in reports) else cli.WRONG
+
+
+def doc(options: argparse.Namespace) -> int:
+    """`nap doc`, `nap doc linalg`, `nap doc solve`, `nap doc file.nap`"""
+    name = options.name or "std"
+    if name.endswith(".nap"):
+        module = nap.load(name)
+        for n in module.names:
+            said, _, more = (module[n].__doc__ or "").partition("\n\n")
+            print(said)
+            if more:
+                print(f"    {' '.join(more.split()).partition('. ')[0].rstrip('.')}.")
+    else:
+        library = listing()
+        every = [x for module in library.values() for x in module]
+        found = library.get(name) or [x for x in every if name in (x.name, x.short)]
+        if not found:
+            near = difflib.get_close_matches(name, [*library, *(x.short for x in every)], 1)
+            hint = f"; is it `{near[0]}`?" if near else ""
+            raise cli.UsageError(f"the library has no `{name}`{hint}")
+        for x in found:
+            print(x)
+    return cli.OK
 
 
 def _tried(options: argparse.Namespace) -> int:

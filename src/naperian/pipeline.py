@@ -29,6 +29,7 @@ from naperian.core import show as core_show
 from naperian.core import syntax as core
 from naperian.frontend.explain import explain as write_lifts
 from naperian.frontend.general import general_type
+from naperian.frontend.listed import PUBLIC, Listed, built_in, listed
 from naperian.frontend.resolve import Library, Read, module
 from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
@@ -107,6 +108,21 @@ def known_type(name: str) -> str | None:
     """The general type of a function that comes with the language."""
     with deep():
         return general_type(name, library().globals)
+
+
+def listing() -> dict[str, list[Listed]]:
+    """What the modules of the library have for everybody; that of `std` needs no import."""
+    known = library().globals
+    with deep():
+        always = [*built_in(known), *(listed(n, known.definitions[n]) for n in PUBLIC["std"])]
+    out = {"std": sorted(always, key=lambda x: x.name)}
+    text = "".join(f"import {m}\n" for m in PUBLIC if m not in out)
+    program, wrong = front(Source("<doc>", text))
+    assert program is not None, wrong
+    for m in PUBLIC:
+        if m not in out:
+            out[m] = [listed(f"{m}.{n}", program.definitions[f"{m}.{n}"]) for n in PUBLIC[m]]
+    return out
 
 
 def _beside_or_ours(read: Read) -> Read:

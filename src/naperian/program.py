@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from naperian import pipeline
     from naperian.backends import emit, pieces
     from naperian.core import written
+    from naperian.frontend.listed import Listed
     from naperian.loops import syntax as loops
     from naperian.passes.fusion import account
 else:
@@ -307,6 +308,11 @@ class Derived(Program):
             module = self.core()
             own = re.sub(r"\W+", "_", name).strip("_")
             return pipeline.written(module, name, at(module.definitions[name], dtypes), own)
+
+
+def listing() -> dict[str, list[Listed]]:
+    """What the modules of the library have for everybody."""
+    return pipeline.listing()
 
 
 def known_type(name: str) -> str | None:

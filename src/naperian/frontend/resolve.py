@@ -371,8 +371,8 @@ def _numbers(written: Mapping[str, s.Def | s.Bind], order: list[str]) -> list[st
 
 
 def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
-    """The definitions each one names. `x.norm` may be any method of that name, and `x.norm(y)`, where
-    no type has such a method, the function."""
+    """The definitions each one names. `x.norm` may be any method of that name, and `x.norm(y)` the
+    function, where no type has such a method."""
     methods: dict[str, list[str]] = {}
     for n in written:
         owner, _, short = n.rpartition(".")
