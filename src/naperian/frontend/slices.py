@@ -25,7 +25,7 @@ from naperian.frontend.typed import Build, Typed, let_all, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, ZERO, Size, size
+from naperian.sizes import ONE, ZERO, Size, show_fact, size
 from naperian.sizes import clamp as clamped
 from naperian.source import Span
 from naperian.surface import syntax as s
@@ -76,12 +76,15 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
             facts = scope.facts()
             a, b, n = (solver.zonk_size(x) for x in (start, stop, extent))
             text, shown = r.span.text, show_set(solver.zonk_set(axis))
-            if not facts.proves(a):
-                raise index_errors.slice_range(text, shown, f"{a!r} may be negative", r.span)
-            if not facts.proves(n - b):
-                raise index_errors.slice_range(text, shown, f"{b!r} may be more than {n!r}", r.span)
-            if not posts and not facts.proves(b - a):
-                raise index_errors.slice_range(text, shown, f"{a!r} may be more than {b!r}", r.span)
+            doubts = [
+                (a, f"{a!r} may be negative"),
+                (n - b, f"{b!r} may be more than {n!r}"),
+                (b - a, f"{a!r} may be more than {b!r}"),
+            ]
+            for needed, why in doubts[:2] if posts else doubts:
+                if not facts.proves(needed):
+                    needs = show_fact(needed)
+                    raise index_errors.slice_range(text, shown, why, needs, r.span)
 
     solver.goals.append(goal)
     v = Var("i")

@@ -238,16 +238,19 @@ def negative_index(table: str, text: str, span: Span) -> Reported:
     return fail(
         "N0413", f"`{text}` is a negative index, and indices count from 0", span,
         "before the first element",
-        helps=(f"from the end: `{table}[size({table}) - {text.lstrip('-')}]`",),
+        helps=(
+            f"from the end: `{table}[(size({table}) - {text.lstrip('-')})?]`; the `?` is left out "
+            "where it is known that there is such an element",
+        ),
     )
 
 
-def slice_range(text: str, axis: str, why: str, span: Span) -> Reported:
+def slice_range(text: str, axis: str, why: str, needs: str, span: Span) -> Reported:
     """N0414"""
     return fail(
         "N0414", f"the slice `{text}` is not proved to lie in `{axis}`: {why}", span,
         "not proved to be in range",
-        helps=("state what you know with `assert`, or `clamp` its ends",),
+        helps=(f"`assert {needs}` above, or `where {needs}` in the signature, says so",),
     )
 
 
