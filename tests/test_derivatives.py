@@ -4,6 +4,7 @@ differences, in compiled code; the rules of the scalar primitives; the price of 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 
 import numpy as np
@@ -298,3 +299,37 @@ def f(x: n=>m=>Float) -> Float:
         x, d = rng.normal(size=(2, n, m))
         backwards = np.vdot(nap.grad(f)(x), d)
         assert nap.jvp(f)(x, d)[1] == pytest.approx(backwards, rel=1e-10)
+
+
+PRODUCTS = """
+def f(x: n=>m=>Float) -> Float = sum(i * sin(prod(x[i, j] for j)) for i)
+def slopes(x: n=>m=>Float) = grad(f)(x)
+def few(x: n=>m=>Float) -> Float = sum(i * sin(prod(v for v in x[i] if v != 0.5)) for i)
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_are_divided_where_they_are_normal_numbers(dtype: type) -> None:
+    """Of a row with a zero, with two, which is too small or too large to be divided, or no number:
+    what each value has is the product of those before and after it."""
+    m = nap.compile(PRODUCTS)
+    text = m.slopes.show("loops")
+    assert re.search(r"store out\[i, j\w*\] = .* / x\[i, j\w*\]", text)
+    assert not re.search(r"^ {4,8}allocate", text, re.M), "only where it is needed"
+    small = 1e-200 if dtype is np.float64 else 1e-25
+    x = np.array([
+        [0.5, 2.0, 3.0], [0.5, 0.0, 3.0], [0.0, 0.7, 0.0], [small, small, 1.5], [1.5, 0.25, -1.0],
+        [small, 1 / small, 0.5], [0.3, np.nan, 2.0],
+    ], dtype)  # fmt: skip
+    rest = np.stack([np.prod(np.delete(x, j, 1), 1) for j in range(3)], 1)
+    want = np.arange(7.0)[:, None] * np.cos(x.prod(1))[:, None] * rest
+    close = {"rtol": 1e-12 if dtype is np.float64 else 1e-5}
+    np.testing.assert_allclose(m.slopes(x), want, **close)
+    for shape in ((0, 3), (2, 0), (3, 1), (2, 40)):
+        y = 0.6 + np.random.default_rng(0).random(shape).astype(dtype)
+        rest = y.prod(1)[:, None] / y
+        want = np.arange(len(y))[:, None] * np.cos(y.prod(1))[:, None] * rest
+        np.testing.assert_allclose(m.slopes(y), want, **close)
+    kept = np.array([[0.5, 2.0, 3.0], [0.5, 0.0, 3.0], [4.0, 0.5, 0.5]], dtype)
+    want = [[0, 0, 0], [0, 3, 0], [2 * np.cos(4.0), 0, 0]]
+    np.testing.assert_allclose(nap.grad(m.few)(kept), want, rtol=1e-5)

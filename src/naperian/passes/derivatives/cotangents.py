@@ -28,9 +28,10 @@ from naperian.passes.derivatives.again import again
 from naperian.passes.derivatives.asked import Asked
 from naperian.passes.derivatives.closing import At, Part, To
 from naperian.passes.derivatives.counted import counted
+from naperian.passes.derivatives.factors import others
 from naperian.passes.derivatives.found import found, lengths
 from naperian.passes.derivatives.ruled import Ruled, cotangents
-from naperian.passes.derivatives.rules import Flow, Rules, chosen, others, patch, renamed
+from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed
 from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
 from naperian.sizes import Size, size
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Guard, Op, Operand, Read
-from naperian.ainf.walk import Names, free, map_guards, rewrite, rewrite_size, size_of, variables
+from naperian.ainf.walk import Names, map_guards, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.partials import RULES
@@ -172,58 +172,6 @@ def chosen(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> tuple[Na
 def _extent(place: Place, i: Var, names: Names) -> Size | None:
     extent = place.b.indices[i].extent
     return None if extent is None else rewrite_size(extent, names)
-
-
-# ---------------------------------------------------------------- products
-
-
-def others(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> Operand:
-    """The product of all values but the one at a point, in the context and the reduced indices:
-    what came before times what comes after. No division, so zeros do no harm, and what is made
-    here can be differentiated again."""
-    rules = Rules(place, b.dtype, b.guards)
-    value = entry.value
-    if entry.guards:
-        missing = Rules(place, b.dtype, b.guards)
-        value = missing.place.b.op(
-            "copy", (value,), b.dtype, place.guards + b.guards + entry.guards
-        )
-        for g in reversed(entry.guards):
-            one = Lit(1.0, b.dtype)
-            value = rules("select", g.operand, *((value, one) if g.holds else (one, value)))
-    total: Operand = prim.init
-    for i in reversed(entry.over):
-        n = place.b.indices[i].extent
-        assert n is not None
-        before = _running(place, b, i, value, size)
-        after = _running(place, b, i, value, lambda t, n=n: n - 1 - t)
-        both = rules("mul", before(size(i)), after(n - 1 - size(i)))
-        total = rules("mul", total, both)
-        if i is not entry.over[0]:
-            copy = place.b.index(n, i.name)
-            part = ((copy,), rewrite(value, {i: size(copy)}), ())
-            around = place.guards + b.guards
-            value = place.b.reduce("mul", Lit(1.0, b.dtype), (part,), b.dtype, around)
-    return total
-
-
-def _running(place: Place, b: Binding, i: Var, value: Operand, at: Any) -> Any:
-    """The running product of the values at `at(0)`, `at(1)`, …: how to read it after k rounds."""
-    n = place.b.indices[i].extent
-    assert n is not None
-    inside = {v for v in (*free(value), *variables(n)) if v != i}
-    time = place.b.index(n, i.name)
-    last = place.b.index(n + 1, i.name)
-    context = place.b.order(place.b.closed(inside))
-    around = place.guards + b.guards
-    one = Lit(1.0, b.dtype)
-    var, where = Var("product"), tuple(size(v) for v in context)
-    slot = len(place.b.bindings)
-    place.b.add(Delay(time, last, one, one), (*context, last), around, b.dtype, b.origin, var)
-    factor = rewrite(value, {i: at(size(time))})
-    step = Rules(place, b.dtype, b.guards)("mul", Read(var, (*where, size(time))), factor)
-    patch(place, slot, one, step)
-    return lambda k: Read(var, (*where, k))
 
 
 def patch(place: Place, slot: int, init: Operand, next: Operand) -> None:

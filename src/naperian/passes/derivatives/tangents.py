@@ -17,8 +17,9 @@ from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
 from naperian.passes.derivatives.active import active
+from naperian.passes.derivatives.factors import others
 from naperian.passes.derivatives.ruled import tangents
-from naperian.passes.derivatives.rules import Flow, Rules, chosen, others, patch, renamed
+from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed
 from naperian.passes.derivatives.shares import accumulated, shares, simple
 from naperian.sizes import size
 

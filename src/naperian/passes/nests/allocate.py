@@ -40,6 +40,7 @@ from naperian.passes.nests.idle import idle
 from naperian.passes.nests.independent import independent
 from naperian.passes.nests.joined import joined
 from naperian.passes.nests.lanes import lanes
+from naperian.passes.nests.needed import needed
 from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
 from naperian.passes.nests.over import over
@@ -87,6 +88,7 @@ _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     joined,  # what no way out is between,
     ahead, tried,  # and without ends in between
     rarely,
+    needed,
 )  # fmt: skip
 
 
