@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -269,6 +270,45 @@ def for_vectors_of_eight(text: str, name: str) -> str:
     program = pipeline.lower(module, name, at_dtypes(module.definitions[name], dtypes))
     machine = Target(host().triple, "znver4", "", 64, 32)
     return optimised(emit(program, machine), machine)
+
+
+SEVERAL = """
+def edges(k: n=>bins, l: n=>bins, x: n=>Float) -> bins=>Float:
+    with accum((+)) as a:
+        for i:
+            a[k[i]] += x[i]
+            a[l[i]] += 2.0 * x[i]
+            if x[i] > 0.5: a[k[i]] += x[i] * x[i]
+
+def force(k: n=>bins, l: n=>bins, y: bins=>Float) -> Float =
+    sum(sin(y[k[i]] - y[l[i]]) + (y[k[i]] ** 2 if y[l[i]] > 0.0 else -y[k[i]]) for i)
+
+def slopes(k: n=>bins, l: n=>bins, y: bins=>Float) = grad(force, wrt="y")(k, l, y)
+"""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_a_round_adds_several_times(strict: bool) -> None:
+    """It goes into one loop, unless the order counts; what a gradient sends to one place is added
+    before, so each place is written once."""
+    text = SEVERAL.replace("def", "@strict\ndef") if strict else SEVERAL
+    m = nap.compile(text)
+    loops = len(re.findall(r"for \S+ in 0\.\.n", m.edges.show("loops")))
+    assert loops > 1 if strict else loops == 1
+    if not strict:
+        assert len(re.findall("update out", m.slopes.show("loops"))) == 2
+    for n, bins in ((0, 3), (1, 1), (1000, 7), (200_000, 5000)):
+        r = np.random.default_rng(n)
+        k, l = r.integers(0, bins, (2, n))
+        x, y = r.random(n), r.normal(size=bins)
+        want = np.bincount(k, x, bins) + np.bincount(l, 2 * x, bins)
+        want += np.bincount(k, np.where(x > 0.5, x * x, 0), bins)
+        found = alike(partial(m.edges, k, l, x, bins=bins))
+        np.testing.assert_allclose(found, want, rtol=1e-11)
+        far = np.cos(y[k] - y[l])
+        want = np.bincount(k, far + np.where(y[l] > 0, 2 * y[k], -1), bins)
+        want -= np.bincount(l, far, bins)
+        np.testing.assert_allclose(alike(partial(m.slopes, k, l, y)), want, rtol=1e-9, atol=1e-10)
 
 
 def test_a_scatter_tests_its_keys_by_one_comparison() -> None:

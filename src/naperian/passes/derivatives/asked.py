@@ -25,7 +25,8 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.partials import POLES, RULES, STRAIGHT
 from naperian.passes.bindings.builder import Guards
-from naperian.passes.derivatives.closing import Closing, Part
+from naperian.passes.derivatives.closing import Closing
+from naperian.passes.derivatives.parts import Part
 from naperian.prims import Math
 from naperian.sizes import Size
 

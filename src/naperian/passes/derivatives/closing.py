@@ -22,31 +22,20 @@ from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, va
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
-from naperian.node import node
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
 from naperian.passes.derivatives.invert import Inverse, invert
+from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.rules import Flow, Rules, renamed
 from naperian.sizes import ZERO, Clamp, Size, clamp, size
 
-At: TypeAlias = tuple[Size, ...]
 Tests: TypeAlias = list[tuple[str, Size]]  # what must be >= 0 ("ge") or 0 ("eq")
 Term: TypeAlias = tuple[Operand, Guards]
 To: TypeAlias = dict[Var, Size]  # where an entry goes, on the axes where that is not any place
 
 _FEW = 8  # with fewer elements, comparing an index with each constant one is faster
 _NEAR = 4  # a shift by as many leaves so few indices at an end that each is a case of its own
-
-
-@node
-class Part:
-    """`value` goes to `at`, for every point of `over` where the guards hold."""
-
-    over: tuple[Var, ...]
-    at: At
-    value: Operand
-    guards: Guards
 
 
 class Closing:
@@ -432,6 +421,7 @@ class Closing:
             else:
                 tables.append(self.total(var, dense, at))
             return Rules(self.place, dtype).sum(tables) or zero
+        sparse = alike(self.place, dtype, sparse, self.extent)
         made = [self.entry(p, own, dtype) for p in sparse]
         init = self.total(var, dense, here) or zero
         return rewrite(self.entered("add", init, made, own.values(), dtype), there)

@@ -24,8 +24,8 @@ from naperian.names import Lit, Var
 from naperian.passes.algebra.settled import settle_last
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
-from naperian.passes.derivatives.closing import Part
 from naperian.passes.derivatives.cotangents import Cotangents
+from naperian.passes.derivatives.parts import Part
 from naperian.passes.derivatives.tangents import Tangents
 from naperian.sizes import size
 from naperian.source import CompileError, Diagnostic, Label, called

@@ -29,6 +29,7 @@ from naperian.passes.fusion.graph import (
     Task,
     copy,
     cost,
+    in_order,
     in_register,
     link,
     map_reads,
@@ -39,6 +40,7 @@ from naperian.passes.fusion.graph import (
 from naperian.sizes import Size, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
+_FREE = ("add", "mul", "min", "max", "and", "or")  # in any order it is the same
 _NEAR = 4  # how many nests back one is looked for to share its arrays
 
 
@@ -264,7 +266,7 @@ class _Block:
                         low = max(low, q.level if statement else q.level + 1)
                     continue
                 nest = q.nests[self.depth]
-                if statement:
+                if statement or self.beside_writer(t, q):
                     low = max(low, nest.number)
                 elif self.aligned(t, s):
                     low = max(low, nest.number)
@@ -273,6 +275,11 @@ class _Block:
                 else:
                     low = max(low, nest.number + 1)
         return low, near
+
+    def beside_writer(self, t: Task, q: Task) -> bool:
+        """Whether two tasks write one accumulator, in an order that is free."""
+        both = t.kind is Kind.ENTER and q.kind is Kind.ENTER and t.cell is q.cell
+        return both and t.name in _FREE and not in_order(self.graph, t)
 
     def choose(
         self, root: Task, head: Var, group: list[Task], low: int, near: Nest | None
