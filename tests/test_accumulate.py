@@ -311,6 +311,48 @@ def test_what_a_round_adds_several_times(strict: bool) -> None:
         np.testing.assert_allclose(alike(partial(m.slopes, k, l, y)), want, rtol=1e-9, atol=1e-10)
 
 
+TURNED = """
+def turned(r: Fin(3)=>Float, x: Fin(3)=>Float) -> Fin(3)=>Float:
+    q = sum(r[k] * r[k] for k)
+    if q > 0.01:
+        c = cos(sqrt(q))
+        [x[k] * c + r[k] * sin(x[0] - x[2]) / sqrt(q) for k]
+    else:
+        [x[0] + r[1] * x[2], x[1] - r[0], exp(x[2]) * r[2]]
+
+def far(
+    r: a=>Fin(3)=>Float, x: b=>Fin(3)=>Float, i: n=>Fin(a), j: n=>Fin(b), at: n=>Float
+) -> Float =
+    sum((sum(turned(r[i[o]], x[j[o]])[k] for k) - at[o]) ** 2 for o if at[o] < 2.0)
+
+def slopes(r: a=>Fin(3)=>Float, x: b=>Fin(3)=>Float, i: n=>Fin(a), j: n=>Fin(b), at: n=>Float) =
+    grad(far, wrt=("r", "x"))(r, x, i, j, at)
+"""
+
+
+def test_rounds_that_compute_much_scatter_in_strips() -> None:
+    """What they compute is done in vectors; conditions and components are as they were."""
+    m = nap.compile(TURNED)
+    text = m.slopes.show("loops")
+    assert re.search(r"allocate small value\S*: f64\[(256|64)\]", text)
+    assert re.search(r"if there\S*\[.*\n *update out", text)
+    assert not re.search(r"free for [^s]\w* in 0\.\.3", text.split("parallel for strip")[1])
+    for n, a, b in ((0, 1, 1), (1, 1, 2), (255, 3, 9), (257, 3, 9), (5000, 40, 700)):
+        g = np.random.default_rng(n)
+        r, x = g.normal(size=(a, 3)), g.normal(size=(b, 3))
+        r[::2] *= 0.01
+        i, j, at = g.integers(0, a, n), g.integers(0, b, n), g.normal(size=n) + 1
+        dr = alike(lambda: m.slopes(r, x, i, j, at)[0])  # noqa: B023 — called at once
+        dx = m.slopes(r, x, i, j, at)[1]
+        v, w = g.normal(size=r.shape), g.normal(size=x.shape)
+        both = [m.far(r + e * v, x + e * w, i, j, at) for e in (1e-6, -1e-6)]
+        assert np.vdot(dr, v) + np.vdot(dx, w) == pytest.approx(
+            (both[0] - both[1]) / 2e-6, rel=1e-6, abs=1e-6
+        )
+    with pytest.raises(IndexError):
+        m.slopes(r, x, i + a, j, at)
+
+
 def test_a_scatter_tests_its_keys_by_one_comparison() -> None:
     """And a branch, without clamps; the code is short, so that compiling it is."""
     made = for_vectors_of_eight(PROGRAM, "histogram")

@@ -198,6 +198,7 @@ class Graph:
     packing: Packing  # how ragged arrays are stored
     rounds: dict[Var, Task]  # the tasks that know how many rounds the `while` times made
     moved: bool = False  # new tasks stand at the end
+    tables: set[Cell] = field(default_factory=set)  # what is filled at places that data name
     laid_out: set[Task] = field(default_factory=set)  # in the order that their readers want
 
 

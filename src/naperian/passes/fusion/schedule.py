@@ -59,6 +59,7 @@ from naperian.passes.fusion.tasks import build
 from naperian.passes.fusion.told import again
 from naperian.passes.fusion.unroll import unroll
 from naperian.passes.nests.across import across
+from naperian.passes.nests.deferred import deferred
 from naperian.passes.nests.distrust import distrust, suspects
 from naperian.passes.nests.jam import jam
 from naperian.passes.nests.leading import leading
@@ -100,7 +101,7 @@ def schedule(program: ainf.Program) -> Program:
     block = Block()
     emitter.block(items, block)
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
-    nests = strips(trailing(leading(_escape(block.statements()))))
+    nests = deferred(strips(trailing(leading(_escape(block.statements())))))
     body = across(jam(outside(nests, program.sizes, buffers), program.sizes), program.sizes)
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]

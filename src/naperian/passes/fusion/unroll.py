@@ -51,6 +51,7 @@ _KINDS = (Kind.COMPUTE, Kind.START, Kind.ENTER, Kind.FINAL, Kind.DEMAND, Kind.PU
 
 def unroll(graph: Graph) -> None:
     """See the module."""
+    graph.tables = _tables(graph)
     chosen = _chosen(graph)
     if chosen:
         _Unrolled(graph, chosen).run()
@@ -71,6 +72,8 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
     asked: list[tuple[int, set[int]]] = []  # a class, and those that must go if it goes
     for t in graph.tasks:
         for s in t.sites:
+            if _of_table(graph, t, s):
+                continue
             for i, e in zip(s.task.context, s.at, strict=False):
                 if (s.task, i) in classes:
                     by = _decided(t, s, e, classes)
@@ -139,17 +142,39 @@ def _apart(graph: Graph, t: Task, i: Var) -> bool:
         return True
     if i in t.over:
         return cell.best is None and not (in_order(graph, t) and len(t.over) > 1)
+    if cell in graph.tables:
+        return t.kind is Kind.ENTER
     return all(e.single == v for w in cell.writers for e, v in zip(w.at, cell.context, strict=True))
+
+
+def _of_table(graph: Graph, t: Task, s: Site) -> bool:
+    """Whether two tasks fill one table."""
+    return t.cell is s.task.cell and t.cell in graph.tables
+
+
+def _tables(graph: Graph) -> set[Cell]:
+    """The accumulators that tasks fill at places that data name, and not in a recurrence: those are
+    tables, whatever enters them."""
+    times = {t.cell.time for t in graph.tasks if t.cell is not None}
+    cells = {t.cell: None for t in graph.tasks if t.cell is not None and t.cell.time is None}
+    return {
+        c for c in cells
+        if any(e.single != v for w in c.writers for e, v in zip(w.at, c.context, strict=True))
+        and times.isdisjoint(i for w in c.writers for i in w.path)
+    }  # fmt: skip
 
 
 def _stored(graph: Graph, t: Task, s: Site) -> bool:
     """Whether what a task reads lies in memory in any case, where one component is as good as
     another: all values of a recurrence, or a table that a long loop of the reader alone goes over
-    again and again. What a recurrence takes over and what is a result is read as a whole."""
+    again and again, or an accumulator with places that data name. What a recurrence takes over and
+    what is a result is read as a whole."""
     q = s.task
     if t.kind in (Kind.START, Kind.PUT) or (t.cell is not None and t.cell.time is not None):
         return False
     if q.kind is Kind.FINAL and q.cell is not None and q.cell.time is not None:
+        return True
+    if _of_table(graph, t, s) or (q.kind is Kind.FINAL and q.cell in graph.tables):
         return True
     if q.kind not in (Kind.COMPUTE, Kind.FINAL) or not q.context or s.bound:
         return False
@@ -187,7 +212,7 @@ class _Unrolled:
         self.chosen = chosen
         self.parts: dict[tuple[Var, tuple[int, ...]], Var] = {}
         self.gone: dict[Var, Task] = {}
-        self.touched = {t.cell for t in chosen if t.cell is not None}
+        self.touched = {t.cell for t in chosen if t.cell is not None} - graph.tables
         self.cells: dict[tuple[Cell, tuple[int, ...]], Cell] = {}
 
     def run(self) -> None:
@@ -227,6 +252,9 @@ class _Unrolled:
         extents = [range(_extent(self.graph, i)) for i in indices]
         for values in product(*extents):
             out += self.one(t, dict(zip(indices, values, strict=True)))
+        if t.cell is not None and t.cell not in self.touched:
+            k = t.cell.writers.index(t)
+            t.cell.writers[k : k + 1] = out
         return out
 
     def one(self, t: Task, values: dict[Var, int]) -> list[Task]:
@@ -236,17 +264,22 @@ class _Unrolled:
         def left(indices: tuple[Var, ...]) -> tuple[Var, ...]:
             return tuple([i for i in indices if i not in values])
 
-        at = t.at
+        at, context = t.at, left(t.context)
         cell = t.cell
-        if cell is not None and at:
+        whole = cell is not None and cell not in self.touched
+        if whole:
+            context = t.context
+        elif cell is not None and at:
             at = tuple(e for e, i in zip(at, cell.context, strict=True) if i not in values)
         new = Task(
-            t.kind, t.var if t.kind is Kind.PUT else fresh(t.var), t.dtype, left(t.context),
+            t.kind, t.var if t.kind is Kind.PUT else fresh(t.var), t.dtype, context,
             left(t.path), t.name, tuple(rename_operand(x, names) for x in t.args),
             tuple(rename_indices(e, names) for e in at), left(t.over),
             tuple(_renamed(g, names) for g in t.guards), t.code,
         )  # fmt: skip
-        if cell is not None:
+        if whole:
+            new.cell = cell
+        elif cell is not None:
             self.enrol(new, t, cell, values)
         if graph.source.get(t.var) is t:
             self.parts[t.var, tuple(values[i] for i in t.context if i in values)] = new.var

@@ -134,11 +134,11 @@ def _strips(s: Loop) -> Loop:
     return Loop(strip, ZERO, count, body, Order.PARALLEL, s.reductions, s.work * STRIP)
 
 
-def in_strips(s: Loop, strip: Var) -> tuple[Size, Size, Size]:
-    """How many strips a loop has, and where one of them begins and ends."""
-    low = s.low + size(strip) * STRIP
-    high = low + clamp(s.high - low, size(STRIP + 1))
-    return (s.high - s.low + STRIP - 1) // STRIP, low, high
+def in_strips(s: Loop, strip: Var, rounds: int = STRIP) -> tuple[Size, Size, Size]:
+    """How many strips of so many rounds a loop has, and where one of them begins and ends."""
+    low = s.low + size(strip) * rounds
+    high = low + clamp(s.high - low, size(rounds + 1))
+    return (s.high - s.low + rounds - 1) // rounds, low, high
 
 
 def _is_flag(s: Stmt, flags: set[Var]) -> bool:
