@@ -554,6 +554,13 @@ def jumps(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n + 1)=>Float:
         for i in Fin(n):
             y[k[i]] := 3.0
             y[i + 1] := x[i] + y[i]
+def integral(x: Fin(h)=>Fin(w)=>Float) -> Fin(h)=>Fin(w)=>Float:
+    with state([0.0 for i, j]) as s:
+        for i in Fin(h), j in Fin(w):
+            up = s[i - 1, j] if i > 0 else 0.0
+            left = s[i, j - 1] if j > 0 else 0.0
+            both = s[i - 1, j - 1] if i > 0 and j > 0 else 0.0
+            s[i, j] := x[i, j] + up + left - both
 """
 
 
@@ -563,6 +570,9 @@ def test_what_a_round_stored_is_handed_to_the_next() -> None:
     assert "last := out[i_3 + 1, 0]" in text
     assert "out[i_3 + 1, j]" not in text  # what is left of an element is not read again
     assert "last" not in loops(module.jumps)  # it may have been changed since
+    text = loops(module.integral)
+    assert "last := new" in text
+    assert "out[i_2, j - 1]" not in text  # not even in front of the loop: there is no such element
 
     def distance(a: Sequence[int], b: Sequence[int]) -> np.ndarray:
         d = np.add.outer(np.arange(len(a) + 1), np.arange(len(b) + 1))
@@ -580,6 +590,20 @@ def test_what_a_round_stored_is_handed_to_the_next() -> None:
         want[k[i]] = 3.0
         want[i + 1] = x[i] + want[i]
     np.testing.assert_array_equal(module.jumps(x, k), want)
+    for shape in ((0, 0), (0, 3), (3, 0), (1, 1), (17, 9)):
+        x = rng.standard_normal(shape)
+        np.testing.assert_allclose(module.integral(x), x.cumsum(0).cumsum(1), atol=1e-12)
+
+
+def test_a_history_lies_as_its_loops_stand() -> None:
+    """Sums so far of rows are written by rows, and those of columns read them so."""
+    f = nap.compile("""
+def integral(x: h=>w=>Float) = transpose([cumsum(c) for c in transpose([cumsum(r) for r in x])])
+""").integral
+    assert "allocate acc: f64[h, w + 1]" in loops(f)
+    for shape in ((1, 1), (3, 700), (70, 30)):
+        x = np.random.default_rng(0).standard_normal(shape)
+        np.testing.assert_allclose(f(x), x.cumsum(1).cumsum(0), rtol=1e-9, atol=1e-12)
 
 
 def test_only_what_a_recurrence_waits_for_is_multiplied_and_added_at_once() -> None:

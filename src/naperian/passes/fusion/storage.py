@@ -118,8 +118,7 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
                 continue
             axes = start.path[cell.scope :]
             if cell.history and cell.index is not None:
-                depends = graph.mentioned[cell.index] & set(axes)
-                axes = (*axes, cell.index) if depends else (cell.index, *axes)
+                axes = _over_time(graph, cell, axes)
             memory = Memory(fresh(cell.var), axes, layout(axes))
             storage.cells[cell] = memory
             _allocate(storage, start, cell.scope, memory, cell)
@@ -144,6 +143,18 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
             grown -= {result.buffer}
             _allocate(storage, t, 0, result, t)
     return storage
+
+
+def _over_time(graph: Graph, cell: Cell, axes: tuple[Var, ...]) -> tuple[Var, ...]:
+    """The axes of all values of a carried one: as its loops stand, so that it is written as it
+    lies."""
+    assert cell.index is not None
+    if graph.mentioned[cell.index] & set(axes):
+        return (*axes, cell.index)
+    path = cell.writers[0].path
+    around = path[: path.index(cell.time)] if cell.time in path else ()
+    outer = tuple(i for i in axes if i in around)
+    return (*outer, cell.index, *(i for i in axes if i not in around))
 
 
 def _result(

@@ -10,13 +10,15 @@
                  store next[j + 1] = new
                  last := new
 
-Rows of a table that is filled element by element: alignments of sequences, sweeps, filters. A load
-of what was just stored takes longer than what is done with it.
+In front of the loop nothing is read that only later rounds read, `next[j] if j > 0 else 0`. Rows
+of a table that is filled element by element: alignments of sequences, sweeps, filters. A load of
+what was just stored takes longer than what is done with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import eq, ge, gt, le, lt
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -67,14 +69,58 @@ def _last(s: Loop) -> tuple[Store, Load] | None:
     stored = [x.buffer for x in inside if isinstance(x, Store)]
     # in every round, also in the first: it may be read before the loop
     always = {p for x in s.body for e in expressions(x) for p in parts(e) if isinstance(p, Load)}
+    later = _later(s)
     for x in s.body:
         if isinstance(x, Store) and stored.count(x.buffer) == 1:
             atoms = {a for i in x.at for a in i.atoms()}
             plain = all(isinstance(a, Var) for a in atoms) and changed.isdisjoint(atoms)
             before = Load(x.buffer, tuple(_at(i, s.var, size(s.var) - 1) for i in x.at))
-            if plain and before.at != x.at and before in always:
+            if plain and before.at != x.at and (before in always or before in later):
                 return x, before
     return None
+
+
+def _later(s: Loop) -> set[Load]:
+    """What is read only in rounds behind the first: where the index is beyond that."""
+    names = {x.var for x in s.body if isinstance(x, Let) and _fails_first(s, x.value)}
+    found: dict[bool, set[Load]] = {True: set(), False: set()}
+
+    def look(body: Iterable[Stmt], behind: bool) -> None:
+        for x in body:
+            for e in expressions(x):
+                found[behind] |= {p for p in parts(e) if isinstance(p, Load)}
+            if isinstance(x, When):
+                c = x.condition
+                holds = _fails_first(s, c) or (isinstance(c, Local) and c.var in names)
+                look(x.then, behind or holds)
+                look(x.otherwise, behind)
+
+    look(s.body, False)
+    return found[True] - found[False]
+
+
+_FAILS: dict[str, Callable[[int, int], bool]] = {"gt": le, "lt": ge, "ne": eq, "ge": lt, "le": gt}
+
+
+def _fails_first(s: Loop, e: Expr) -> bool:
+    """Whether a comparison does not hold in the first round."""
+    if not isinstance(e, Apply) or e.name not in _FAILS or e.operand is not DType.I64:
+        return False
+    one, two = map(_number, e.args)
+    if one is None or two is None:
+        return False
+    gap = _at(one - two, s.var, s.low).constant
+    return gap is not None and _FAILS[e.name](gap, 0)
+
+
+def _number(e: Expr) -> Size | None:
+    match e:
+        case Number(value):
+            return value
+        case Lit(int() as value):
+            return size(value)
+        case _:
+            return None
 
 
 def _at(i: Size, v: Var, value: Size) -> Size:
@@ -106,8 +152,9 @@ def _in_a_register(s: Loop, store: Store, before: Load, dtype: DType) -> tuple[S
 
     at = tuple(_at(i, s.var, s.low) for i in before.at)
     some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
+    begin = When(some, (Assign(last, Load(before.buffer, at)),))
     return (
         Variable(last, dtype, Lit(unit("add", dtype), dtype)),
-        When(some, (Assign(last, Load(before.buffer, at)),)),
+        *(() if before in _later(s) else (begin,)),
         replace(s, body=(*block(s.body), Assign(last, Local(new)))),
     )
