@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from naperian.core import syntax as core
 from naperian.frontend.annotations import as_set
@@ -174,6 +175,23 @@ def _bind_index(w: Walk, b: s.Binder, bound: Bound) -> None:
     bound.inside.append(bind_pattern(w, p, value, "index"))
 
 
+def _nested(items: list[str], kind: Type) -> str:
+    """The items in the brackets of a type that has as many parts: `(y, (x, p))`."""
+
+    def parts(t: Type) -> int:
+        return sum(map(parts, t.items)) if _is_plain(t) else 1
+
+    def taken(t: Type) -> str:
+        return f"({', '.join(map(taken, t.items))})" if _is_plain(t) else left.pop(0)
+
+    left = list(items)
+    return taken(kind) if _is_plain(kind) and parts(kind) == len(items) else ""
+
+
+def _is_plain(t: Type) -> TypeGuard[Tuple]:
+    return isinstance(t, Tuple) and not isinstance(t, Data)
+
+
 def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wrap:
     """Bind the names of an irrefutable pattern to a value; gives what wraps the body in core. A
     pattern lifts as a function does: of a table of pairs, `(a, b)` are two tables."""
@@ -223,7 +241,10 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
                 or isinstance(kind, Data)
                 or len(kind.items) != len(items)
             ):
-                raise errors.pattern_shape(len(items), show(w, value.type), span, bool(axes))
+                nested = _nested([x.span.text for x in items], kind)
+                raise errors.pattern_shape(
+                    len(items), show(w, value.type), span, bool(axes), nested
+                )
             whole = Var("t")
             wraps = []
             for k, (item, part) in enumerate(zip(items, kind.items, strict=True)):

@@ -279,12 +279,16 @@ def literal_range(value: int, kind: DType, span: Span) -> Reported:
     )
 
 
-def pattern_shape(count: int, found: str, span: Span, is_table: bool = False) -> Reported:
+def pattern_shape(
+    count: int, found: str, span: Span, is_table: bool = False, nested: str = ""
+) -> Reported:
     """N0319"""
+    helps = ["the elements of an array are read by their index, `x[0]`"] if is_table else []
+    if nested:
+        helps.append(f"with the brackets of the value: `{nested}`")
     return fail(
         "N0319", f"this pattern takes {plural(count, 'item')} apart, but the value is `{found}`",
-        span, f"does not fit `{found}`",
-        helps=("the elements of an array are read by their index, `x[0]`",) if is_table else (),
+        span, f"does not fit `{found}`", helps=tuple(helps),
     )
 
 
