@@ -678,3 +678,25 @@ def test_other_targets_agree(level: str) -> None:
             call(apply(name, F64), [x], target=host(level)), call(apply(name, F64), [x]),
             rtol=1e-15, atol=1e-16,
         )  # fmt: skip
+
+
+ROWS = """
+def far(x: n=>d=>Float, m: d=>Float, p: d=>d=>Float) -> n=>Float =
+    [sum((x[i, a] - m[a]) * p[a, b] * (x[i, b] - m[b]) for a, b) for i]
+def kept(x: n=>Float, k: m=>Fin(n)) -> m=>Float = [sum(sort([x[j] for j in ..k[i]])) for i]
+"""
+
+
+def test_what_every_round_allocates_is_allocated_once() -> None:
+    """A part of a loop has the memory, if it is as much in all rounds; not rows of their own
+    lengths."""
+    m = nap.compile(ROWS)
+    part = m.far.show("llvm").split("define internal i64 @part0")[1]
+    assert part.index("call ptr @nap_alloc") < part.index("\nbody")
+    rng = np.random.default_rng(0)
+    for n, d in ((0, 3), (5, 0), (5, 1), (300, 4), (7, 40)):
+        x, mean, p = rng.normal(size=(n, d)), rng.normal(size=d), rng.normal(size=(d, d))
+        far = x - mean
+        np.testing.assert_allclose(m.far(x, mean, p), ((far @ p) * far).sum(1), atol=1e-10)
+    x, k = rng.normal(size=9), rng.integers(0, 9, 5)
+    np.testing.assert_allclose(m.kept(x, k), [x[:e].sum() for e in k], atol=1e-12)

@@ -87,7 +87,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import all_of, assigned, conjuncts, statements
 from naperian.names import Lit, Var
 from naperian.node import replace
-from naperian.sizes import ONE, ZERO, elements, size
+from naperian.sizes import ONE, ZERO, elements, size, variables
 
 _GLUE = 60  # lines between the parts that a function starts: they are not worth optimising
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
@@ -233,6 +233,7 @@ def _loop(
         with frame.scope():
             _block(frame, seeking(s, asked, *ends))
         return
+    held = _ready(frame, s)
     leaf = is_short(s.body)
     calls = frame.calls
     frame.calls = called(s.body) if leaf and free else frozenset()
@@ -252,6 +253,24 @@ def _loop(
         _in_strips(frame, s, low, high, free)
     frame.reductions -= new
     frame.calls = calls
+    _free(frame, held)
+    del frame.exits[len(frame.exits) - len(held) :]
+
+
+def _ready(frame: Frame, s: Loop) -> list[Value]:
+    """Memory for what every round of a loop allocates, if it is as much in all rounds: they go one
+    after the other here."""
+    own = {s.var, *(x.var for x in statements(s.body) if isinstance(x, Let | Variable | Loop))}
+    known = {*frame.module.program.sizes, *frame.values, *frame.cells} - own
+    held = list[Value]()
+    for x in s.body:
+        if not isinstance(x, Allocate) or x.small or x.planes or x.buffer.role is not Role.TEMP:
+            continue
+        if all(e.plain and known.issuperset(variables(e)) for e in x.buffer.shape):
+            pointer = frame.ready[x.buffer.var] = allocated(frame, _bytes(frame, x.buffer))
+            hold(frame, pointer)
+            held.append(pointer)
+    return held
 
 
 def _counted(
@@ -511,6 +530,9 @@ def _allocate(
     if small and constant is not None:
         pointer = code.first(f"alloca [{constant} x {type}], align 64")
         frame.arrays[pointer] = constant
+    elif buffer.var in frame.ready:
+        pointer = frame.ready.pop(buffer.var)
+        frame.heap[buffer.var] = frame.depth
     else:
         pointer = allocated(frame, _bytes(frame, buffer))
         if buffer.role is Role.OUT:  # the caller's from here on, also if the run fails

@@ -167,6 +167,7 @@ class Frame:
     depths: dict[Var, int] = field(default_factory=dict)
     arrays: dict[Value, int] = field(default_factory=dict)  # small ones, and their elements
     heap: dict[Var, int] = field(default_factory=dict)  # in how many loops arrays are allocated
+    ready: dict[Var, Value] = field(default_factory=dict)  # memory for what rounds will allocate
     depth: int = 0
     polled: int = 0  # how many loops that poll enclose this point
     memo: list[dict[object, Value]] = field(default_factory=lambda: [{}])
