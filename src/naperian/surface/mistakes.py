@@ -83,6 +83,9 @@ def no_suite(c: Cursor, header: Span) -> Diagnostic:
         return errors.membership(c.here)
     then = c.kind == "NAME" and c.word == "then"
     help_ = ("on one line it is `a if c else b`",) if then else ()
+    if c.kind == "NAME" and header.text == "for" and c.pos and c.kinds[c.pos - 1] == "NAME":
+        before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
+        help_ = (f"several indices stand beside each other with commas: `for {before}, {c.word}:`",)
     return errors.unexpected(f"`:` after this `{header.text}`", c.found, c.here, *help_)
 
 
