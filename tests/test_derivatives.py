@@ -333,3 +333,37 @@ def test_products_are_divided_where_they_are_normal_numbers(dtype: type) -> None
     kept = np.array([[0.5, 2.0, 3.0], [0.5, 0.0, 3.0], [4.0, 0.5, 0.5]], dtype)
     want = [[0, 0, 0], [0, 3, 0], [2 * np.cos(4.0), 0, 0]]
     np.testing.assert_allclose(nap.grad(m.few)(kept), want, rtol=1e-5)
+
+
+KEPT_WINDOWS = """
+def conv(x: Fin(h)=>Fin(w)=>Float, k: Fin(5)=>Fin(4)=>Float) -> Float =
+    sum(sum(x[clamp(i + a - 2), clamp(j - b + 1)] * k[a, b] for a, b) ** 3
+        for i in Fin(h), j in Fin(w))
+def pool(x: Fin(h)=>Fin(w)=>Float) -> Float =
+    sum(max(x[clamp(2 * i + a), clamp(2 * j + b)] for a in Fin(2), b in Fin(2)) ** 2
+        for i in Fin(h // 2), j in Fin(w // 2))
+def far(x: Fin(n)=>Float) -> Float =
+    sum(x[clamp(i + 70)] * x[clamp(i - 3 * a)] ** 2 for i in Fin(n), a in Fin(9))
+"""
+
+
+def test_only_places_near_an_end_are_asked_whether_a_window_is_kept_there() -> None:
+    m = nap.compile(KEPT_WINDOWS)
+    text = nap.grad(m.conv, wrt=("x", "k")).show("loops")
+    assert re.search(r"in 0\.\.\(clamp\(2, h \+ 1\)\)", text)  # the corners
+    assert len(re.findall("update out", nap.grad(m.pool).show("loops"))) == 1  # none is kept
+    rng = np.random.default_rng(0)
+
+    def agree(f: nap.Function, *args: np.ndarray) -> None:
+        found = [nap.grad(f, wrt=p.name)(*args) for p in f._text.params]
+        ways = [rng.normal(size=a.shape) for a in args]
+        more, less = (f(*(a + e * d for a, d in zip(args, ways, strict=True)))
+                      for e in (1e-6, -1e-6))  # fmt: skip
+        total = sum(np.vdot(g, d) for g, d in zip(found, ways, strict=True))
+        assert total == pytest.approx((more - less) / 2e-6, rel=1e-5, abs=1e-5)
+
+    for h, w in ((1, 1), (1, 7), (2, 3), (3, 2), (4, 4), (9, 16)):
+        agree(m.conv, rng.normal(size=(h, w)), rng.normal(size=(5, 4)))
+        agree(m.pool, rng.normal(size=(h, w)))
+    for n in (1, 5, 69, 71, 100):
+        agree(m.far, rng.normal(size=n))

@@ -18,7 +18,15 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from naperian.ainf.syntax import Accumulate, Entry, Guard, Op, Operand, Read
-from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, variables
+from naperian.ainf.walk import (
+    atoms_of,
+    free,
+    number,
+    rewrite,
+    rewrite_size,
+    size_of,
+    variables,
+)
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
@@ -35,6 +43,7 @@ Term: TypeAlias = tuple[Operand, Guards]
 To: TypeAlias = dict[Var, Size]  # where an entry goes, on the axes where that is not any place
 
 _FEW = 8  # with fewer elements, comparing an index with each constant one is faster
+_WINDOW = 64  # places that may be beyond an end
 _NEAR = 4  # a shift by as many leaves so few indices at an end that each is a case of its own
 
 
@@ -47,6 +56,7 @@ class Closing:
         self.scope = frozenset(place.scope)
         self.open: set[Var] = set()
         self.waiting: set[Var] = set()  # the numbers of rounds that wait for a cotangent
+        self.ends_of: dict[Var, Size] = {}  # what places that data name are less than
         self.backwards: set[Var] = set()  # the times of loops that run backwards
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
@@ -172,7 +182,10 @@ class Closing:
                             continue
                         guards = (*part.guards, *(self.test("ge", x) for x in where))
                         at = (*part.at[:k], to, *part.at[k + 1 :])
-                        out += self.split(Part(part.over, at, part.value, guards), var)
+                        case = Part(part.over, at, part.value, guards)
+                        if where is not inside:
+                            case = self.at_the_end(case, where[0])
+                        out += self.split(case, var)
                     return out
                 case _:
                     pass
@@ -195,6 +208,41 @@ class Closing:
                     ]
         return [(ZERO, -value - 1), (n - 1, value - n)]
 
+    def at_the_end(self, part: Part, x: Size) -> Part:
+        """The part over those few values of an index for which `x >= 0` is possible: of a window
+        that is kept in a table, only the first and last places are beyond an end.
+
+            1 - i - a >= 0, i < n, a < 5            i < min(2, n)
+            i + a - 2 - n >= 0, i < n, a < 5        i = n - 1 - j, j < min(2, n)
+        """
+        if not x.plain or any(len(m) > 1 for m, _ in x.terms):
+            return part
+        for i in self.domain(part):
+            n, by = self.extent(i), x.coefficient(i)
+            if n is None or n.constant is not None or abs(by) != 1:
+                continue
+            last = x + size(i) if by < 0 else x - size(i) + n - 1
+            most = self.greatest(last)
+            if most is None or not 0 <= most < _WINDOW:
+                continue
+            j = self.b.index(clamp(size(most + 1), n + 1), self.b.indices[i].name)
+            names = {i: size(j) if by < 0 else n - 1 - size(j)}
+            return Part(
+                tuple(j if v is i else v for v in part.over),
+                tuple(rewrite_size(e, names) for e in part.at),
+                rewrite(part.value, names), renamed(part.guards, names),
+            )  # fmt: skip
+        return part
+
+    def greatest(self, s: Size) -> int | None:
+        """The most that a sum of indices with known extents can be."""
+        ends: dict[Var, Size] = {}
+        for v in variables(s):
+            n = self.extent(v) if v in self.b.indices else None
+            if n is not None and n.constant is not None:
+                ends[v] = size(n.constant - 1 if s.coefficient(v) > 0 else 0)
+        return rewrite_size(s, ends).constant
+
     def domain(self, part: Part) -> tuple[Var, ...]:
         return tuple(i for i in part.over if i not in self.open and i not in self.scope)
 
@@ -202,9 +250,12 @@ class Closing:
         return self.b.extent(i)
 
     def facts(self, s: Size) -> Facts:
-        return ranges.facts_about(
+        known = ranges.facts_about(
             s, self.b.indices, frozenset(self.b.sizes), (), self.place.facts
         )
+        places = {size_of(a): self.ends_of[a.var] for a in s.atoms()
+                  if isinstance(a, Read) and a.var in self.ends_of}  # fmt: skip
+        return known.and_(*places, *(n - 1 - k for k, n in places.items())) if places else known
 
     def test(self, name: str, s: Size, under: Guards = ()) -> Guard:
         """s >= 0 or s == 0 as a guard, written without minus signs; asked under guards."""

@@ -192,6 +192,7 @@ class Cotangents(Asked):
         self.send(prim.init, over, names, *self.first(b, prim, names, v, guards))
         if prim.monoid in ("max", "min"):
             where, found = chosen(self.place, b, prim, e)
+            self.know(where)
             there = {i: rewrite_size(x, names) for i, x in where.items()}
             self.send(e.value, over, {**names, **there}, v, guards + renamed(found, names))
             return
@@ -202,6 +203,13 @@ class Cotangents(Asked):
             rest = rewrite(others(self.place, b, prim, e), inner)
             v = Rules(self.place, b.dtype, mine)("mul", v, rest)
         self.send(e.value, (*over, *copies), inner, v, mine)
+
+    def know(self, where: Mapping[Var, Size]) -> None:
+        """Where a best value was found is in the range of its index, also to what it is sent."""
+        for i, x in where.items():
+            n, at = self.extent(i), x.single
+            if isinstance(at, Read) and n is not None and {*variables(n)} <= {*self.b.sizes}:
+                self.ends_of[at.var] = n
 
     def first(
         self, b: Binding, prim: Accumulate, names: Mapping[Var, Size], v: Operand, guards: Guards
