@@ -486,12 +486,12 @@ def least(x: n=>m=>Int) -> n=>m = argmin(x)
 def test_the_first_best_of_a_short_row_is_looked_for_in_one_go() -> None:
     module = nap.compile(BEST)
     for f in (module.best, module.least):
-        assert loops(f).count("if (m > 0) and (m < 32):") == 1
+        assert loops(f).count("if (m > 0) and (m < 16):") == 1
     assert loops(module.best).count("if isnan(all):") == 1
     assert "isnan" not in loops(module.least)  # no integer is one
     other = "def f(x: n=>m=>Float, y: n=>m=>Float) -> n=>Int =\n"
     other += "    [min(j if y[i, j] == max(x[i]) else m for j) for i]"
-    assert "m < 32" not in loops(nap.compile(other).f)
+    assert "m < 16" not in loops(nap.compile(other).f)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 31, 32, 100])
