@@ -235,12 +235,13 @@ def implicit_missing(function: str, name: str, span: Span) -> Reported:
 
 def negative_index(table: str, text: str, span: Span) -> Reported:
     """N0413"""
+    back = text.lstrip("-")
     return fail(
         "N0413", f"`{text}` is a negative index, and indices count from 0", span,
         "before the first element",
         helps=(
-            f"from the end: `{table}[(size({table}) - {text.lstrip('-')})?]`; the `?` is left out "
-            "where it is known that there is such an element",
+            f"from the end: `{table}[(size({table}) - {back})?]`, which checks that there is one; "
+            f"`{table}[size({table}) - {back}]` where that is known",
         ),
     )
 
