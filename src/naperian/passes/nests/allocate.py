@@ -34,6 +34,7 @@ from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
 from naperian.passes.nests.cut import cut
 from naperian.passes.nests.digits import digits
+from naperian.passes.nests.firsts import firsts
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
 from naperian.passes.nests.idle import idle
@@ -76,6 +77,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     summed,  # what no nest of sums has taken
     # what the loops as they are now still keep
     placed, over, sticky,
+    firsts,  # of rows that are still put in order
 )  # fmt: skip
 """The passes, in their order. They know of each other only what the loops show."""
 

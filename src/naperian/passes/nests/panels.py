@@ -51,7 +51,6 @@ from naperian.loops.syntax import (
     Program,
     Reduction,
     Role,
-    Sort,
     Stmt,
     Store,
     Variable,
@@ -316,7 +315,7 @@ def _rows_in(around: Loop, buffers: Buffers) -> Iterator[_Rows]:
                 changed.add(var)
             case Allocate(buffer):
                 changed.add(buffer.var)
-            case Print() | While() | Contract() | Sort():
+            case Print() | While() | Contract():
                 return
             case _:
                 pass
