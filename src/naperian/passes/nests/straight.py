@@ -16,13 +16,16 @@
                  store l[1] = x[i, 1] - v2
 
 The array that the rounds carry is then read at known places only, so it is kept in registers, and
-the loop around is one that LLVM makes vectors of: many small matrices are factored side by side.
+the loop around is one that becomes vectors: many small matrices are factored side by side, and
+words are taken apart bit by bit.
 """
 
 from __future__ import annotations
 
 from naperian.loops.syntax import (
     Allocate,
+    Apply,
+    Assign,
     Contract,
     Let,
     Loop,
@@ -34,12 +37,13 @@ from naperian.loops.syntax import (
     Variable,
     While,
 )
-from naperian.loops.walk import rebuild, remade, statements
+from naperian.loops.walk import expressions, loads, parts, rebuild, remade, statements
 from naperian.names import fresh
 from naperian.node import replace
 from naperian.sizes import Atom, Size, size
 
-_ROUNDS = 8  # of a loop that is written out
+_ROUNDS = 8  # of a loop that is written out,
+_BITS = 64  # or that goes along the bits of a word
 _MOST = 200  # statements that become of a nest
 
 
@@ -78,7 +82,7 @@ def _plain(s: Loop) -> bool:
 def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:
     """The rounds of a loop, one after the other; `made` counts statements."""
     low, count = s.low.constant, (s.high - s.low).constant
-    if low is None or count is None or count > _ROUNDS:
+    if low is None or count is None or count > (_BITS if _only_whole(s) else _ROUNDS):
         raise _TooMany
     out: list[Stmt] = []
     for k in range(low, low + count):
@@ -95,6 +99,15 @@ def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:
             else:
                 out.append(rebuild(x, lambda b: _side(b, made)))
     return tuple(out)
+
+
+def _only_whole(s: Loop) -> bool:
+    """Whether a loop does no more than compute integers, without memory."""
+    plain = all(isinstance(x, Let | Assign) and not loads(x) for x in s.body)
+    return plain and not any(
+        isinstance(e, Apply) and (e.dtype.is_float or e.operand.is_float)
+        for x in s.body for top in expressions(x) for e in parts(top)
+    )  # fmt: skip
 
 
 def _side(body: tuple[Stmt, ...], made: list[int]) -> tuple[Stmt, ...]:
