@@ -98,7 +98,7 @@ def test_what_is_no_number(m, at: int) -> None:
     assert np.isnan(m.largest(d))
 
 
-@pytest.mark.parametrize("name", ["nearest", "last_largest", "profit", "two", "largest"])
+@pytest.mark.parametrize("name", ["nearest", "last_largest", "profit", "two"])
 def test_nothing_changes_in_vectors(m, name: str) -> None:
     assert "for block in" in m[name].show("loops")
     text = optimised(m[name].show("llvm"))

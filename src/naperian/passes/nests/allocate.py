@@ -25,6 +25,7 @@ from naperian.loops.walk import blocks, mentions, rebuild, renamed, statements
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
+from naperian.passes.nests.added import added
 from naperian.passes.nests.ahead import ahead
 from naperian.passes.nests.around import around
 from naperian.passes.nests.behind import behind
@@ -66,6 +67,7 @@ from naperian.passes.nests.windows import windows
 from naperian.prims import Math
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
+    added,  # before anybody asks what is in order
     # what carried tables are kept in, while every loop is still as `schedule` made it
     older, unread, coalesce, viewed, staged, turns,
     wanted,  # of rows, before loops over them are no longer seen
