@@ -23,6 +23,11 @@ def checked(x: n=>U32) -> n=>U32:
 def gray(x: n=>Int) -> n=>Int:
     for i:
         loop v = x[i] for k in Fin(6): v ^ (v >> (1 << k))
+
+def spread(x: n=>Int) -> n=>Int = [sum(((x[i] >> k) & 1) << (2 * k) for k in Fin(16)) for i]
+
+def ones(x: n=>Int, mask: m=>Int) -> n=>m=>Int =
+    [sum(((x[i] & mask[j]) >> k) & 1 for k in Fin(32)) for i, j]
 """
 
 
@@ -42,9 +47,12 @@ def test_values(m, n: int) -> None:
     assert np.array_equal(m.checked(x), c)
     k = x.astype(np.int64)
     assert np.array_equal(m.gray(k ^ (k >> 1)), k)
+    assert np.array_equal(m.spread(k), [int(f"{v & 65535:b}", 4) for v in k])
+    masks = np.array([255, (1 << 32) - 1, 1 << 31])
+    assert np.array_equal(m.ones(k, masks), np.bitwise_count(k[:, None] & masks))
 
 
-@pytest.mark.parametrize("name", ["turned", "checked", "gray"])
+@pytest.mark.parametrize("name", ["turned", "checked", "gray", "spread"])
 def test_words_side_by_side(m, name: str) -> None:
     assert m[name].show("loops").count("for ") == 1
     assert re.search(r"<(8|16) x i(32|64)>", optimised(m[name].show("llvm")))

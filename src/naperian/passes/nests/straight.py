@@ -37,7 +37,7 @@ from naperian.loops.syntax import (
     Variable,
     While,
 )
-from naperian.loops.walk import expressions, loads, parts, rebuild, remade, statements
+from naperian.loops.walk import expressions, loads, parts, rebuild, remade, statements, used_in
 from naperian.names import fresh
 from naperian.node import replace
 from naperian.sizes import Atom, Size, size
@@ -60,7 +60,7 @@ def _block(body: tuple[Stmt, ...], inside: bool) -> tuple[Stmt, ...]:
     """`inside` a loop: what happens once is not worth it."""
     out: list[Stmt] = []
     for s in body:
-        if inside and isinstance(s, Loop) and s.order is Order.SERIAL and _plain(s):
+        if inside and isinstance(s, Loop) and _goes(s) and _plain(s):
             try:
                 out += _rounds(s, [0])
                 continue
@@ -72,6 +72,11 @@ def _block(body: tuple[Stmt, ...], inside: bool) -> tuple[Stmt, ...]:
 
 def _inner(s: Stmt, inside: bool) -> Stmt:
     return rebuild(s, lambda b: _block(b, inside))
+
+
+def _goes(s: Loop) -> bool:
+    """Whether a loop is in order, or adds up what it makes of the bits of a word."""
+    return s.order is Order.SERIAL or (bool(s.reductions) and _only_whole(s))
 
 
 def _plain(s: Loop) -> bool:
@@ -102,9 +107,11 @@ def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:
 
 
 def _only_whole(s: Loop) -> bool:
-    """Whether a loop does no more than compute integers, without memory."""
-    plain = all(isinstance(x, Let | Assign) and not loads(x) for x in s.body)
-    return plain and not any(
+    """Whether a loop does no more than compute integers, of the same elements in every round."""
+    made = {s.var, *(x.var for x in s.body if isinstance(x, Let))}
+    read = {v for x in s.body for e in loads(x) for i in e.at for v in used_in(i)}
+    plain = all(isinstance(x, Let | Assign) for x in s.body)
+    return plain and made.isdisjoint(read) and not any(
         isinstance(e, Apply) and (e.dtype.is_float or e.operand.is_float)
         for x in s.body for top in expressions(x) for e in parts(top)
     )  # fmt: skip
