@@ -39,6 +39,11 @@ def two(d: n=>Float) -> (Float, Float):
 def largest(d: n=>Float) -> Float:
     loop top = 0.0 for j in n: max(top, d[j])
 
+def farthest(d: n=>Int, from_: Float) -> (Float, Int):
+    loop best = -1.0, at = 0 for j in n:
+        if abs(d[j] - from_) > best: (abs(d[j] - from_), Int(j))
+        else: (best, at)
+
 def changes(d: n=>Float) -> Int:
     (_, count) = loop last = 0.0, count = 0 for j in n:
         (d[j], count + 1 if d[j] != last else count)
@@ -85,6 +90,9 @@ def test_what_is_kept(m, n: int) -> None:
         assert np.allclose(m.profit(d), profit(d), rtol=0, atol=0)
         assert m.two(d) == tuple(np.sort([np.inf, np.inf, *d])[:2])
         assert m.largest(d) == max(0.0, *d, 0.0)
+        far = abs(np.round(d) - 0.5)
+        want = (far.max(), far.argmax()) if n else (-1, 0)
+        assert m.farthest(np.int64(np.round(d)), 0.5) == want
         assert m.changes(d) == np.count_nonzero(np.diff(d, prepend=0.0))
         k, taken = np.int32(d), r.integers(0, 2, n).astype(bool)
         assert m.last_largest(k, taken) == last_largest(k, taken)
@@ -98,7 +106,7 @@ def test_what_is_no_number(m, at: int) -> None:
     assert np.isnan(m.largest(d))
 
 
-@pytest.mark.parametrize("name", ["nearest", "last_largest", "profit", "two"])
+@pytest.mark.parametrize("name", ["nearest", "last_largest", "profit", "two", "farthest"])
 def test_nothing_changes_in_vectors(m, name: str) -> None:
     assert "for block in" in m[name].show("loops")
     text = optimised(m[name].show("llvm"))
