@@ -19,6 +19,12 @@ def within(x: k=>m=>n=>Float) -> k=>n=>m = [argmax(x[c, i, j] for i) for c, j]
 def faded(x: m=>n=>Float) -> n=>Float =
     [fold(lambda a, i: 0.5 * a + x[i, j], 0.0, [i for i in m]) for j]
 def rows(x: m=>n=>Float) -> m=>n = argmax(x)
+def ways(a: k=>k=>Float, b: t=>k=>Float) -> (t=>k=>k, k=>Float):
+    with state([0.0 for _ in k]) as d:
+        for s in t:
+            now = d
+            d := [max(now[i] + a[i, j] for i) + b[s, j] for j]
+            [argmax(now[i] + a[i, j] for i) for j]
 """
 
 
@@ -45,6 +51,21 @@ def test_columns(m, n: int, dtype: type) -> None:
         for row in y + np.zeros((count, 1), dtype):
             want = dtype(0.5) * want + row
         assert np.allclose(m.faded(np.tile(y, (count, 1))), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 5, 16, 33])
+def test_ways(m, k: int) -> None:
+    """A read that is the same for all columns, and a maximum beside its place."""
+    r = np.random.default_rng(k)
+    a, b, now, back = r.normal(size=(k, k)), r.normal(size=(9, k)), np.zeros(k), []
+    for row in b:
+        by = now[:, None] + a
+        back.append(by.argmax(0))
+        now = by.max(0) + row
+    found, last = m.ways(a, b)
+    assert np.array_equal(found, back)
+    assert np.allclose(last, now)
+    assert "for panel" in m.ways.show("loops")
 
 
 @pytest.mark.parametrize("n", [2, 10, 15, 16, 17, 31, 32, 40])

@@ -68,9 +68,8 @@ def best(program: Program) -> Program:
                 if marked is not None and name == "argmax":
                     bindings += _first(b, i, at, *marked, indices)
                     continue
-                known = _known(program.bindings, b, name[3:], i, value, indices)
-                beside = known is None and _is_column(value, i, b.context, made)
-                if dtype is not DType.BOOL and not beside:
+                if dtype is not DType.BOOL and not _is_column(value, i, b.context, made):
+                    known = _known(program.bindings, b, name[3:], i, value, indices)
                     bindings += _found(b, name[3:], i, at, value, dtype, indices, known)
                     continue
             case _:
@@ -144,7 +143,8 @@ def _is_column(value: Operand, i: Var, context: tuple[Var, ...], made: dict[Var,
         return steep and value.at[-1].coefficient(context[-1]) == 1
     here = dict(zip(b.context, value.at, strict=True))
     args = [rewrite(x, here) for x in b.prim.args]
-    found = [x for x in args if isinstance(x, Read) and any(i in variables(e) for e in x.at)]
+    read = [(x, {v for e in x.at for v in variables(e)}) for x in args if isinstance(x, Read)]
+    found = [x for x, own in read if {i, context[-1]} <= own]  # others are the same for all columns
     return bool(found) and all(_is_column(x, i, context, made) for x in found)
 
 
