@@ -56,6 +56,7 @@ def best(program: Program) -> Program:
         b.var: b.dtype for b in program.bindings
     }
     made = {b.var: b for b in program.bindings}
+    times = {b.prim.time for b in program.bindings if isinstance(b.prim, Delay)}
     bindings: list[Binding] = []
     for b in program.bindings:
         match b.prim:
@@ -68,7 +69,8 @@ def best(program: Program) -> Program:
                 if marked is not None and name == "argmax":
                     bindings += _first(b, i, at, *marked, indices)
                     continue
-                if dtype is not DType.BOOL and not _is_column(value, i, b.context, made):
+                beside = times.isdisjoint(b.context[-1:]) and _is_column(value, i, b.context, made)
+                if dtype is not DType.BOOL and not beside:
                     known = _known(program.bindings, b, name[3:], i, value, indices)
                     bindings += _found(b, name[3:], i, at, value, dtype, indices, known)
                     continue
