@@ -15,7 +15,7 @@ If the table is read in other rounds, too, all of them are kept anyway, and it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from naperian.ainf.syntax import (
@@ -50,11 +50,13 @@ from naperian.sizes import size
 
 def noted(program: Program) -> Program:
     """See the module."""
+    found: list[Sequence[Var]] = []  # what goes round together, once somebody asks
     for v in outermost(program):
         bindings = {b.var: b for b in program.bindings}
         state = state_of(bindings[v], bindings, program.indices)
-        made = None if state is None else _Notes(program, state, bindings).result()
-        program = made or program
+        made = None if state is None else _Notes(program, state, bindings, found).result()
+        if made is not None:
+            program, found = made, []
     return program
 
 
@@ -69,6 +71,7 @@ class _Notes:
     program: Program
     state: State
     bindings: dict[Var, Binding]
+    together: list[Sequence[Var]]
     place: dict[Var, int] = field(init=False)  # in the text
     own: frozenset[Var] = field(init=False)  # what goes round with the table
     times: dict[Var, tuple[Var, ...]] = field(default_factory=dict)  # around each version
@@ -117,9 +120,10 @@ class _Notes:
         """What the table's next value needs and what needs the table: bindings, and the loops that
         go on or on and on as these say."""
         bindings, indices = self.bindings, self.program.indices
-        nodes = (*bindings, *indices)
-        found = components(nodes, lambda v: needed(v, bindings, indices))
-        return frozenset(next(group for group in found if self.state.delay.var in group))
+        if not self.together:
+            nodes = (*bindings, *indices)
+            self.together += components(nodes, lambda v: needed(v, bindings, indices))
+        return frozenset(next(x for x in self.together if self.state.delay.var in x))
 
     def is_beside(self, b: Binding) -> bool:
         """Whether a binding is in the state's loop and in one that the state is not in."""

@@ -18,8 +18,7 @@ loop is marked with the loop's variable, for there that has another value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable, Collection, Iterator
 
 from naperian.loops.syntax import (
     Allocate,
@@ -52,6 +51,8 @@ from naperian.names import Var
 from naperian.node import kept, node, replace
 from naperian.sizes import ZERO, Size, rename, size, variables
 
+Pair = tuple[Var, Var]
+
 _MOST = 64  # copies that have to stay: no others are looked at then
 
 
@@ -71,7 +72,7 @@ Live = frozenset[Coming]
 def coalesce(program: Program) -> Program:
     """See the module."""
     program = replace(program, body=_one_each(program.body))
-    refused: set[tuple[Var, Var]] = set()
+    refused: set[Pair] = set()
     while len(refused) < _MOST:
         found = _merge(program, refused)
         if found is None:
@@ -80,35 +81,62 @@ def coalesce(program: Program) -> Program:
     return program
 
 
-def _merge(program: Program, refused: set[tuple[Var, Var]]) -> Program | None:
-    """The program with two arrays less apart, or None; `refused` gets those that cannot be one."""
+def _merge(program: Program, refused: set[Pair]) -> Program | None:
+    """The program with fewer arrays, or None; `refused` gets those that cannot be one. Copies of
+    arrays that have nothing to do with each other go together; one that waits for another, and what
+    waits for that, is looked at once more."""
     homes = dict(_homes(program.body, ()))
     results = frozenset(b.var for b in program.buffers if b.role is Role.OUT)
     homes |= {v: () for v in results}
     shapes = {b.var: b.shape for b in program.buffers}
     every = [*statements(program.body)]
     shapes |= {s.buffer.var: s.buffer.shape for s in every if isinstance(s, Allocate)}
-    alone = ((pair, False) for s in every for pair in copies(s, shapes))
-    along_others = ((pair, True) for s in every for pair in _taken_along(s, shapes))
-    for pair, along in chain(alone, along_others):
-        if pair in refused or pair[0] not in homes or pair[1] not in homes:
-            continue
-        body = _taken_out(program.body, pair, shapes) if along else program.body
+
+    def fits(pair: Pair, body: tuple[Stmt, ...]) -> dict[Var, Var] | None:
+        """The name of the one for the other, if they can be one."""
         names = None if results.issuperset(pair) else _merged(body, pair, homes)
         if names is not None and _Check(replace(program, body=body), pair, shapes).passes():
+            return names
+        refused.add(pair)
+        return None
+
+    def without(body: tuple[Stmt, ...], found: dict[Pair, dict[Var, Var]]) -> Program:
+        all_: dict[Var, Var] = {}
+        for names in found.values():
             if results.issuperset(names):  # it is made in the run, and keeps its name
                 body, names = _exchanged(body, names), {v: k for k, v in names.items()}
-            return replace(program, body=renamed(_without(body, pair, names, shapes), names))
-        refused.add(pair)
+            all_ |= names
+        return replace(program, body=renamed(_without(body, found.keys(), all_, shapes), all_))
+
+    found: dict[Pair, dict[Var, Var]] = {}
+    busy: set[Var] = set()
+    for pair in (x for s in every for x in copies(s, shapes)):
+        if pair in refused or not homes.keys() >= set(pair):
+            continue
+        names = fits(pair, program.body) if busy.isdisjoint(pair) else {}
+        if names is not None:
+            busy.update(pair)
+        if names:
+            found[pair] = names
         if len(refused) == _MOST:
             break
+    if found:
+        return without(program.body, found)
+    for pair in (x for s in every for x in _taken_along(s, shapes)):
+        if len(refused) == _MOST:
+            return None
+        if pair not in refused and homes.keys() >= set(pair):
+            body = _taken_out(program.body, pair, shapes)
+            names = fits(pair, body)
+            if names is not None:
+                return without(body, {pair: names})
     return None
 
 
 Shapes = dict[Var, tuple[Size, ...]]
 
 
-def _taken_along(s: Stmt, shapes: Shapes) -> Iterator[tuple[Var, Var]]:
+def _taken_along(s: Stmt, shapes: Shapes) -> Iterator[Pair]:
     """The arrays of the copies that a nest makes beside other things."""
     nest, body = _nest(s)
     values = {x.var: x.value for x in body if isinstance(x, Let)}
@@ -150,7 +178,7 @@ def _writes(body: tuple[Stmt, ...], buffers: tuple[Var, ...]) -> bool:
     return False
 
 
-def _taken_out(body: tuple[Stmt, ...], pair: tuple[Var, Var], shapes: Shapes) -> tuple[Stmt, ...]:
+def _taken_out(body: tuple[Stmt, ...], pair: Pair, shapes: Shapes) -> tuple[Stmt, ...]:
     """The copy that a nest makes along the way, in a nest of its own after it."""
     out: list[Stmt] = []
     for s in body:
@@ -204,7 +232,7 @@ def _homes(
 
 
 def _merged(
-    body: tuple[Stmt, ...], pair: tuple[Var, Var], homes: dict[Var, tuple[Stmt, ...]]
+    body: tuple[Stmt, ...], pair: Pair, homes: dict[Var, tuple[Stmt, ...]]
 ) -> dict[Var, Var] | None:
     """The name of the one for the other: the one that lives longer stays, and in one block the one
     that is allocated first. None if neither lives as long as the other in the same thread."""
@@ -240,27 +268,35 @@ def _allocated(body: tuple[Stmt, ...], v: Var) -> bool:
 
 
 def _without(
-    body: tuple[Stmt, ...], pair: tuple[Var, Var], names: dict[Var, Var],
-    shapes: dict[Var, tuple[Size, ...]],
+    body: tuple[Stmt, ...], pairs: Collection[Pair], names: dict[Var, Var], shapes: Shapes
 ) -> tuple[Stmt, ...]:
-    """Without the copies between the two, and one of the allocations."""
+    """Without the copies between the two of each pair, and one of the allocations."""
+    here = frozenset[Var]().union(*map(touched, body))
+    mine = [pair for pair in pairs if not here.isdisjoint(pair)]
+    if not mine:
+        return body
 
     def inside(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return _without(block, pair, names, shapes)
+        return _without(block, mine, names, shapes)
 
-    beside = _stored_back(body, pair)
+    own = frozenset(v for pair in mine for v in pair)
+    both = {frozenset(pair) for pair in mine}
+    beside = [_stored_back(body, pair) for pair in mine]
     return tuple(
-        s if touched(s).isdisjoint(pair) else rebuild(s, inside)
+        s if touched(s).isdisjoint(own) else rebuild(s, inside)
         for s in body
         if not (isinstance(s, Allocate) and s.buffer.var in names)
-        and s is not beside
-        and not any(set(c) == set(pair) for c in copies(s, shapes))
+        and not any(s is x for x in beside)
+        and not any(frozenset(c) in both for c in copies(s, shapes))
     )
 
 
-def _stored_back(body: tuple[Stmt, ...], pair: tuple[Var, Var]) -> Store | None:
+def _stored_back(body: tuple[Stmt, ...], pair: Pair) -> Store | None:
     """What a block stores where it found it, beside other things."""
-    found = [s for s in body if not isinstance(s, Let) and _writes((s,), pair)]
+    found = [
+        s for s in body
+        if not isinstance(s, Let) and not touched(s).isdisjoint(pair) and _writes((s,), pair)
+    ]
     if len(found) != 1 or not isinstance(found[0], Store):
         return None
     store = found[0]
@@ -296,7 +332,7 @@ def _whole(s: Stmt, shapes: Shapes) -> Store | None:
     return found[0] if found is not None and shapes.get(found[0].buffer) == found[1] else None
 
 
-def copies(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Iterator[tuple[Var, Var]]:
+def copies(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Iterator[Pair]:
     """The arrays of a nest that copies one to another of the same shape."""
     store = _whole(s, shapes)
     if store is not None and isinstance(store.value, Load) and store.value.at == store.at:
@@ -313,7 +349,7 @@ class _Check:
     """Whether two arrays can be one."""
 
     def __init__(
-        self, program: Program, pair: tuple[Var, Var], shapes: dict[Var, tuple[Size, ...]]
+        self, program: Program, pair: Pair, shapes: dict[Var, tuple[Size, ...]]
     ) -> None:
         self.program = program
         self.pair = pair
