@@ -38,7 +38,8 @@ from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.rules import Flow, Rules, renamed
 from naperian.sizes import ZERO, Clamp, Size, clamp, size
 
-Tests: TypeAlias = list[tuple[str, Size]]  # what must be >= 0 ("ge") or 0 ("eq")
+# what must be >= 0 ("ge") or 0 ("eq"), the former so that this index is in range
+Tests: TypeAlias = list[tuple[str, Size, Var | None]]
 Term: TypeAlias = tuple[Operand, Guards]
 To: TypeAlias = dict[Var, Size]  # where an entry goes, on the axes where that is not any place
 
@@ -69,10 +70,8 @@ class Closing:
             found = self.fixed(p, at)
             if found is None:
                 continue
-            own, tests = found
-            if self.is_sparse(own, at):
-                guards = tuple(self.test(n, s) for n, s in tests) + own.guards
-                sparse.append(Part(own.over, own.at, own.value, guards))
+            if self.is_sparse(found, at):
+                sparse.append(found)
             else:
                 dense.append(p)
         if sparse:
@@ -286,18 +285,26 @@ class Closing:
 
     def guards(self, part: Part, names: Mapping[Var, Size], tests: Tests) -> Guards:
         """What must hold of a part whose indices are solved. Its own guards may be tested only
-        where these are in range; those that always hold are none. What is read to say where the
-        part goes may be there only where its own guards hold."""
-        plain = tuple(self.test(n, rewrite_size(s, names)) for n, s in tests if not atoms_of(s))
-        read = {i for i, e in names.items() if atoms_of(e)}
+        where the indices that they mention are in range; those that always hold are none. What is
+        read to say where the part goes may be there only where its own guards hold."""
+        first = [self.test(n, rewrite_size(s, names)) for n, s, _ in tests if not atoms_of(s)]
+        asked = [t for t in tests if atoms_of(t[1])]
+        left = {i for _, _, i in asked if i is not None}
+        left |= {i for i, e in names.items() if atoms_of(e)}
         own = [
-            (g, read.isdisjoint(free(old.operand)))
+            (g, left & self.b.closed(free(old.operand)))
             for g, old in zip(renamed(part.guards, names), part.guards, strict=True)
             if g.fact is None or not self.facts(g.fact).proves(g.fact)
         ]
-        first = (*plain, *(g for g, early in own if early))
-        where = (self.test(n, rewrite_size(s, names), first) for n, s in tests if atoms_of(s))
-        return (*first, *where, *(g for g, early in own if not early))
+        out = [*first, *(g for g, waits in own if not waits)]
+        for i in (None, *self.b.order(left)):
+            for n, s, j in asked:
+                if i == j:
+                    out.append(self.test(n, rewrite_size(s, names), tuple(out)))
+            if i is not None:
+                left.discard(i)
+                out += (g for g, waits in own if i in waits and not waits & left)
+        return tuple(out)
 
     def summed(
         self, value: Operand, guards: Guards, copies: tuple[Var, ...], dtype: DType
@@ -330,20 +337,21 @@ class Closing:
         domain = self.domain(part)
         if not {v for e in at for v in variables(e)} & set(domain):
             return part
-        return self.with_names(part, domain, {}, [])[0]
+        return self.with_names(part, domain, {}, [])
 
     def with_names(
         self, part: Part, left: Iterable[Var], names: dict[Var, Size], tests: Tests
-    ) -> tuple[Part, Tests]:
-        """The part with some of its indices replaced, and copies of those that are left."""
+    ) -> Part:
+        """The part with some of its indices replaced, where that is right, and copies of those
+        that are left."""
         rest, copies = self.copied(left, names)
         names = rest | {i: rewrite_size(e, rest) for i, e in names.items()}
-        made = Part(
+        guards = self.guards(part, names, tests) if tests else renamed(part.guards, names)
+        return Part(
             (*(i for i in part.over if self.stands(i)), *copies),
             tuple(rewrite_size(e, names) for e in part.at),
-            rewrite(part.value, names), renamed(part.guards, names),
+            rewrite(part.value, names), guards,
         )  # fmt: skip
-        return made, [(name, rewrite_size(s, names)) for name, s in tests]
 
     def tests(self, found: Inverse) -> Tests | None:
         """What must be tested of solved indices; None if it never holds."""
@@ -355,7 +363,7 @@ class Closing:
             if facts.proves(e - 1) or facts.proves(-e - 1):
                 return None
             if not facts.proves_equal(e, ZERO):
-                out.append(("eq", e))
+                out.append(("eq", e, None))
         for i, value in found.names.items():
             n = self.extent(i)
             assert n is not None
@@ -368,7 +376,7 @@ class Closing:
                 if facts.proves(-low - 1):
                     return None
                 if not facts.proves(low):
-                    out.append(("ge", low))
+                    out.append(("ge", low, i))
         return out
 
     # sparse parts
@@ -387,21 +395,21 @@ class Closing:
     def stands(self, v: Var) -> bool:
         return v in self.open or v in self.scope
 
-    def fixed(self, part: Part, at: At) -> tuple[Part, Tests] | None:
-        """The part where the axes that stand still are right, and what must be tested for that;
-        None if they never are."""
+    def fixed(self, part: Part, at: At) -> Part | None:
+        """The part where the axes that stand still are right; None if they never are."""
         free = self.axes(at)
         here = {v: part.at[k] for k in free for v in variables(at[k])}
         goal = {k: rewrite_size(e, here) for k, e in enumerate(at) if k not in free}
         still = [k for k, e in goal.items() if part.at[k] != e]
         domain = self.domain(part)
         if not still:
-            return part, []
+            return part
         found = invert(
             domain, tuple(part.at[k] for k in still), tuple(goal[k] for k in still), self.extent
         )
         if found is None:
-            return part, [("eq", part.at[k] - goal[k]) for k in still]
+            right = (self.test("eq", part.at[k] - goal[k]) for k in still)
+            return Part(part.over, part.at, part.value, (*right, *part.guards))
         tests = self.tests(found)
         if tests is None:
             return None
@@ -531,7 +539,7 @@ class Closing:
         found = invert(domain, tuple(part.at[k] for k in varying.values()), target, self.extent)
         tests = None if found is None else self.tests(found)
         if (
-            found is None or tests is None or any(name == "eq" for name, _ in tests)
+            found is None or tests is None or any(name == "eq" for name, _, _ in tests)
             or any(self.is_strip(i, found.names) for i in found.names)
             or (self.open and any(self.is_window(i, found.names) for i in found.names))
         ):  # fmt: skip

@@ -61,7 +61,8 @@ class Emitter:
 
     def allocate(self, item: Item, memory: Memory, what: Task | Cell, out: Block) -> None:
         t = what.start if isinstance(what, Cell) else what
-        shape = [self.v.size(t, n) for n in memory.layout.shape]
+        depth = item.depth if isinstance(item, Nest) else len(item.nests)
+        shape = [self.length(t, n, depth, out) for n in memory.layout.shape]
         if isinstance(what, Cell) and what.time is not None:
             if not what.history and not what.in_place:
                 shape.insert(0, size(2))
@@ -87,6 +88,21 @@ class Emitter:
         else:
             why = "another loop reads it"
         self.s.notes.append(stored(t, shape, why))
+
+    def length(self, t: Task, n: Size, depth: int, out: Block) -> Size:
+        """How long an array is in so many loops. What says so may be there only where the array is
+        needed; elsewhere it has no elements."""
+        found = self.v.size(t, n)
+        if not self.v.reads_memory(n):
+            return found
+        known = [g for g in t.guards if self.v.before(t, g.operand, depth)]
+        guards = tuple(c for g in known for c in (self.v.guard(t, g),) if isinstance(c, tuple))
+        if not guards:
+            return found
+        length = Var("length")
+        out.put(loops.Variable(length, DType.I64, Lit(0, DType.I64)))
+        out.under(guards).put(loops.Assign(length, loops.Number(found)))
+        return size(length)
 
     def nest(self, n: Nest, out: Block) -> None:
         guards = self.common_guards(n)
@@ -115,7 +131,7 @@ class Emitter:
         for t in mains:
             mine: list[tuple[Expr, bool]] = []
             for g in t.guards:
-                if not self.v.before(t, g.operand, n):
+                if not self.v.before(t, g.operand, n.depth):
                     continue
                 c = self.v.guard(t, g)
                 if c is False:

@@ -20,7 +20,6 @@ from naperian.passes.fusion.graph import (
     Cell,
     Graph,
     Kind,
-    Nest,
     Task,
     cost,
     operand_sizes,
@@ -251,8 +250,13 @@ class Values:
         read = [*[r for x in t.args for r in atoms(x)], *[r for e in t.at for r in atoms_of(e)]]
         return all(self.in_range(t, r) for r in read if isinstance(r, Read))
 
-    def in_range(self, t: Task, r: Read) -> bool:
-        """Whether a read is certainly inside its array."""
+    def asked(self, t: Task) -> bool:
+        """Whether what a task is guarded by may be read whatever the guards before say."""
+        read = (r for g in t.guards for r in atoms(g.operand))
+        return all(self.in_range(t, r, False) for r in read if isinstance(r, Read))
+
+    def in_range(self, t: Task, r: Read, written: bool = True) -> bool:
+        """Whether a read is certainly inside its array, where that is written."""
         if not r.at:
             return True
         param = self.graph.params.get(r.var)
@@ -264,7 +268,7 @@ class Values:
                 return True
             if q.kind is not Kind.STEP and q.nests == t.nests[: len(q.nests)] and q in self.values:
                 return True
-            if q.guards:  # its memory is written only where they hold
+            if written and q.guards:  # its memory is written only where they hold
                 return False
             indices = self.graph.program.indices
             shape = tuple(indices[i].extent for i in q.context)
@@ -323,8 +327,8 @@ class Values:
             case _:
                 return None
 
-    def before(self, t: Task, x: Operand, n: Nest) -> bool:
-        """Whether an operand of a task is available before the nest it is in."""
+    def before(self, t: Task, x: Operand, depth: int) -> bool:
+        """Whether an operand of a task is available in so many of its loops, before the next."""
         if isinstance(x, Lit):
             return True
         if isinstance(x, Number):
@@ -332,7 +336,7 @@ class Values:
         q = self.graph.source.get(x.var)
         if q is None:
             return not x.at
-        return q.nests == t.nests[: min(len(q.nests), n.depth)] and q in self.values
+        return q.nests == t.nests[: min(len(q.nests), depth)] and q in self.values
 
 
 def _number(x: Operand) -> Size | None:

@@ -193,7 +193,7 @@ class Statements:
         if cell.best is not None:
             self.best(t, value, v, self.v.bests[cell], cell.best, guards, out)
             return
-        if guards and self.v.safe(t):
+        if guards and self.v.safe(t) and (len(guards) == 1 or self.v.asked(t)):
             for c, holds in guards:
                 none = neutral(t.name, t.dtype)
                 one, other = (value, none) if holds else (none, value)
