@@ -220,6 +220,8 @@ class Closing:
             n, by = self.extent(i), x.coefficient(i)
             if n is None or n.constant is not None or abs(by) != 1:
                 continue
+            if any(i in variables(e) for e in part.at):
+                continue  # it is solved for where the part goes
             last = x + size(i) if by < 0 else x - size(i) + n - 1
             most = self.greatest(last)
             if most is None or not 0 <= most < _WINDOW:
