@@ -13,12 +13,12 @@ reads is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from operator import eq, ge, gt, le, lt, ne
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
-from naperian.ainf.walk import variables
+from naperian.ainf.walk import atoms_of, variables
 from naperian.broken import Broken
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
@@ -68,7 +68,11 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
         return {}
     classes = _classes(graph, few)
     each = {id(c): c for c in classes.values()}  # every class once, not once for each member
-    refused = {k for k, c in each.items() if not _possible(graph, c)}
+    lengths = {a.var for n in _extents(graph) for a in atoms_of(n) if isinstance(a, Read)}
+    refused = {
+        k for k, c in each.items()
+        if not _possible(graph, c) or any(t.var in lengths for t, _ in c)
+    }  # fmt: skip
     asked: list[tuple[int, set[int]]] = []  # a class, and those that must go if it goes
     for t in graph.tasks:
         for s in t.sites:
@@ -96,6 +100,13 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
         if mine:
             chosen[t] = mine
     return chosen if growth <= _MOST else {}
+
+
+def _extents(graph: Graph) -> Iterator[Size]:
+    """How far indices go, where arrays are laid out by it."""
+    for x in graph.program.indices.values():
+        if x.extent is not None:
+            yield x.extent
 
 
 def _extent(graph: Graph, i: Var) -> int:
