@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from naperian.ainf.syntax import Accumulate, Binding, Delay, Op, Read
-from naperian.ainf.walk import atoms, atoms_of, size_of
+from naperian.ainf.walk import atoms, atoms_of, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Builder
 from naperian.passes.derivatives.copies import Copy, body, mentioned
+from naperian.passes.derivatives.rules import renamed
 from naperian.sizes import Atom, Size, size, substitute
 
 
@@ -72,9 +73,15 @@ def found(
 def _late(b: Builder, k: Var, around: set[Var]) -> Var:
     """A length, once it is known in all rounds."""
     context, guards = b.contexts[k], b.guards[k]
-    over = tuple(i for i in context if i not in around)
     value = Read(k, tuple(map(size, context)))
-    whole = b.reduce("max", Lit(0, DType.I64), ((over, value, guards),), DType.I64)
+    names: dict[Var, Size] = {}  # of indices of its own: two lengths may be of one loop
+    for i in b.order(i for i in context if i not in around):
+        n = b.extent(i)
+        assert n is not None
+        names[i] = size(b.index(rewrite_size(n, names), b.indices[i].name))
+    over = tuple(v for n in names.values() for v in (n.single,) if isinstance(v, Var))
+    part = (over, rewrite(value, names), renamed(guards, names))
+    whole = b.reduce("max", Lit(0, DType.I64), (part,), DType.I64)
     return b.add(Op("after", (value, whole)), context, guards, DType.I64).var
 
 
