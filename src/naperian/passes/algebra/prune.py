@@ -8,18 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from naperian.ainf.syntax import Accumulate, Binding, Delay, Index, Program, Read, Trips
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Index, Program, Read, Result, Trips
 from naperian.ainf.walk import atoms, atoms_of, operands, stops
-from naperian.names import Var
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
+from naperian.prims import unit
 
 
 def prune(program: Program) -> Program:
     """The program without dead bindings, and with the least contexts for the others."""
+    results = tuple(_emptied(program, r) for r in program.results)
+    program = program if results == program.results else replace(program, results=results)
     alive = _alive(program)
     bindings = tuple(b for b in program.bindings if b.var in alive)
     return without_unused_indices(narrow(replace(program, bindings=bindings)))
+
+
+def _emptied(program: Program, r: Result) -> Result:
+    """A result without elements needs nothing. What was made for one of them, and mentions none of
+    its indices, would be made all the same, of what may not be there."""
+    extents = (program.indices[i].extent for i in r.indices)
+    if any(n is not None and n.constant == 0 for n in extents):
+        nothing = unit("or" if r.dtype is DType.BOOL else "add", r.dtype)
+        return replace(r, value=Lit(nothing, r.dtype))
+    return r
 
 
 def _alive(program: Program) -> set[Var]:
