@@ -50,7 +50,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, mentions, parts, statements, used_in
+from naperian.loops.walk import expressions, mentions, parts, statements, used, used_in
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.strips import in_strips
@@ -139,12 +139,15 @@ class _Parted:
     behind: set[Var] = field(default_factory=set)  # what only the second loop changes
     asked: dict[tuple[Expr, ...], Load] = field(default_factory=dict)
     own: frozenset[Var] = frozenset()  # what a round binds or makes
+    changed: frozenset[Var] = frozenset()  # what it changes, so that a condition may, too
 
     def __post_init__(self) -> None:
         made = {s.var for s in statements(self.loop.body) if isinstance(s, Let | Variable)}
         tables = (s for s in statements(self.loop.body) if isinstance(s, Allocate))
-        changed = (s.buffer for s in statements(self.loop.body) if isinstance(s, Store | Update))
-        self.own = frozenset(made | {s.buffer.var for s in tables} | {*changed})
+        stored = {s.buffer for s in statements(self.loop.body) if isinstance(s, Store | Update)}
+        self.own = frozenset(made | {s.buffer.var for s in tables} | stored)
+        assigned = (s.var for s in statements(self.loop.body) if isinstance(s, Assign))
+        self.changed = frozenset(stored.union(assigned))
 
     def block(
         self, body: tuple[Stmt, ...], under: tuple[Expr, ...] = (), over: tuple[Loop, ...] = ()
@@ -220,7 +223,7 @@ class _Parted:
     ) -> tuple[Load, list[Stmt]]:
         """Whether a round has come here, and what tells that if nothing has."""
         key = (*under, *(Number(size(x.var)) for x in over))
-        if key in self.asked:
+        if key in self.asked and self.changed.isdisjoint(v for e in under for v in used(e)):
             return self.asked[key], []
         there = self.asked[key] = self.table("there", DType.BOOL, over)
         no: tuple[Stmt, ...] = (Store(there.buffer, there.at, Lit(False, DType.BOOL)),)
