@@ -18,6 +18,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from naperian.ainf.syntax import OUTSIDE, Read
+from naperian.ainf.walk import atoms_of
 from naperian.broken import Broken
 from naperian.names import Var, fresh
 from naperian.passes.fusion.graph import (
@@ -277,9 +278,12 @@ class _Block:
         return low, near
 
     def beside_writer(self, t: Task, q: Task) -> bool:
-        """Whether two tasks write one accumulator, in an order that is free."""
+        """Whether two tasks write one accumulator, at places that data name and in an order that
+        is free."""
         both = t.kind is Kind.ENTER and q.kind is Kind.ENTER and t.cell is q.cell
-        return both and t.name in _FREE and not in_order(self.graph, t)
+        if not both or t.name not in _FREE or in_order(self.graph, t):
+            return False
+        return all(any(atoms_of(e) for e in w.at) for w in (t, q))
 
     def choose(
         self, root: Task, head: Var, group: list[Task], low: int, near: Nest | None
