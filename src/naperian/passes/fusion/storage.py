@@ -13,10 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from naperian.ainf.syntax import Read
+from naperian.ainf.walk import variables
 from naperian.names import Var, fresh
 from naperian.node import node
 from naperian.passes.bindings.packed import Layout
-from naperian.passes.fusion.graph import WHOLE, Cell, Graph, Item, Kind, Nest, Site, Task
+from naperian.passes.fusion.graph import (
+    WHOLE,
+    Cell,
+    Graph,
+    Item,
+    Kind,
+    Nest,
+    Site,
+    Task,
+    task_reads,
+)
 
 _VALUES = (Kind.COMPUTE, Kind.FINAL, Kind.ROUNDS, *WHOLE)
 
@@ -146,15 +158,31 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
 
 
 def _over_time(graph: Graph, cell: Cell, axes: tuple[Var, ...]) -> tuple[Var, ...]:
-    """The axes of all values of a carried one: as its loops stand, so that it is written as it
-    lies."""
+    """The axes of all values of a carried one: its time first, unless its loop is inside of others
+    and goes along rows, so that it is written as what it reads lies."""
     assert cell.index is not None
     if graph.mentioned[cell.index] & set(axes):
         return (*axes, cell.index)
     path = cell.writers[0].path
     around = path[: path.index(cell.time)] if cell.time in path else ()
     outer = tuple(i for i in axes if i in around)
+    if not outer or not _goes_along_rows(graph, cell):
+        return (cell.index, *axes)
     return (*outer, cell.index, *(i for i in axes if i not in around))
+
+
+def _goes_along_rows(graph: Graph, cell: Cell) -> bool:
+    """Whether the rounds read arrays beside each other, and none across."""
+    step, found = cell.writers[0], False
+    for t in step.nests[-1].members:
+        for r in task_reads(t):
+            q = graph.source.get(r.var) if isinstance(r, Read) else None
+            if isinstance(r, Read) and (q is None or shared(q, step) != len(step.nests)):
+                times = [cell.time in variables(e) for e in r.at]
+                if any(times[:-1]):
+                    return False
+                found = found or any(times)
+    return found
 
 
 def _result(
