@@ -27,9 +27,11 @@ from naperian.passes.fusion.graph import (
     Nest,
     Site,
     Task,
+    cost,
     task_reads,
 )
 
+_DEAR = 4  # additions
 _VALUES = (Kind.COMPUTE, Kind.FINAL, Kind.ROUNDS, *WHOLE)
 
 
@@ -172,11 +174,16 @@ def _over_time(graph: Graph, cell: Cell, axes: tuple[Var, ...]) -> tuple[Var, ..
 
 
 def _goes_along_rows(graph: Graph, cell: Cell) -> bool:
-    """Whether the rounds read arrays beside each other, and none across."""
+    """Whether the rounds read arrays beside each other, and none across. Where they compute much,
+    rows go side by side (`nests/lanes.py`), and what those have at one time is to lie together."""
     step, found = cell.writers[0], False
     for t in step.nests[-1].members:
+        if cost(t) >= _DEAR:
+            return False
         for r in task_reads(t):
             q = graph.source.get(r.var) if isinstance(r, Read) else None
+            if q is not None and q.cell not in (None, cell) and q.cell.time is not None:
+                return False  # of another history, which lies by times
             if isinstance(r, Read) and (q is None or shared(q, step) != len(step.nests)):
                 times = [cell.time in variables(e) for e in r.at]
                 if any(times[:-1]):
