@@ -61,6 +61,7 @@ class _Printer:
         self.program = program
         self.taken: set[str] = set(KEYWORDS)
         self.names: dict[Var, str] = {}
+        self.order: dict[Var, int] = {}
         for v in program.sizes:
             self.name(v, v.name)
         for p in program.params:
@@ -77,6 +78,7 @@ class _Printer:
                 name, k = f"{plain}_{k}", k + 1
             self.taken.add(name)
             self.names[v] = name
+            self.order[v] = len(self.order)
         return self.names[v]
 
     def lines(self) -> Iterator[str]:
@@ -177,7 +179,17 @@ class _Printer:
         return ", ".join(self.size(s) for s in many)
 
     def size(self, s: Size) -> str:
-        return polynomial(s.terms, lambda a, _: self.atom(a))
+        """Terms stand as their variables were first named here, for a text that is read again
+        makes its variables in that order."""
+        terms = [(tuple(sorted(m, key=self.place)), c) for m, c in s.terms]
+        terms.sort(key=lambda t: (-len(t[0]), [self.place(a) for a in t[0]]))
+        return polynomial(terms, lambda a, _: self.atom(a))
+
+    def place(self, a: Atom) -> tuple[int, int, str]:
+        """Where an atom stands among others: variables in the order of their names."""
+        if isinstance(a, Var):
+            return (0, self.order.get(a, len(self.order)), "")
+        return (1, 0, self.atom(a))
 
     def atom(self, a: Atom) -> str:
         match a:
