@@ -4,7 +4,8 @@ For each program of ADBench, and a few others, the time of the function, of its 
 derivative, the ratio of the two with what it should be at most, the time to compile the derivative,
 and the time of JAX, PyTorch, Enzyme and gradients written by hand in C, interleaved in one process
 on the same data. The programs are those of `examples/` and `programs/`; results are compared before
-anything is timed.
+anything is timed. `--quick` has no peers, and compares the ratios with their budgets and with those
+recorded in `gradients.md` instead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from naperian import pages
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"
+_CLEARLY = 1.5  # how much worse than recorded a ratio must be to be told
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ CASES = (
 )  # fmt: skip
 
 
-def measure(case: Case, seconds: float) -> str:
+def measure(case: Case, seconds: float, peers: Iterable[str]) -> str:
     """A line of the table."""
     args = case.data()
     module = nap.compile(case.program)
@@ -164,7 +166,7 @@ def measure(case: Case, seconds: float) -> str:
     first = time.perf_counter() - start
     thunks = {"naperian": lambda: function(*args), "slope": lambda: derivative(*args)}
     there = []
-    for name in PEERS:
+    for name in peers:
         peer = _peer(name, case.peer, args)
         if peer is None:
             continue
@@ -222,9 +224,40 @@ HEAD = (
 )
 
 
+def slower(line: str) -> str | None:
+    """What is to be told of a line of the table: its ratio is above what it should be, or clearly
+    above what is recorded."""
+    name, ratio, budget = (_cells(line)[k] for k in (0, 3, 4))
+    recorded = [_cells(x) for x in (HERE / "gradients.md").read_text("utf-8").splitlines()]
+    before = next((float(old[3]) for old in recorded if old[0] == name), None)
+    if float(ratio) > float(budget.removeprefix("≤ ")):
+        return f"{name}: {ratio}, and should be {budget}"
+    if before is not None and float(ratio) > _CLEARLY * before:
+        return f"{name}: {ratio}, and {before} is recorded"
+    return None
+
+
+def _cells(line: str) -> list[str]:
+    return [c.strip() for c in line.strip("|").split("|")]
+
+
+def quick(only: str) -> None:
+    """Every case for a moment, without peers; one that looks slower once more for longer."""
+    lost = []
+    for case in CASES:
+        if only in case.name:
+            line = measure(case, 0.1, ())
+            print(line, flush=True)
+            if slower(line) and (told := slower(measure(case, 1.0, ()))):
+                lost.append(told)
+    print(f"gradients slower than recorded: {'; '.join(lost) or 'none'}")
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=1.5, help="for each case")
+    options.add_argument("--quick", action="store_true",
+                         help="compare ratios with the recorded ones, without peers")  # fmt: skip
     options.add_argument("--only", default="", help="cases whose name contains this")
     options.add_argument("--threads", default="1,2", help="numbers of threads, with commas")
     options.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -232,8 +265,11 @@ def main() -> None:
     if chosen.worker:
         for case in CASES:
             if chosen.only in case.name:
-                print(measure(case, chosen.seconds), flush=True)
+                print(measure(case, chosen.seconds, PEERS), flush=True)
         return
+    if chosen.quick:
+        os.environ["NAPERIAN_THREADS"] = "1"
+        return quick(chosen.only)
     for threads in map(int, chosen.threads.split(",")):
         cpus = sorted(os.sched_getaffinity(0))[:threads]
         environment = os.environ | {
