@@ -594,3 +594,10 @@ def test_a_page_shows_its_message_and_a_program_that_is_right(path: Path) -> Non
 def test_every_code_has_a_page() -> None:
     codes = set(re.findall(r"N01\d\d", (ROOT / "src/naperian/surface/errors.py").read_text()))
     assert codes == {p.stem for p in PAGES}
+
+
+def test_what_is_repeated_for_good_is_one_character() -> None:
+    """Python before 3.11.5 forgets where a group began that `*+` repeats: there the library's own
+    text had a string without an end."""
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        assert not re.search(r"\)(?:[*+?]|\{[\d,]*\})\+|\(\?>", file.read_text()), file

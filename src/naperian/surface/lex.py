@@ -35,22 +35,24 @@ _NUMBER = (
 )
 # One group for each kind of token, in the order of the names below; the fifth is inside the fourth.
 # `&&`, `++`, `-=` and their like are no operators: as tokens, the parser can say what to write.
+# What `*+` repeats is one character: Python before 3.11.5 loses its way in groups.
 _TOKEN = re.compile(
     r"[ \t\f]*+(?:"
     r'((?!f")[A-Za-z_]\w*+)'
     r"|(<?\.\.=(?!>)|<?\.\.|=>|->|(?:\*\*|//|<<|>>|[-+*/%@&|^])=|[=!<>:]=|&&|\|\||\+\+|\*\*|//|<<|>>"
     r"|\.(?!\d)|[-+*/%@&|^~<>=()\[\]{},:?])"
     rf"|({_NUMBER}(?!\w|\.(?!\.)))"
-    r"|((?:\#[^\n]*+)?\r?\n(?:[ \t\f]*+(?:\#[^\n]*+|\r?)\n)*+([ \t\f]*+))"
-    r'|(f?"""(?:[^"\\]|\\.|"(?!""))*+"""|f?"(?!"")(?:[^"\\\n]|\\[^\n])*+")'
+    r"|((?:\#[^\n]*+)?\r?\n(?:[ \t\f]*+(?:\#[^\n]*+|\r?)\n)*([ \t\f]*+))"
+    r'|(f?"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*"""'
+    r'|f?"(?!"")[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*")'
     r"|(\#[^\n]*+)"
-    r"|(\.?\d\w*+(?:\.(?!\.)\w*+)*+)"
+    r"|(\.?\d\w*+(?:\.(?!\.)\w*+)*)"
     r"|(f?\"\"\".*+|f?\"[^\n]*+|'[^'\n]*+')"
     r"|(.|\Z))",
     re.ASCII | re.DOTALL,
 )
 _NAME, _OPERATOR, _NUM, _LINE, _INDENT, _STR, _COMMENT, _NO_NUM, _NO_STR, _OTHER = range(1, 11)
-_BLANK_LINES = re.compile(r"(?:[ \t\f]*+(?:#[^\n]*+|\r?)\n)*+([ \t\f]*+)")
+_BLANK_LINES = re.compile(r"(?:[ \t\f]*+(?:#[^\n]*+|\r?)\n)*([ \t\f]*+)")
 _NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
 _CONTINUED = re.compile(r"\\\r?\n[ \t]*")
 _RUN = re.compile(r"[^\W\d]\w*|.", re.DOTALL)
