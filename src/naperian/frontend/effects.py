@@ -171,14 +171,21 @@ def _hints(w: Walk, st: s.With, expected: Type | None) -> list[Type | None]:
     """What the place says of the contents."""
     n = sum(h.effect is not None for h in st.handlers)
     kind = w.solver.head(expected) if expected is not None else None
+    several = _items(kind)
     if kind is not None and (n < len(st.handlers) or not only_effects(st.body)):
-        both = isinstance(kind, Tuple) and len(kind.items) == 2
-        kind = w.solver.head(kind.items[1]) if both and isinstance(kind, Tuple) else None
+        # of a pair only its second, if the last line has a value; what is no pair is the contents
+        alone = n == 1 == len(st.handlers) and not several and not w.solver.is_open(kind)
+        if not alone:
+            kind = w.solver.head(several[1]) if len(several) == 2 else None
     if n == 1:
         return [kind]
-    if isinstance(kind, Tuple) and len(kind.items) == n:
-        return list(kind.items)
-    return [None] * n
+    items = _items(kind)
+    return list(items) if len(items) == n else [None] * n
+
+
+def _items(t: Type | None) -> tuple[Type, ...]:
+    """The items of a tuple that is no struct."""
+    return t.items if isinstance(t, Tuple) and not isinstance(t, Data) else ()
 
 
 def only_effects(b: s.Block) -> bool:
@@ -228,8 +235,13 @@ def _state(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
     if hint is not None and w.solver.is_unknown(t) and isinstance(w.solver.head(hint), Scalar):
         converts(w, "the state", hint, t, start, start.span)
         t = hint
+
+    def step() -> core.Expr | None:  # `s += e` is `s := s + e`, whoever does it
+        own = _own(w, t, "add", False)
+        return own[0] if own is not None else None
+
     return Opened(
-        Var(h.name or ""), t, lambda: convert(w, start.build(), start.type, t), "add", None, True,
+        Var(h.name or ""), t, lambda: convert(w, start.build(), start.type, t), "add", step, True,
         h.span,
     )
 

@@ -7,6 +7,7 @@ function of the state and an element.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import partial
 from typing import Protocol
@@ -28,7 +29,7 @@ from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.tables import ragged
-from naperian.frontend.typed import Build, Typed, wrap
+from naperian.frontend.typed import Build, Typed, let_all, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import unit
@@ -260,9 +261,12 @@ def _reduce_generator(
             return convert(w, body.build(), body.type, table(axes, operand))
 
         keeps = None if condition is None else condition.build
-        asked = None
+        asked, own, first = None, bounds, bounds[0].outside[:0]
+        if name == "mean" or axes:  # what is gone over is asked for once, whatever is asked of it
+            first = bounds[0].outside
+            own = [dataclasses.replace(bounds[0], outside=()), *bounds[1:]]
         if axes or (keeps is not None and (is_index or name == "mean")):
-            asked = asked_once(w, bounds, keeps, items, table(axes, operand))
+            asked = asked_once(w, own, keeps, items, table(axes, operand))
             items, keeps = asked.items, asked.keeps
 
         def point() -> core.Expr:
@@ -275,19 +279,19 @@ def _reduce_generator(
             return value
 
         if not is_index:
-            inner = _nested(w, monoid, bounds, point, operand, span, scope)
+            inner = _nested(w, monoid, own, point, operand, span, scope)
         else:
             find = _place if keeps is None else partial(_kept_place, keeps)
-            lets = tuple(x for b in bounds for x in b.outside)
-            args = (w, monoid, bounds, point, operand, span, scope)
+            lets = tuple(x for b in own for x in b.outside)
+            args = (w, monoid, own, point, operand, span, scope)
             inner = wrap(lets, partial(find, *args))()
         if is_index and (found := bounds[0].element) is not None:
             inner = core.Let(bounds[0].var, inner, found.build())
         if name == "mean":
-            inner = _mean(w, bounds, keeps, inner, operand, span, scope)
+            inner = _mean(w, own, keeps, inner, operand, span, scope)
         for v, axis in zip(reversed(frame), reversed(axes), strict=True):
             inner = core.For(v, axis, inner)
-        return inner if asked is None else asked.around(inner)
+        return let_all(first, inner if asked is None else asked.around(inner))
 
     return Typed(answer, build, span)
 

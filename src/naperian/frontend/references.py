@@ -77,6 +77,8 @@ def is_part(w: Walk, e: s.Expr) -> bool:
 def _field(w: Walk, held: Typed, name: str, span: Span, name_span: Span) -> Typed:
     """A field of a struct that a reference holds."""
     kind = w.solver.head(held.type)
+    if w.solver.is_open(kind):
+        raise effect_errors.undetermined_accum(held.span.text, held.span)
     if not isinstance(kind, Data) or kind.layout.tagged:
         raise effect_errors.no_reference(span.text, span)
     own = {f.name: f.item for f in kind.layout.variants[0].fields}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
-from naperian.frontend.cells import convert, converts
+from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.messages import effect_errors
+from naperian.frontend.overloading import own_monoid
 from naperian.frontend.references import is_part, reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.typed import Typed
@@ -12,7 +13,7 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import replace
 from naperian.surface import syntax as s
-from naperian.types import INT, UNIT, Data, Index, Table, Tuple, Type
+from naperian.types import INT, UNIT, Data, Index, Reference, Table, Tuple, Type
 
 _COMBINES = {"*": ("mul",), "&": ("and",), "|": ("or",)}
 
@@ -46,10 +47,12 @@ def set_(w: Walk, st: s.Set) -> Typed:
 
 def update(w: Walk, st: s.Update) -> Typed:
     """`r += e` combines, in an accumulator as in a state; `s *= e` is `s := s * e`. A sum is added
-    `-e` by `r -= e`, and `r *= e` combines where that is by `*`."""
+    `-e` by `r -= e`, and `r *= e` combines where that is by `*`. A field is combined as its struct
+    is, item by item, unless that has an operator of its own."""
     held = _held(w, st.target)
     accumulates = held is not None and held.what == "accum"
-    if not accumulates and (st.op != "+" or _has_field(st.target)):
+    whole = _adds_itself(w, st.target)
+    if not accumulates and (st.op != "+" or whole is not None):
         return set_(w, s.Set(st.span, st.target, updated(st)))
     monoid = w.monoids.get(held.var) if held is not None else None
     if accumulates and st.op == "-" and monoid == "add":
@@ -57,6 +60,10 @@ def update(w: Walk, st: s.Update) -> Typed:
     elif accumulates and st.op != "+" and monoid not in _COMBINES.get(st.op, ()):
         assert held is not None
         raise effect_errors.accum_is_state(held.var.name, st.op_span, held.span)
+    elif accumulates and whole is not None:
+        assert held is not None
+        text = st.target.span.text
+        raise effect_errors.adds_whole(text, show(w, whole), st.target.span, held.span)
     return _combine(w, st)
 
 
@@ -70,11 +77,41 @@ def is_place(w: Walk, target: s.Expr) -> bool:
     return is_part(w, target) or isinstance(target, s.IndexExpr | s.Checked)
 
 
-def _has_field(target: s.Expr) -> bool:
-    """Whether a place is a field, or inside of one."""
-    while isinstance(target, s.IndexExpr | s.Checked):
-        target = target.base if isinstance(target, s.IndexExpr) else target.operand
-    return isinstance(target, s.Field)
+def _adds_itself(w: Walk, target: s.Expr) -> Type | None:
+    """A struct with an operator of its own that a field is in, or is: what is added to the field
+    alone is no sum of such structs."""
+    kinds: list[Type] = []
+
+    def cell(e: s.Expr) -> Type | None:
+        """What is under the axes of a place."""
+        match e:
+            case s.IndexExpr(_, base, _) | s.Checked(_, base):
+                return cell(base)
+            case s.Field(_, base, name):
+                whole = cell(base)
+                if not isinstance(whole, Data) or whole.layout.tagged:
+                    return None
+                fields = {f.name: f.item for f in whole.layout.variants[0].fields}
+                kinds.append(whole)
+                return inside(whole.items[fields[name]]) if name in fields else None
+            case _:
+                held = _held(w, e)
+                kind = w.solver.head(held.type) if held is not None else None
+                return inside(kind.cell) if isinstance(kind, Reference) else None
+
+    def inside(t: Type) -> Type:
+        return w.solver.head(w.solver.axes(t)[1])
+
+    last = cell(target)
+    if last is not None and kinds:
+        kinds.append(last)
+    held = _held(w, target)
+    accumulates = held is not None and held.what == "accum"
+    monoid = w.monoids.get(held.var) if held is not None and accumulates else "add"
+    for t in kinds:
+        if monoid is None or own_monoid(w, monoid, t, accumulates) is not None:
+            return t
+    return None
 
 
 def _combine(w: Walk, st: s.Update) -> Typed:
@@ -97,8 +134,8 @@ def _combine(w: Walk, st: s.Update) -> Typed:
 
 def _held(w: Walk, target: s.Expr) -> Variable | None:
     """The variable that a place is part of."""
-    while isinstance(target, s.IndexExpr | s.Checked):
-        target = target.base if isinstance(target, s.IndexExpr) else target.operand
+    while isinstance(target, s.IndexExpr | s.Checked | s.Field):
+        target = target.operand if isinstance(target, s.Checked) else target.base
     entry = w.scope.find(target.name) if isinstance(target, s.Name) else None
     return entry if isinstance(entry, Variable) else None
 

@@ -24,6 +24,16 @@ def accum_is_state(name: str, span: Span, made: Span) -> Reported:
     )
 
 
+def adds_whole(text: str, whole: str, span: Span, made: Span) -> Reported:
+    """N0681"""
+    return fail(
+        "N0681",
+        f"`{text}` is a part of `{whole}`, which the accumulator adds up by an operator of its own",
+        span, "cannot be added to alone", others=(Label(made, "an accumulator"),),
+        helps=(f"add a whole `{whole}`, or use `with state(…)` if the steps depend on each other",),
+    )  # fmt: skip
+
+
 def escapes(found: str, span: Span) -> Reported:
     """N0682"""
     return fail(

@@ -453,7 +453,7 @@ class Evaluate:
             start = data(conformed(self.expr(c.start, env), t))
             operator = None if c.operator is None else self.expr(c.operator, env)
             vars = [Var(c.var.name) for _ in start]
-            if operator is not None:
+            if operator is not None and not c.state:
                 combined.append(Combined(t, tuple(vars), tuple(start), e.origin))
             for var, leaf, m in zip(vars, leaves(t), start, strict=True):
                 if operator is not None:
