@@ -25,7 +25,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import atoms, parts, rebuild, statements, used, writes
+from naperian.loops.walk import all_of, atoms, parts, rebuild, statements, used, writes
 from naperian.names import Lit, Var
 from naperian.node import replace
 
@@ -38,15 +38,22 @@ def once(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 def _asked(s: Stmt) -> Stmt:
     if not isinstance(s, Loop) or s.order not in (Order.SERIAL, Order.FREE):
         return s
-    asked = _needed(s.body, _changed(s))
-    if not asked:
+    needed = _needed(s.body, changed(s))
+    if not needed:
         return s
-    body, condition = s.body, _with_a_round(s)
-    for c in asked:
+    body = s.body
+    for c in needed:
         body = _given(body, c)
-        condition = c if condition is None else _both(condition, c)
-    assert condition is not None
-    return When(condition, (replace(s, body=body),))
+    return When(asked(all_of(list(needed)), s), (replace(s, body=body),))
+
+
+def asked(condition: Expr, s: Loop) -> Expr:
+    """A condition in front of a loop, asked only if that has a round."""
+    rounds = s.high - s.low
+    if rounds.constant is not None and rounds.constant > 0:
+        return condition
+    some = Apply("gt", (Number(rounds), Lit(0, DType.I64)), DType.BOOL, DType.I64)
+    return all_of([some, condition])
 
 
 def _is_named(e: Expr) -> bool:
@@ -68,7 +75,7 @@ def _needed(body: tuple[Stmt, ...], changed: set[Var]) -> dict[Expr, None]:
                 continue
             case When(condition, then, ()):
                 mine, inner = _may(condition, changed), _needed(then, changed)
-                mine |= {c: None for c in inner if mine or not _loads(c)}
+                mine |= {c: None for c in inner if mine or not loaded(c)}
             case Fail(condition):
                 mine = _may(condition, changed)
             case _:
@@ -81,7 +88,8 @@ def _may(e: Expr, changed: set[Var]) -> dict[Expr, None]:
     return {} if _is_named(e) or not changed.isdisjoint(used(e)) else {e: None}
 
 
-def _loads(e: Expr) -> bool:
+def loaded(e: Expr) -> bool:
+    """Whether an expression reads memory."""
     indices = (a for x in parts(e) if isinstance(x, Number) for a in atoms(x.value))
     return any(isinstance(x, Load) for x in (*parts(e), *indices))
 
@@ -98,7 +106,7 @@ def _given(body: tuple[Stmt, ...], condition: Expr) -> tuple[Stmt, ...]:
     return tuple(out)
 
 
-def _changed(s: Loop) -> set[Var]:
+def changed(s: Loop) -> set[Var]:
     """What is another in another round."""
     out = {s.var}
     for x in statements(s.body):
@@ -108,15 +116,3 @@ def _changed(s: Loop) -> set[Var]:
         if isinstance(x, Let | Variable | Assign | Loop):
             out.add(x.var)
     return out
-
-
-def _with_a_round(s: Loop) -> Expr | None:
-    rounds = s.high - s.low
-    if rounds.constant is not None and rounds.constant > 0:
-        return None
-    return Apply("gt", (Number(rounds), Lit(0, DType.I64)), DType.BOOL, DType.I64)
-
-
-def _both(one: Expr, two: Expr) -> Expr:
-    """Two conditions, the second asked only if the first holds."""
-    return Apply("select", (one, two, Lit(False, DType.BOOL)), DType.BOOL, DType.BOOL)

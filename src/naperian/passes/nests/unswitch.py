@@ -8,7 +8,8 @@
 
 What the condition says of others is used in both: the operands of a conjunction that holds do.
 The loops that are left have no tests in them, and become vectors. A sequential one becomes none, so
-it goes under a condition only if it does nothing else.
+it goes under a condition only if it does nothing else. A condition that is loaded in every round
+(`leaf[t]`) is loaded before them, if there is a round.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, parts, reads, rebuild, statements
+from naperian.loops.walk import atoms, expressions, parts, reads, rebuild, statements, used
 from naperian.names import Lit, Var
 from naperian.node import replace
+from naperian.passes.nests.once import asked, changed, loaded
 
 _VERSIONS = 2  # conditions tested before one loop: so many versions, and one more
 
@@ -114,7 +116,7 @@ def _versions(s: Loop, definitions: Definitions, left: int) -> tuple[Stmt, ...]:
         sides.append(_versions(version, definitions, left - 1) if version.body else ())
     if s.order is Order.SERIAL and all(sides):
         return (s,)
-    return (When(best, *sides),)
+    return (When(asked(best, s) if loaded(best) else best, *sides),)
 
 
 def _conditions(s: Loop, definitions: Definitions) -> Iterator[Expr]:
@@ -129,6 +131,38 @@ def _conditions(s: Loop, definitions: Definitions) -> Iterator[Expr]:
                     for a in p.args:
                         if isinstance(a, Local) and a.var in definitions:
                             yield a
+    if s.order is Order.FREE:
+        yield from _loaded(s)
+
+
+def _loaded(s: Loop) -> Iterator[Expr]:
+    """What every round loads to test it, and is the same in all."""
+    inner = changed(s)
+    for x in s.body:
+        if isinstance(x, Fail):
+            return
+        if isinstance(x, When):
+            yield from _steady_load(x.condition, inner)
+        else:
+            for e in expressions(x):
+                yield from _choices(e, inner)
+
+
+def _choices(e: Expr, inner: set[Var]) -> Iterator[Expr]:
+    """The conditions of the choices that are made whatever the others are."""
+    if isinstance(e, Apply):
+        lazy = e.name in ("select", "and", "or")
+        if e.name == "select":
+            yield from _steady_load(e.args[0], inner)
+        for x in e.args[:1] if lazy else e.args:
+            yield from _choices(x, inner)
+
+
+def _steady_load(e: Expr, inner: set[Var]) -> Iterator[Expr]:
+    while isinstance(e, Apply) and e.name == "not":
+        e = e.args[0]
+    if isinstance(e, Load) and inner.isdisjoint(used(e)):
+        yield e
 
 
 def _closed(first: Known, definitions: Definitions) -> Known:
