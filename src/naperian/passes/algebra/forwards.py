@@ -32,14 +32,15 @@ def forwards(program: Program) -> Program:
         return Read(r.var, (*r.at[:k], last - r.at[k], *r.at[k + 1 :]))
 
     def binding(b: Binding) -> Binding:
-        prim = rewrite_prim(b.prim, {}, read)
+        prim, back = rewrite_prim(b.prim, {}, read), {}
         if b.var in turned:
-            i, (_, last) = b.context[turned[b.var][0]], turned[b.var]
+            k, last = turned[b.var]
+            back = {b.context[k]: last - size(b.context[k])}
             assert isinstance(prim, Accumulate)
             entry = prim.entries[0]
-            value = rewrite(entry.value, {i: last - size(i)})
-            prim = replace(prim, entries=(replace(entry, value=value),))
-        return replace(b, prim=prim, guards=rewrite_guards(b.guards, {}, read))
+            value, guards = rewrite(entry.value, back), rewrite_guards(entry.guards, back)
+            prim = replace(prim, entries=(replace(entry, value=value, guards=guards),))
+        return replace(b, prim=prim, guards=rewrite_guards(b.guards, back, read))
 
     bindings = tuple(map(binding, program.bindings))
     results = tuple(replace(r, value=rewrite(r.value, {}, read)) for r in program.results)
@@ -58,8 +59,7 @@ def _from_behind(
         return None
     if value.var not in made:
         return None
-    tests = [g.operand for g in (*b.guards, *entry.guards)]
-    elsewhere = {v for o in (b.prim.init, *tests) for v in free(o)}
+    elsewhere = {*free(b.prim.init)}
     for j in (*b.context, *entry.over):
         extent = indices[j].extent
         elsewhere.update(() if extent is None else variables(extent))
