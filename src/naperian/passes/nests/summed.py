@@ -7,7 +7,8 @@
              if 0 < m: update g[a, b] += sum
 
 A sum into memory waits for memory in every round, and is no sum to vectors: so are the derivatives
-of a kernel, each from a whole image. It regroups what is added: `strict` has none of it. Where
+of a kernel, each from a whole image. A loop that does more than that has registers for its sums if
+nothing else is in the way of vectors. It regroups what is added: `strict` has none of it. Where
 there are no rounds, the element may not even exist.
 """
 
@@ -26,6 +27,7 @@ from naperian.loops.syntax import (
     Program,
     Reduction,
     Stmt,
+    Store,
     Update,
     Variable,
     When,
@@ -33,9 +35,12 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import loads, rebuild, statements, used_in
 from naperian.names import Lit, Var
 from naperian.node import replace
+from naperian.passes.nests.independent import are_apart
 from naperian.prims import Math
+from naperian.sizes import Size
 
 _FEW = 8  # rounds that are written out
+_PLACES = 16  # that a loop adds to, each a vector's register
 
 
 def summed(program: Program) -> Program:
@@ -51,10 +56,33 @@ def _block(body: tuple[Stmt, ...], types: dict[Var, DType]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Loop) and _is_sum(s):
-            out += _in_register(s, types)
+            out += _in_registers(s, {x.buffer for x in s.body if isinstance(x, Update)}, types)
+        elif isinstance(s, Loop) and (sums := _sums(s)):
+            made = _in_registers(s, sums, types)
+            loop = next(x for x in made if isinstance(x, Loop))
+            out += made if are_apart(loop) else (s,)
         else:
             out.append(rebuild(s, lambda b: _block(b, types)))
     return tuple(out)
+
+
+def _sums(s: Loop) -> set[Var]:
+    """The arrays that an innermost loop only adds to, at a few places that are the same in all
+    rounds."""
+    if s.order is not Order.SERIAL or s.reductions:
+        return set()
+    if not all(isinstance(x, Let | Variable | Assign | Store | Update) for x in s.body):
+        return set()
+    own = {s.var, *(x.var for x in s.body if isinstance(x, Let | Variable))}
+    touched = {y.buffer for x in s.body for y in loads(x)}
+    touched |= {x.buffer for x in s.body if isinstance(x, Store)}
+    updates = [x for x in s.body if isinstance(x, Update)]
+    touched |= {
+        x.buffer for x in updates
+        if x.monoid != "add" or not all(own.isdisjoint(used_in(e)) for e in x.at)
+    }  # fmt: skip
+    places = {(x.buffer, x.at) for x in updates if x.buffer not in touched}
+    return {b for b, _ in places} if len(places) <= _PLACES else set()
 
 
 def _is_sum(s: Loop) -> bool:
@@ -86,21 +114,25 @@ def _goes_along(s: Loop) -> bool:
     return not steep and any(s.var in used_in(at[-1]) for at in read)
 
 
-def _in_register(s: Loop, types: dict[Var, DType]) -> list[Stmt]:
+def _in_registers(s: Loop, sums: set[Var], types: dict[Var, DType]) -> list[Stmt]:
+    """The loop with a register for each place that it adds to, and what is before and after it."""
     starts: list[Stmt] = []
     body: list[Stmt] = []
     ends: list[Stmt] = []
     reductions: list[Reduction] = []
+    registers: dict[tuple[Var, tuple[Size, ...]], Var] = {}
     for x in s.body:
-        if not isinstance(x, Update):
+        if not isinstance(x, Update) or x.buffer not in sums:
             body.append(x)
             continue
         dtype = types[x.buffer]
-        v = Var("sum")
-        starts.append(Variable(v, dtype, Lit(-0.0 if dtype.is_float else 0, dtype)))
-        reductions.append(Reduction(v, "add", dtype))
+        v = registers.get((x.buffer, x.at))
+        if v is None:
+            v = registers[x.buffer, x.at] = Var("sum")
+            starts.append(Variable(v, dtype, Lit(-0.0 if dtype.is_float else 0, dtype)))
+            reductions.append(Reduction(v, "add", dtype))
+            ends.append(replace(x, value=Local(v)))
         body.append(Assign(v, Apply("add", (Local(v), x.value), dtype, dtype)))
-        ends.append(replace(x, value=Local(v)))
     loop = replace(s, body=tuple(body), order=Order.FREE, reductions=tuple(reductions))
     if not ((s.high - s.low).constant or 0) > 0:
         some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
