@@ -202,6 +202,10 @@ def _exists(w: Walk, e: s.Exists) -> Type:
 def set_of(w: Walk, e: s.Expr) -> Set:
     """A type expression in index position as a set, or an error."""
     own = as_set(w, e)
+    if own is None and isinstance(e, s.Name):
+        known = (*_types(w), *w.globals.names(), *w.library.definitions)
+        if e.name not in known:
+            raise name_errors.unknown_name(e.name, e.span, _types(w))
     if own is None:
         kind = "a number" if isinstance(e, s.Number) or _is_number(w, e) else "no index set"
         raise index_errors.not_a_set(e.span.text, kind, e.span)

@@ -31,9 +31,18 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         helps = (f"`{name}` is the parameter itself; give the type another name",)
     elif re.match(rf"[^\n]*, {re.escape(name)}: \w", span.source.text[span.end :]):
         helps = (f"the parameter `{name}` comes later; put it before what uses it",)
+    elif name[0].isupper() and _is_set(span):
+        helps = (f"a name in small letters stands for any: `{name.lower()}`",)
     elif name in _MODULES and span.source.text[span.end : span.end + 1] == ".":
         helps = (f"`import {name}` stands at the top of the file",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
+
+
+def _is_set(span: Span) -> bool:
+    """Whether it stands where a signature has an index set, or the size of one."""
+    text = span.source.text
+    inside = re.search(r"Fin\([^()]*$", text[: span.start])
+    return inside is not None or text[span.end :].lstrip().startswith("=>")
 
 
 def unknown_member(module: str, name: str, span: Span, known: list[str]) -> Reported:
