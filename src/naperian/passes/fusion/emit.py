@@ -12,7 +12,8 @@ from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Order
-from naperian.loops.walk import remade
+from naperian.loops.walk import remade, writes
+from naperian.loops.walk import statements as every
 from naperian.names import Lit, Var
 from naperian.passes.fusion.apart import apart
 from naperian.passes.fusion.block import Block, Guards
@@ -180,9 +181,10 @@ class Emitter:
             if statements:
                 edge = order is Order.PARALLEL and not part.main
                 here = alone if edge else order
-                shared = reductions
-                if here is not Order.PARALLEL:
-                    shared = tuple(r for r in reductions if r.var not in self.arrays)
+                # what its guards leave out is not added to, and no array is shared for it
+                shares = reductions and here is Order.PARALLEL
+                added = {writes(x) for x in every(statements)} if shares else set()
+                shared = tuple(r for r in reductions if r.var in added or r.var not in self.arrays)
                 whole = loops.Loop(n.var, low, high, statements, here, shared, work)
                 out.put(_at_most_once(whole) if part.single else whole)
             low = high
