@@ -827,6 +827,59 @@ def weighed(a: n=>Fin(2)=>Fin(5)=>Float) -> n=>Float =
 """
 
 
+CARRIED = """
+def kalman(z: n=>Float, f: Fin(2)=>Fin(2)=>Float, q: Float, r: Float) -> n=>Float:
+    (y, _) = with state([0.0, 0.0]) as x, state([[1.0, 0.0], [0.0, 1.0]]) as p:
+        for t:
+            xp = f @ get(x)
+            noise = [[q if i == j else 0.0 for j in Fin(2)] for i in Fin(2)]
+            pp = f @ get(p) @ transpose(f) + noise
+            k = [pp[i, 0] / (pp[0, 0] + r) for i]
+            x := [xp[i] + k[i] * (z[t] - xp[0]) for i]
+            p := [[pp[i, j] - k[i] * pp[0, j] for j] for i]
+            x[0]
+    y
+
+def halved(x: Fin(2)=>Float) -> Fin(2)=>Float:
+    loop x = x while x[0] + x[1] > 1.0: [x[1] / 2.0, x[0] / 2.0]
+
+def fallen(x: n=>Fin(2)=>Float, steps: Int) -> n=>Fin(2)=>Float:
+    (y, _) = loop y = x, v = [[0.0 for k in Fin(2)] for i in n] for _ in Fin(steps):
+        w = [[v[i, k] - 0.1 * y[wrap(i + 1), k] for k] for i]
+        (y + 0.1 * w, w)
+    y
+
+def paths(x: n=>Fin(2)=>Float) -> n=>Fin(2)=>Float =
+    scan(lambda s, v: [s[k] + v[k] for k], [0.0, 0.0], x)
+
+def chosen(x: Fin(2)=>Float, k: n=>Fin(2)) -> Fin(2)=>Float:
+    loop x = x for i in n: [x[k[i]] + 1.0, x[0]]
+"""
+
+
+def test_what_a_recurrence_carries_is_written_out() -> None:
+    m = nap.compile(CARRIED)
+    assert "allocate" not in m.kalman.show("loops") + m.halved.show("loops")
+    assert "allocate y: f64[2, n]" in m.fallen.show("loops")  # two copies of a component
+    assert "allocate small acc: f64[2]" in m.paths.show("loops")  # which do not meet
+    z, f = numbers(20), numbers(2, 2)
+    x, p, want = np.zeros(2), np.eye(2), []
+    for v in z:
+        x, p = f @ x, f @ p @ f.T + 0.1 * np.eye(2)
+        k = p[:, 0] / (p[0, 0] + 0.5)
+        x, p = x + k * (v - x[0]), p - np.outer(k, p[0])
+        want.append(x[0])
+    np.testing.assert_allclose(m.kalman(z, f, 0.1, 0.5), want, rtol=1e-9)
+    np.testing.assert_array_equal(m.halved(np.array([7.0, 2.0])), [0.4375, 0.125])
+    y = numbers(5, 2)
+    a, v = y.copy(), np.zeros((5, 2))
+    for _ in range(4):
+        v = v - 0.1 * np.roll(a, -1, 0)
+        a = a + 0.1 * v
+    np.testing.assert_allclose(m.fallen(y, 4), a, rtol=1e-12)
+    np.testing.assert_array_equal(m.chosen(np.array([1.0, 5.0]), np.array([1, 0, 1])), [7.0, 7.0])
+
+
 def test_small_matrices_are_written_out() -> None:
     m = nap.compile(SMALL)
     assert "contract" not in m.colours.show("loops")

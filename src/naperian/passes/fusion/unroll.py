@@ -5,8 +5,9 @@
 
 An index with a small constant extent goes as a whole, from all tasks between which a value is
 passed on along it: then the loops that are left are shared, and every component is in a register.
-It stays where somebody asks for a component that is known only at run time, and where a recurrence
-carries it. What is asked for at a place that indices which go decide, `d[wrap(c + 1)]`, is known.
+What a recurrence carries falls into recurrences that go round together. It stays where somebody
+asks for a component that is known only at run time. What is asked for at a place that indices which
+go decide, `d[wrap(c + 1)]`, is known.
 What is in memory anyway ends the chain: its reader can be written out, though the table that it
 reads is not.
 """
@@ -46,7 +47,7 @@ _COPIES = 32  # of one task
 _MOST = 2000  # tasks more than before
 
 _Member = tuple[Task, Var]
-_KINDS = (Kind.COMPUTE, Kind.START, Kind.ENTER, Kind.FINAL, Kind.DEMAND, Kind.PUT)
+_KINDS = (Kind.COMPUTE, Kind.START, Kind.ENTER, Kind.STEP, Kind.FINAL, Kind.DEMAND, Kind.PUT)
 
 
 def unroll(graph: Graph) -> None:
@@ -73,6 +74,9 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
         k for k, c in each.items()
         if not _possible(graph, c) or any(t.var in lengths for t, _ in c)
     }  # fmt: skip
+    refused |= {k for k, c in each.items() if any(t.kind is Kind.STEP for t, _ in c)} - _met(
+        graph, classes
+    )
     asked: list[tuple[int, set[int]]] = []  # a class, and those that must go if it goes
     for t in graph.tasks:
         for s in t.sites:
@@ -135,6 +139,22 @@ def _classes(graph: Graph, few: set[Var]) -> dict[_Member, list[_Member]]:
     return classes
 
 
+def _met(graph: Graph, classes: dict[_Member, list[_Member]]) -> set[int]:
+    """The classes whose components meet: one is asked for by its number, all are added up, or what
+    a round carries is read at another place of a table of them. Others are as good as rows."""
+    found = {id(c) for (t, i), c in classes.items() if t.kind is Kind.ENTER and i in t.over}
+    for t in graph.tasks:
+        for s in t.sites:
+            cell = s.task.cell
+            if not s.carried or s.bound or cell is None:
+                continue
+            places = zip(s.task.context, s.at, strict=True)
+            away = any(not isinstance(e.single, Var) and i != cell.time for i, e in places)
+            if away:
+                found |= {id(classes[s.task, i]) for i in s.task.path if (s.task, i) in classes}
+    return found
+
+
 def _possible(graph: Graph, c: list[_Member]) -> bool:
     """Whether every task of a class can be several."""
     asked = {*graph.conditions.values(), *graph.rounds.values()}
@@ -147,10 +167,12 @@ def _apart(graph: Graph, t: Task, i: Var) -> bool:
     """Whether a task can be one for every value of an index: an accumulator only if it is one
     element that all its tasks are about, and not if what it adds would change its order."""
     cell = t.cell
-    if t.kind not in _KINDS or (cell is not None and cell.time is not None):
+    if t.kind not in _KINDS:
         return False
     if cell is None:
         return True
+    if cell.time is not None:
+        return i != cell.time and i in cell.start.context
     if i in t.over:
         return cell.best is None and not (in_order(graph, t) and len(t.over) > 1)
     if cell in graph.tables:
@@ -230,6 +252,8 @@ class _Unrolled:
         graph = self.graph
         tasks = [new for t in graph.tasks for new in self.written_out(t)]
         for t in tasks:
+            if t.kind is Kind.ROUNDS and t.cell in self.touched:
+                t.cell = next(part for (cell, _), part in self.cells.items() if cell is t.cell)
             t.args = tuple([self.operand(x) for x in t.args])
             t.at = tuple([self.size(e) for e in t.at])
             t.guards = tuple([Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards])
@@ -257,7 +281,7 @@ class _Unrolled:
 
     def written_out(self, t: Task) -> list[Task]:
         indices = self.chosen.get(t, ())
-        if not indices and t.cell not in self.touched:
+        if not indices and (t.cell not in self.touched or t.kind is Kind.ROUNDS):
             return [t]
         out: list[Task] = []
         extents = [range(_extent(self.graph, i)) for i in indices]
@@ -281,7 +305,8 @@ class _Unrolled:
         if whole:
             context = t.context
         elif cell is not None and at:
-            at = tuple(e for e, i in zip(at, cell.context, strict=True) if i not in values)
+            places = zip(at, cell.start.context, strict=True)
+            at = tuple(e for e, i in places if i not in values)
         new = Task(
             t.kind, t.var if t.kind is Kind.PUT else fresh(t.var), t.dtype, context,
             left(t.path), t.name, tuple(rename_operand(x, names) for x in t.args),
@@ -311,13 +336,16 @@ class _Unrolled:
         part = self.cells.get(key)
         if part is None:
             context = tuple(i for i in cell.context if i not in values)
-            part = Cell(fresh(cell.var), cell.dtype, context, cell.monoid, best=cell.best)
+            part = Cell(
+                fresh(cell.var), cell.dtype, context, cell.monoid, cell.time, cell.index,
+                best=cell.best,
+            )  # fmt: skip
             self.cells[key] = part
         new.cell = part
         match t.kind:
             case Kind.START:
                 part.start = new
-            case Kind.ENTER:
+            case Kind.ENTER | Kind.STEP:
                 part.writers.append(new)
             case Kind.FINAL:
                 part.final = new
