@@ -187,8 +187,8 @@ def _second(
         if isinstance(x, Update):
             x = replace(x, at=tuple(map(placed, x.at)))
         if isinstance(x, Update) and _dear(x.value):
-            dtype = next(r.dtype for r in s.reductions if r.var == x.buffer)
-            x = replace(x, value=kept(Var("value"), dtype, x.value))
+            assert isinstance(x.value, Apply)  # of what is dear
+            x = replace(x, value=kept(Var("value"), x.value.dtype, x.value))
         made.append(x)
     needed = {v for x in made for v in mentions(x)}
     for x in reversed(s.body):
