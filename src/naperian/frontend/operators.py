@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
@@ -481,9 +483,25 @@ def unary(w: Walk, e: s.Unary) -> Typed:
     """`-x`, `~x`, `not x`."""
     operand = w.infer(e.operand)
     if e.op == "-":
-        return apply_primitive(w, "neg", [operand], e.span, "-")
+        made = apply_primitive(w, "neg", [operand], e.span, "-")
+        return _or_lowest(w, made, e.operand) if isinstance(e.operand, s.Number) else made
     if e.op == "~":
         if _all_bools(w, [operand]):
             return apply_primitive(w, "not", [operand], e.span, "~")
         return apply_primitive(w, "bitnot", [operand], e.span, "~")
     return apply_primitive(w, "not", [operand], e.span, "not")
+
+
+def _or_lowest(w: Walk, made: Typed, literal: s.Number) -> Typed:
+    """The negative of a literal: of an integer type it may be the lowest value, whose opposite is
+    no value of the type."""
+
+    def build() -> core.Expr:
+        kind = w.solver.zonk(made.type)
+        d = kind.dtype if isinstance(kind, Scalar) else DType.BOOL
+        lowest = isinstance(literal.value, int) and literal.value == 1 << (d.bits - 1)
+        if d.is_integer and not d.is_unsigned and lowest:
+            return core.Const(Lit(-literal.value, d))
+        return made.build()
+
+    return dataclasses.replace(made, build=build)
