@@ -26,6 +26,16 @@ def state_in_rounds(k: Int, m: Int) -> Int:
                 j := j + 1
     f
 
+def sifted(x: Fin(n)=>Float) -> Fin(n)=>Float:
+    (h, _) = with state(x) as h, state(0) as c:
+        for i in Fin(n):
+            c := Int(i)
+            while c > 0 and h[((c - 1) // 2)?] > h[c?]:
+                q = (c - 1) // 2
+                (h[c?], h[q?]) := (h[q?], h[c?])
+                c := q
+    h
+
 def free(x: Fin(4)=>Int) -> Int:
     loop c = 2 while any(x[j] == c for j): c + 1
     c
@@ -93,3 +103,10 @@ def test_a_short_loop_under_a_condition(module: nap.Module) -> None:
     assert (a, t.tolist()) == (0, [3, 1, 4, 1])
     a, t = module.in_a_branch(2, np.array([3, 1, 4, 1]))
     assert (a, t.tolist()) == (2 + 3 * 4 + 3 * 5, [5, 7, 4, 1])
+
+
+def test_what_a_round_asks_under_a_condition_it_goes_on_with(module) -> None:
+    x = np.random.default_rng(0).random(40)
+    heap = module.sifted(x)
+    assert sorted(heap) == sorted(x)
+    assert all(heap[(k - 1) // 2] <= heap[k] for k in range(1, 40))

@@ -13,7 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from naperian.loops.syntax import Apply, Assign, Expr, Let, Loop, Number, Order, Stmt, When
+from naperian.loops.syntax import (
+    Apply,
+    Assign,
+    Expr,
+    Let,
+    Loop,
+    Number,
+    Order,
+    Stmt,
+    When,
+    While,
+)
 from naperian.loops.walk import blocks, mentions, parts, reads, rebuild, statements, used, writes
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
@@ -47,6 +58,10 @@ def sunk(body: tuple[Stmt, ...], moves: Callable[[Let], bool]) -> tuple[Stmt, ..
 
 
 def _deeper(s: Stmt, lanes: bool) -> Stmt:
+    if isinstance(s, While):  # what its head names is read after the head, too
+        later = {*used(s.condition), *(v for x in s.body for v in mentions(x))}
+        head = sunk(s.head, lambda x: x.var not in later and _is_dear(x.value, lanes))
+        return While(tuple(_deeper(x, lanes) for x in head), s.condition, _block(s.body, lanes))
     here = s.order is Order.FREE if isinstance(s, Loop) else lanes
     return rebuild(s, lambda b: _block(b, here))
 
