@@ -52,6 +52,7 @@ _MOST_IN_A_LOOP = 60
 _NEST = 16  # statements that are worth a serial nest's being a function
 _LANES = 8  # of a vector that are added up
 _GROUPED = 8  # elements between accesses that LLVM makes one
+_GATHERED = 32  # bits that a processor can gather
 
 _MONOIDS = {"add", "mul", "min", "max", "and", "or"}
 
@@ -256,14 +257,22 @@ def _moves(frame: Frame, v: Var, buffer: Var, at: tuple[Size, ...]) -> int | Non
 
 def gathers_far(frame: Frame, s: Loop) -> bool:
     """Whether rounds do little with elements that lie so far apart that a vector of them is put
-    together one by one, as the elements of small matrices: the operations are not worth that."""
+    together one by one, as the elements of small matrices: the operations are not worth that. Bytes
+    that lie where other numbers say are taken out of a vector of addresses, too."""
     if not all(isinstance(x, Let | Variable | Assign | Store) for x in s.body) or heavy(s.body):
         return False
     each = [x for t in s.body for e in expressions(t) for x in parts(e)]
     touched = {(x.buffer, x.at) for x in (*each, *s.body) if isinstance(x, Load | Store)}
     moves = [_moves(frame, s.var, v, at) for v, at in touched if not frame.by_value(v)]
     far = sum(step is not None and abs(step) > _GROUPED for step in moves)
-    return far > 0 and sum(isinstance(x, Apply) for x in each) <= 2 * far
+    named = {x.var for x in s.body if isinstance(x, Let)}
+    bytes_ = sum(
+        isinstance(x, Load) and frame.element_type(x.buffer).bits < _GATHERED
+        and any(isinstance(a, Load) or a in named for e in x.at for a in atoms(e))
+        for x in each
+    )  # fmt: skip
+    worth = 2 * far + (4 * bytes_ if bytes_ > 1 else 0)
+    return worth > 0 and sum(isinstance(x, Apply) for x in each) <= worth
 
 
 def is_short(stmts: Sequence[Stmt], whiles: bool = False) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from naperian.backends.code import Value
 from naperian.backends.copies import copied, finished, has_masks, left, masked, rows_in_place
 from naperian.backends.frame import Frame
@@ -12,6 +14,9 @@ from naperian.loops.syntax import Allocate, Loop, Variable
 
 _MOST_LINES = 600  # of vectors one after the other
 _MOST_LEFT = 8  # rounds by themselves are too many
+_PART = 4  # of a vector that is filled are too little
+_TYPE = re.compile(r"(  store )?<\d+ x (i1|i8|i16|i32|i64|float|double)>")
+_BITS = {"i1": 8, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
 
 Entries = list[tuple[Value, str]]
 """The blocks from which a loop is entered, and its first round from there."""
@@ -39,6 +44,8 @@ def in_vectors(
         return None
     if block.masks and not few:
         return None
+    if few and _is_narrow(block):
+        return None
     if few and block.sums and block.gathers:
         return None  # to gather few terms takes as long as to add them
     if few and (rounds % block.lanes or copies * len(block.vectors) > _MOST_LINES):
@@ -61,6 +68,14 @@ def in_vectors(
     _before(frame, start, body, block)
     totals(frame, block, index, low, high, vectors)
     return []
+
+
+def _is_narrow(block: Block) -> bool:
+    """Whether what is stored takes a small part of the vector that it is computed in. The rows of
+    the loop around can fill whole vectors, for LLVM, once these rounds are written out."""
+    bits = [(m[1], _BITS[m[2]]) for line in block.vectors for m in _TYPE.finditer(line)]
+    stored = [n for store, n in bits if store]
+    return bool(stored) and _PART * max(stored) <= max(n for _, n in bits)
 
 
 def _before(frame: Frame, start: int, body: str, block: Block) -> str:

@@ -72,6 +72,7 @@ from naperian.sizes import (
 
 _FEW = 4  # so many rounds of an outer part are written out
 _DEEP = 3  # parts that are taken apart again
+_MANY = 17  # elements of a row are not written out
 
 
 def digits(program: Program) -> Program:
@@ -162,7 +163,7 @@ def _below(s: Loop) -> Size | None:
     found: dict[Size, int] = {}
     for a in _divisions(s):
         inner = list(atoms(a.below))
-        if a.above == size(s.var) and inner:
+        if a.above == size(s.var) and (inner or (a.below.constant or _MANY) < _MANY):
             if not any(isinstance(v, Load) or v in bound for v in inner):
                 found[a.below] = found.get(a.below, 0) + 1
     return max(found, key=lambda n: found[n]) if found else None
