@@ -117,3 +117,68 @@ def test_nothing_changes_in_vectors(m, name: str) -> None:
 
 def test_what_changes_often_is_in_order(m) -> None:
     assert "block" not in m.changes.show("loops")
+
+
+# What a tour asks of every place: a table of what was there already, the place where it is now.
+TOUR = """
+def tour(x: n=>Float, y: n=>Float) -> (Float, n=>Int):
+    (order, length, _, _) = with state([0 for _ in n]) as order, state(0.0) as length, state(0) as at, state([k == 0 for k in n]) as seen:
+        for s in 1..n:
+            d = [inf if seen[j] else hypot(x[j] - x[at?], y[j] - y[at?]) for j]
+            b = argmin(d)
+            at := b
+            seen[b] := True
+            length += d[b]
+            order[b] := Int(s)
+    (length, order)
+
+def near(x: n=>Float, open: n=>Bool, at: Int) -> n = argmin(abs(x[j] - x[at?]) for j if open[j])
+
+def nears(x: n=>Float, open: n=>Bool, at: Int, k: Int) -> (Int, Int):
+    loop at = at, sum = 0 for _ in Fin(k):
+        (near(x, open, at), sum + at)
+"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def tour():
+    return nap.compile(TOUR)
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 9, 40, 200])
+def test_places_are_asked_at_once(tour, size: int) -> None:
+    x, y = np.random.default_rng(size).random((2, size)).round(1)  # with many that are equal
+    at, length, order, seen = 0, 0.0, np.zeros(size, int), np.arange(size) == 0
+    for s in range(1, size):
+        d = np.where(seen, np.inf, np.hypot(x - x[at], y - y[at]))
+        at = int(np.argmin(d))
+        seen[at], order[at] = True, s
+        length += d[at]
+    got = tour.tour(x, y)
+    assert np.isclose(got[0], length)
+    assert (got[1] == order).all()
+
+
+def test_a_tour_is_vectors_in_place(tour) -> None:
+    text = tour.tour.show("allocate")
+    assert "for block in" in text
+    assert text.count("bool[n]") == 1  # what is seen, and no copy of it
+
+
+@pytest.mark.parametrize("size", [3, 16, 41])
+def test_a_place_that_is_asked_for_must_exist_where_it_is_asked(tour, size: int) -> None:
+    x = np.random.default_rng(size).random(size)
+    open_ = np.arange(size) % 3 == 2
+    assert tour.nears(x, open_, 2, 1) == (2, 2)
+    for k in range(4):
+        at, sum_ = 1, 0
+        for _ in range(k):
+            at, sum_ = int(np.argmin(np.where(open_, abs(x - x[at]), np.inf))), sum_ + at
+        assert tour.nears(x, open_, 1, k) == (at, sum_)
+    for outside in (-1, size):
+        with pytest.raises(IndexError, match=f"index {outside} is out of range"):
+            tour.nears(x, open_, outside, 2)
+        with pytest.raises(AssertionError, match="nothing"):
+            tour.nears(x, np.zeros(size, bool), outside, 2)
+    x[2] = np.nan
+    assert tour.nears(x, open_, 0, 1) == (2, 0)

@@ -340,13 +340,13 @@ def _kept_place(
 ) -> core.Expr:
     """`argmin(e for i if p)`, where `point` is the worst of all values unless `p`:
 
-        k, first = argmin(e if p else inf for i), argmax(1 if p else 0 for i)
-        k if p[i := k] else first
+        k = argmin(e if p else inf for i)
+        k if p[i := k] else argmax(1 if p else 0 for i)
 
-    For where `k` is not kept, no value that is kept is better than the worst. If nothing is kept,
-    the run stops."""
+    For where `k` is not kept, no value that is kept is better than the worst. If that is not kept
+    either, nothing is, and the run stops."""
     one, zero = core.Const(Lit(1, DType.I64)), core.Const(Lit(0, DType.I64))
-    best, first = Var("best"), Var("first")
+    best, place = Var("best"), Var("place")
 
     def holds(place: Var) -> core.Expr:
         if len(bounds) > 1:
@@ -356,21 +356,11 @@ def _kept_place(
     def mark() -> core.Expr:
         return core.If(kept(), one, zero)
 
-    chosen = core.If(holds(best), core.Ref(best), core.Ref(first))
-    found = core.Let(best, _place(w, monoid, bounds, point, t, span, scope), chosen)
-    found = core.Let(first, _place(w, "argmax", bounds, mark, INT, span, scope), found)
-    some = _any(w, bounds, kept, span, scope)
-    return core.Check(some, f"`{monoid}` of nothing", found, span)
-
-
-def _any(w: Walk, bounds: list[Bound], kept: Build, span: Span, scope: Scope) -> core.Expr:
-    build = kept
-    for b in reversed(bounds):
-        build = partial(
-            reduce_over, w, "or", b.var, w.solver.zonk_set(b.set), b.body(build)(), BOOL, span,
-            scope,
-        )
-    return build()
+    first = _place(w, "argmax", bounds, mark, INT, span, scope)
+    chosen = core.If(holds(best), core.Ref(best), first)
+    kept_one = core.Check(holds(place), f"`{monoid}` of nothing", core.Ref(place), span)
+    found = core.Let(place, chosen, kept_one)
+    return core.Let(best, _place(w, monoid, bounds, point, t, span, scope), found)
 
 
 def _let_part(b: Bound, pair: Var, k: int, inner: Build) -> Build:

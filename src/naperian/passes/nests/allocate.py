@@ -42,6 +42,7 @@ from naperian.passes.nests.idle import idle
 from naperian.passes.nests.independent import independent
 from naperian.passes.nests.joined import joined
 from naperian.passes.nests.lanes import lanes
+from naperian.passes.nests.later import later
 from naperian.passes.nests.needed import needed
 from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
@@ -69,7 +70,7 @@ from naperian.prims import Math
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     added,  # before anybody asks what is in order
     # what carried tables are kept in, while every loop is still as `schedule` made it
-    older, unread, coalesce, viewed, staged, turns,
+    older, unread, later, coalesce, viewed, staged, turns,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     digits, collapse,
@@ -91,8 +92,6 @@ _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
 _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     joined,  # what no way out is between,
     ahead, tried,  # and without ends in between
-    rarely,
-    needed,
 )  # fmt: skip
 
 
@@ -108,6 +107,7 @@ def allocate(program: Program) -> Program:
     body = proved(replace(program, body=body)).body
     for step in _OF_PROVED:
         body = step(body)
+    body = needed(rarely(replace(program, body=body)))
     body = _shared(_hoisted(body, _inside_and_out(body)))
     made = [s.buffer for s in statements(body) if isinstance(s, Allocate)]
     types = {b.var: b.dtype for b in (*program.buffers, *made)}

@@ -21,10 +21,10 @@ then replaced by. So also where there are several, or more is done when one is r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
+    Allocate,
     Apply,
     Assign,
     Expr,
@@ -34,142 +34,104 @@ from naperian.loops.syntax import (
     Loop,
     Number,
     Order,
+    Program,
     Reduction,
     Stmt,
+    Store,
     Variable,
     When,
 )
-from naperian.loops.walk import all_of, assigned, parts, rebuild, used, used_in
-from naperian.names import Lit, Var
+from naperian.loops.walk import (
+    assigned,
+    expressions,
+    loads,
+    parts,
+    rebuild,
+    remade,
+    statements,
+    used,
+    used_in,
+)
+from naperian.names import Var, fresh
 from naperian.node import replace
+from naperian.passes.nests.records import Rounds, not_
+from naperian.passes.nests.unguarded import Shapes, Unguarded
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Size, clamp, size
 
 _MANY = 8  # rounds: a vector or two, since all of them are gone through where one changes something
 _LEAST = 2 * _MANY
 _DEAR = 12  # operations that are not worth doing once more
-_COMPARED = {"lt", "le", "gt", "ge"}
 
 
-def rarely(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def rarely(program: Program) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    out: list[Stmt] = []
-    for s in body:
-        made = _in_blocks(s) if isinstance(s, Loop) else None
-        lanes = isinstance(s, Loop) and s.order is Order.LANES
-        out.append(made or (s if lanes else rebuild(s, rarely)))
-    return tuple(out)
+    made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate) and not s.planes]
+    shapes = {b.var: b.shape for b in (*program.buffers, *made)}
+
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for s in body:
+            made = _in_blocks(s, shapes) if isinstance(s, Loop) else None
+            lanes = isinstance(s, Loop) and s.order is Order.LANES
+            out.append(made or (s if lanes else rebuild(s, block)))
+        return tuple(out)
+
+    return block(program.body)
 
 
-def _in_blocks(s: Loop) -> Loop | None:
-    """The loop in blocks, if it keeps records and nothing else."""
+def _in_blocks(s: Loop, shapes: Shapes) -> Loop | None:
+    """The loop in blocks, if it keeps records, and else writes at most what it does not read."""
     trips = (s.high - s.low).constant
     if s.order is not Order.SERIAL or s.reductions or (trips is not None and trips < _LEAST):
         return None
-    if not all(isinstance(x, Let | Assign | When) for x in s.body):
+    plain = Unguarded(s, shapes)
+    if not plain.find():
         return None
-    lets = {x.var: x.value for x in s.body if isinstance(x, Let)}
-    rounds = _Rounds(lets, assigned(s))
+    lets = {x.var: x.value for x in plain.body if isinstance(x, Let)}
+    stores = [x for x in plain.body if isinstance(x, Store)]
+    rounds = Rounds(lets, assigned(s) - lets.keys())
     found: list[Expr] = []
-    for x in s.body:
-        changed = rounds.changes(x)
+    for x in plain.body:
+        changed = [] if isinstance(x, Store) else rounds.changes(x)
         if changed is None:
             return None
-        found += (e for e in changed if e not in found)
+        found += (e for e in changed if rounds.whole(e) not in map(rounds.whole, found))
     if not found or not all(map(rounds.is_rare, found)):
         return None
-    asked = [x for x in s.body if isinstance(x, Let) and x.var in _needed(found, lets)]
-    if not all(_is_quick(e, s.var, lets) for e in (*found, *(x.value for x in asked))):
+    found += plain.fails
+    needed = _needed([*found, *(x.value for x in stores)], lets)
+    if not all(_is_kept(x, s, lets, rounds.carried) for x in stores):
         return None
-    return _made(s, asked, found)
-
-
-@dataclass
-class _Rounds:
-    """The rounds of a loop: what they name, the variables that outlive them, and what these are
-    replaced by."""
-
-    lets: Mapping[Var, Expr]
-    carried: frozenset[Var]
-    records: dict[Var, set[Expr]] = field(default_factory=dict)
-
-    def changes(self, s: Stmt) -> list[Expr] | None:
-        """The conditions under which a statement changes anything; None if that is always so."""
-        match s:
-            case Assign(var, value):
-                return self._other(value, var)
-            case When(condition, then, otherwise):
-                out: list[Expr] = []
-                for side, c in ((then, condition), (otherwise, _not(condition))):
-                    found = [self.changes(x) for x in side]
-                    out += [c] * any(x is None or x for x in found)
-                return out
-            case _:
-                return [] if isinstance(s, Let) else None
-
-    def _other(self, e: Expr, v: Var) -> list[Expr] | None:
-        """When an expression is not what the variable was."""
-        match e:
-            case Local(w) if w == v:
-                return []
-            case Local(w) if w in self.lets:
-                return self._other(self.lets[w], v)
-            case Apply("select", (c, x, y)):
-                one, two = self._other(x, v), self._other(y, v)
-                if one is None and two is None:
-                    return None
-                out = []
-                for side, holds in ((one, c), (two, _not(c))):
-                    out += [holds] if side is None else [_both(holds, z) for z in side]
-                return out
-            case _:
-                self.records.setdefault(v, set()).add(self._whole(e))
-                return None
-
-    def is_rare(self, e: Expr) -> bool:
-        """Whether a condition asks for a record, or for a NaN."""
-        return self._is_record(self._whole(e))
-
-    def _is_record(self, c: Expr) -> bool:
-        match c:
-            case Apply("isnan"):
-                return True
-            case Apply("not", (x,)):
-                return self._is_record(x)
-            case Apply("select", (_, x, Lit(False)) | (_, Lit(False), x)) if self._is_record(x):
-                return True
-            case Apply("and", (x, y)) | Apply("select", (x, y, Lit(False))):
-                return self._is_record(x) or self._is_record(y)
-            case Apply("or", (x, y)):
-                return self._is_record(x) and self._is_record(y)
-            case Apply(name, (x, y)) if name in _COMPARED:
-                return self._replaces(x, y) or self._replaces(y, x)
-            case _:
-                return False
-
-    def _replaces(self, v: Expr, e: Expr) -> bool:
-        return isinstance(v, Local) and v.var in self.carried and e in self.records.get(v.var, ())
-
-    def _whole(self, e: Expr) -> Expr:
-        """An expression without names of the round."""
-        match e:
-            case Local(v) if v in self.lets:
-                return self._whole(self.lets[v])
-            case Apply(_, args):
-                return replace(e, args=tuple(map(self._whole, args)))
-            case _:
-                return e
+    asked: list[Stmt] = [
+        x for x in plain.body
+        if isinstance(x, Store) or (isinstance(x, Let) and x.var in needed)
+    ]  # fmt: skip
+    places = [Load(x.buffer, x.at) for x in stores]
+    values = [e for x in asked for e in expressions(x)]
+    if not all(_is_quick(e, s.var, lets) for e in (*found, *values, *places)):
+        return None
+    return _made(s, asked, found, plain.exists)
 
 
 def _needed(found: list[Expr], lets: Mapping[Var, Expr]) -> set[Var]:
+    """What expressions mention, and what is named in them mentions."""
     out: set[Var] = set()
     todo = [v for e in found for v in used(e)]
     while todo:
         v = todo.pop()
-        if v in lets and v not in out:
+        if v not in out:
             out.add(v)
-            todo += used(lets[v])
+            todo += used(lets[v]) if v in lets else ()
     return out
+
+
+def _is_kept(s: Store, loop: Loop, lets: Mapping[Var, Expr], carried: frozenset[Var]) -> bool:
+    """Whether each round stores an element of its own that no round reads, whatever is carried."""
+    steps = [i.coefficient(loop.var) for i in s.at]
+    own = bool(steps) and abs(steps[-1]) == 1
+    read = any(x.buffer == s.buffer for y in statements(loop.body) for x in loads(y))
+    return own and not read and carried.isdisjoint(_needed([s.value], lets))
 
 
 def _is_quick(e: Expr, loop: Var, lets: Mapping[Var, Expr]) -> bool:
@@ -200,35 +162,24 @@ def _is_plain(i: Size, loop: Var, lets: Mapping[Var, Expr]) -> bool:
     return not any(v == loop or v in lets for v in used_in(rest))
 
 
-def _made(s: Loop, asked: list[Let], found: list[Expr]) -> Loop:
+def _made(s: Loop, asked: list[Stmt], found: list[Expr], exists: list[Expr]) -> Loop:
     block, some = Var("block"), Var("some")
     low = s.low + size(block) * _MANY
     high = low + _MANY
-    last = Apply("gt", (Number(high), Number(s.high)), DType.BOOL, DType.I64)
+    last: Expr = Apply("gt", (Number(high), Number(s.high)), DType.BOOL, DType.I64)
+    for e in exists:
+        last = Apply("or", (last, not_(e)), DType.BOOL, DType.BOOL)
     any_: Expr = Local(some)
     for e in found:
         any_ = Apply("or", (any_, e), DType.BOOL, DType.BOOL)
-    look = Loop(
-        s.var, low, high, (*asked, Assign(some, any_)), Order.FREE,
-        (Reduction(some, "or", DType.BOOL),),
-    )  # fmt: skip
+    own = {x.var: fresh(x.var) for x in asked if isinstance(x, Let)}
+    asks = remade((*asked, Assign(some, any_)), lambda _: None, own)
+    look = Loop(s.var, low, high, asks, Order.FREE, (Reduction(some, "or", DType.BOOL),))
     rounds = replace(s, low=low, high=low + clamp(s.high - low, size(_MANY + 1)))
     body: tuple[Stmt, ...] = (
         Variable(some, DType.BOOL, last),
-        When(_not(Local(some)), (look,)),
+        When(not_(Local(some)), (look,)),
         When(Local(some), (rounds,)),
     )
     count = (s.high - s.low + (_MANY - 1)) // _MANY
     return replace(s, var=block, low=ZERO, high=count, body=body, work=s.work * _MANY)
-
-
-def _not(e: Expr) -> Expr:
-    match e:
-        case Apply("not", (x,)):
-            return x
-        case _:
-            return Apply("not", (e,), DType.BOOL, DType.BOOL)
-
-
-def _both(x: Expr, y: Expr) -> Expr:
-    return all_of((x, y))

@@ -1,0 +1,56 @@
+"""An element of a copy is changed after what still reads the original. loops → loops
+
+    before   for i in 0..n: store v[i] = s[i]      after   for i in 0..n: store v[i] = s[i]
+             store v[k] = x                                 y = s[k] + 1
+             y = s[k] + 1                                   fail 1 if s[j] < 0
+             fail 1 if s[j] < 0                             store v[k] = x
+
+So the copy and the original can be one array (`coalesce`): a change that the program makes before
+it asks for what was there need not be made first.
+"""
+
+from __future__ import annotations
+
+from naperian.loops.syntax import Allocate, Assign, Fail, Let, Program, Stmt, Store, Variable
+from naperian.loops.walk import loads, reads, rebuild, statements
+from naperian.names import Var
+from naperian.node import replace
+from naperian.passes.nests.coalesce import copies
+
+
+def later(program: Program) -> Program:
+    """See the module."""
+    every = statements(program.body)
+    shapes = {b.var: b.shape for b in program.buffers}
+    shapes |= {s.buffer.var: s.buffer.shape for s in every if isinstance(s, Allocate)}
+    originals: dict[Var, set[Var]] = {}
+    for s in every:
+        for to, of in copies(s, shapes):
+            originals.setdefault(to, set()).add(of)
+
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out = [rebuild(s, block) for s in body]
+        for k in reversed(range(len(out))):
+            s = out[k]
+            if isinstance(s, Store) and s.buffer in originals:
+                end = _last(out, k, originals[s.buffer])
+                out[k : end + 1] = [*out[k + 1 : end + 1], s]
+        return tuple(out)
+
+    return replace(program, body=block(program.body)) if originals else program
+
+
+def _last(body: list[Stmt], k: int, originals: set[Var]) -> int:
+    """The last statement behind a store that reads an original and may come before it; the store
+    itself if there is none."""
+    store, last = body[k], k
+    assert isinstance(store, Store)
+    wanted = reads(store)
+    for n in range(k + 1, len(body)):
+        s = body[n]
+        plain = isinstance(s, Let | Variable | Assign | Fail) and store.buffer not in reads(s)
+        if not plain or (isinstance(s, Assign) and s.var in wanted):
+            break
+        if any(x.buffer in originals for x in loads(s)):
+            last = n
+    return last
