@@ -38,6 +38,11 @@ PROGRAMS = {
     "sum": ("def f(x: n=>Float) -> Float = sum(x) ** 2", lambda n: [x(n)]),
     "product": ("def f(x: n=>Float) -> Float = prod(sin(v) for v in x)", lambda n: [x(n)]),
     "maximum": ("def f(x: n=>Float) -> Float = max(sin(v) for v in x)", lambda n: [x(n)]),
+    "maxima of rows": ("def f(x: n=>m=>Float) -> Float = sum(max(x))", lambda n: [x(n, 40)]),
+    "maxima of columns": (
+        "def f(x: n=>m=>Float) -> Float = sum(max(x[i, j] for i) for j)",
+        lambda n: [x(20 * n, 5)],
+    ),
     "rows": (
         "def f(x: n=>m=>Float) -> Float = sum(max(row) * exp(sum(row)) for row in x)",
         lambda n: [x(n, 5)],

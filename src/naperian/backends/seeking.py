@@ -41,10 +41,15 @@ def sought(s: Loop) -> Expr | None:
         case Loop(
             i, _, high, (Assign(v, Apply("min", (Local(last), Apply("select", choice)))),),
             reductions=(Reduction(first, "min", DType.I64),),
-        ) if v == last == first and choice[1:] == (Number(size(i)), Number(high)):  # fmt: skip
-            return choice[0] if first not in used(choice[0]) else None
+        ) if v == last == first and first not in used(choice[0]):  # fmt: skip
+            here, nowhere = Number(size(i)), Number(high)
         case _:
             return None
+    if choice[1:] == (here, nowhere):
+        return choice[0]
+    if choice[1:] == (nowhere, here):
+        return Apply("not", (choice[0],), DType.BOOL, DType.BOOL)
+    return None
 
 
 def seeking(s: Loop, c: Expr, low: Var, high: Var) -> Sequence[Stmt]:

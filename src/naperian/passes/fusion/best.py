@@ -10,8 +10,14 @@ The law: the first best is the first that equals the best value, or the first Na
 for then `top` is NaN and equals nothing; 0 if there is none at all. Looking for it element by
 element, as the primitive is defined, depends on the element before.
 
-Columns that lie side by side are looked through in order, each with its best so far, and go side by
-side (`nests/columns.py`): they are read once.
+Where the best value is there already, as that of a maximum whose derivative looks for its place,
+one comparison finds what equals it and what is NaN: that which is not at most `worse`, the number
+before `top`, or infinity if `top` is NaN.
+
+    for j<n: place = select(le(v[j], worse), n, j)
+
+Columns that lie side by side, and whose best is not known, are looked through in order, each with
+its best so far, and go side by side (`nests/columns.py`): they are read once.
 
 Inside a loop there is work enough for every thread, and `v` is computed twice or stored for each of
 its rounds; so there only where it is little, element by element of what is stored anyway.
@@ -19,6 +25,7 @@ its rounds; so there only where it is little, element by element of what is stor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from naperian.ainf.syntax import (
@@ -58,7 +65,10 @@ def best(program: Program) -> Program:
     made = {b.var: b for b in program.bindings}
     times = {b.prim.time for b in program.bindings if isinstance(b.prim, Delay)}
     bindings: list[Binding] = []
+    there: set[Var] = set()
     for b in program.bindings:
+        if b.var in there:
+            continue
         match b.prim:
             case Accumulate("argmin" | "argmax" as name, _, (Entry((i,), at, value, ()),)) if (
                 _many(indices[i])
@@ -70,13 +80,20 @@ def best(program: Program) -> Program:
                     bindings += _first(b, i, at, *marked, indices)
                     continue
                 beside = times.isdisjoint(b.context[-1:]) and _is_column(value, i, b.context, made)
-                if dtype is not DType.BOOL and not beside:
-                    known = _known(program.bindings, b, name[3:], i, value, indices)
-                    bindings += _found(b, name[3:], i, at, value, dtype, indices, known)
+                known = _known(program.bindings, b, name[3:], i, value, indices)
+                if dtype is not DType.BOOL and (known or not beside):
+                    top = None
+                    if known is not None:
+                        if known.var not in there:  # it is made of the same value
+                            bindings.append(known)
+                            there.add(known.var)
+                        top = Read(known.var, tuple(size(c) for c in b.context))
+                    bindings += _found(b, name[3:], i, at, value, dtype, indices, top)
                     continue
             case _:
                 pass
         bindings.append(b)
+        there.add(b.var)
     return replace(program, indices=indices, bindings=tuple(bindings))
 
 
@@ -90,8 +107,8 @@ def _many(index: Index) -> bool:
 def _known(
     bindings: tuple[Binding, ...], b: Binding, monoid: str, i: Var, value: Operand,
     indices: dict[Var, Index],
-) -> Read | None:  # fmt: skip
-    """The best value, if it is there already: that of a maximum whose derivative looks for it."""
+) -> Binding | None:  # fmt: skip
+    """The best value, if it is made anyway: that of a maximum whose derivative looks for it."""
     for x in bindings:
         match x.prim:
             case Accumulate(name, Lit(start), (Entry((k,), _, other, ()),)) if (
@@ -104,7 +121,7 @@ def _known(
                 if same and all(
                     _same(indices[y], indices[z], here) for y, z in zip(theirs, ours, strict=True)
                 ):
-                    return Read(x.var, tuple(size(c) for c in b.context))
+                    return x
             case _:
                 pass
     return None
@@ -172,6 +189,15 @@ def _found(
     j = fresh(i)
     indices[j] = indices[i]
     there = rewrite(value, {i: size(j)})
+    if known is not None and dtype.is_float:
+        everywhere = replace(b, guards=())  # what is known was read everywhere
+        bind = _Bind(everywhere)
+        worse = _worse(bind, monoid, known, dtype)
+        name = "le" if monoid == "max" else "ge"
+        other = bind("other", DType.BOOL, Op(name, (there, worse)), j)
+        *search, found = _first(everywhere, j, at, other, False, indices)
+        yield from (*bind.made, *search, replace(b, prim=found.prim))
+        return
     bind = _Bind(b)
     none = Lit(unit(monoid, dtype), dtype)
     top = known or bind("top", dtype, Accumulate(monoid, none, (Entry((i,), at, value),)))
@@ -181,6 +207,24 @@ def _found(
         hit = bind("hit", DType.BOOL, Op("or", (hit, nan)), j)
     yield from bind.made
     yield from _first(b, j, at, hit, True, indices)
+
+
+def _worse(bind: _Bind, monoid: str, top: Read, dtype: DType) -> Read:
+    """The best of the numbers that are worse than one; of NaN, the best number."""
+    zero, bits = Lit(0.0, dtype), DType.I64 if dtype is DType.F64 else DType.I32
+    if monoid == "max":  # the bits of a number count up away from zero; this makes zero -0.0
+        signed = bind("signed", dtype, Op("sub", (zero, top)))
+        signed = bind("signed", dtype, Op("neg", (signed,)))
+    else:
+        signed = bind("signed", dtype, Op("add", (zero, top)))
+    above = bind("above", DType.BOOL, Op("gt" if monoid == "max" else "lt", (top, zero)))
+    step = bind("step", bits, Op("select", (above, Lit(-1, bits), Lit(1, bits))))
+    here = bind("bits", bits, Op("bitcast", (signed,)))
+    next_to = bind("bits", bits, Op("add", (here, step)))
+    worse = bind("worse", dtype, Op("bitcast", (next_to,)))
+    odd = bind("odd", DType.BOOL, Op("isnan", (top,)))
+    best = Lit(math.inf if monoid == "max" else -math.inf, dtype)
+    return bind("worse", dtype, Op("select", (odd, best, worse)))
 
 
 def _first(

@@ -7,7 +7,7 @@ makes memory be read and written side by side, for all tasks that will share loo
 
 Tasks are grouped by the reads between them at plain indices; these reads also say which index of
 one task is which of the other. In a recurrence, the loops down to that over its time stay; those
-inside are ordered for what is done in one round.
+inside are ordered for what is done in one round, and those of what goes on beside it for that.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _NARROW = 8  # so few of them side by side do not fill a vector
 
 def order_loops(graph: Graph) -> None:
     """See the module."""
+    beside: dict[Task, tuple[Var, ...]] = {}
     for tasks, classes in _groups(graph.tasks, lambda t: ()):
         if any(t.units for t in tasks):
-            _times_first(graph, tasks)
+            beside.update(_times_first(graph, tasks))
         else:
             _order(graph, tasks, classes, lambda t: ())
     rounds: dict[Var, list[Task]] = {}
@@ -44,6 +45,21 @@ def order_loops(graph: Graph) -> None:
 
         for tasks, classes in _groups(members, outer):
             _order(graph, tasks, classes, outer)
+    _order_beside(graph, beside)
+
+
+def _order_beside(graph: Graph, beside: dict[Task, tuple[Var, ...]]) -> None:
+    """Order what goes on beside recurrences, given with the loops that it shares with them. What it
+    reads of them may be computed once more as it goes."""
+    outer, paths = dict(beside), {}
+    for q in dict.fromkeys(s.task for t in beside for s in t.sites):
+        if q.kind is Kind.COMPUTE and q.units and q.units[-1][0] in q.path:
+            paths[q] = q.path
+            outer[q] = q.path[: q.path.index(q.units[-1][0]) + 1]
+    for tasks, classes in _groups(list(outer), outer.__getitem__):
+        _order(graph, tasks, classes, outer.__getitem__)
+    for q, path in paths.items():
+        q.path = path
 
 
 _Outer = Callable[[Task], tuple[Var, ...]]  # the loops of a task that stay, its outermost ones
@@ -115,15 +131,22 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
         t.path = path
 
 
-def _times_first(graph: Graph, tasks: list[Task]) -> None:
+def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]:
     """What reads a recurrence at its time, and is in none itself, goes on in its loop: a sum over
-    time is accumulated there, and what it adds up is never stored."""
+    time is accumulated there, and what it adds up is never stored. These tasks, with the loops
+    that they share with the recurrence, if they share others with none."""
     first: dict[Task, tuple[Var, ...]] = {}  # the loops down to that over the time
+    timed: dict[Task, set[Var]] = {}  # the loops that it has in common with recurrences
     for t in sorted(tasks, key=lambda t: t.order):
         times = [t.path.index(i) for i, _ in t.units if i in t.path]
         if t.units:
             first[t] = t.path[: max(times, default=-1) + 1]
+            timed[t] = set(first[t])
             continue
+        timed[t] = {
+            v for s in t.sites for i, e in zip(s.task.context, s.at, strict=False)
+            if i in timed.get(s.task, ()) for v in variables(e)
+        }  # fmt: skip
         for s in t.sites:
             here = dict(zip(s.task.context, s.at, strict=False))
             wanted = [here[i].single if i in here else None for i in first.get(s.task, ())]
@@ -133,6 +156,7 @@ def _times_first(graph: Graph, tasks: list[Task]) -> None:
                 if _legal(graph, t, path):
                     t.path, first[t] = path, loops
                 break
+    return {t: at for t, at in first.items() if not t.units and timed[t].issubset(at)}
 
 
 def _ranks(
@@ -187,7 +211,7 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
             q = graph.source.get(x.var)
             apart = q is None or q.kind in WHOLE  # in memory, whatever the loops are
             if apart or any(not isinstance(e.single, Var) for e in x.at):
-                total += _stride(graph, x, inner)
+                total += _stride(graph, x if q is None else _as_it_lies(q, x), inner)
     if t.home is not None:
         order = tuple(t.context[k] for k in t.home[1])
         total += 1 if order[-1:] == (inner,) else _STRIDED if inner in order else 0
@@ -198,6 +222,14 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
         narrow = extent is not None and (extent.constant or _NARROW) < _NARROW
         total += 2 * _STRIDED if narrow else _STORED
     return total
+
+
+def _as_it_lies(q: Task, x: Read) -> Read:
+    """A read of what a task stores as its loops stand."""
+    if q.kind is not Kind.COMPUTE or set(q.path) != set(q.context):
+        return x
+    at = dict(zip(q.context, x.at, strict=True))
+    return Read(x.var, tuple(at[i] for i in q.path))
 
 
 def _stride(graph: Graph, x: Read, inner: Var) -> int:
