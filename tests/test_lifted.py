@@ -39,6 +39,37 @@ def test_out_of_both_out_of_one_and_not() -> None:
     assert sorted(text.splitlines()) == sorted(TWO_LOOPS)
 
 
+def test_what_two_loops_compute_in_front_of_another_is_computed_once() -> None:
+    """What uses the second is told the first, also behind the loops; what a round hands to the next
+    keeps its name, which was told already."""
+    lines = """\
+  br label %outer
+outer:
+  %i = phi i64 [ 0, %entry ], [ %i2, %join ]
+  %last = phi i64 [ 0, %entry ], [ %handed, %join ]
+  %size = mul nsw i64 %n, %m
+  br label %first
+first:
+  %x = load i64, ptr %cell
+  %once = mul nsw i64 %n, %m
+  %half = ashr i64 %once, 1
+  %quarter = ashr i64 %size, 1
+  %y = add nsw i64 %x, %quarter
+  %handed = mul nsw i64 %n, %m
+  br i1 %more, label %first, label %join
+join:
+  %i2 = add nsw i64 %i, 1
+  br i1 %again, label %outer, label %done
+done:
+  ret i64 %once""".splitlines()
+    text = "\n".join(lifted(lines, [(6, 13), (1, 16)]))
+    enter, _, rest = text.partition("  br label %outer\n")
+    assert [x.split()[0] for x in enter.splitlines()] == ["%size", "%half", "%handed"]
+    assert "%half = ashr i64 %size, 1" in enter
+    assert "%y = add nsw i64 %x, %half" in rest
+    assert text.endswith("ret i64 %size")
+
+
 PLANES = """
 def f(x: Fin(a)=>Fin(b)=>Fin(c)=>Float, steps: Int) -> Fin(a)=>Fin(b)=>Fin(c)=>Float:
     loop u = x for _ in Fin(steps):

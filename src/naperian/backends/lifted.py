@@ -2,14 +2,15 @@
 
 Sums are written outermost loop first (`indexing.py`), but where they are needed, which may be in a
 condition deep inside. Modules that LLVM only cleans have nobody else who moves them: row by row a
-stencil's nine addresses are more than its vectors.
+stencil's nine addresses are more than its vectors. Nor does anybody else see that several loops
+compute the same in front of the one around them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _NAME = re.compile(r"%[\w.]+")
 _PURE = {
@@ -31,6 +32,15 @@ class Quotient:
     product: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Open:
+    """A loop: where it ends, what stands in front of it, and under which names."""
+
+    end: int
+    before: list[str]
+    computed: dict[str, str] = field(default_factory=dict)
+
+
 def quotient(name: str, rest: str) -> Quotient | None:
     """What `name = fdiv rest` is, if it is allowed to be one."""
     m = _QUOTIENT.match(rest)
@@ -46,21 +56,30 @@ def quotient(name: str, rest: str) -> Quotient | None:
 
 def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
     """A function's lines, in which loops lie from one to before another, each behind the branch
-    that enters it. What is moved may not have been needed: it is cheap, and cannot fail."""
+    that enters it. What is moved may not have been needed: it is cheap, and cannot fail. What is
+    moved to a place where it was computed before is that."""
     if not loops:
         return list(lines)
     out: list[list[str]] = [[]]  # the lines up to the next place where something is put
-    open_: list[tuple[int, int]] = []  # the loops around: their ends, and where they are entered
+    open_: list[_Open] = []  # the loops around
     levels: dict[str, int] = {}  # in how many loops a value is another one in every round
+    same: dict[str, str] = {}  # values that others are
+    ahead: set[str] = set()  # what a round hands to the next, which is named before it is computed
+
+    def known(m: re.Match[str]) -> str:
+        return same.get(m[0], m[0])
+
     waiting = sorted(loops, reverse=True)
     for k, line in enumerate(lines):
-        while open_ and open_[-1][0] <= k:
+        while open_ and open_[-1].end <= k:
             open_.pop()
         while waiting and waiting[-1][0] == k:
             _, end = waiting.pop()
             branch = out[-1].pop()
             out += [[], [branch]]
-            open_.append((end, len(out) - 2))
+            open_.append(_Open(end, out[-2]))
+        if same and not same.keys().isdisjoint(_NAME.findall(line)):
+            line = _NAME.sub(known, line)
         depth = len(open_)
         if not depth:
             out[-1].append(line)
@@ -73,12 +92,25 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
         name, op, rest = words[2], words[4], words[5]
         level = depth
         if op in _PURE or (op == "call" and rest.startswith(_CALLS)):
-            level = max((levels.get(v, 0) for v in _NAME.findall(rest)), default=0)
+            level = 0
+            for v in _NAME.findall(rest):
+                if (inside := levels.get(v, 0)) > level:
+                    level = inside
         elif op == "fdiv" and (q := quotient(name, rest)) is not None:
             around = levels.get(q.divisor, 0)
             if around < depth:
-                out[open_[around][1]].append(q.inverse)
+                open_[around].before.append(q.inverse)
                 line = line[:start] + q.product
+        elif op == "phi":
+            ahead.update(_NAME.findall(rest))
         levels[name] = level
-        out[open_[level][1] if level < depth else -1].append(line)
+        if level == depth:
+            out[-1].append(line)
+            continue
+        place = open_[level]
+        first = place.computed.setdefault(f"{op} {rest}", name)
+        if first == name or start or name in ahead:
+            place.before.append(line)
+        else:
+            same[name] = first
     return [line for part in out for line in part]
