@@ -133,7 +133,7 @@ def prepared(
 
 def _lent(result: Any) -> None:
     """Have the system lend what memory the first calls of a peer take: a virtual machine has pages
-    only when they are first written, for 50 µs each, and would have them in this call or in that."""
+    only when they are first written, for 30 µs each, and would have them in one call or another."""
     leaves = result if isinstance(result, tuple | list) else (result,)
     kept = [np.array(x) for _ in range(_RESULTS) for x in leaves]
     del kept

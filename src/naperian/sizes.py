@@ -210,6 +210,11 @@ def _variable(v: Var) -> Size:
     return Size((((v,), 1),))
 
 
+def places(indices: Iterable[Var]) -> tuple[Size, ...]:
+    """Variables as sizes: where one is in the loops over them."""
+    return tuple(map(_variable, indices))
+
+
 def atom(a: Atom) -> Size:
     """The size that is one atom."""
     return Size((((a,), 1),))

@@ -28,7 +28,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import kept
 from naperian.prims import PRIMITIVES
-from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, size
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, places, size
 
 Reader = Callable[[Read], Operand]
 Names = Mapping[Var, Size]
@@ -173,7 +173,7 @@ def stops(prim: Prim) -> bool:
 
 def is_reduction(context: tuple[Var, ...], prim: Accumulate) -> bool:
     """Whether every entry's target is the context itself."""
-    here = tuple(size(i) for i in context)
+    here = places(context)
     return all(e.at == here for e in prim.entries)
 
 

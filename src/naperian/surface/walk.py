@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
+from typing import Any
 
 from naperian.source import Span
 
 
-def nodes(tree: object) -> Iterator[object]:
+def nodes(tree: object) -> list[object]:
     """Every node, in no particular order."""
+    found: list[object] = []
     todo = [tree]
     while todo:
         x = todo.pop()
-        if isinstance(x, tuple):
-            todo.extend(x)
-        elif (names := _parts[type(x)]) is not None:
-            yield x
-            todo.extend([getattr(x, name) for name in names])
+        kind = type(x)
+        if kind is tuple:
+            todo.extend(x)  # type: ignore[arg-type]
+        elif (parts := _parts[kind]) is not None:
+            found.append(x)
+            todo.extend(parts(x))
+    return found
 
 
-class _Parts(dict[type, tuple[str, ...] | None]):
-    """The fields of a class of nodes that may hold nodes; None for other classes."""
+class _Parts(dict[type, Callable[[object], tuple[Any, ...]] | None]):
+    """What gives the fields of a class of nodes that may hold nodes; None for other classes."""
 
-    def __missing__(self, kind: type) -> tuple[str, ...] | None:
-        is_node = is_dataclass(kind) and kind is not Span
-        names = tuple(f.name for f in fields(kind) if f.name != "span") if is_node else None
-        self[kind] = names
-        return names
+    def __missing__(self, kind: type) -> Callable[[object], tuple[Any, ...]] | None:
+        made: Callable[[object], tuple[Any, ...]] | None = None
+        if is_dataclass(kind) and kind is not Span:
+            names = [f.name for f in fields(kind) if f.name != "span"]
+            several = len(names) > 1
+            made = attrgetter(*names) if several else lambda x: tuple(getattr(x, n) for n in names)
+        self[kind] = made
+        return made
 
 
 _parts = _Parts()

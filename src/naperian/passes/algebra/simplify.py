@@ -52,7 +52,7 @@ from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.conditions import after_checks, checks_of, in_rounds
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
-from naperian.sizes import ZERO, Size, atom, size
+from naperian.sizes import ZERO, Size, atom, places, size
 
 Seen = Callable[[Any], None]
 
@@ -157,6 +157,8 @@ class _Simplify:
         if r.var not in self.values:
             return r
         context, value = self.values[r.var]
+        if r.at == places(context):
+            return value
         return rewrite(value, dict(zip(context, r.at, strict=True)))
 
     def simpler(self, s: Size) -> Size:

@@ -41,7 +41,7 @@ from naperian.dtypes import DType
 from naperian.lines import Line
 from naperian.names import Var
 from naperian.prims import Math
-from naperian.sizes import Quotient, Remainder, Size, size
+from naperian.sizes import Quotient, Remainder, Size, places
 from naperian.source import NOWHERE, Span
 
 if TYPE_CHECKING:
@@ -108,9 +108,10 @@ class Builder:
     def closed(self, found: Iterable[Var]) -> frozenset[Var]:
         """The indices among these and what their extents depend on."""
         out: frozenset[Var] = frozenset()
+        known = self.closures.get
         for v in found:
-            if v in self.closures and v not in out:
-                out |= self.closures[v]
+            if v not in out and (more := known(v)) is not None:
+                out = out | more if out else more
         return out
 
     def order(self, indices: Iterable[Var]) -> tuple[Var, ...]:
@@ -146,7 +147,7 @@ class Builder:
         for over, _, _ in entries:
             found += (v for i in over for v in self.closures[i] if v not in over)
         context, kept = self.place(Accumulate(monoid, init, bare), found, guards)
-        at = tuple(size(i) for i in context)
+        at = places(context)
         prim = Accumulate(monoid, init, tuple(Entry(e.over, at, e.value, e.guards) for e in bare))
         return self.add(prim, context, kept, dtype, origin, var)
 
@@ -178,7 +179,7 @@ class Builder:
         self.contexts[var] = context
         self.guards[var] = guards
         self.dtypes[var] = dtype
-        return Read(var, tuple(size(i) for i in context))
+        return Read(var, places(context))
 
     def place(
         self, prim: Prim, found: Iterable[Var], guards: Guards

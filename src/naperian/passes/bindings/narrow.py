@@ -249,6 +249,8 @@ class _Narrow:
         if i in self.growing:
             self.dependants.setdefault(i, []).append((known, whose, inner))
             needed = needed.copy()
+        if needed <= known:
+            return
         for j in needed:
             if j not in known and j not in inner:
                 known.add(j)
@@ -287,10 +289,11 @@ class _Narrow:
     def size(self, known: set[Var], whose: Var, s: Size, inner: _Inner) -> None:
         for m, _ in s.terms:
             for a in m:
+                if type(a) is Var:
+                    if a in self.open:
+                        self.index(known, whose, a, inner)
+                    continue
                 match a:
-                    case Var():
-                        if a in self.open:
-                            self.index(known, whose, a, inner)
                     case Read():
                         self.read(known, whose, a, inner)
                     case Trips(time, at):

@@ -144,9 +144,8 @@ class _Block:
 
     def local(self, q: Task) -> bool:
         """Whether a task is in this block or in a nest of it."""
-        return len(q.nests) >= self.depth and (
-            self.depth == 0 or q.nests[self.depth - 1] is self.inside
-        )
+        depth = self.depth
+        return not depth or (len(q.nests) >= depth and q.nests[depth - 1] is self.inside)
 
     # placing
 
@@ -425,7 +424,8 @@ def _are_numbers(tasks: list[Task], time: Var) -> bool:
 
 def _along(r: Read, i: Var) -> bool:
     """Whether an array is read along an index, in steps."""
-    return any([e.coefficient(i) for e in r.at])
+    alone = (i,)
+    return any([m == alone for e in r.at for m, _ in e.terms])
 
 
 def _stops(t: Task) -> bool:

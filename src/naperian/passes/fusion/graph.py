@@ -40,7 +40,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.passes.bindings.packed import Packing
 from naperian.prims import PRIMITIVES, Math, unit
-from naperian.sizes import Clamp, Size, size, substitute
+from naperian.sizes import Clamp, Size, places, size, substitute
 from naperian.source import NOWHERE, Span
 
 NEVER = Size(())  # where a read of a recurrence's last value stands for its time: no index
@@ -291,7 +291,7 @@ def task_reads(t: Task) -> Reads:
 
 
 def identity(indices: Iterable[Var]) -> tuple[Size, ...]:
-    return tuple(size(i) for i in indices)
+    return places(indices)
 
 
 def size_of(r: Read) -> Size:
@@ -404,9 +404,10 @@ def map_reads(graph: Graph, t: Task, f: Callable[[Read], Read | None]) -> None:
         return None if new is None else size_of(new)
 
     def in_size(s: Size) -> Size:
-        if s.plain:
-            return s
-        return rewrite_size(s, atom)
+        for r in atoms_of(s):
+            if isinstance(r, Read) and f(r) is not None:
+                return rewrite_size(s, atom)
+        return s
 
     def in_operand(x: Operand) -> Operand:
         new = with_sizes(x, in_size)

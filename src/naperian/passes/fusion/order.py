@@ -80,17 +80,17 @@ def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]
     if all(len(path) < 2 for path in inner.values()):
         return []
     for t, path in inner.items():
-        for s in t.sites:
-            q = s.task
-            if q not in inner or s.bound:
-                continue
-            for i, e in zip(q.context, s.at, strict=False):
-                v = e.single
-                if isinstance(v, Var) and v in path and i in inner[q]:
-                    if classes.union((q, i), (t, v)):
-                        a, b = top(q), top(t)
-                        if a is not b:
-                            leader[a] = b
+        same = dict.fromkeys(  # each once: what is read several times is read at the same place
+            (s.task, i, e.single)
+            for s in t.sites if s.task in inner and not s.bound
+            for i, e in zip(s.task.context, s.at, strict=False)
+        )  # fmt: skip
+        for q, i, v in same:
+            if type(v) is Var and v in path and i in inner[q]:
+                if classes.union((q, i), (t, v)):
+                    a, b = top(q), top(t)
+                    if a is not b:
+                        leader[a] = b
     groups: dict[Task, list[Task]] = {}
     for t, path in inner.items():
         if path:

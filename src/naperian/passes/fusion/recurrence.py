@@ -98,12 +98,14 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var
         for t in inside:
             classes.union((inside[0], i), (t, i))
     among = set(inside)
-    edges = [(t, s) for t in inside for s in t.sites if s.task in among]
-    for t, s in edges:
-        for i, e in zip(s.task.context, s.at, strict=True):
-            v = e.single
-            if isinstance(v, Var) and v in t.path and time not in (i, v):
-                classes.union((s.task, i), (t, v))
+    edges = dict.fromkeys(  # which index of what is read is which atom of the reader; each once
+        (t, s.task, i, e.single)
+        for t in inside for s in t.sites if s.task in among
+        for i, e in zip(s.task.context, s.at, strict=True)
+    )  # fmt: skip
+    for t, q, i, v in edges:
+        if type(v) is Var and v in t.path and time not in (i, v):
+            classes.union((q, i), (t, v))
     for i in _asked(graph, time):  # what the condition depends on, all depend on
         first = next(t for t in inside if i in t.path)
         for t in inside:
@@ -117,12 +119,10 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var
         if t.kind is not Kind.STEP:
             for i in t.path[: t.path.index(time)]:
                 wanted.setdefault(classes.find((t, i)), i)
-    for t, s in edges:
-        for i, e in zip(s.task.context, s.at, strict=True):
-            c = classes.find((s.task, i))
-            v = e.single
-            if c in wanted and not (isinstance(v, Var) and classes.find((t, v)) == c):
-                del wanted[c]
+    for t, q, i, v in edges:
+        c = classes.find((q, i))
+        if c in wanted and not (type(v) is Var and classes.find((t, v)) == c):
+            del wanted[c]
     own_ = [{classes.find((t, i)): i for i in t.path if i != time} for t in inside]
     wanted = {c: i for c, i in wanted.items() if all(c in own for own in own_)}
     needed = [i for i in graph.program.indices if i in graph.mentioned[time]]  # by its length

@@ -95,9 +95,10 @@ def _stays(b: Bound) -> bool:
 def named_in(e: Expr) -> Iterator[Var]:
     """The variables of an expression, bound ones too."""
     for x in everything(e):
-        if isinstance(x, Ref):
+        if type(x) is Ref:
             yield x.var
-        yield from size_variables(x)
+        else:
+            yield from size_variables(x)
 
 
 def mentioned(m: Meaning) -> Iterator[Var]:
