@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import numpy as np
 import pytest
@@ -182,3 +183,17 @@ def test_a_place_that_is_asked_for_must_exist_where_it_is_asked(tour, size: int)
             tour.nears(x, np.zeros(size, bool), outside, 2)
     x[2] = np.nan
     assert tour.nears(x, open_, 0, 1) == (2, 0)
+
+
+def test_what_is_named_twice_again_and_again_is_compiled() -> None:
+    """A random number is a chain of names, each used twice: written out, that would not end."""
+    text = """
+    import random
+    def flipped(n: Int, seed: Int) -> Int:
+        key = random.new_key(seed)
+        with state(0) as s:
+            for i in Fin(n):
+                if random.rand(random.ix_key(random.ix_key(key, s), i)) < exp(-0.1 * s): s += 1
+    """
+    flipped = nap.compile(textwrap.dedent(text)).flipped
+    assert 0 < flipped(100, 1) < 100

@@ -120,6 +120,7 @@ class _Sum:
         self.v, self.dtype, self.lets = v, dtype, lets
         self.gone = {v}
         self.name = ""
+        self.known: dict[Var, bool] = {}  # which names hang on it
 
     def of(self, body: tuple[Stmt, ...]) -> tuple[str, Expr, set[Var]] | None:
         """How, what is added in a round, and what need not be named then."""
@@ -172,7 +173,12 @@ class _Sum:
 
     def waits(self, e: Expr) -> bool:
         """Whether an expression hangs on the variable."""
-        return any(w == self.v or (w in self.lets and self.waits(self.lets[w])) for w in used(e))
+        return any(w == self.v or self.name_waits(w) for w in used(e))
+
+    def name_waits(self, w: Var) -> bool:
+        if w not in self.known:
+            self.known[w] = w in self.lets and self.waits(self.lets[w])
+        return self.known[w]
 
 
 def _how(dtype: DType) -> tuple[str, ...]:

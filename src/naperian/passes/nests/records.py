@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Assign, Expr, Let, Local, Stmt, When
-from naperian.loops.walk import all_of
+from naperian.loops.walk import all_of, parts
 from naperian.names import Lit, Var
 from naperian.node import replace
 
+_LONG = 64  # operations that are compared with others
 _COMPARED = {"lt", "le", "gt", "ge"}
 
 
@@ -27,6 +28,7 @@ class Rounds:
     lets: Mapping[Var, Expr]
     carried: frozenset[Var]
     records: dict[Var, set[Expr]] = field(default_factory=dict)
+    stands: dict[Var, Expr] = field(default_factory=dict)  # what names stand for
 
     def changes(self, s: Stmt) -> list[Expr] | None:
         """The conditions under which a statement changes anything; None if that is always so."""
@@ -89,10 +91,14 @@ class Rounds:
         return isinstance(v, Local) and v.var in self.carried and e in self.records.get(v.var, ())
 
     def whole(self, e: Expr) -> Expr:
-        """An expression without names of the round."""
+        """An expression without names of the round, but for those of long ones: what is named
+        twice, again and again, would never end."""
         match e:
             case Local(v) if v in self.lets:
-                return self.whole(self.lets[v])
+                if v not in self.stands:
+                    made = self.whole(self.lets[v])
+                    self.stands[v] = made if len(parts(made)) <= _LONG else e
+                return self.stands[v]
             case Apply(_, args):
                 return replace(e, args=tuple(map(self.whole, args)))
             case _:
