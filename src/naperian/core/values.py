@@ -145,7 +145,9 @@ def blank(t: Type) -> Value:
 
 def from_numpy(value: Any, t: Type) -> Value:
     """NumPy's scalar or array (of a tuple, or a table of tuples: a tuple of them) as a value of
-    the closed type `t`."""
+    the closed type `t`; a table that a variant does not have is a number there."""
+    if isinstance(t, Table | Exists) and _axisless(value):
+        return blank(t)
     match t:
         case Scalar(dtype):
             return scalar(np.asarray(value)[()], dtype)
@@ -166,6 +168,12 @@ def from_numpy(value: Any, t: Type) -> Value:
             return sizes, from_numpy(value, opened(t, [size(n) for n in sizes]))
         case TypeVar() | Function() | Reference() | Text():
             raise Broken(f"{t!r} has no NumPy form")
+
+
+def _axisless(value: Any) -> bool:
+    while isinstance(value, tuple) and value:
+        value = value[0]
+    return not isinstance(value, list | tuple) and np.ndim(value) == 0
 
 
 def _sizes(value: Any, t: Exists) -> tuple[int, ...]:

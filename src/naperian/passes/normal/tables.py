@@ -19,6 +19,7 @@ from naperian.core.syntax import (
     Expr,
     For,
     If,
+    Let,
     Literal,
     Number,
     Op,
@@ -26,6 +27,7 @@ from naperian.core.syntax import (
     Part,
     Ref,
 )
+from naperian.core.walk import of_type
 from naperian.dtypes import DType
 from naperian.leaves import leaves, rebuild
 from naperian.names import Lit, Var
@@ -468,11 +470,31 @@ def _hoist(w: Work, scope: Scope, condition: Expr, holds: bool) -> None:
     for st in scope.statements:
         match st:
             case Bound(var, value, t, _, fails, cells):
-                value = only(value, anything(t))
+                value = only(value, _instead(value, t))
                 w.scope.statements.append(Bound(var, value, t, True, fails, cells))
             case Guard(test, message, origin):
                 holds_here = w.bind(only(test, TRUE), BOOL, "holds")
                 w.guard(index_expr(holds_here), message, origin)
+
+
+def _instead(value: Expr, t: Type) -> Expr:
+    """Any value of the type that another has: with the names inside of it for the lengths of its
+    rows."""
+
+    def within(e: Expr, t: Type) -> tuple[Expr, set[Var]]:
+        match e, t:
+            case For(var, s, body), Table():
+                inner, wanted = within(body, cell_at(t, size(var)))
+                return For(var, s, inner), wanted | {*of_type(Index(s))}
+            case Let(var, held, body), _:
+                inner, wanted = within(body, t)
+                if var not in wanted:
+                    return inner, wanted
+                return Let(var, held, inner), wanted | {*named_in(held)}
+            case _:
+                return anything(t), {*of_type(t)}
+
+    return within(value, t)[0] if isinstance(t, Table) else anything(t)
 
 
 def _merged(w: Work, condition: Expr, a: Meaning, b: Meaning, name: str) -> Meaning:
