@@ -367,3 +367,28 @@ def test_only_places_near_an_end_are_asked_whether_a_window_is_kept_there() -> N
         agree(m.pool, rng.normal(size=(h, w)))
     for n in (1, 5, 69, 71, 100):
         agree(m.far, rng.normal(size=n))
+
+
+KEPT_PLACES = """
+def image(x: Fin(h)=>Fin(w)=>Float, u: Fin(h)=>Fin(w)=>Float) -> Float =
+    sum(between(x, i + u[i, j], j - 2.0 * u[i, j]) ** 2 for i in Fin(h), j in Fin(w))
+def between(x: Fin(h)=>Fin(w)=>Float, s: Float, t: Float) -> Float:
+    (i, j) = (Int(floor(s)), Int(floor(t)))
+    (f, g) = (s - i, t - j)
+    above = (1.0 - g) * x[clamp(i), clamp(j)] + g * x[clamp(i), clamp(j + 1)]
+    below = (1.0 - g) * x[clamp(i + 1), clamp(j)] + g * x[clamp(i + 1), clamp(j + 1)]
+    (1.0 - f) * above + f * below
+def moved(x: Fin(n)=>Float, s: Fin(m)=>Int) -> Float =
+    sum(x[clamp(i + s[a])] ** 2 * (i + 1) * (a + 2) for i in Fin(n), a in Fin(m))
+def named(x: Fin(n)=>Float, s: Fin(n)=>Int) -> Float =
+    sum(x[clamp(i + s[i])] ** 2 * (i + 1) for i in Fin(n))
+"""
+
+
+def test_places_that_data_name_are_kept_as_one() -> None:
+    """An image between its points: four additions, not one for each way to be beyond an end."""
+    m = nap.compile(KEPT_PLACES)
+    text = nap.grad(m.image, wrt=("x", "u")).show("loops")
+    assert len(re.findall("update out", text)) == 4
+    for f in (m.image, m.moved, m.named):
+        assert nap.check(f)

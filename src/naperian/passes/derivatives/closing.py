@@ -37,6 +37,7 @@ from naperian.passes.derivatives.invert import Inverse, invert
 from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.rules import Flow, Rules, renamed
 from naperian.sizes import ZERO, Clamp, Size, clamp, size
+from naperian.sizes import variables as written
 
 # what must be >= 0 ("ge") or 0 ("eq"), the former so that this index is in range
 Tests: TypeAlias = list[tuple[str, Size, Var | None]]
@@ -167,11 +168,12 @@ class Closing:
         )
 
     def split(self, part: Part, var: Var) -> list[Part]:
-        """Clamped indices by cases: in range, and what is kept at either end."""
+        """Clamped indices by cases: in range, and what is kept at either end. Where data name the
+        places, nothing can be solved for them, and they stay."""
         domain = self.domain(part)
         for k, e in enumerate(part.at):
             match e.single:
-                case Clamp(value, n) if any(v in domain for v in variables(value)):
+                case Clamp(value, n) if _plainly(value).intersection(domain):
                     out = []
                     facts = self.facts(value)
                     inside = tuple(x for x in (value, n - 1 - value) if not facts.proves(x))
@@ -573,3 +575,9 @@ class Closing:
         to = {q: rewrite_size(part.at[k], names) for k, q in own.items()}
         over = tuple(v for v in copies if v not in late)
         return Entry(over, (), value, outer), to
+
+
+def _plainly(s: Size) -> set[Var]:
+    """The indices of an expression that none of the data it reads depend on."""
+    named = {v for a in atoms_of(s) if isinstance(a, Read) for v in variables(size_of(a))}
+    return set(written(s)) - named
