@@ -212,8 +212,10 @@ class _Narrow:
             self.operand(self.open[i], i, index.condition, ())
 
     def binding(self, b: Binding) -> None:
-        v, known = b.var, self.needs[b.var]
+        v, known, all_ = b.var, self.needs[b.var], len(b.context)
         for g in b.guards:
+            if len(known) == all_:
+                return
             self.operand(known, v, g.operand, ())
         if stops(b.prim):
             for i in b.context:
@@ -241,6 +243,8 @@ class _Narrow:
                 self.operand(known, v, init, ())
             case _:
                 for o in operands(b.prim):
+                    if len(known) == all_:
+                        return
                     self.operand(known, v, o, ())
 
     def index(self, known: set[Var], whose: Var, i: Var, inner: _Inner) -> None:

@@ -60,6 +60,7 @@ class _Builder:
         self.cells: dict[Var, Cell] = {}
         self.delays: dict[Var, Binding] = {}
         self.rounds: dict[Var, Task] = {}
+        self.sizes: dict[Size, Size] = {}  # index expressions of bindings, as tasks have them
         self.tasks: list[Task] = []
         self.late: list[Task] = []
         self.params = {p.var: p for p in program.params}
@@ -84,6 +85,7 @@ class _Builder:
                 self.while_time(i)
         p = self.program
         p = self.program = replace(p, indices={i: self.index(x) for i, x in p.indices.items()})
+        self.sizes.clear()  # which were read with the lengths of loops as they were
         for k, out in enumerate(outs):
             self.put(k, out)
         for tasks in (self.tasks, self.late):  # reads of last values add to `late`
@@ -130,7 +132,8 @@ class _Builder:
             return size_of(Read(c.var, identity(t.path)))
 
         def of(s: Size) -> Size:
-            return s if s.plain else rewrite_size(s, atom)
+            asked = (a for a in atoms_of(s) if isinstance(a, Read))
+            return rewrite_size(s, atom) if any(self.dtype(a) is DType.BOOL for a in asked) else s
 
         t.args = tuple([with_sizes(x, of) for x in t.args])
         t.at = tuple([of(e) for e in t.at])
@@ -291,25 +294,31 @@ class _Builder:
         return Guard(self.operand(g.operand), g.holds, g.fact if plain else None)
 
     def size(self, s: Size) -> Size:
-        def atom(a: Read | Trips | Var) -> Size | None:
-            match a:
-                case Trips(time, pairs):
-                    t = self.rounds[time]
-                    given = dict(pairs)
-                    return size_of(Read(t.var, tuple(given[i] for i in t.context)))
-                case Read(var, at) if var in self.cells:
-                    match self.cell_read(var, at):
-                        case Number(value):
-                            return value
-                        case Lit(value):
-                            return size(int(value))
-                        case Read() as read:
-                            return size_of(read)
-                case _:
-                    return None
-            return None
+        if s.plain:
+            return s
+        made = self.sizes.get(s)
+        if made is None:
+            made = self.sizes[s] = rewrite_size(s, self.atom)
+        return made
 
-        return s if s.plain else rewrite_size(s, atom)
+    def atom(self, a: Read | Trips | Var) -> Size | None:
+        """What an atom of an index expression is that the graph knows by another name."""
+        match a:
+            case Trips(time, pairs):
+                t = self.rounds[time]
+                given = dict(pairs)
+                return size_of(Read(t.var, tuple(given[i] for i in t.context)))
+            case Read(var, at) if var in self.cells:
+                match self.cell_read(var, at):
+                    case Number(value):
+                        return value
+                    case Lit(value):
+                        return size(int(value))
+                    case Read() as read:
+                        return size_of(read)
+            case _:
+                return None
+        return None
 
     def cell_read(self, var: Var, at: tuple[Size, ...]) -> Operand:
         cell = self.cells[var]
