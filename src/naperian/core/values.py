@@ -133,8 +133,9 @@ def blank(t: Type) -> Value:
             return 0
         case Tuple(items):
             return tuple(blank(x) for x in items)
-        case Table(s, cell):
-            return [blank(cell) for _ in range(count(s))]
+        case Table(s, cell, index):
+            places = (element_at(s, k) for k in range(count(s)))
+            return [blank(cell if index is None else cell_at(t, size(k))) for k in places]
         case Function(_, result):
             return lambda *_: blank(result)
         case Exists(vars):

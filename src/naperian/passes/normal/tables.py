@@ -197,8 +197,9 @@ def blank(t: Type) -> Meaning:
             return Parts(tuple(blank(x) for x in items))
         case Index(TupleSet() | UnitSet() as s):
             return blank(element(s))
-        case Table(s, cell):
-            return distributed(View(s, Var("i"), (), blank(cell)))
+        case Table(s):
+            i = Var("i")
+            return distributed(View(s, i, (), blank(cell_at(t, size(i)))))
         case Function(params, result):
             return Fun(tuple(Var("x") for _ in params), Blank(result), Env({}))
         case Exists(vars):
