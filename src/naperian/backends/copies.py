@@ -26,10 +26,13 @@ def finished(frame: Frame) -> str:
 
 def copied(frame: Frame, block: Block, index: Value, first: Value, mark: str) -> None:
     """The vectors from a round on, with names of their own."""
-    here = re.compile(rf"{index}\.w\b")
+    round_ = f"{index}.w"
+    here = re.compile(rf"{re.escape(round_)}\b")
+    own = rf"\g<1>{mark}"
     for line in block.vectors:
-        line = here.sub(first, line)
-        frame.code.lines.append(_OWN.sub(rf"\g<1>{mark}", line) if mark else line)
+        if round_ in line:
+            line = here.sub(first, line)
+        frame.code.lines.append(_OWN.sub(own, line) if mark else line)
 
 
 def has_masks(frame: Frame) -> bool:

@@ -32,8 +32,8 @@ class _Parts(dict[type, Callable[[object], tuple[Any, ...]] | None]):
         made: Callable[[object], tuple[Any, ...]] | None = None
         if is_dataclass(kind) and kind is not Span:
             names = [f.name for f in fields(kind) if f.name != "span"]
-            several = len(names) > 1
-            made = attrgetter(*names) if several else lambda x: tuple(getattr(x, n) for n in names)
+            get = attrgetter(*names) if names else lambda x: ()
+            made = get if len(names) != 1 else lambda x: (get(x),)
         self[kind] = made
         return made
 
