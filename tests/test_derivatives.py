@@ -392,3 +392,28 @@ def test_places_that_data_name_are_kept_as_one() -> None:
     assert len(re.findall("update out", text)) == 4
     for f in (m.image, m.moved, m.named):
         assert nap.check(f)
+
+
+GIVEN_PLACES = """
+def rows(e: k=>d=>Float, w: d=>Float, idx: n=>Int) -> Float =
+    sum(tanh(sum(e[idx[i]?, c] * w[c] for c)) for i)
+def steps(e: k=>d=>Float, idx: n=>m=>Int) -> Float:
+    s = loop s = [1.0 for _ in d] for t in n:
+        [sin(sum(s[c] * e[idx[t, a]?, c] for a in m)) for c]
+    sum(s)
+"""
+
+
+def test_places_that_are_given_are_read_where_they_are_given() -> None:
+    """An index that is checked in one loop and used in another is in no table of its own."""
+    m = nap.compile(GIVEN_PLACES)
+    text = nap.grad(m.rows, wrt=("e", "w")).show("loops")
+    assert "update out[idx[" in text
+    assert ": i64[d]" not in text
+    for f in (m.rows, m.steps):
+        assert nap.check(f)
+    e, w, idx = np.ones((3, 4)), np.ones(4), np.array([0, 3, 1])
+    with pytest.raises(nap.RunError):
+        nap.grad(m.rows, wrt=("e", "w"))(e, w, idx)
+    none = nap.grad(m.rows, wrt=("e", "w"))(e[:, :0], w[:0], idx)
+    assert [x.size for x in none] == [0, 0]  # nothing is read, and nothing checked

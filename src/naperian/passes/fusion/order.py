@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from naperian.ainf.syntax import Read
-from naperian.ainf.walk import variables
+from naperian.ainf.walk import free, variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
 from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Task, in_order
-from naperian.sizes import Clamp, Remainder
+from naperian.sizes import Clamp, Remainder, Size, size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
 _STORED = 2  # an accumulator in memory instead of a register
@@ -233,7 +233,7 @@ def _as_it_lies(q: Task, x: Read) -> Read:
 
 
 def _stride(graph: Graph, x: Read, inner: Var) -> int:
-    where = [k for k, e in enumerate(x.at) if inner in variables(e)]
+    where = [k for k, e in enumerate(x.at) if inner in variables(e) and _moves(graph, e, inner)]
     if not where:
         return 0
     last = x.at[where[-1]]
@@ -245,6 +245,17 @@ def _stride(graph: Graph, x: Read, inner: Var) -> int:
     if len(where) > 1 or abs(last.coefficient(inner)) != 1:
         return _STRIDED
     return min(_STRIDED, _behind(graph, x, where[0]))
+
+
+def _moves(graph: Graph, e: Size, inner: Var) -> bool:
+    """Whether an index expression depends on an index, which a checked one stands in the loop of
+    whether or not it does."""
+    a = e.single
+    q = graph.source.get(a.var) if isinstance(a, Read) else None
+    if not isinstance(a, Read) or q is None or q.name != "checked":
+        return True
+    here = dict(zip(q.context, a.at, strict=True))
+    return any(inner in variables(here.get(v, size(v))) for o in q.args for v in free(o))
 
 
 def _behind(graph: Graph, x: Read, k: int) -> int:

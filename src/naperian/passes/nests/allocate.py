@@ -62,6 +62,7 @@ from naperian.passes.nests.turns import turns
 from naperian.passes.nests.unmoved import unmoved
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
+from naperian.passes.nests.untabled import untabled
 from naperian.passes.nests.viewed import placed, viewed
 from naperian.passes.nests.wanted import wanted
 from naperian.passes.nests.windows import windows
@@ -69,6 +70,7 @@ from naperian.prims import Math
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     added,  # before anybody asks what is in order
+    untabled,
     # what carried tables are kept in, while every loop is still as `schedule` made it
     older, unread, later, coalesce, viewed, staged, turns,
     wanted,  # of rows, before loops over them are no longer seen
