@@ -26,6 +26,16 @@ def gray(x: n=>Int) -> n=>Int:
 
 def spread(x: n=>Int) -> n=>Int = [sum(((x[i] >> k) & 1) << (2 * k) for k in Fin(16)) for i]
 
+def unpacked(x: n=>U8) -> n=>Fin(8)=>U8 = [U8((x[i] >> (7 - j)) & 1) for i, j in Fin(8)]
+
+def in_a_row(x: Fin(n)=>U8) -> Fin(8 * n)=>U8 =
+    [U8((x[i // 8] >> (7 - i % 8)) & 1) for i in Fin(8 * n)]
+
+def seen_as_row(x: Fin(n)=>U8) -> Fin(8 * n)=>U8 = unpacked(x) as Fin(8 * n)=>U8
+
+def repeated(x: Fin(n)=>Float, k: Int) -> Fin(k)=>Float =
+    [x[(i // 3)?] + 10 * (i % 3) for i in Fin(k)]
+
 def ones(x: n=>Int, mask: m=>Int) -> n=>m=>Int =
     [sum(((x[i] & mask[j]) >> k) & 1 for k in Fin(32)) for i, j]
 """
@@ -56,3 +66,26 @@ def test_values(m, n: int) -> None:
 def test_words_side_by_side(m, name: str) -> None:
     assert m[name].show("loops").count("for ") == 1
     assert re.search(r"<(8|16) x i(32|64)>", optimised(m[name].show("llvm")))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 100])
+def test_the_bits_of_bytes(m, n: int) -> None:
+    x = np.random.default_rng(n).integers(0, 256, n).astype(np.uint8)
+    bits = np.unpackbits(x)
+    assert (m.unpacked(x).reshape(-1) == bits).all()
+    assert (m.in_a_row(x) == bits).all()
+    assert (m.seen_as_row(x) == bits).all()
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 8, 60])
+def test_rows_of_a_number_of_elements_that_need_not_divide_all(m, k: int) -> None:
+    x = np.random.default_rng(k).random(20)
+    i = np.arange(k)
+    assert (m.repeated(x, k) == x[i // 3] + 10 * (i % 3)).all()
+
+
+@pytest.mark.parametrize("name", ["unpacked", "in_a_row", "seen_as_row"])
+def test_bits_go_side_by_side_by_bytes(m, name: str) -> None:
+    text = optimised(m[name].show("llvm"))
+    stored = [int(n) for n in re.findall(r"store <(\d+) x i8>", text)]
+    assert max(stored) >= 64
