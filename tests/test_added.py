@@ -92,3 +92,9 @@ def test_sums_of_floats_are_what_their_order_makes_them(m) -> None:
     for name in ("in_order", "products", "not_only"):
         assert "reducing" not in m[name].show("loops")
     assert "s + (x[i] if" in m.in_order.show("loops")
+
+
+def test_floats_in_order_are_told() -> None:
+    text = "def f(x: n=>Float) -> Float:\n    loop s = 0.0 for i in n: s + x[i]\n"
+    assert "floats together in order" in nap.compile(text).f.show("loops")
+    assert "any order" in nap.compile("@fast\n" + text).f.show("loops")

@@ -38,6 +38,10 @@ from naperian.prims import Math, unit
 _FEW = 8  # rounds, which are written out (`straight`)
 _SUMS = ("add", "mul")
 _EXTREMES = ("min", "max")
+_IN_ORDER = (
+    "sequential, it takes floats together in order; "
+    "`sum`, `prod`, `accum` and `@fast` leave the order open"
+)
 
 
 def added(program: Program) -> Program:
@@ -62,18 +66,22 @@ class _Loops:
             if isinstance(s, Loop) and s.order is Order.SERIAL and not s.reductions:
                 made = _in_any_order(s, types, self.math, inside)
                 if made is not None:
-                    self.tell(made)
+                    self.tell(made, "what it adds up may go in any order")
+                elif self.math is Math.DEFAULT:
+                    fast = _in_any_order(s, types, Math.FAST, inside)
+                    if fast is not None:
+                        self.tell(fast, _IN_ORDER)
                 s = made or _sooner(s)
             out.append(s)
         return tuple(out)
 
-    def tell(self, s: Loop) -> None:
-        """Says of a loop that it is no longer one in order."""
+    def tell(self, s: Loop, what: str) -> None:
+        """Says of a loop what it is but one in order."""
         why = {f"sequential, it carries `{r.var.name}`" for r in s.reductions}
         for k, note in enumerate(self.notes):
             head, _, told = note.partition(": ")
             if head.startswith(f"loop over `{s.var.name}`") and told in why:
-                self.notes[k] = f"{head}: what it adds up may go in any order"
+                self.notes[k] = f"{head}: {what}"
                 break
 
 
