@@ -12,6 +12,7 @@ from kernels import Failed, apply, array, at, call, loop, op, program, put
 
 import naperian as nap
 from naperian.backends.emit import emit
+from naperian.backends.gathers import computed
 from naperian.backends.kernel import functions_of
 from naperian.backends.llvm import assembly, compile_ir, optimised
 from naperian.backends.target import Target, host
@@ -700,3 +701,38 @@ def test_what_every_round_allocates_is_allocated_once() -> None:
         np.testing.assert_allclose(m.far(x, mean, p), ((far @ p) * far).sum(1), atol=1e-10)
     x, k = rng.normal(size=9), rng.integers(0, 9, 5)
     np.testing.assert_allclose(m.kept(x, k), [x[:e].sum() for e in k], atol=1e-12)
+
+
+def gathers(places: str, mask: str = "splat (i1 true)") -> str:
+    return f"""; a module
+
+define void @f(ptr %x, <8 x i64> %i, <8 x i1> %m) {{
+  %v1 = load <8 x i64>, ptr %x, align 8
+  %v2 = {places}
+  %v3 = getelementptr double, ptr %x, <8 x i64> %v2
+  %v4 = call <8 x double> @llvm.masked.gather.v8f64.v8p0(<8 x ptr> align 8 %v3, \
+<8 x i1> {mask}, <8 x double> poison)
+  ret void
+}}
+"""
+
+
+def test_what_gathers_from_computed_places() -> None:
+    nine, data = "mul <8 x i64> %i, splat (i64 9)", "add <8 x i64> %v1, splat (i64 1)"
+    assert computed(gathers(nine))
+    assert not computed(gathers(nine, "%m"))
+    assert not computed(gathers(data))
+    assert not computed(gathers(nine) + gathers(data).replace("@f", "@g"))
+    assert not computed("define void @f() {\n  ret void\n}\n")
+
+
+def test_elements_of_computed_places_are_loaded_one_by_one_on_amd() -> None:
+    amd = Target("x86_64-unknown-linux-gnu", "znver4", "+avx512f", 64, 32)
+    other = amd.one_by_one
+    assert other is not None
+    assert other.features.startswith("+avx512f,")
+    assert Target(amd.triple, "skylake-avx512", "+avx512f", 64, 32).one_by_one is None
+    m = nap.compile("def f(x: n=>Fin(5)=>Float) -> n=>Float = [x[i, 0] * x[i, 2] for i]")
+    x = np.random.default_rng(0).normal(size=(37, 5))
+    np.testing.assert_array_equal(m.f(x), x[:, 0] * x[:, 2])
+    assert "gather" not in assembly(m.f.show("llvm"), amd)

@@ -14,8 +14,9 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from naperian.backends.gathers import MARK, computed
 from naperian.backends.rare import declared
-from naperian.backends.target import Target, host
+from naperian.backends.target import NO_GATHER, Target, host
 
 _OURS = {
     "-disable-lsr": ("", True),
@@ -24,7 +25,7 @@ _OURS = {
 }
 """Settings that are usually the other way round, with the start of a triple."""
 
-VERSION = f"llvmlite {llvm.llvm_version_info} {_OURS}"
+VERSION = f"llvmlite {llvm.llvm_version_info} {_OURS} {NO_GATHER}"
 
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
@@ -68,25 +69,41 @@ def compile_all(texts: Sequence[str], threads: int, target: Target | None = None
 
 
 def _compiled(text: str, target: Target | None) -> bytes:
-    with _machine(target or host()) as machine:
-        module = _optimised(text, machine, target)
-        with _generating(machine):
-            return _object(module, machine)
+    with _prepared(text, target) as (module, machine), _generating(machine):
+        return _object(module, machine)
 
 
 def assembly(text: str, target: Target | None = None) -> str:
     """What `compile_ir` makes, to read."""
-    with _machine(target or host()) as machine:
-        module = _optimised(text, machine, target)
-        with _generating(machine):
-            listing: str = machine.emit_assembly(module)
-            return listing
+    with _prepared(text, target) as (module, machine), _generating(machine):
+        listing: str = machine.emit_assembly(module)
+        return listing
 
 
 def optimised(text: str, target: Target | None = None) -> str:
     """The module after the optimiser, as text."""
-    with _machine(target or host()) as machine:
-        return str(_optimised(text, machine, target))
+    with _prepared(text, target) as (module, _):
+        return str(module)
+
+
+@contextmanager
+def _prepared(
+    text: str, target: Target | None
+) -> Iterator[tuple[llvm.ModuleRef, llvm.TargetMachine]]:
+    """The module after the optimiser, and the machine that code is generated for."""
+    wanted = target or host()
+    other = wanted.one_by_one
+    with _machine(wanted) as machine:
+        module = _optimised(text, machine, target)
+        if other is None or not _computes_places(module):
+            yield module, machine
+            return
+    with _machine(other) as machine:
+        yield _optimised(text, machine, target), machine
+
+
+def _computes_places(module: llvm.ModuleRef) -> bool:
+    return any(f.name.startswith(MARK) for f in module.functions) and computed(str(module))
 
 
 _COUNTS = " lshr "

@@ -11,7 +11,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from naperian.node import node
+from naperian.node import node, replace
 
 
 @node
@@ -37,6 +37,14 @@ class Target:
                 return "aarch64_vector_pcs "
             case _:
                 return ""
+
+    @property
+    def one_by_one(self) -> Target | None:
+        """The machine as it is for vectors from places that are computed, if that is another: see
+        `gathers`."""
+        if not self.cpu.startswith("znver") or "+avx512f" not in self.features.split(","):
+            return None
+        return replace(self, features=self.features + NO_GATHER)
 
     @property
     def attributes(self) -> str:
@@ -76,5 +84,6 @@ def _host_features() -> str:
     return features + _NO_SCATTER if slow else features
 
 
+NO_GATHER = ",+prefer-no-gather"
 _NO_SCATTER = ",+prefer-no-scatter"
 """AMD's processors store a vector to scattered places more slowly than its elements one by one."""
