@@ -174,7 +174,11 @@ def from_numpy(value: Any, t: Type) -> Value:
 def _axisless(value: Any) -> bool:
     while isinstance(value, tuple) and value:
         value = value[0]
-    return not isinstance(value, list | tuple) and np.ndim(value) == 0
+    try:
+        len(value)
+    except TypeError:  # a number, or an array of one without axes
+        return True
+    return False
 
 
 def _sizes(value: Any, t: Exists) -> tuple[int, ...]:
