@@ -360,3 +360,22 @@ def test_a_scatter_tests_its_keys_by_one_comparison() -> None:
     part = next(f for f in made.split("\n}") if "store i64 -3" in f or "[ -3," in f)
     assert len(re.findall(r"icmp ugt i64", part)) == 1
     assert "@llvm.smin" not in part  # nor strips: the pool polls between parts
+
+
+def test_a_sum_is_read_behind_all_who_add() -> None:
+    """What the second line adds to is read at `i`, in its loop over `i`; but not what the first
+    line adds to, and both share a loop."""
+    m = nap.compile("""
+def added(v: n=>m=>Float, to: n=>n, at: m=>m) -> n=>m=>Float:
+    a = with accum() as a:
+        for i, j:
+            a[to[i], j] += v[i, j]
+            a[i, at[j]] += v[i, j]
+    [[2.0 * a[i, j] for j] for i]
+""")
+    r = np.random.default_rng(2)
+    v, to, at = r.standard_normal((5, 4)), r.integers(0, 5, 5), r.integers(0, 4, 4)
+    wanted = np.zeros((5, 4))
+    np.add.at(wanted, to, v)
+    np.add.at(wanted.T, at, v.T)
+    np.testing.assert_allclose(m.added(v, to, at), 2.0 * wanted, rtol=1e-13)

@@ -268,13 +268,21 @@ class _Block:
                 nest = q.nests[self.depth]
                 if statement or self.beside_writer(t, q):
                     low = max(low, nest.number)
-                elif self.aligned(t, s):
+                elif all(self.aligned(t, x) for x in self.writers(t, s, nest)):
                     low = max(low, nest.number)
                     if near is None or nest.number > near.number:
                         near = nest
                 else:
                     low = max(low, nest.number + 1)
         return low, near
+
+    def writers(self, t: Task, site: Site, nest: Nest) -> list[Site]:
+        """What a reader waits for in a nest: of an array that is added up there, all who add."""
+        q = site.task
+        if q.kind is not Kind.ENTER or (t.kind is Kind.ENTER and t.cell is q.cell):
+            return [site]
+        others = (w for w in nest.members if w.kind is Kind.ENTER and w.cell is q.cell)
+        return [site, *(Site(w, site.at, site.carried, site.bound) for w in others if w is not q)]
 
     def beside_writer(self, t: Task, q: Task) -> bool:
         """Whether two tasks write one accumulator, at places that data name and in an order that
