@@ -197,3 +197,10 @@ def test_what_is_named_twice_again_and_again_is_compiled() -> None:
     """
     flipped = nap.compile(textwrap.dedent(text)).flipped
     assert 0 < flipped(100, 1) < 100
+
+
+def test_chains_of_choices_are_compiled() -> None:
+    lines = [f"        a{k + 1} = a{k} if x[t] > {k}.0 else a{k} + 1.0" for k in range(40)]
+    text = ["def f(x: n=>Float) -> Float:", "    loop s = 0.0 for t in n:", "        a0 = s"]
+    f = nap.compile("\n".join([*text, *lines, "        a40"])).f
+    assert f(np.array([2.5, 0.0])) == 77.0

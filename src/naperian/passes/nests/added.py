@@ -30,12 +30,13 @@ from naperian.loops.syntax import (
     Stmt,
     Variable,
 )
-from naperian.loops.walk import assigned, mentions, rebuild, statements, used
+from naperian.loops.walk import assigned, mentions, parts, rebuild, statements, used
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import Math, unit
 
 _FEW = 8  # rounds, which are written out (`straight`)
+_LONG = 64  # operations that are chosen between in the place of their names
 _SUMS = ("add", "mul")
 _EXTREMES = ("min", "max")
 _IN_ORDER = (
@@ -129,6 +130,7 @@ class _Sum:
         self.gone = {v}
         self.name = ""
         self.known: dict[Var, bool] = {}  # which names hang on it
+        self.terms: dict[Var, Expr | None] = {}  # what is added to it under a name
 
     def of(self, body: tuple[Stmt, ...]) -> tuple[str, Expr, set[Var]] | None:
         """How, what is added in a round, and what need not be named then."""
@@ -140,7 +142,7 @@ class _Sum:
             case _:
                 return None
         for how in _how(self.dtype):
-            self.name, self.gone = how, {self.v}
+            self.name, self.gone, self.terms = how, {self.v}, {}
             found = self.term(last.value)
             if found is not None and found != self.none:
                 return how, found, self.gone
@@ -159,7 +161,11 @@ class _Sum:
                 return self.none
             case Local(w) if w in self.lets:
                 self.gone.add(w)
-                return self.term(self.lets[w])
+                if w not in self.terms:
+                    made = self.term(self.lets[w])
+                    short = made is not None and len(parts(made)) <= _LONG
+                    self.terms[w] = made if short else None
+                return self.terms[w]
             case Apply(name, (x, y), dtype) if name == self.name and dtype is self.dtype:
                 one, other = (x, y) if self.waits(x) else (y, x)
                 return None if self.waits(other) else self.joined(self.term(one), other)

@@ -16,6 +16,7 @@ from naperian.loops.walk import all_of, parts
 from naperian.names import Lit, Var
 from naperian.node import replace
 
+_MANY = 16  # conditions under which a variable is another
 _LONG = 64  # operations that are compared with others
 _COMPARED = {"lt", "le", "gt", "ge"}
 
@@ -28,6 +29,7 @@ class Rounds:
     lets: Mapping[Var, Expr]
     carried: frozenset[Var]
     records: dict[Var, set[Expr]] = field(default_factory=dict)
+    others: dict[tuple[Var, Var], list[Expr] | None] = field(default_factory=dict)
     stands: dict[Var, Expr] = field(default_factory=dict)  # what names stand for
 
     def changes(self, s: Stmt) -> list[Expr] | None:
@@ -50,7 +52,10 @@ class Rounds:
             case Local(w) if w == v:
                 return []
             case Local(w) if w in self.lets:
-                return self._other(self.lets[w], v)
+                if (w, v) not in self.others:
+                    made = self._other(self.lets[w], v)
+                    self.others[w, v] = None if made is None or len(made) > _MANY else made
+                return self.others[w, v]
             case Apply("select", (c, x, y)):
                 one, two = self._other(x, v), self._other(y, v)
                 if one is None and two is None:
