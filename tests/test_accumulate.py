@@ -379,3 +379,23 @@ def added(v: n=>m=>Float, to: n=>n, at: m=>m) -> n=>m=>Float:
     np.add.at(wanted, to, v)
     np.add.at(wanted.T, at, v.T)
     np.testing.assert_allclose(m.added(v, to, at), 2.0 * wanted, rtol=1e-13)
+
+
+def test_rows_add_to_places_that_they_look_for() -> None:
+    """Rows go some vectors at a time, and each finds a place of its own."""
+    m = nap.compile("""
+def moved(x: n=>Fin(2)=>Float, c: k=>Fin(2)=>Float) -> k=>Fin(2)=>Float:
+    near = [argmin(sum((x[i, d] - c[j, d]) ** 2 for d) for j) for i]
+    (total, count) = with accum() as total, accum() as count:
+        for i:
+            count[near[i]] += 1.0
+            for d: total[near[i], d] += x[i, d]
+    [[total[j, d] / max(count[j], 1.0) for d] for j]
+""")
+    r = np.random.default_rng(8)
+    for n in (0, 1, 31, 33, 500):
+        x, c = r.random((n, 2)), r.random((5, 2))
+        near = ((x[:, None] - c) ** 2).sum(-1).argmin(-1)
+        count = np.maximum(np.bincount(near, minlength=5), 1)
+        total = np.stack([np.bincount(near, x[:, d], 5) for d in range(2)], -1)
+        np.testing.assert_allclose(m.moved(x, c), total / count[:, None], rtol=1e-13)

@@ -368,7 +368,7 @@ class _Rows:
                     if stored and self.reads_on(x):
                         close()
                     rows.append(self.addend(x))
-                    sums.append(self.sum(x))
+                    sums += self.added(x)
                 case _:
                     if stored and self.reads_on(x):
                         close()
@@ -416,21 +416,27 @@ class _Rows:
         self.addends[x] = kept.var
         return Store(kept.var, (here,), self.expr(value, here))
 
-    def sum(self, x: Assign | Update) -> Sum:
+    def added(self, x: Assign | Update) -> Iterator[Sum]:
         """A sum over all rows, one vector of them for several of rows: those of each vector are
         added where there is a row, so that a product is added as one operation with its mask. So
-        is the first, to zeros: a product by itself may be subnormal, and takes longer."""
+        is the first, to zeros: a product by itself may be subnormal, and takes longer. Where rows
+        add to places of their own, each vector does."""
         r, here = self.reduction(x), size(self.lane)
-        where = () if isinstance(x, Assign) else tuple(self.index(i, here) for i in x.at)
+        apart = isinstance(x, Update) and bool(self.axes(x.at))
         lets: list[Let] = []
         total: Expr = Lit(unit(r.monoid, r.dtype), r.dtype)
+        start = total
         for k in range(0, self.many, self.width):
             new: Expr = Load(self.addends[x], (here + k,))
             new = Apply(r.monoid, (total, new), r.dtype, r.dtype)
             choice = Apply("select", (self.inside(here + k), new, total), r.dtype, r.dtype)
             lets.append(Let(Var("sum"), r.dtype, choice))
             total = Local(lets[-1].var)
-        return Sum(r, where, tuple(lets), total)
+            if apart or k + self.width == self.many:
+                there = here + k if apart else here
+                at = () if isinstance(x, Assign) else tuple(self.index(i, there) for i in x.at)
+                yield Sum(r, at, tuple(lets), total)
+                lets, total = [], start
 
     def inside(self, here: Size) -> Expr:
         """Whether the lane has a row."""
