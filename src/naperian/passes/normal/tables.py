@@ -539,8 +539,18 @@ def _resized(w: Work, condition: Expr, a: Meaning, b: Meaning, t: Type, name: st
     if type_of(a) == t == type_of(b):
         return _merged(w, condition, a, b, name)
     match t:
-        case Table():
-            return _cells(w, condition, (a, b), t, (type_of(a), type_of(b)), (), name)
+        case Table(s):
+
+            def at_index(index: Meaning) -> Meaning:
+                return choose(
+                    w,
+                    condition,
+                    lambda: at(w, a, index, _axis(a)),
+                    lambda: at(w, b, index, _axis(b)),
+                    name,
+                )
+
+            return tabulate(w, s, at_index, "i", name)
         case Tuple(items):
             assert isinstance(a, Parts)
             assert isinstance(b, Parts)
@@ -548,30 +558,6 @@ def _resized(w: Work, condition: Expr, a: Meaning, b: Meaning, t: Type, name: st
             return Parts(tuple(_resized(w, condition, x, y, z, name) for x, y, z in triples))
         case _:
             return _merged(w, condition, a, b, name)
-
-
-def _cells(
-    w: Work, condition: Expr, sides: tuple[Meaning, Meaning], t: Type, types: tuple[Type, Type],
-    path: tuple[Meaning, ...], name: str,
-) -> Meaning:  # fmt: skip
-    """What the chosen side has at a path, as a value of type `t`: the sides' own `types` may have
-    other axes."""
-
-    def reached(m: Meaning) -> Meaning:
-        for index in path:
-            m = at(w, m, index, _axis(m))
-        return m
-
-    first, second = types
-    plain = path == () or first != t or second != t
-    if plain and isinstance(t, Table) and isinstance(first, Table) and isinstance(second, Table):
-        cells = (first.cell, second.cell) if t.index is None else (t.cell, t.cell)
-        return tabulate(
-            w, t.set, lambda i: _cells(w, condition, sides, t.cell, cells, (*path, i), name),
-            "i", name,
-        )
-    a, b = sides
-    return choose(w, condition, lambda: reached(a), lambda: reached(b), name)
 
 
 def _axis(m: Meaning) -> Set:
