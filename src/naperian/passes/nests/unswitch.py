@@ -139,8 +139,8 @@ def _loaded(s: Loop) -> Iterator[Expr]:
     """What every round loads to test it, and is the same in all."""
     inner = changed(s)
     for x in s.body:
-        if isinstance(x, Fail):
-            return
+        if any(isinstance(y, Fail) for y in statements((x,))):
+            return  # behind it an index is in range that is none before
         if isinstance(x, When):
             yield from _steady_load(x.condition, inner)
         else:
