@@ -26,8 +26,8 @@ from naperian.passes.bindings.values import leaves
 from naperian.passes.derivatives.active import active, groups, is_loop, outermost
 from naperian.passes.derivatives.again import again
 from naperian.passes.derivatives.asked import Asked
-from naperian.passes.derivatives.closing import To
 from naperian.passes.derivatives.counted import counted
+from naperian.passes.derivatives.entries import To
 from naperian.passes.derivatives.factors import others
 from naperian.passes.derivatives.found import found, lengths
 from naperian.passes.derivatives.parts import At, Part
