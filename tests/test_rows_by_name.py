@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 
 import naperian as nap
+from naperian.dtypes import DType
+from naperian.loops.syntax import Assign, Fail, Load, Local, Loop, Order, Stmt, When
+from naperian.names import Lit, Var
+from naperian.passes.nests.unswitch import unswitched
+from naperian.sizes import ZERO, size
 
 TREES = """
 def leaves(w: Fin(n)=>Float, to: Fin(n)=>Fin(n), leaf: Fin(n)=>Bool, x: m=>Float) -> Float where n >= 1:
@@ -63,3 +68,18 @@ def test_what_a_round_tests_is_tested_before_its_rows() -> None:
 def test_what_rounds_add_to_a_few_places_is_added_in_registers() -> None:
     text = nap.grad(nap.compile(TREES).four).show("loops")
     assert re.search(r"free for s\w* .* reducing add sum, add sum_2, add sum_3, add sum_4:", text)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_nothing_is_loaded_before_what_may_fail_in_front_of_it(nested: bool) -> None:
+    """The check says that `leaf` has a place 5, under another condition, too."""
+    i, n, leaf, bad, go, out = map(Var, ("i", "n", "leaf", "bad", "go", "out"))
+    test = When(Load(leaf, (size(5),)), (Assign(out, Lit(1.0, DType.F64)),))
+    check: Stmt = Fail(Local(bad), 1)
+    if nested:
+        check = When(Load(go, (size(i),)), (check,))
+    alone, behind = (
+        Loop(i, ZERO, size(n), body, Order.FREE) for body in ((test,), (check, test))
+    )
+    assert unswitched((alone,)) != (alone,)
+    assert unswitched((behind,)) == (behind,)
