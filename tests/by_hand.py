@@ -14,7 +14,8 @@ from naperian.backends.kernel import Kernel, load, object_code
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.names import Var
-from naperian.signature import Fault, Instance, signature, size_variables
+from naperian.signature import Fault, Instance
+from naperian.signed import signature, size_variables
 from naperian.sizes import Size
 from naperian.types import Fin, Set, SetVar, Type, table
 

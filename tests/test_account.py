@@ -19,7 +19,7 @@ from naperian.dtypes import DType
 from naperian.loops.syntax import Program, Role
 from naperian.names import Var
 from naperian.passes.fusion.account import account, peak
-from naperian.signature import at
+from naperian.signed import at
 from naperian.sizes import evaluate
 from naperian.source import Source
 

@@ -21,7 +21,7 @@ from naperian.dtypes import DType
 from naperian.loops.check import check
 from naperian.loops.syntax import Order, Program, Reduction, Update
 from naperian.names import Var
-from naperian.signature import at as at_dtypes
+from naperian.signed import at as at_dtypes
 from naperian.sizes import atom
 from naperian.source import Source
 

@@ -20,7 +20,8 @@ from naperian.backends.entries import entry
 from naperian.core.syntax import Const, TypeParam, Use
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.signature import Bind, Equal, Fault, Search, signature
+from naperian.signature import Bind, Equal, Fault, Search
+from naperian.signed import signature
 from naperian.sizes import size
 from naperian.substitution import Substitution
 from naperian.types import (

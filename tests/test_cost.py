@@ -15,7 +15,7 @@ from naperian.loops.count import Cost, count
 from naperian.loops.syntax import Allocate
 from naperian.loops.walk import statements
 from naperian.names import Var
-from naperian.signature import at
+from naperian.signed import at
 from naperian.sizes import Size, size, substitute
 
 LIMIT = 5.0

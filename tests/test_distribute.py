@@ -17,7 +17,7 @@ from naperian.core.syntax import Module
 from naperian.loops.count import count
 from naperian.names import Var
 from naperian.passes.algebra.distribute import distribute
-from naperian.signature import at
+from naperian.signed import at
 from naperian.substitution import Substitution
 
 # name: parameters and body, for sizes n; the power of n that is written, and what is left of it

@@ -14,7 +14,7 @@ from naperian.ainf import syntax as ainf
 from naperian.ainf.show import show as show_flat
 from naperian.core import syntax as core
 from naperian.names import Var
-from naperian.signature import signature
+from naperian.signed import signature
 from naperian.sizes import rename, size
 from naperian.source import Source, render
 from naperian.substitution import Substitution

@@ -12,7 +12,8 @@ from naperian.core.check import check_normal
 from naperian.core.syntax import ConstOf, Method, Use
 from naperian.core.walk import everything
 from naperian.dtypes import DType
-from naperian.signature import TypeSlot, at, signature
+from naperian.signature import TypeSlot
+from naperian.signed import at, signature
 from naperian.source import Source
 
 ROOT = Path(__file__).parent.parent

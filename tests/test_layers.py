@@ -3,7 +3,7 @@
     node names dtypes source sizes facts types leaves prims … nouns
     surface core ainf loops                                  languages: know no other language
     frontend passes backends                                 verbs: know languages, not each other
-    pipeline                          signature → border     the compiler; the way to NumPy
+    pipeline              signature → signed → border        the compiler; the way to NumPy
     program → api
     values session oracle → repl pages commands demo doctor → cli
 """
@@ -39,26 +39,31 @@ MAY: dict[str, set[str]] = (
         "backends": _NOUNS | _LANGUAGES | {"signature"},  # what a native entry converts
         "pipeline": _BELOW_PIPELINE,
         "class_defaults": _NOUNS | {"core"},
-        "signature": _NOUNS | _LANGUAGES | {"class_defaults"},
+        "signature": _NOUNS | {"ainf", "class_defaults"},
+        "plan": _NOUNS | {"signature"},
+        "formed": _NOUNS | {"class_defaults", "signature"},
+        "signed": _NOUNS | _LANGUAGES | {"class_defaults", "formed", "plan", "signature"},
         "forms": _NOUNS | {"signature", "records"},
         "border": _NOUNS | {"signature", "forms", "records"},
-        "program": _BELOW_PIPELINE | {"class_defaults", "pipeline", "signature"},
+        "program": _BELOW_PIPELINE
+        | {"class_defaults", "formed", "pipeline", "signature", "signed"},
         "within": _BELOW_PIPELINE | {"pipeline", "program"},
         "api": _BELOW_PIPELINE
-        | {"pipeline", "signature", "border", "forms", "program", "records", "within"},
+        | {"pipeline", "signature", "signed", "border", "forms", "program", "records", "within"},
         "": {"api", "pipeline", "trial"},
         "values": {"lines", "ragged", "records"},
         "session": {"node", "border", "source", "surface"},
         "oracle": _BELOW_PIPELINE
-        | {"", "class_defaults", "forms", "pipeline", "session", "signature", "values"},
+        | {"", "class_defaults", "forms", "pipeline", "session", "signed", "values"},
         "draws": _NOUNS | {"border", "forms", "signature"},
         "trial": _BELOW_PIPELINE
-        | {"api", "border", "draws", "forms", "pipeline", "signature", "values"},
+        | {"api", "border", "draws", "forms", "pipeline", "signature", "signed", "values"},
         "cli": {"", "broken", "node", "source"},
         "precompiled": set(),
         "c_text": _NOUNS | {"", "backends", "signature"},
         "build": _BELOW_PIPELINE
-        | {"", "border", "c_text", "cli", "pipeline", "precompiled", "program", "signature"},
+        | {"", "border", "c_text", "cli", "pipeline", "precompiled", "program", "signature"}
+        | {"signed"},
         "__main__": {"cli"},
     }
     | {

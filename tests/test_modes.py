@@ -15,7 +15,7 @@ import naperian as nap
 from naperian import pipeline
 from naperian.backends.target import host
 from naperian.dtypes import DType
-from naperian.signature import at
+from naperian.signed import at
 from naperian.source import Source
 
 TEXT = """

@@ -13,7 +13,7 @@ import naperian as nap
 from naperian import draws, pipeline
 from naperian.ainf import run as ainf_run
 from naperian.border import usual
-from naperian.signature import at, size_variables
+from naperian.signed import at, size_variables
 from naperian.source import Source
 
 PAGES = Path(__file__).parent / "pages"

@@ -46,7 +46,8 @@ from naperian.names import Var
 from naperian.prims import Math
 from naperian.program import Checkpoints, Compiled, Derived, Options, Program, source_of
 from naperian.ragged import Ragged
-from naperian.signature import Constant, Named, Record, Tagged, instance, size_variables
+from naperian.signature import Constant, Named, Record, Tagged
+from naperian.signed import instance, size_variables
 from naperian.source import CompileError, Error, Source
 
 if TYPE_CHECKING:

@@ -40,17 +40,8 @@ from naperian.backends.target import Target, host
 from naperian.c_text import Built, c_type, example, header, size_text
 from naperian.dtypes import FLOATS, DType
 from naperian.program import Options, Program, source_of
-from naperian.signature import (
-    Bind,
-    Equal,
-    Given,
-    Leaf,
-    Opened,
-    instance,
-    late_sizes,
-    size_variables,
-    slots_of,
-)
+from naperian.signature import Bind, Equal, Given, Leaf, Opened, late_sizes, slots_of
+from naperian.signed import instance, size_variables
 from naperian.sizes import Size
 
 _NEEDS = {"baseline": [], "avx2": ["avx2", "fma", "bmi2"]}

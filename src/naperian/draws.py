@@ -13,17 +13,7 @@ import numpy as np
 from naperian.dtypes import DType
 from naperian.forms import dressed, nested
 from naperian.node import node, replace
-from naperian.signature import (
-    Form,
-    Given,
-    Leaf,
-    Opened,
-    Record,
-    Rows,
-    Search,
-    Signature,
-    Tagged,
-)
+from naperian.signature import Form, Given, Leaf, Opened, Record, Rows, Search, Signature, Tagged
 from naperian.sizes import Size, evaluate
 
 Array = np.ndarray[Any, Any]

@@ -27,7 +27,7 @@ from naperian.lines import Write
 from naperian.loops import run as loops_run
 from naperian.passes.bindings.values import extents
 from naperian.session import RESULT
-from naperian.signature import signature
+from naperian.signed import signature
 from naperian.source import CompileError, Source
 from naperian.substitution import Substitution
 from naperian.types import F64, INT, Exists, Table, Tuple, Type, axes

@@ -30,22 +30,13 @@ from naperian.core import syntax as core
 from naperian.core.derived import derived
 from naperian.core.rows import OTHER_SIZES
 from naperian.dtypes import DType
+from naperian.formed import record
 from naperian.late import late
 from naperian.names import Var
 from naperian.node import node, replace
 from naperian.prims import Math
-from naperian.signature import (
-    Instance,
-    Named,
-    Record,
-    Signature,
-    Tagged,
-    at,
-    instance,
-    record,
-    signature,
-    size_variables,
-)
+from naperian.signature import Instance, Named, Record, Signature, Tagged
+from naperian.signed import at, instance, signature, size_variables
 from naperian.sizes import size
 from naperian.source import CompileError, Source, Span
 from naperian.substitution import Substitution

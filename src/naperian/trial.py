@@ -34,7 +34,8 @@ from naperian.dtypes import DType
 from naperian.forms import Blank, dressed, parted
 from naperian.node import node, replace
 from naperian.ragged import Ragged
-from naperian.signature import Form, at, size_variables
+from naperian.signature import Form
+from naperian.signed import at, size_variables
 from naperian.sizes import size
 from naperian.substitution import Substitution, boxed
 from naperian.types import Fin, Index, Scalar
