@@ -286,9 +286,11 @@ class _Block:
 
     def beside_writer(self, t: Task, q: Task) -> bool:
         """Whether two tasks write one accumulator, at places that data name and in an order that
-        is free."""
+        is free, after it has started: not in the loop that fills it row by row."""
         both = t.kind is Kind.ENTER and q.kind is Kind.ENTER and t.cell is q.cell
-        if not both or t.name not in _FREE or in_order(self.graph, t):
+        if not both or t.cell is None or t.name not in _FREE or in_order(self.graph, t):
+            return False
+        if t.cell.start.nests[: self.depth + 1] == q.nests[: self.depth + 1]:
             return False
         return all(any(atoms_of(e) for e in w.at) for w in (t, q))
 
