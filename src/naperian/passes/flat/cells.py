@@ -29,7 +29,6 @@ from naperian.lines import Line
 from naperian.names import Lit, Var
 from naperian.node import node, replace
 from naperian.passes.bindings.builder import Guards, plain
-from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import (
     Items,
     Row,
@@ -41,6 +40,7 @@ from naperian.passes.bindings.values import (
     row,
     substitute,
 )
+from naperian.passes.flat.reading import Reading
 from naperian.passes.flat.through import going_through, is_flag, root
 from naperian.prims import Math, unit
 from naperian.sizes import ONE, Atom, Size, size
@@ -106,30 +106,13 @@ class Carrying:
     outside: Outside | None
 
 
-class Cells(Place):
+class Cells(Reading):
     """What is held at the place that is being flattened."""
 
     cells: dict[Var, Held]
     lines: dict[Line, int]  # what is printed, numbered from 1
     spare: set[Var]  # indices of loops without a value: a reduction may have them
     meant: set[Size]  # rounds that are none where the conditions around a loop do not hold
-
-    def expr(self, e: core.Expr) -> Value:
-        raise NotImplementedError
-
-    def read(self, table: Value, at: tuple[Size, ...]) -> Value:
-        raise NotImplementedError
-
-    def tabulated(self, value: Value) -> Value:
-        raise NotImplementedError
-
-    def select(
-        self, condition: Operand, yes: Value, no: Value, where: Guards, elsewhere: Guards
-    ) -> Value:
-        raise NotImplementedError
-
-    def components_of(self, s: Set, index: core.Expr) -> tuple[Size, ...]:
-        raise NotImplementedError
 
     # handlers and effects
 
