@@ -8,6 +8,7 @@ narrow   its inner loops are over a few components
 stepwise it goes through rounds in order, which compute a few components and copy the others
 across   its sums go across tables of its own, whose few components are written out
 sliding  it sums a window of an array, and the next row the window beside it
+open     a `while` loop goes on in each as long as it takes (`until`)
 dear     rounds in order compute functions in inner loops, of which nobody knows how short they are
 """
 
@@ -30,16 +31,28 @@ from naperian.loops.syntax import (
     Update,
     Variable,
     When,
+    While,
 )
-from naperian.loops.walk import blocks, expressions, loads, parts, reads, statements, used, used_in
+from naperian.loops.walk import (
+    assigned,
+    blocks,
+    expressions,
+    loads,
+    parts,
+    reads,
+    statements,
+    used,
+    used_in,
+)
 from naperian.names import Lit, Var
 from naperian.node import kept
+from naperian.passes.nests.until import goes_alone
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Clamp, Size
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
 _FUNCTION = 15  # what costs as much is a function
-_DEEP = 3  # operations of a step in a row, as many additions
+_DEEP = 3  # operations of a step in a row, as many additions, which waits for memory, too
 _FEW = 4  # components, which do not fill a vector
 _MONOIDS = ("add", "mul", "min", "max")
 
@@ -57,15 +70,15 @@ def _long(s: Loop) -> bool:
     if any(isinstance(x, Loop) for x in s.body):
         return False
     tops = (e for x in s.body for e in expressions(x))
-    return _waits(s) or any(
+    return _waits(s, _DEEP if any(map(loads, s.body)) else 1) or any(
         isinstance(e, Apply) and e.operand.is_float and e.name in PRIMITIVES
         and PRIMITIVES[e.name].cost >= _LONG
         for top in tops for e in parts(top)
     )  # fmt: skip
 
 
-def _waits(s: Loop) -> bool:
-    """Whether a step that stores nothing is several operations, each of which waits for the one
+def _waits(s: Loop, deep: int) -> bool:
+    """Whether a step that stores nothing is so many operations, each of which waits for the one
     before."""
     if not all(isinstance(x, Let | Assign) for x in s.body):
         return False
@@ -85,7 +98,7 @@ def _waits(s: Loop) -> bool:
             depth[x.var] = below(x.value)
         elif isinstance(x, Assign):
             steps.append(below(x.value))
-    return max(steps) >= _DEEP
+    return max(steps) >= deep
 
 
 def is_steep(s: Loop) -> bool:
@@ -285,6 +298,10 @@ def are_alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[V
                 if buffer.role is not Role.TEMP or fill is not None or x.planes:
                     return False
                 varying.add(buffer.var)
+            case While():
+                inside = {v for y in statements((x,)) for v in (*reads(y), *assigned(y))}
+                if not (goes_alone(x, written) and inside.isdisjoint(sums)):
+                    return False
             case Store() | Update():
                 pass
             case _:

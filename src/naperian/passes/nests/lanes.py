@@ -34,7 +34,7 @@ that is faster than a gather. Elements that a triangle reads again and again are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from naperian.dtypes import DType
@@ -58,6 +58,7 @@ from naperian.loops.syntax import (
     Update,
     Variable,
     When,
+    While,
 )
 from naperian.loops.walk import (
     atoms,
@@ -91,6 +92,7 @@ from naperian.passes.nests.paired import paired
 from naperian.passes.nests.parted import joined, parted
 from naperian.passes.nests.rounds import whole_rounds
 from naperian.passes.nests.tabled import tabled
+from naperian.passes.nests.until import is_open, until
 from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
@@ -141,7 +143,7 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     """The loop as rows, if they can go side by side and it pays."""
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
-    slow = is_slow(s) or is_steep(s)
+    slow = is_slow(s) or is_steep(s) or is_open(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
     short = () if sure else dear(s)
@@ -174,7 +176,8 @@ def _taken(
         return None
     rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow, short)
     far, all_ = rows.far()
-    rows.beside = 2 * far < all_ if slow else far == 0
+    none = not all_ and not any(isinstance(x, Allocate) for x in statements(s.body))
+    rows.beside = (2 * far < all_ or none) if slow else far == 0
     return rows if rows.beside or (slow and sums_nothing(s)) else None
 
 
@@ -273,6 +276,8 @@ class _Rows:
         types = [x.dtype for x in statements(s.body) if isinstance(x, Variable | Let)]
         types += [x.buffer.dtype for x in statements(s.body) if isinstance(x, Allocate)]
         types += [r.dtype for r in s.reductions]
+        counts = is_open(s) and any(t.is_float for t in types)  # of rounds, in longer vectors
+        types = [t for t in types if t.is_float] if counts else types
         self.width = _VECTOR // max((t.bytes for t in types), default=8)
         self.many = self.width * (1 if self.slow else self.vectors())
         row = fresh(s.var)
@@ -310,10 +315,10 @@ class _Rows:
         run: list[Var] = []
         stored = False
         for k, x in enumerate(body):
-            if isinstance(x, Loop | When) or (stored and self.reads_on(x)):
+            if isinstance(x, Loop | When | While) or (stored and self.reads_on(x)):
                 self.own |= {v for v in run if last.get(v, -1) >= k}
                 run, stored = [], False
-                for b in blocks(x):
+                for b in () if isinstance(x, While) else blocks(x):
                     self.find_wide(b)
             if isinstance(x, Let) and x.var in self.varying:
                 run.append(x.var)
@@ -364,6 +369,9 @@ class _Rows:
                 case When():
                     close()
                     out.append(rebuild(x, self.block))
+                case While():
+                    close()
+                    out.append(self.until(x))
                 case Assign(var) | Update(var) if var in self.sums.added:
                     if stored and self.reads_on(x):
                         close()
@@ -376,6 +384,16 @@ class _Rows:
                     stored = stored or self.writes_on(x)
         close()
         return tuple(out)
+
+    def until(self, x: While) -> Stmt:
+        def stmts(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+            made = [self.stmt(y) for y in body]
+            return (*self.loaded(), *made)
+
+        order = Order.LANES if self.beside else Order.FREE
+        here = self.inside(size(self.lane)) if self.beside else None
+        types = {y.var: y.dtype for y in statements(self.loop.body) if isinstance(y, Variable)}
+        return until(x, self.lane, size(self.many), order, here, stmts, types)
 
     def allocate(self, b: Buffer) -> None:
         self.top[b.var] = self.wide(b)

@@ -1,0 +1,107 @@
+"""A `while` loop for every row: rows go side by side until the last of a vector is done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.backends.llvm import optimised
+from naperian.backends.target import host
+
+TEXT = """
+def kepler(m: Float, e: Float) -> Float:
+    loop x = m, d = 1.0 while abs(d) > 1e-6:
+        d = (x - e * sin(x) - m) / (1.0 - e * cos(x))
+        (x - d, d)
+    x
+
+def anomalies(m: n=>Float, e: n=>Float) -> n=>Float = [kepler(m[i], e[i]) for i]
+
+def steps(re: Float, im: Float, limit: Int) -> Int:
+    loop x = 0.0, y = 0.0, k = 0 while k < limit and x * x + y * y <= 4.0:
+        (x * x - y * y + re, 2.0 * x * y + im, k + 1)
+    k
+
+def in_all(re: n=>Float, im: n=>Float, limit: Int) -> Int = sum(steps(re[i], im[i], limit) for i)
+
+def bisected(a: n=>m=>Float, j: m) -> n=>Float:
+    for i:
+        (low, high, k) = with state(0.0) as low, state(8.0) as high, state(0) as k:
+            while high - low > 1e-3 * a[i, j]:
+                middle = 0.5 * (low + high)
+                if middle * middle < a[i, j]:
+                    low := middle
+                    k += 1
+                else:
+                    high := middle
+        high - low + k
+
+def rounds(x: n=>Float, k: Int) -> n=>Float:
+    for i:
+        loop v = x[i], w = 0.0 for _ in Fin(k):
+            u = loop u = v while u > 1.0: 0.5 * u
+            (v + 0.75, w + u)
+        w
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile(TEXT)
+
+
+def kepler(m: np.ndarray, e: np.ndarray) -> np.ndarray:
+    x, d = m.copy(), np.ones_like(m)
+    while (goes := abs(d) > 1e-6).any():
+        d = np.where(goes, (x - e * np.sin(x) - m) / (1 - e * np.cos(x)), d)
+        x = np.where(goes, x - d, x)
+    return x
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 16, 31, 100])
+def test_rows_end_each_by_itself(m, n: int, dtype: type) -> None:
+    r, close = np.random.default_rng(n), 1e-9 if dtype is np.float64 else 1e-4
+    x, e = r.uniform(0, 6, n).astype(dtype), r.uniform(0, 0.7, n).astype(dtype)
+    if dtype is np.float64:
+        assert np.allclose(m.anomalies(x, e), kepler(x, e), rtol=close)
+    re, im = r.uniform(-2, 1, n).astype(dtype), r.uniform(-1, 1, n).astype(dtype)
+    one = [m.steps(a, b, 40) for a, b in zip(re, im, strict=True)]
+    assert m.in_all(re, im, 40) == sum(one)
+    a = r.uniform(1, 9, (n, 3)).astype(dtype)
+    each = [m.bisected(row[None], 1)[0] for row in a]
+    assert np.allclose(m.bisected(a, 1), each, rtol=close)
+    each = [m.rounds(x[i : i + 1], 5)[0] for i in range(n)]
+    assert np.allclose(m.rounds(x, 5), each, rtol=close)
+
+
+def test_the_rounds_are_vectors_in_registers(m) -> None:
+    for f in (m.anomalies, m.in_all, m.bisected, m.rounds):
+        assert "reducing or going" in f.show("loops"), f.show("loops")
+    if host().vector_bytes == 64:
+        text = optimised(m.anomalies.show("llvm"))
+        assert "fdiv contract <8 x double>" in text
+        assert "fdiv contract double" not in text
+        assert "alloca [8 x double]" not in text
+
+
+def test_what_has_no_vectors_goes_row_by_row() -> None:
+    """Integers alone, and what is read where a round says."""
+    f = nap.compile("""
+def gcd(a: n=>Int, b: n=>Int) -> n=>Int:
+    for i:
+        (x, _) = loop x = a[i], y = b[i] while y != 0: (y, x % y)
+        x
+
+def placed(xs: Fin(n)=>Float, v: m=>Float) -> m=>Int:
+    for i:
+        (low, _) = loop low = 0, high = n while low < high:
+            k = (low + high) // 2
+            if xs[k?] < v[i]: (k + 1, high)
+            else: (low, k)
+        low
+""")
+    assert f.gcd([12, 18, 7], [8, 27, 0]).tolist() == [4, 9, 7]
+    assert f.placed([1.0, 2.0, 3.0], [0.5, 2.5, 9.0]).tolist() == [0, 2, 3]
+    assert "going" not in f.gcd.show("loops") + f.placed.show("loops")
