@@ -30,7 +30,8 @@ from core_by_hand import (
 from naperian.broken import REPORT, Broken
 from naperian.core import syntax as core
 from naperian.core.check import check, check_normal
-from naperian.core.run import RunError, run
+from naperian.core.places import RunError
+from naperian.core.run import run
 from naperian.core.show import show
 from naperian.core.values import count, element_at, from_numpy, ordinal, to_numpy
 from naperian.dtypes import DType

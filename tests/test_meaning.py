@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import naperian as nap
 from naperian import pipeline
 from naperian.ainf import run as ainf_run
+from naperian.core import places as core_places
 from naperian.core import run as core_run
 from naperian.core.values import from_numpy, to_numpy
 from naperian.leaves import rebuild
@@ -94,7 +95,7 @@ def outcome(run):
     """What a run gives, or that it stopped itself."""
     try:
         return run()
-    except (core_run.RunError, ainf_run.RunError, loops_run.RunError, nap.RunError):
+    except (core_places.RunError, ainf_run.RunError, loops_run.RunError, nap.RunError):
         return STOPPED
 
 

@@ -38,7 +38,8 @@ from hypothesis import strategies as st
 import naperian as nap
 from naperian.broken import Broken
 from naperian.core import syntax as core
-from naperian.core.run import RunError, run
+from naperian.core.places import RunError
+from naperian.core.run import run
 from naperian.core.show import show
 from naperian.core.values import count as count_of
 from naperian.core.walk import everything

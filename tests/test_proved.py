@@ -13,6 +13,7 @@ import pytest
 
 import naperian as nap
 from naperian import pipeline
+from naperian.core import places as core_places
 from naperian.core import run as core_run
 from naperian.core.values import from_numpy, to_numpy
 from naperian.leaves import rebuild
@@ -305,7 +306,7 @@ def _in_loops(nests: Program, result: Type, n: int, args: list[Any]) -> Any:
 def _outcome(run: Callable[[], Any]) -> tuple[str, str]:
     try:
         got = run()
-    except (core_run.RunError, loops_run.RunError, nap.RunError) as e:
+    except (core_places.RunError, loops_run.RunError, nap.RunError) as e:
         return "stopped", str(e.args)
     items = got if isinstance(got, tuple) else (got,)
     return "value", str([np.asarray(v).tolist() for v in items])

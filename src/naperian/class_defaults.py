@@ -13,7 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from naperian.core import syntax as core
-from naperian.core.run import RunError, run
+from naperian.core.places import RunError
+from naperian.core.run import run
 from naperian.names import Var
 from naperian.node import replace
 from naperian.substitution import Substitution

@@ -19,6 +19,7 @@ import naperian as nap
 from naperian import pipeline
 from naperian.ainf import run as ainf_run
 from naperian.class_defaults import class_defaults
+from naperian.core import places as core_places
 from naperian.core import run as core_run
 from naperian.core.values import to_numpy
 from naperian.forms import dressed
@@ -33,7 +34,7 @@ from naperian.substitution import Substitution
 from naperian.types import F64, INT, Exists, Table, Tuple, Type, axes
 from naperian.values import same, show
 
-_STOPPED = (core_run.RunError, ainf_run.RunError, loops_run.RunError)
+_STOPPED = (core_places.RunError, ainf_run.RunError, loops_run.RunError)
 
 
 class Disagreement(Exception):

@@ -23,6 +23,7 @@ import numpy as np
 from naperian import draws, pipeline
 from naperian.api import Function, RunError, jvp, vjp
 from naperian.border import usual
+from naperian.core import places as core_places
 from naperian.core import run as core_run
 from naperian.core import syntax as core
 from naperian.core.bounds import Unended, bounded
@@ -441,7 +442,7 @@ def _outcome(run: Callable[[], Any]) -> Any:
         warnings.simplefilter("ignore")
         try:
             return run()
-        except (RunError, core_run.RunError):
+        except (RunError, core_places.RunError):
             return None
 
 

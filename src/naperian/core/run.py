@@ -19,19 +19,18 @@ from naperian.core.dual import (
     Dual,
     Tape,
     Traced,
-    Varying,
     below,
     highest,
     kind,
-    operate,
     primal,
     tangent,
 )
+from naperian.core.exact import applied, as_number, exact, rebuilt, regroup, scalars
 from naperian.core.instances import resolve
 from naperian.core.methods import WriteOut, is_data
+from naperian.core.places import Outside, Place, RunError, Slot, told
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
-    THROWN,
     Add,
     Assign,
     At,
@@ -72,15 +71,13 @@ from naperian.core.syntax import (
     Unbox,
     Use,
 )
-from naperian.core.values import Element, Value, blank, count, element_at, ordinal
+from naperian.core.values import Value, blank, count, element_at, ordinal
 from naperian.dtypes import DType
-from naperian.lines import Told, Write, form_of
+from naperian.lines import Write, form_of
 from naperian.names import Var
 from naperian.node import node
-from naperian.packing import runs
 from naperian.prims import ORDERED, PLACES, in_order, places_in_order, scalar
 from naperian.sizes import Atom, Size, evaluate, size, substitute
-from naperian.source import Span
 from naperian.substitution import Substitution
 from naperian.types import (
     Exists,
@@ -98,15 +95,6 @@ from naperian.types import (
 )
 
 
-class RunError(Exception):
-    """The program stopped itself: a failed `assert` or a checked index."""
-
-    def __init__(self, message: str, origin: Span) -> None:
-        super().__init__(message)
-        self.message = message
-        self.origin = origin
-
-
 def run(
     module: Module, name: str, args: Sequence[Value], at: Substitution,
     write: Write = print,
@@ -118,7 +106,7 @@ def run(
     result = _apply(module, definition, at, (*args, *outside))
     scope = _scope(module, definition, at)
     scope.values.update(zip((p.var for p in definition.params), args, strict=True))
-    return _exact(result, scope.type(definition.result))
+    return exact(result, scope.type(definition.result))
 
 
 @node
@@ -312,9 +300,9 @@ def _plain(e: Expr, scope: Scope) -> Value:
             cells = [_value(value, scope)]
             for _ in old:
                 cells = [x for row in cells for x in row]
-            return _regroup(iter(cells), [count(scope.set(s)) for s in new])
+            return regroup(iter(cells), [count(scope.set(s)) for s in new])
         case Op(name, args, t):
-            return _operate(name, [_value(a, scope) for a in args], _dtype(t, scope))
+            return applied(name, [_value(a, scope) for a in args], _dtype(t, scope))
         case Reduce():
             return _reduce(e, scope)
         case Loop():
@@ -324,7 +312,7 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Derivative():
             return _derivative(e, scope)
         case Custom(params):
-            starts = [_exact(_value(p.start, scope), scope.type(p.type)) for p in params]
+            starts = [exact(_value(p.start, scope), scope.type(p.type)) for p in params]
             return _custom(e, tuple(starts), scope)
         case Checked(value, s, _, origin):
             k, n = int(_value(value, scope)), count(scope.set(s))
@@ -353,7 +341,7 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Print(world, parts, values):
             kinds = [scope.type(p) for p in parts if not isinstance(p, str)]
             given = [_value(v, scope) for v in values]
-            told = [x for v, t in zip(given, kinds, strict=True) for x in _told(v, t)]
+            told = [x for v, t in zip(given, kinds, strict=True) for x in told(v, t)]
             line = tuple(p if isinstance(p, str) else form_of(scope.type(p)) for p in parts)
             _value(world, scope).told.tell(told, line)
             return ()
@@ -366,85 +354,6 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return _value(e, scope)
 
 
-class Slot:
-    """What a handler's cell holds, and what `+=` does to it."""
-
-    def __init__(self, value: Value, t: Type, combine: Callable[[Type, Value, Value], Value]):
-        self.value = value
-        self.type = t
-        self.combine = combine
-
-
-class Place:
-    """A reference: a slot, or an element or a component of one."""
-
-    def __init__(self, slot: Slot, path: tuple[int, ...] = ()) -> None:
-        self.slot = slot
-        self.path = path
-
-    def at(self, k: int) -> Place:
-        return Place(self.slot, (*self.path, k))
-
-    __getitem__ = at
-
-    @property
-    def type(self) -> Type:
-        t = self.slot.type
-        for k in self.path:
-            assert isinstance(t, Table | Tuple)
-            t = t.cell if isinstance(t, Table) else t.items[k]
-        return t
-
-    def get(self) -> Value:
-        value = self.slot.value
-        for k in self.path:
-            value = value[k]
-        return value
-
-    def put(self, new: Value) -> None:
-        self.slot.value = _replaced(self.slot.value, self.path, _exact(new, self.type))
-
-    def throw(self, origin: Span) -> None:
-        self.put(scalar(False, DType.BOOL))
-
-
-class Outside:
-    """What handles the effects of a definition that is called from outside."""
-
-    def __init__(self, write: Write) -> None:
-        self.told = Told(write)
-
-    def get(self) -> Value:
-        return scalar(True, DType.BOOL)
-
-    def throw(self, origin: Span) -> None:
-        raise RunError(THROWN, origin)
-
-
-def _told(value: Value, t: Type) -> Iterator[Value]:
-    """The numbers that are handed over to show a value."""
-    match t:
-        case Table(_, cell):
-            yield len(value)
-            for x in value:
-                yield from _told(x, cell)
-        case Tuple(items):
-            for x, item in zip(value, items, strict=True):
-                yield from _told(x, item)
-        case Exists(_, body):
-            yield from _told(value[1], body)
-        case _:
-            yield primal(_exact(value, t))
-
-
-def _replaced(whole: Value, path: tuple[int, ...], new: Value) -> Value:
-    if not path:
-        return new
-    k, *rest = path
-    made = [*whole[:k], _replaced(whole[k], tuple(rest), new), *whole[k + 1 :]]
-    return tuple(made) if isinstance(whole, tuple) else made
-
-
 def _open(c: Cell, scope: Scope) -> Slot:
     t = scope.type(c.type)
     operator = None if c.operator is None else _value(c.operator, scope)
@@ -454,13 +363,13 @@ def _open(c: Cell, scope: Scope) -> Slot:
             case Table(_, cell):
                 return [combine(cell, x, y) for x, y in zip(old, new, strict=True)]
             case _ if operator is not None:
-                return operator(old, _exact(new, t))
+                return operator(old, exact(new, t))
             case Tuple(items):
                 return tuple(combine(x, *ab) for x, *ab in zip(items, old, new, strict=True))
             case _:
-                return _operate(c.monoid, [old, new], _dtype(t, scope))
+                return applied(c.monoid, [old, new], _dtype(t, scope))
 
-    return Slot(_exact(_value(c.start, scope), t), t, combine)
+    return Slot(exact(_value(c.start, scope), t), t, combine)
 
 
 def _closure(params: list[Var], body: Expr, scope: Scope) -> Any:
@@ -482,57 +391,31 @@ def _dtype(t: Type, scope: Scope) -> DType:
             raise Broken(f"a scalar operation on {other!r}")
 
 
-def _operate(name: str, args: list[Value], dtype: DType) -> Value:
-    match name:
-        case "cast":
-            return operate(name, [int(a) if isinstance(a, Element) else a for a in args], dtype)
-        case "known":
-            return args[0]
-        case "bitcast":
-            return np.asarray(primal(args[0])).view(dtype.value)[()]
-        case "select":
-            return _number(args[1] if args[0] else args[2], dtype)
-        case _:
-            return operate(name, [_number(a, dtype) for a in args], dtype)
-
-
-def _number(value: Value, dtype: DType) -> Value:
-    """An index taken as a number."""
-    return value if isinstance(value, np.generic | Varying) else scalar(value, dtype)
-
-
-def _regroup(cells: Iterator[Value], shape: list[int]) -> Value:
-    """The next cells, as a table of this shape."""
-    if not shape:
-        return next(cells)
-    return [_regroup(cells, shape[1:]) for _ in range(shape[0])]
-
-
 def _reduce(e: Reduce, scope: Scope) -> Value:
     s, inner, dtype = scope.set(e.set), scope.inner(), _dtype(e.type, scope)
     if e.monoid in PLACES or e.monoid in ORDERED:
         values = []
         for k in range(count(s)):
             inner.values[e.var] = element_at(s, k)
-            values.append(_number(primal(_value(e.value, inner)), dtype))
+            values.append(as_number(primal(_value(e.value, inner)), dtype))
         if e.monoid in ORDERED:
-            place = int(_number(_value(e.init, scope), DType.I64))
+            place = int(as_number(_value(e.init, scope), DType.I64))
             if e.monoid == "nth":
                 return in_order(values, dtype)[place]
             return element_at(s, int(places_in_order(values, dtype)[place]))
         best = getattr(np, e.monoid)(values) if values else 0
         return element_at(s, int(best))
-    total = _number(_value(e.init, scope), dtype)
+    total = as_number(_value(e.init, scope), dtype)
     for k in range(count(s)):
         inner.values[e.var] = element_at(s, k)
-        total = _operate(e.monoid, [total, _value(e.value, inner)], dtype)
+        total = applied(e.monoid, [total, _value(e.value, inner)], dtype)
     return total
 
 
 def _start(carried: tuple[Carried, ...], scope: Scope) -> Scope:
     inner = scope.inner()
     for c in carried:
-        inner.values[c.var] = _exact(_value(c.start, scope), scope.type(c.type))
+        inner.values[c.var] = exact(_value(c.start, scope), scope.type(c.type))
     return inner
 
 
@@ -541,7 +424,7 @@ def _carry(carried: tuple[Carried, ...], inner: Scope, body: Expr) -> None:
     new = _value(body, inner)
     values = new if len(carried) != 1 else (new,)
     for c, v in zip(carried, values, strict=True):
-        inner.values[c.var] = _exact(v, inner.type(c.type))
+        inner.values[c.var] = exact(v, inner.type(c.type))
 
 
 def _held(carried: tuple[Carried, ...], inner: Scope) -> Value:
@@ -582,25 +465,25 @@ def _derivative(e: Derivative, scope: Scope) -> Value:
     """Forward by numbers with tangents, in reverse by a tape."""
     types = [scope.type(p.type) for p in e.params]
     pairs = zip(e.params, types, strict=True)
-    starts = tuple([_exact(_value(p.start, scope), t) for p, t in pairs])
+    starts = tuple([exact(_value(p.start, scope), t) for p, t in pairs])
     seed = _value(e.seed, scope)
-    at, level = list(_numbers(starts)), next(_levels)
+    at, level = list(scalars(starts)), next(_levels)
 
     def body(numbers: Iterator[Value]) -> Value:
         inner = scope.inner()
         for p, x in zip(e.params, starts, strict=True):
-            inner.values[p.var] = _renumbered(x, numbers)
+            inner.values[p.var] = rebuilt(x, numbers)
         return _value(e.body, inner)
 
     if e.forward:
-        along = _numbers(_exact(seed, types[0] if len(types) == 1 else Tuple(tuple(types))))
+        along = scalars(exact(seed, types[0] if len(types) == 1 else Tuple(tuple(types))))
         value = body(iter([Dual(level, x, d) for x, d in zip(at, along, strict=True)]))
-        back = _renumbered(value, iter([tangent(x, level) for x in _numbers(value)]))
+        back = rebuilt(value, iter([tangent(x, level) for x in scalars(value)]))
     else:
         value, cotangents = _pulled(body, at, seed, level)
-        sides = _renumbered(starts, iter(cotangents))
+        sides = rebuilt(starts, iter(cotangents))
         back = sides if len(sides) != 1 else sides[0]
-    return _renumbered(value, iter([below(x, level) for x in _numbers(value)])), back
+    return rebuilt(value, iter([below(x, level) for x in scalars(value)])), back
 
 
 def _pulled(
@@ -610,7 +493,7 @@ def _pulled(
     tape = Tape(level)
     traced = [tape.number(x) for x in at]
     value = f(iter(traced))
-    found = tape.back(zip(_numbers(value), _numbers(seed), strict=True))
+    found = tape.back(zip(scalars(value), scalars(seed), strict=True))
     return value, [found.get(x.place, scalar(0.0, kind(x))) for x in traced]
 
 
@@ -618,12 +501,12 @@ def _custom(e: Custom, starts: tuple[Value, ...], scope: Scope) -> Value:
     """The body's value at `starts`; it varies as the rule says."""
     inner = scope.inner()
     inner.values.update(zip((p.var for p in e.params), starts, strict=True))
-    at = list(_numbers(starts))
+    at = list(scalars(starts))
     top = highest(at)
     if top is None:
         return _value(e.body, inner)
     level = top.level
-    outside = _renumbered(starts, iter([below(x, level) for x in at]))
+    outside = rebuilt(starts, iter([below(x, level) for x in at]))
     value = _custom(e, outside, scope)
     inner.values.update(zip((p.var for p in e.params), outside, strict=True))
 
@@ -634,65 +517,28 @@ def _custom(e: Custom, starts: tuple[Value, ...], scope: Scope) -> Value:
         like = outside if own.forward else (value,)
         here = inner.inner()
         for (v, _), x in zip(own.given, like, strict=True):
-            here.values[v] = _renumbered(x, numbers)
+            here.values[v] = rebuilt(x, numbers)
         return _value(own.body, here)
 
     def transposed(seed: list[Value]) -> Iterator[Value]:
-        zeros = [scalar(0.0, kind(x)) for x in _numbers(outside if own.forward else value)]
+        zeros = [scalar(0.0, kind(x)) for x in scalars(outside if own.forward else value)]
         _, found = _pulled(rule, zeros, seed, next(_levels))
         return iter(found)
 
     if isinstance(top, Dual):
         along = [tangent(x, level) for x in at]
-        tangents = _numbers(rule(iter(along))) if own.forward else transposed(along)
-        made = [Dual(level, y, d) for y, d in zip(_numbers(value), tangents, strict=True)]
-        return _renumbered(value, iter(made))
-    numbers = list(_numbers(value))
+        tangents = scalars(rule(iter(along))) if own.forward else transposed(along)
+        made = [Dual(level, y, d) for y, d in zip(scalars(value), tangents, strict=True)]
+        return rebuilt(value, iter(made))
+    numbers = list(scalars(value))
 
     def pull(given: list[Value | None]) -> Iterator[tuple[Traced, Value]]:
         seed = [
             scalar(0.0, kind(y)) if v is None else v for v, y in zip(given, numbers, strict=True)
         ]
-        back = transposed(seed) if own.forward else _numbers(rule(iter(seed)))
+        back = transposed(seed) if own.forward else scalars(rule(iter(seed)))
         for x, v in zip(at, back, strict=True):
             if isinstance(x, Traced) and x.level == level:
                 yield x, v
 
-    return _renumbered(value, iter(top.tape.step(numbers, pull)))
-
-
-def _numbers(value: Value) -> Iterator[Value]:
-    """The numbers in nested tuples and tables."""
-    if isinstance(value, tuple | list):
-        for x in value:
-            yield from _numbers(x)
-    else:
-        yield value
-
-
-def _renumbered(value: Value, numbers: Iterator[Value]) -> Value:
-    """The same nest of other numbers."""
-    if isinstance(value, tuple):
-        return tuple([_renumbered(x, numbers) for x in value])
-    if isinstance(value, list):
-        return [_renumbered(x, numbers) for x in value]
-    return next(numbers)
-
-
-def _exact(value: Value, t: Type) -> Value:
-    """The value as its type says: a `Number` is a Python integer until it is known to be an Int."""
-    match t:
-        case Scalar(dtype):
-            return _number(value, dtype)
-        case Tuple(items):
-            made = tuple([_exact(v, x) for v, x in zip(value, items, strict=True)])
-            return Element.of(made, value.ordinal) if isinstance(value, Element) else made
-        case Table():
-            _, cell = runs(t)
-            if not isinstance(cell, Scalar | Tuple | Exists):
-                return value
-            return [_exact(v, t.cell) for v in value]
-        case Exists(_, body):
-            return value[0], _exact(value[1], body)
-        case _:
-            return value
+    return rebuilt(value, iter(top.tape.step(numbers, pull)))
