@@ -64,6 +64,8 @@ class Emitter:
         t = what.start if isinstance(what, Cell) else what
         depth = item.depth if isinstance(item, Nest) else len(item.nests)
         shape = [self.length(t, n, depth, out) for n in memory.layout.shape]
+        if shape != [self.v.size(t, n) for n in memory.layout.shape]:
+            self.s.partial.add(memory.buffer)
         if isinstance(what, Cell) and what.time is not None:
             if not what.history and not what.in_place:
                 shape.insert(0, size(2))

@@ -37,6 +37,7 @@ class Statements:
         self.v = values
         self.depths: dict[Task, int] = {}
         self.latch: list[Stmt] = []
+        self.partial: set[Var] = set()  # arrays without elements where their guards do not hold
         self.notes: list[str] = []
 
     def task(self, t: Task, out: Block) -> None:
@@ -52,7 +53,9 @@ class Statements:
                     guards = ()
                 self.compute(t, guards, out)
             case Kind.START:
-                if guards and (isinstance(t.args[0], Lit) or self.v.safe(t)):
+                memory = self.v.storage.cells.get(t.cell) if t.cell is not None else None
+                always = memory is None or memory.buffer not in self.partial
+                if guards and always and (isinstance(t.args[0], Lit) or self.v.safe(t)):
                     guards = ()
                 self.start(t, guards, out)
             case Kind.ENTER:
@@ -103,7 +106,8 @@ class Statements:
         self.v.values[t] = e
         self.depths[t] = depth
         for m in memories:
-            out.put(loops.Store(m.buffer, self.v.here(t, m), e), guards)
+            needed = self.v.needed(t) if m.buffer in self.partial else guards
+            out.put(loops.Store(m.buffer, self.v.here(t, m), e), needed or ())
 
     def compute(self, t: Task, guards: Guards, out: Block) -> None:
         sure = self.v.decided(t)

@@ -492,6 +492,8 @@ def _instead(value: Expr, t: Type) -> Expr:
                 if var not in wanted:
                     return inner, wanted
                 return Let(var, held, inner), wanted | {*named_in(held)}
+            case If(_, then), Table():  # of a choice in a side: what it has instead names the same
+                return within(then, t)
             case _:
                 return anything(t), {*of_type(t)}
 
@@ -539,18 +541,8 @@ def _resized(w: Work, condition: Expr, a: Meaning, b: Meaning, t: Type, name: st
     if type_of(a) == t == type_of(b):
         return _merged(w, condition, a, b, name)
     match t:
-        case Table(s):
-
-            def at_index(index: Meaning) -> Meaning:
-                return choose(
-                    w,
-                    condition,
-                    lambda: at(w, a, index, _axis(a)),
-                    lambda: at(w, b, index, _axis(b)),
-                    name,
-                )
-
-            return tabulate(w, s, at_index, "i", name)
+        case Table():
+            return _cells(w, condition, (a, b), t, (type_of(a), type_of(b)), (), name)
         case Tuple(items):
             assert isinstance(a, Parts)
             assert isinstance(b, Parts)
@@ -558,6 +550,57 @@ def _resized(w: Work, condition: Expr, a: Meaning, b: Meaning, t: Type, name: st
             return Parts(tuple(_resized(w, condition, x, y, z, name) for x, y, z in triples))
         case _:
             return _merged(w, condition, a, b, name)
+
+
+def _cells(
+    w: Work, condition: Expr, sides: tuple[Meaning, Meaning], t: Type, types: tuple[Type, Type],
+    path: tuple[Meaning | int, ...], name: str,
+) -> Meaning:  # fmt: skip
+    """What the chosen side has at a path of indices and parts, as a value of type `t`: the sides'
+    own `types` may have other axes."""
+
+    def reached(m: Meaning) -> Meaning:
+        for step in path:
+            if isinstance(step, int):
+                assert isinstance(m, Parts)
+                m = m.items[step]
+            else:
+                m = at(w, m, step, _axis(m))
+        return m
+
+    first, second = types
+    if path == () or first != t or second != t:
+        match t:
+            case Table(s, cell, index):
+                known = index is None
+                cells = (_row(first), _row(second)) if known else (cell, cell)
+                return tabulate(
+                    w, s, lambda i: _cells(w, condition, sides, cell, cells, (*path, i), name),
+                    "i", name,
+                )
+            case Tuple(items) if isinstance(first, Tuple) and isinstance(second, Tuple):
+                triples = enumerate(zip(items, first.items, second.items, strict=True))
+                return Parts(
+                    tuple(
+                        _cells(w, condition, sides, x, (y, z), (*path, k), name)
+                        for k, (x, y, z) in triples
+                    )
+                )
+            case _:
+                pass
+    a, b = sides
+    return choose(w, condition, lambda: reached(a), lambda: reached(b), name)
+
+
+def _row(t: Type) -> Type:
+    """The type of a table's cells, also where a table of tuples is a tuple of tables."""
+    match t:
+        case Table(_, cell):
+            return cell
+        case Tuple(items):
+            return Tuple(tuple(map(_row, items)))
+        case _:
+            raise Broken("the cells of something that is no table")
 
 
 def _axis(m: Meaning) -> Set:
