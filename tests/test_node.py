@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
+from dataclasses import field, replace
+
+import pytest
 
 from naperian.loops.syntax import Local, Loop, Order, Store
 from naperian.loops.walk import mentions, rebuild, statements
 from naperian.names import Var
-from naperian.node import keeper, kept
+from naperian.node import keeper, kept, mutable
 from naperian.sizes import ONE, ZERO, size
 
 
@@ -54,6 +56,31 @@ def test_a_pickle_holds_no_answers() -> None:
     loop = Loop(Var("i"), ZERO, n, (), Order.SERIAL)
     mentions(loop)
     assert pickle.dumps(n) == plain
+
+
+@mutable
+class Basket:
+    owner: str
+    things: list[str] = field(default_factory=list)
+    count: int = 0
+    label: str = field(init=False)
+    kinds: set[str] = field(default_factory=set)
+
+
+def test_a_mutable_one_is_what_a_slotted_dataclass_is() -> None:
+    one, other = Basket("a"), Basket("a", kinds=set())
+    one.label = other.label = "b"
+    assert one == other
+    one.things.append("c")
+    assert (one.things, other.things, one.count) == (["c"], [], 0)
+    assert one != other
+    assert repr(other) == "Basket(owner='a', things=[], count=0, label='b', kinds=set())"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    with pytest.raises(AttributeError):
+        one.other = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'owner'"):
+        Basket()  # type: ignore[call-arg]
 
 
 def test_a_statement_whose_blocks_stay_stays() -> None:

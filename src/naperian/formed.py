@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from naperian.class_defaults import Defaults
 from naperian.dtypes import DType
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.packing import Axis, count, grouped
 from naperian.signature import Form, Leaf, Opened, Record, Rows, Tagged
 from naperian.sizes import ONE, ZERO, Size, atom, rename, size, substitute
@@ -48,7 +48,7 @@ class NoDataError(Exception):
     """A type whose values are not data."""
 
 
-@dataclass(slots=True)
+@mutable
 class Reader:
     """Turns types into forms, collecting leaves."""
 

@@ -1,4 +1,5 @@
-"""`@node`: a slotted dataclass that is made quickly, and that nothing changes afterwards.
+"""`@node`: a slotted dataclass that is made quickly, and that nothing changes afterwards. A
+`@mutable` one may be changed.
 
 The languages have some two hundred node classes, and `dataclasses.dataclass` takes half a
 millisecond for each: more than everything else an import does. This decorator generates only
@@ -12,8 +13,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -26,32 +28,40 @@ _REQUIRED = dataclasses.MISSING
 def node(cls: type[T]) -> type[T]:
     """The class with its annotations as fields, in order. A default may be a value or a
     `dataclasses.field`; fields are not inherited."""
-    return _made(cls, keeps=False)
+    return _made(cls, ("_hash",))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def keeper(cls: type[T]) -> type[T]:
     """A node that keeps the answers to what is asked of it (see `kept`)."""
-    return _made(cls, keeps=True)
+    return _made(cls, ("_kept", "_hash"))
 
 
-def _made(cls: type[T], keeps: bool) -> type[T]:
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+def mutable(cls: type[T]) -> type[T]:
+    """What `dataclass(slots=True)` makes, as quickly as a node: its fields may change, so that it
+    is no key of tables."""
+    return _made(cls, ())
+
+
+def _made(cls: type[T], own: tuple[str, ...]) -> type[T]:
+    """The class, with slots of its own besides the fields."""
     names = tuple(inspect.get_annotations(cls))
     fields = {name: _field(cls, name) for name in names}
     hidden = {*names, "__dict__", "__weakref__"}
     body = {k: v for k, v in cls.__dict__.items() if k not in hidden}
     compared = _values([n for n in names if fields[n].compare])
-    defaults: dict[str, Callable[..., Any]] = {
-        "__init__": _init(names, fields, keeps),
+    defaults: dict[str, Any] = {
+        "__init__": _init(names, fields, "_kept" in own),
         "__eq__": _equality(compared),
-        "__hash__": _hashing(compared),
+        "__hash__": None,
         "__repr__": _repr,
-        "__reduce__": _reduce,
     }
+    if "_hash" in own:
+        defaults |= {"__hash__": _hashing(compared), "__reduce__": _reduce}
     for name, function in defaults.items():
         body.setdefault(name, function)
-    slots = (*names, *(("_kept",) if keeps else ()))
-    body["__slots__"] = (*slots, "_hash")
+    body["__slots__"] = (*names, *own)
     body |= {"__match_args__": names, "__dataclass_fields__": fields}
     made: Any = type(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
@@ -102,27 +112,34 @@ def _field(cls: type, name: str) -> Any:
 
 
 def _init(names: tuple[str, ...], fields: dict[str, Any], keeps: bool) -> Callable[..., None]:
+    """`__init__`, which takes the fields and sets them. Python's compiler writes one for every
+    shape; the others have its code with their own names, which takes a tenth of the time."""
+    taken = [n for n in names if fields[n].init]
+    factories = {k: fields[n].default_factory for k, n in enumerate(taken)}
+    made = {k: f for k, f in factories.items() if f is not _REQUIRED}
+    code = _setting(len(taken), tuple(made), keeps)
+    real = dict(zip((f"x{k}" for k in range(len(taken))), taken, strict=True))
+    called = [real.get(n, n) for n in code.co_varnames]
+    stored = [real.get(n, n) for n in code.co_names]
+    scope = {"default": _REQUIRED} | {f"make{k}": f for k, f in made.items()} if made else {}
+    own = code.replace(co_varnames=tuple(called), co_names=tuple(stored))
+    given = [fields[n].default for n in taken]  # none for what a factory makes, too
+    defaults = [d for k, d in enumerate(given) if d is not _REQUIRED or k in made]
+    return FunctionType(own, scope, "__init__", tuple(defaults))
+
+
+@cache
+def _setting(count: int, made: tuple[int, ...], keeps: bool) -> CodeType:
+    """The code of an `__init__` with so many fields, of which factories make some."""
+    params = "".join(f", x{k}" for k in range(count))
+    values = [f"make{k}() if x{k} is default else x{k}" if k in made else f"x{k}"
+              for k in range(count)]  # fmt: skip
+    lines = [f" self.x{k} = {value}" for k, value in enumerate(values)]
+    lines += [" self._kept = None"] * keeps
     scope: dict[str, Any] = {}
-    params = ["self"]
-    lines = []
-    for n in names:
-        f = fields[n]
-        value = n
-        if f.default is not _REQUIRED:
-            scope[f"_default_{n}"] = f.default
-            params.append(f"{n}=_default_{n}")
-        elif f.default_factory is not _REQUIRED:
-            scope[f"_make_{n}"] = f.default_factory
-            params.append(f"{n}=_default")
-            value = f"_make_{n}() if {n} is _default else {n}"
-            scope["_default"] = _REQUIRED
-        else:
-            params.append(n)
-        lines.append(f" self.{n} = {value}")
-    if keeps:
-        lines.append(" self._kept = None")
-    exec(f"def __init__({', '.join(params)}):\n" + ("\n".join(lines) or " pass"), scope)
-    return scope["__init__"]  # type: ignore[no-any-return]
+    exec(f"def __init__(self{params}):\n" + ("\n".join(lines) or " pass"), scope)
+    code: CodeType = scope["__init__"].__code__
+    return code
 
 
 def _values(names: list[str]) -> Callable[[Any], Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.backends.lifted import lifted
 from naperian.dtypes import DType
+from naperian.node import mutable
 
 Value = str  # an operand as LLVM spells it: `%v7`, `4`, `0x3FF0000000000000`
 
@@ -41,7 +42,7 @@ def _single(x: float) -> float:
     return narrowed
 
 
-@dataclass(slots=True)
+@mutable
 class Code:
     """One function's text. `entry` is what its first block starts with (stack slots, loads of
     arguments); it may grow while later blocks are written."""

@@ -6,7 +6,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.backends import rare
 from naperian.backends.code import MEMORY, REGISTER, Code, Value
@@ -16,11 +16,11 @@ from naperian.backends.twins import without_twins
 from naperian.dtypes import DType
 from naperian.loops.syntax import Buffer, Program, Role
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import mutable, node
 from naperian.sizes import ONE, Size
 
 
-@dataclass(slots=True)
+@mutable
 class Module:
     """The text that functions share: definitions, declarations, metadata."""
 
@@ -126,7 +126,7 @@ class Place:
     planes: tuple[Value, ...] = ()  # where the elements with each first index are
 
 
-@dataclass(slots=True)
+@mutable
 class Nest:
     """One loop nest's statement that its buffers are different memory: a scope for every buffer
     that is written and one for all that are only read."""
@@ -152,7 +152,7 @@ class Nest:
             module.metadata.append(f"!{others} = {_list(rest)}")
 
 
-@dataclass(slots=True)
+@mutable
 class Frame:
     """One function. A frame with a parent is the body of a parallel loop: what it mentions of its
     parent's is passed through the environment, `captured`, in 8-byte slots."""

@@ -29,6 +29,7 @@ from naperian.backends.lifted import quotient
 from naperian.backends.masks import gathered, loaded, stored
 from naperian.backends.traits import UNROLLED
 from naperian.dtypes import DType
+from naperian.node import mutable
 
 _LINE = re.compile(r"  (?:(%\w+) = )?(\w+) (.*)")
 _LABEL = re.compile(r"(\w+):$")
@@ -95,7 +96,7 @@ class Sum:
     kind: str
 
 
-@dataclass(slots=True)
+@mutable
 class Block:
     """What a block has become. `before` is in front of the loop, `scalars` what is left of its
     lines; `ones` are distances, not known here, that must be 1; at `turned` places the

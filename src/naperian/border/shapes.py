@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from naperian.border.errors import IndexError, ShapeError
 from naperian.border.value import LARGEST, Array, Value, counted
+from naperian.node import mutable
 from naperian.signature import Bind, Equal, Given, Leaf, Search, Signature, slots_of
 from naperian.sizes import Size, evaluate, show
 
 
-@dataclass(slots=True)
+@mutable
 class Sizes:
     """The slots bound so far, and where each came from."""
 

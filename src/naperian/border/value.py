@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from naperian.dtypes import DType
 from naperian.forms import Column
+from naperian.node import mutable
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 LARGEST = 1 << 47  # bytes a process can address
 
 
-@dataclass(slots=True)
+@mutable
 class Value:
     """An argument's leaf: how to name it, and what was given. `weak` values (Python numbers and
     lists of them) have a kind of number, but no precision of their own. A `blank` one is what a

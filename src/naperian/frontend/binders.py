@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeGuard
 
 from naperian.core import syntax as core
@@ -21,6 +21,7 @@ from naperian.frontend.typed import Build, Typed, Wrap, let_all
 from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.sizes import Clamp, Size, size
 from naperian.source import Span
 from naperian.substitution import cell_at
@@ -41,7 +42,7 @@ from naperian.types import (
 )
 
 
-@dataclass(slots=True)
+@mutable
 class Bound:
     """A binder opened in the current scope: the index variable and its set; `inside` wraps a body
     with what the pattern binds; `outside` are values named for the set's ends. The body is a

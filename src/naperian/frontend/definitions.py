@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Set
-from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
@@ -35,7 +34,7 @@ from naperian.frontend.solve import Mismatch, Solver
 from naperian.frontend.typed import Build, Typed
 from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.prims import Math
 from naperian.sizes import Size, show_fact, size, variables
 from naperian.source import Diagnostic, Span
@@ -120,7 +119,7 @@ def start(globals: Globals, library: Globals) -> Walk:
     return w
 
 
-@dataclass(slots=True)
+@mutable
 class Header:
     """What a definition says before its body."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
 
 from naperian.core import syntax as core
@@ -15,6 +14,7 @@ from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.source import Span
 from naperian.type_show import show_set
 from naperian.types import (
@@ -26,7 +26,7 @@ from naperian.types import (
 MakeCall = Callable[[list[core.Expr]], core.Expr]
 
 
-@dataclass(slots=True)
+@mutable
 class Callee:
     """Something to apply: parameter types, result type and the core of a call on cells.
 

@@ -13,7 +13,7 @@ definitions of their own, `Shape(Square).area`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.core import syntax as core
 from naperian.frontend.ambient import hidden as hidden_params
@@ -41,7 +41,7 @@ from naperian.frontend.scope import TypeName
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Globals, Interface, Walk
 from naperian.names import Var
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.sizes import size
 from naperian.source import Diagnostic, Source, Span
 from naperian.substitution import Substitution
@@ -59,7 +59,7 @@ from naperian.types import (
 )
 
 
-@dataclass(slots=True)
+@mutable
 class Declared:
     """The interfaces and instances of a module, in the order in which they can be known: all
     signatures, then all heads, then (after the module's definitions) the bodies."""

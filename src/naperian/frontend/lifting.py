@@ -9,7 +9,7 @@ of a tuple result goes inside the tuple.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeGuard
 
 from naperian.core import syntax as core
@@ -21,6 +21,7 @@ from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.sizes import size
 from naperian.source import Span
 from naperian.substitution import cell_at, dependent
@@ -38,7 +39,7 @@ from naperian.types import (
 )
 
 
-@dataclass(slots=True)
+@mutable
 class Plan:
     """How one application is lifted: the common frame, and for each argument where its frame axes
     stand in it; the types its cells are converted to."""

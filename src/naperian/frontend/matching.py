@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Apart
@@ -31,12 +29,13 @@ from naperian.frontend.patterns import (
 from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
+from naperian.node import mutable
 from naperian.sizes import Size, size
 from naperian.surface import syntax as s
 from naperian.types import INT, Index, Table, Type
 
 
-@dataclass(slots=True)
+@mutable
 class Arm:
     """A case: what it asks (None: nothing), what it binds and its value."""
 

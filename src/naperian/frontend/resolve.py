@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.components import components
 from naperian.core import syntax as core
@@ -24,7 +24,7 @@ from naperian.frontend.messages import (
 from naperian.frontend.rules import differentiates_itself, with_rules
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals, Interface
 from naperian.names import Var
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.prims import PRIMITIVES
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import syntax as s
@@ -40,7 +40,7 @@ Parse = Callable[[Source], tuple[s.Module, tuple[Diagnostic, ...]]]
 _MOST_WRONG = 100  # mistakes told at once
 
 
-@dataclass(slots=True)
+@mutable
 class Loaded:
     """A module that was elaborated: its names, its definitions under their full names."""
 

@@ -8,11 +8,12 @@ name of an enclosing block inside `for`, `if`, `loop` is an error (it would chan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.facts import Apart, Facts
 from naperian.frontend.solve import Solver
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.packing import bounds
 from naperian.sizes import Size, size
 from naperian.source import Span
@@ -31,7 +32,7 @@ from naperian.types import (
 )
 
 
-@dataclass(slots=True)
+@mutable
 class Variable:
     """A parameter, a let-bound name, an index or a carried name. `poly` is its value as index
     arithmetic, when it has one; `what` says how it was made, for messages."""
@@ -43,7 +44,7 @@ class Variable:
     what: str = "name"
 
 
-@dataclass(slots=True)
+@mutable
 class SetName:
     """An index set of the signature, or an enum: usable as a set and, as a number, its size."""
 
@@ -51,7 +52,7 @@ class SetName:
     span: Span
 
 
-@dataclass(slots=True)
+@mutable
 class SizeName:
     """A size of the signature, a number."""
 
@@ -59,7 +60,7 @@ class SizeName:
     span: Span
 
 
-@dataclass(slots=True)
+@mutable
 class TypeName:
     """A type variable of the signature."""
 
@@ -70,7 +71,7 @@ class TypeName:
 Entry = Variable | SetName | SizeName | TypeName
 
 
-@dataclass(slots=True)
+@mutable
 class Scope:
     """Names and facts at a place."""
 

@@ -8,12 +8,11 @@ be named for it (`x[p[i] + 1]`), to be bound around whatever uses the polynomial
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from naperian.core import syntax as core
 from naperian.facts import Apart
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import mutable, node
 from naperian.sizes import Size
 from naperian.source import Span
 from naperian.types import Type
@@ -23,7 +22,7 @@ Wrap = Callable[[core.Expr], core.Expr]
 """What a statement or a pattern puts around the core of what follows it."""
 
 
-@dataclass(slots=True)
+@mutable
 class Typed:
     """An expression with its type."""
 

@@ -16,7 +16,7 @@ from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.frontend.scalars import Dtypes
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import mutable, node
 from naperian.sizes import Size, substitute, variables
 from naperian.source import Label, Span
 from naperian.substitution import mapped, set_mapped, sets_in
@@ -78,7 +78,7 @@ class Nowhere:
         return self
 
 
-@dataclass(slots=True)
+@mutable
 class Unknown:
     """What is known of an unknown type so far."""
 

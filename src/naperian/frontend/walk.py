@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from naperian.core import syntax as core
@@ -14,6 +14,7 @@ from naperian.frontend.solve import Solver
 from naperian.frontend.typed import Typed, Wrap
 from naperian.frontend.unknowns import Because
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 from naperian.substitution import Substitution
@@ -31,7 +32,7 @@ from naperian.types import (
 )
 
 
-@dataclass(slots=True)
+@mutable
 class EnumInfo:
     """A fieldless enum."""
 
@@ -39,7 +40,7 @@ class EnumInfo:
     span: Span
 
 
-@dataclass(slots=True)
+@mutable
 class Interface:
     """An interface: its parameters, what it builds on, its associated types, its methods (as
     definitions that call what the instance has) and which of them have a default."""
@@ -71,7 +72,7 @@ class Interface:
         )
 
 
-@dataclass(slots=True)
+@mutable
 class Demand:
     """That types are an instance, with who asks, and for what it was asked before (the instances
     whose conditions led here)."""
@@ -82,7 +83,7 @@ class Demand:
     settled: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Coded:
     """How the values of `whole` are numbered: by the definitions `ordinal` and `at`, at what is
     `given` for the parameters. A `place` is what tables over them have for an index. What
@@ -112,7 +113,7 @@ class Coded:
         return core.Call(core.Use(self.at, self.given), (number,))
 
 
-@dataclass(slots=True)
+@mutable
 class DataInfo:
     """A struct or an enum with fields. `pattern` is its type in terms of its own parameters, each
     of which is a type, a set or a size (a `Var`); `makers` are the functions that construct it, by
@@ -130,7 +131,7 @@ class DataInfo:
         return self.pattern.layout.var.name
 
 
-@dataclass(slots=True)
+@mutable
 class Globals:
     """What names at the top of a module mean: `definitions` by the name used here, already
     elaborated; `modules` by alias, each with its own names. Instances have no names: all that this
@@ -157,7 +158,7 @@ class Infer(Protocol):
     def __call__(self, w: Walk, e: s.Expr, expected: Type | None = None) -> Typed: ...
 
 
-@dataclass(slots=True)
+@mutable
 class Region:
     """A place whose sizes end with it (see `boxes`): the integers bound in it, and what opens the
     boxes in it."""
@@ -166,7 +167,7 @@ class Region:
     wraps: list[Wrap] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@mutable
 class Walk:
     """One definition being walked."""
 

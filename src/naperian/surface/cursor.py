@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from naperian.node import mutable
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import errors
 from naperian.surface.lex import KEYWORDS, Tokens
@@ -41,7 +42,7 @@ def deep() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-@dataclass(slots=True)
+@mutable
 class Cursor:
     """Before token number `pos`.
 

@@ -11,9 +11,9 @@ meant: brackets are balanced and every INDENT has its DEDENT, so the parser need
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from naperian.node import node
+from naperian.node import mutable, node
 from naperian.source import Diagnostic, Source, Span
 from naperian.surface import errors
 
@@ -65,7 +65,7 @@ _MOST_AGAIN = 4  # how many times the length of the text may be read again
 _MOST_WRONG = 50
 
 
-@dataclass(slots=True)
+@mutable
 class Tokens:
     """Kinds and places in parallel. `unfinished`: the text ends inside a bracket or a string."""
 
@@ -111,7 +111,7 @@ class _Open:
     number: int
 
 
-@dataclass(slots=True)
+@mutable
 class _Lexer:
     """How far the scan has come: the open brackets and blocks."""
 

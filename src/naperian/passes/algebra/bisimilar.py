@@ -11,7 +11,7 @@ alike, and every round does the same with what is the same so far.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -26,12 +26,13 @@ from naperian.ainf.syntax import (
 )
 from naperian.ainf.walk import atoms_of, rewrite_size, variables
 from naperian.names import Lit, Var
+from naperian.node import mutable
 from naperian.sizes import Size, size
 
 Names = dict[Var, Var]
 
 
-@dataclass(slots=True)
+@mutable
 class Bisimilar:
     """Compares bindings, after what `read` says of reads. Indices correspond by their places."""
 

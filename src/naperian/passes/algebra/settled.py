@@ -12,7 +12,7 @@ the natural numbers that it is made of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -34,7 +34,7 @@ from naperian.ainf.walk import (
     variables,
 )
 from naperian.names import Var, fresh
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.passes.bindings.builder import Builder
 from naperian.passes.bindings.states import state_of
 from naperian.prims import Math
@@ -63,7 +63,7 @@ def settle_last(b: Builder, start: int) -> None:
         b.bindings[start:] = settled(program).bindings[start:]
 
 
-@dataclass(slots=True)
+@mutable
 class _Settled:
     program: Program
     made: dict[Var, Binding]

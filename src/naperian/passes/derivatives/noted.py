@@ -16,7 +16,7 @@ If the table is read in other rounds, too, all of them are kept anyway, and it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -42,7 +42,7 @@ from naperian.ainf.walk import (
 )
 from naperian.components import components
 from naperian.names import Var, fresh
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.passes.algebra.prune import needed
 from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.sizes import size
@@ -64,7 +64,7 @@ class _Other(Exception):
     """The table is read in another round."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Notes:
     """One state of a program, and what others read of it."""
 

@@ -17,7 +17,7 @@ made again; a table that is changed in place is not kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from naperian.ainf.syntax import Binding, Delay, Op, Program, Read, Trips
@@ -31,7 +31,7 @@ from naperian.ainf.walk import (
     variables,
 )
 from naperian.names import Var, fresh
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.states import state_of
 from naperian.passes.derivatives.least import least
@@ -55,7 +55,7 @@ def remade(program: Program) -> Program:
     return _Remade(program).result()
 
 
-@dataclass(slots=True)
+@mutable
 class _Remade:
     program: Program
     bindings: dict[Var, Binding] = field(init=False)

@@ -19,7 +19,7 @@ If the table is read in yet other rounds, all of them are kept anyway, and it is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -45,7 +45,7 @@ from naperian.ainf.walk import (
     rewrite_size,
 )
 from naperian.names import Var, fresh
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.prims import PRIMITIVES
@@ -66,7 +66,7 @@ def undo(program: Program) -> Program:
     return prune(program) if changed else program
 
 
-@dataclass(slots=True)
+@mutable
 class _Undo:
     """One state of a program is undone where it is read backwards."""
 

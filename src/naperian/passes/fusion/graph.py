@@ -38,6 +38,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import atoms, atoms_of, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
+from naperian.node import mutable
 from naperian.passes.bindings.packed import Packing
 from naperian.prims import PRIMITIVES, Math, unit
 from naperian.sizes import Clamp, Size, places, size, substitute
@@ -184,7 +185,7 @@ def in_register(cell: Cell | None) -> bool:
     return True
 
 
-@dataclass(slots=True)
+@mutable
 class Graph:
     """The tasks of a program, in an order in which they could be done (except that a step comes
     last, though readers of its cell come before)."""

@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import mutable, node
 from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, rename, size, variables
 
 
-@dataclass(slots=True)
+@mutable
 class Bounds:
     """For each open loop: sizes that its variable is at least, and at most."""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from naperian.node import mutable
 from naperian.sizes import Size
 
 Line: TypeAlias = "dict[object, int]"
@@ -70,7 +71,7 @@ class Choice:
     facts: tuple[Line, ...] = ()
 
 
-@dataclass(slots=True)
+@mutable
 class Known:
     """Facts, which are taken back in the order in which they came."""
 

@@ -9,8 +9,6 @@ Afterwards every variable is bound in one place only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from naperian.broken import Broken
 from naperian.core.resolve import Resolve, resize
 from naperian.core.syntax import (
@@ -55,7 +53,7 @@ from naperian.core.syntax import (
 )
 from naperian.core.walk import children, of_type, size_variables
 from naperian.names import Var, fresh
-from naperian.node import replace
+from naperian.node import mutable, replace
 from naperian.passes.normal.denote import is_trivial, number, part_of, size_of
 from naperian.sizes import Atom, Size, substitute
 from naperian.types import Exists, Type
@@ -71,7 +69,7 @@ def tidy(body: Expr, result: Type, staying: set[Var]) -> Expr:
     return _Rebuild(census).expr(body, {})
 
 
-@dataclass(slots=True)
+@mutable
 class _Uses:
     """How a variable is used: how often, in loops beyond its own, in a size, taken apart."""
 
