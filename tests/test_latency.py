@@ -4,6 +4,8 @@ functions. Lines are counted, so that no clock is asked."""
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -165,6 +167,20 @@ def test_what_is_asked_again_is_not_proved_again() -> None:
     nap.load(PROGRAMS / "fft.nap").transforms.show("loops")
     asked = _proved.cache_info()
     assert asked.hits > asked.misses  # what is seen at once is not asked
+
+
+# --- the first program of a process -------------------------------------------------------------
+
+
+def test_no_garbage_is_sought_among_what_the_first_program_reads() -> None:
+    program = (
+        "import gc, numpy; begun = []; gc.collect()\n"
+        "gc.callbacks.append(lambda phase, told: begun.append(told['generation']))\n"
+        "import naperian as nap\n"
+        "assert nap.compile('def f(x: n=>Float) = sum(x) + 1.0').f(numpy.ones(3)) == 4.0\n"
+        "assert gc.isenabled() and not any(begun), begun\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 # --- modules in pieces --------------------------------------------------------------------------

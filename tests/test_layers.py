@@ -22,7 +22,7 @@ FILES = sorted(SRC.rglob("*.py"))
 _NOUNS = {
     "node", "names", "dtypes", "source", "sizes", "sums", "facts", "types", "leaves", "prims",
     "partials", "ragged", "records", "broken", "lines", "components", "late", "packing",
-    "substitution", "type_show",
+    "substitution", "type_show", "garbage",
 }  # fmt: skip
 _LANGUAGES = {"surface", "core", "ainf", "loops"}
 _VERBS = {"frontend", "passes", "backends"}
@@ -50,7 +50,7 @@ MAY: dict[str, set[str]] = (
         "within": _BELOW_PIPELINE | {"pipeline", "program"},
         "api": _BELOW_PIPELINE
         | {"pipeline", "signature", "signed", "border", "forms", "program", "records", "within"},
-        "": {"api", "pipeline", "trial"},
+        "": {"api", "late", "pipeline", "trial"},
         "values": {"lines", "ragged", "records"},
         "session": {"node", "border", "source", "surface"},
         "oracle": _BELOW_PIPELINE

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from naperian.late import read
 
 if TYPE_CHECKING:
     from naperian.api import (
@@ -82,7 +83,7 @@ def __getattr__(name: str) -> Any:
     first of its names is asked for: `nap --version` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_ELSEWHERE.get(name, "naperian.api")), name)
+    value = getattr(read(_ELSEWHERE.get(name, "naperian.api")), name)
     globals()[name] = value
     return value
 

@@ -6,16 +6,27 @@ longer than running the program.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+from naperian.garbage import uncollected
+
+
+def read(name: str) -> ModuleType:
+    """A module, read now if it was not."""
+    if name in sys.modules:
+        return import_module(name)  # which waits for who is reading it
+    with uncollected():
+        return import_module(name)
 
 
 class _Late(ModuleType):
     """Stands for a module. (The standard library's `LazyLoader` is not safe with threads.)"""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        return getattr(read(self.__name__), name)
 
 
 def late(name: str) -> ModuleType:

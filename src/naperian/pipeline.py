@@ -9,7 +9,6 @@ ours, never the user's.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from naperian.frontend.explain import explain as write_lifts
 from naperian.frontend.general import general_type
 from naperian.frontend.listed import PUBLIC, Listed, built_in, listed
 from naperian.frontend.resolve import Library, Read, module
+from naperian.garbage import uncollected
 from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
@@ -62,37 +62,15 @@ _DEPTH = 20_000  # Python frames: a few per level of nesting, which the parser b
 
 @contextmanager
 def deep() -> Iterator[None]:
-    """Room for the recursion of the walks over deeply nested expressions, and no garbage
-    collection meanwhile, which would look through trees that are in use. What a compilation leaves
-    behind is looked through when much has been left, not at once."""
-    before, collecting = sys.getrecursionlimit(), gc.isenabled()
+    """Room for the recursion of the walks over deeply nested expressions, and no garbage collection
+    meanwhile."""
+    before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _DEPTH))
-    gc.disable()
     try:
-        yield
+        with uncollected():
+            yield
     finally:
         sys.setrecursionlimit(before)
-        if collecting:
-            _set_aside()
-            gc.enable()
-
-
-_MUCH = 1_000_000  # objects: some hundred megabytes, of twenty large programs
-_aside = 0
-
-
-def _set_aside() -> None:
-    """Put what is young among the old. The collector would look through all of it now, at a tenth
-    of a compilation's time, for the little that is garbage."""
-    global _aside
-    _aside += gc.get_count()[0]
-    if gc.get_freeze_count():  # somebody keeps objects out of the collector's way
-        return
-    gc.freeze()
-    gc.unfreeze()
-    if _aside > _MUCH:
-        _aside = 0
-        gc.collect()
 
 
 @cache
