@@ -204,3 +204,30 @@ def test_chains_of_choices_are_compiled() -> None:
     text = ["def f(x: n=>Float) -> Float:", "    loop s = 0.0 for t in n:", "        a0 = s"]
     f = nap.compile("\n".join([*text, *lines, "        a40"])).f
     assert f(np.array([2.5, 0.0])) == 77.0
+
+
+def test_a_name_that_is_assigned_twice_in_a_round_stands_for_nothing_else() -> None:
+    f = nap.compile("""
+def f(x: Fin(n)=>Float, v: Fin(m)=>Float, s: Float, u: Fin(n)=>U8, g: Fin(n)=>Fin(m)):
+    with state(s) as p2, state(v) as p3:
+        for i in Fin(n):
+            if u[i] > 3:
+                p2 := 0.5 * p2 + (fold(lambda acc, l7: 0.5 * acc + p3[0?], x[clamp(i + -1)], [l7 for l7 in Fin(1)]) - (s * p3[g[i]]))
+            p3[g[i]]
+""").f
+    assert nap.check(f)
+
+
+def test_vectors_and_rounds_one_by_one_have_names_of_their_own() -> None:
+    f = nap.compile("""
+def f(u: n=>U8, g: n=>Fin(1)) -> (Fin(1)=>Float, Fin(1)=>Float):
+    with accum() as r, accum() as s:
+        for i:
+            for j in Fin(1):
+                if (Int(i) % 2 == 0 and u[i] > 3):
+                    r[g[i]] += 1.0
+                else:
+                    r[g[i]] += 1.0
+                    s[j] += 1.0
+""").f
+    assert [list(x) for x in f(np.array([5, 5, 1], np.uint8), [0, 0, 0])] == [[3.0], [2.0]]

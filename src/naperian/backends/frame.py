@@ -219,7 +219,9 @@ class Frame:
         return v in self.cells
 
     def variable(self, v: Var, dtype: DType) -> None:
-        """A local that is assigned to: a stack slot."""
+        """A local that is assigned to: a stack slot. In a loop before this one the name may have
+        been of one that is not."""
+        self.values.pop(v, None)
         self.cells[v] = self.code.first(f"alloca {REGISTER[dtype]}"), dtype
 
     def assign(self, v: Var, value: Value) -> None:

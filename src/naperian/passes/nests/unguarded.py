@@ -29,7 +29,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import all_of, expressions, parts
+from naperian.loops.walk import all_of, expressions, parts, used
 from naperian.names import Var
 from naperian.sizes import ZERO, Size, rename
 
@@ -55,6 +55,8 @@ class Unguarded:
     def _stmt(self, s: Stmt, under: tuple[Expr, ...]) -> bool:
         if under and not all(self._is_there(x) for e in expressions(s) for x in _loads(e)):
             return False
+        if not self._own.keys().isdisjoint(v for e in expressions(s) for v in used(e)):
+            return False  # what it starts as, which is not what the name stands for
         match s:
             case Let():
                 self.body.append(s)
