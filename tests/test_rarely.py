@@ -212,7 +212,8 @@ def f(x: Fin(n)=>Float, v: Fin(m)=>Float, s: Float, u: Fin(n)=>U8, g: Fin(n)=>Fi
     with state(s) as p2, state(v) as p3:
         for i in Fin(n):
             if u[i] > 3:
-                p2 := 0.5 * p2 + (fold(lambda acc, l7: 0.5 * acc + p3[0?], x[clamp(i + -1)], [l7 for l7 in Fin(1)]) - (s * p3[g[i]]))
+                half = fold(lambda acc, _: 0.5 * acc + p3[0?], x[clamp(i - 1)], [0 for _ in Fin(1)])
+                p2 := 0.5 * p2 + (half - (s * p3[g[i]]))
             p3[g[i]]
 """).f
     assert nap.check(f)
