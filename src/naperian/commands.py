@@ -168,7 +168,12 @@ def _tried(options: argparse.Namespace) -> int:
             every = [module[n] for n in module.names]
             chosen = [f for f in every if trial.can_be_tried(f)]
         for f in chosen:
-            found.append(trial.check(f, progress=_progress()))
+            try:
+                found.append(trial.check(f, progress=_progress()))
+            except TypeError as e:
+                if trial.can_be_tried(f):
+                    raise
+                raise cli.UsageError(str(e)) from None
             if not options.json:
                 print(found[-1])
     if options.json:

@@ -15,9 +15,10 @@ import numpy as np
 
 from naperian.broken import Broken
 from naperian.names import Var
+from naperian.packing import count as packed_count
 from naperian.packing import runs
 from naperian.prims import scalar
-from naperian.sizes import Size, size
+from naperian.sizes import Size, rename, size
 from naperian.substitution import boxed, cell_at, dependent, opened
 from naperian.types import (
     BoolSet,
@@ -190,6 +191,12 @@ def _sizes(value: Any, t: Exists) -> tuple[int, ...]:
             case Tuple(items):
                 for v, x in zip(value, items, strict=True):
                     look(v, x)
+            case Table(s, _, Var()):
+                v, number = cardinality(s).single, packed_count(runs(t)[0][0])
+                if isinstance(v, Var) and number is not None:
+                    n = _extent(value)
+                    fits = (k for k in range(n + 1) if rename(number, {v: size(k)}) == size(n))
+                    found.setdefault(v, next(fits, 0))
             case Table(s, cell, None):
                 n = _extent(value)
                 v = cardinality(s).single
