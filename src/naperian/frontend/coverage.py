@@ -12,11 +12,12 @@ from __future__ import annotations
 from naperian.frontend.patterns import Anything, Either, Exactly, Made, Pattern, Way, ways
 from naperian.frontend.walk import Walk
 from naperian.source import NOWHERE
-from naperian.types import Type
+from naperian.types import Fin, Index, Type
 
 Row = tuple[Pattern, ...]
 
 ANY = Anything(NOWHERE, None)
+_FEW = 64
 
 
 def useful(w: Walk, rows: list[Row], row: Row, types: tuple[Type, ...]) -> bool:
@@ -62,6 +63,14 @@ def missing(w: Walk, rows: list[Row], types: tuple[Type, ...]) -> Row | None:
                 n = len(way.types)
                 return (Made(NOWHERE, k, lost[:n]), *lost[n:])
         return None
+    numbers = {row[0].value for row in _split(rows) if isinstance(row[0], Exactly)}
+    count = _few(w, types[0]) if numbers else None
+    if count is not None:
+        for k in range(count):
+            lost = missing(w, _exactly(rows, k), types[1:])
+            if lost is not None:
+                return (Exactly(NOWHERE, k), *lost)
+        return None
     lost = missing(w, _others(rows), types[1:])
     if lost is None:
         return None
@@ -86,6 +95,14 @@ def shown(w: Walk, p: Pattern, t: Type) -> str:
             return f"{shown(w, left, t)} | {shown(w, right, t)}"
         case Anything(_, name):
             return name or "_"
+
+
+def _few(w: Walk, t: Type) -> int | None:
+    """How many numbers an index may be, if they are few enough to be asked for one by one."""
+    t = w.solver.head(t)
+    own = w.solver.head_set(t.set) if isinstance(t, Index) else None
+    count = w.solver.zonk_size(own.size).constant if isinstance(own, Fin) else None
+    return count if count is not None and count <= _FEW else None
 
 
 # ---------------------------------------------------------------- the first column

@@ -96,7 +96,7 @@ def _check_members(d: s.Instance, declared: s.Struct | s.Enum) -> None:
         given |= {m.name: m for m in declared.methods if m.name in _METHODS}
     for m in d.members or ():
         if not isinstance(m, s.Def):
-            raise name_errors.misplaced_top(m.span)
+            raise name_errors.misplaced_member(m)
         if m.name not in _METHODS:
             raise interface_errors.no_member("Ix", m.name, m.name_span, [*_METHODS])
         if m.name in given:

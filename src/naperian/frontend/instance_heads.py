@@ -146,7 +146,7 @@ def _methods(
         if isinstance(m, s.AssociatedType):
             continue
         if not isinstance(m, s.Def):
-            raise name_errors.misplaced_top(m.span)
+            raise name_errors.misplaced_member(m)
         if m.name in places:
             raise name_errors.duplicate(m.name, m.name_span, places[m.name])
         places[m.name] = m.name_span

@@ -210,7 +210,7 @@ def declare(d: s.Interface, full: str, globals: Globals, library: Globals) -> In
             if m.body is not None:
                 made.defaults[m.name] = m
         elif not isinstance(m, s.AssociatedType):
-            raise name_errors.misplaced_top(m.span)
+            raise name_errors.misplaced_member(m)
     return made
 
 

@@ -159,6 +159,9 @@ def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] 
     """N0309"""
     if op == "^" and not helps:
         helps = ("a power is `x ** y`",)
+    if found == "Bool" and "numbers" in needs and not helps:
+        kind = "Float" if "floating" in needs else "Int"
+        helps = (f"`{kind}(c)` is 1 where `c` holds, and 0 elsewhere",)
     if found.startswith("(") and ", " in found and "->" not in found and not helps:
         helps = ("a tuple is taken apart: `(a, b) = …`; those of a table, `for (a, b) in …`",)
     return fail(

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from naperian.frontend.messages.report import Reported, both, either, fail, opener
 from naperian.source import Label, Span
+from naperian.surface.syntax import Bind, Member, PName
 
 _ELSEWHERE = {
     "random": {
@@ -151,6 +152,19 @@ def misplaced_top(span: Span) -> Reported:
         "this would run nowhere",
         helps=("name it (`result = …`), or put it into a `def`",),
     )
+
+
+def misplaced_member(m: Member) -> Reported:
+    """N0210"""
+    match m:
+        case Bind(_, PName(_, name)):
+            help = f"a value is a method without parameters: `def {name}() = …`"
+        case _:
+            help = "write it as a definition: `def f(x) = …`"
+    return fail(
+        "N0210", "only definitions stand in an interface or an instance", m.span,
+        "this is none", helps=(help,),
+    )  # fmt: skip
 
 
 def no_field(text: str, found: str, field: str, span: Span, hint: str) -> Reported:
