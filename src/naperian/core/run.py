@@ -341,9 +341,9 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Print(world, parts, values):
             kinds = [scope.type(p) for p in parts if not isinstance(p, str)]
             given = [_value(v, scope) for v in values]
-            told = [x for v, t in zip(given, kinds, strict=True) for x in told(v, t)]
+            flat = [x for v, t in zip(given, kinds, strict=True) for x in told(v, t)]
             line = tuple(p if isinstance(p, str) else form_of(scope.type(p)) for p in parts)
-            _value(world, scope).told.tell(told, line)
+            _value(world, scope).told.tell(flat, line)
             return ()
         case Tell(world, values, line):
             _value(world, scope).told.tell([primal(_value(v, scope)) for v in values], line)
