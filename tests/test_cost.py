@@ -405,6 +405,20 @@ def f(k: Fin(m)=>Float, x: Fin(n + m - 1)=>Float) -> Float =
 """,
         lambda n: [x(5), x(n + 4)],
     ),
+    "windows by steps": (
+        """
+def f(y: Fin(n)=>Float, k: o=>c=>Fin(3)=>Float, x: c=>Fin(2 * n + 1)=>Float) -> Float =
+    sum(y[i] * sum(x[b, 2 * i + r] * k[a, b, r] for b, r) for a in o, i)
+""",
+        lambda n: [x(n), x(5, 4, 3), x(4, 2 * n + 1)],
+    ),
+    "windows of any width by steps": (
+        """
+def f(y: Fin(n)=>Float, k: Fin(m)=>Float, x: Fin(2 * n + m)=>Float) -> Float =
+    sum(y[i] * sum(x[2 * i + r] * k[r] for r) for i)
+""",
+        lambda n: [x(n), x(5), x(2 * n + 5)],
+    ),
     "a mixture by triangles": (
         """
 import linalg

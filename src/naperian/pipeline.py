@@ -42,6 +42,7 @@ from naperian.passes.algebra.powers import powers
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.scatter import scatter
 from naperian.passes.algebra.simplify import simplify
+from naperian.passes.algebra.windows import windows
 from naperian.passes.derivatives.answered import answered
 from naperian.passes.derivatives.noted import noted
 from naperian.passes.derivatives.remade import remade
@@ -165,7 +166,7 @@ PASSES: tuple[Step, ...] = (
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
-    Step("forwards", forwards, ainf_check.check, ainf_show.show),
+    Step("forwards", lambda p: windows(forwards(p)), ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
     Step("noted", lambda p: remade(answered(noted(p))), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),

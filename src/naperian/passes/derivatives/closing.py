@@ -13,8 +13,10 @@ from naperian.ainf.syntax import Op
 from naperian.ainf.walk import rewrite, rewrite_size
 from naperian.names import Var
 from naperian.passes.derivatives.entries import Entries
+from naperian.passes.derivatives.invert import invert
 from naperian.passes.derivatives.parts import At, Part
 from naperian.passes.derivatives.rules import Flow, renamed
+from naperian.passes.derivatives.windows import away, by_phases
 from naperian.sizes import Size, size
 
 
@@ -23,7 +25,7 @@ class Closing(Entries):
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
-        whole = [self.apart(p, at) for p in self.together(var, parts)]
+        whole = [self.windowed(var, self.apart(p, at), at) for p in self.together(var, parts)]
         cases = [q for p in whole for q in ([p] if self.meets(p, at) else self.split(p, var))]
         dense: list[Part] = []
         sparse: list[Part] = []
@@ -74,3 +76,16 @@ class Closing(Entries):
             else:
                 out.append(p)
         return out
+
+    def windowed(self, var: Var, part: Part, at: At) -> Part:
+        """The part so that windows that meet are added up, and nothing is looked for in vain."""
+        domain = self.domain(part)
+        found = invert(domain, part.at, at, self.extent)
+        if found is not None and self.tests(found):
+            left = away(self.b, part, domain, {*domain} - found.names.keys())
+            rest, copies = self.copied(left, {})
+            value, guards = self.summed(
+                rewrite(part.value, rest), renamed(part.guards, rest), copies, self.b.dtypes[var]
+            )
+            part = Part(tuple(i for i in part.over if i not in rest), part.at, value, guards)
+        return by_phases(self.b, part, self.domain(part), self.test)

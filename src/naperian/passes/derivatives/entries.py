@@ -78,7 +78,20 @@ class Entries(Dense):
                 return True
         if any(self.is_strip(i, found.names) for i in found.names):
             return True
+        if self.is_tried(domain, found.names):
+            return True
         return bool(self.open) and any(self.is_window(i, found.names) for i in found.names)
+
+    def is_tried(self, domain: tuple[Var, ...], names: Mapping[Var, Size]) -> bool:
+        """Whether all indices that go by steps would be tried to find one of a few between."""
+        for k, i in enumerate(domain):
+            for m, c in names[i].terms if i in names else ():
+                for v in m:
+                    if v in domain and v not in names and (len(m) > 1 or abs(c) > 1):
+                        before = v in domain[:k] or not self.is_long(i)
+                        if before and self.is_long(v):
+                            return True
+        return False
 
     def is_long(self, v: Var) -> bool:
         n = self.b.extent(v)
@@ -187,6 +200,7 @@ class Entries(Dense):
         if (
             found is None or tests is None or any(name == "eq" for name, _, _ in tests)
             or any(self.is_strip(i, found.names) for i in found.names)
+            or self.is_tried(domain, found.names)
             or (self.open and any(self.is_window(i, found.names) for i in found.names))
         ):  # fmt: skip
             return self.direct(part, own, domain, dtype)

@@ -37,7 +37,17 @@ def invert(
 ) -> Inverse | None:
     """Indices of `domain` with which `at` is `target`; those not solved for are free. None if the
     expressions are none of the above."""
-    return _Invert(frozenset(domain), tuple(domain), extent).solve(at, target)
+    return _Invert(frozenset(domain), _long_first(domain, extent), extent).solve(at, target)
+
+
+def _long_first(domain: Iterable[Var], extent: Callable[[Var], Size | None]) -> tuple[Var, ...]:
+    """The indices, those of a known number of rounds last: they are left over."""
+
+    def is_short(i: Var) -> bool:
+        n = extent(i)
+        return n is not None and n.constant is not None
+
+    return tuple(sorted(domain, key=is_short))
 
 
 class _Invert:

@@ -46,10 +46,12 @@ def beside(program: Program) -> Program:
         if isinstance(s, Contract | Sort):
             for v in takes(s):
                 rank.pop(v, None)
-    for var, at, along, stored in _accesses(program.body, None):
-        if var not in rank:
-            continue
-        axis = _axis(at, along, stored)
+    found = list(_accesses(program.body, ()))
+    outer = {(var, loop.var) for var, _, around, _ in found for loop in around[:-1]}
+    for var, at, around, stored in found:
+        if var not in rank or (around and not stored and (var, around[-1].var) in outer):
+            continue  # an element at the end of a row, beside the loop along it
+        axis = _axis(at, around[-1] if around else None, stored)
         if axis is None or axes.setdefault(var, axis) != axis:
             del rank[var]
     turned = {v: k for v, k in axes.items() if v in rank and k < rank[v] - 1}
@@ -74,17 +76,17 @@ def _moved(items: tuple[_T, ...], axis: int) -> tuple[_T, ...]:
     return (*items[:axis], *items[axis + 1 :], items[axis])
 
 
-_Access = tuple[Var, tuple[Size, ...], Loop | None, bool]
+_Access = tuple[Var, tuple[Size, ...], tuple[Loop, ...], bool]
 
 
-def _accesses(body: tuple[Stmt, ...], along: Loop | None) -> Iterator[_Access]:
-    """The elements that are read or written, with the innermost loop around."""
+def _accesses(body: tuple[Stmt, ...], around: tuple[Loop, ...]) -> Iterator[_Access]:
+    """The elements that are read or written, with the loops around."""
     for s in body:
         if isinstance(s, Store | Update):
-            yield s.buffer, s.at, along, True
+            yield s.buffer, s.at, around, True
         for e in loads(s):
-            yield e.buffer, e.at, along, False
-        inner = s if isinstance(s, Loop) else along
+            yield e.buffer, e.at, around, False
+        inner = (*around, s) if isinstance(s, Loop) else around
         for b in blocks(s):
             yield from _accesses(b, inner)
 

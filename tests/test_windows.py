@@ -1,0 +1,143 @@
+"""Windows: sums over `x[a·i + r + c]`, forwards and backwards, of one channel and of many."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian import pipeline
+from naperian.loops.syntax import Allocate, Contract, Program
+from naperian.loops.walk import statements
+from naperian.signed import at
+
+ONE = """
+def f(x: Fin(n)=>Float, k: Fin(W)=>Float, y: Fin(m)=>Float) -> Float:
+    assert n >= STEP * m + W + FIRST, "room"
+    sum(y[i] * sum(x[STEP * i + PLACE + FIRST] * k[r] for r) for i)
+"""
+MANY = """
+def f(x: c=>Fin(n)=>Float, k: o=>c=>Fin(W)=>Float, y: o=>Fin(m)=>Float) -> Float:
+    assert n >= STEP * m + W + FIRST, "room"
+    sum(y[a, i] * sum(x[b, STEP * i + PLACE + FIRST] * k[a, b, r] for b, r) for a, i)
+"""
+
+
+def text(of: str, step: int, wide: int, first: int, back: bool) -> str:
+    place = f"{wide - 1} - r" if back else "r"
+    for name, value in (("STEP", step), ("W", wide), ("FIRST", first), ("PLACE", place)):
+        of = of.replace(name, str(value))
+    return of
+
+
+@pytest.mark.parametrize(("step", "wide"), list(product((1, 2, 3), (1, 2, 3, 5))))
+def test_gradients_of_windows(step: int, wide: int) -> None:
+    rng = np.random.default_rng(step * 10 + wide)
+    for first, back, m, many in ((0, False, 9, False), (1, True, 40, True), (2, False, 0, True),
+                                 (1, False, 37, False), (3, True, 1, True)):  # fmt: skip
+        n = step * m + wide + first + 2
+        o, c = (9, 11) if many else (1, 1)
+        x, k, y = rng.normal(size=(c, n)), rng.normal(size=(o, c, wide)), rng.normal(size=(o, m))
+        dx, dk, dy = np.zeros_like(x), np.zeros_like(k), np.zeros_like(y)
+        for i, r in product(range(m), range(wide)):
+            p = step * i + (wide - 1 - r if back else r) + first
+            dx[:, p] += k[:, :, r].T @ y[:, i]
+            dk[:, :, r] += np.outer(y[:, i], x[:, p])
+            dy[:, i] += k[:, :, r] @ x[:, p]
+        f = nap.compile(text(MANY if many else ONE, step, wide, first, back)).f
+        args = (x, k, y) if many else (x[0], k[0, 0], y[0])
+        wanted = (dx, dk, dy) if many else (dx[0], dk[0, 0], dy[0])
+        for found, right in zip(nap.grad(f, wrt=("x", "k", "y"))(*args), wanted, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12)
+
+
+APART = """
+def f(x: Fin(n)=>Float, k: Fin(m)=>Float, y: Fin(w)=>Float) -> Float:
+    assert n >= w + 2 * m, "room"
+    sum(y[i] * sum(x[i + 2 * r] * k[r] for r) for i)
+"""
+
+
+@pytest.mark.parametrize(("program", "given"), [
+    (APART, (50, 3, 40)),
+    (APART.replace("Fin(m)", "Fin(3)").replace("* m", "* 3"), (50, 3, 40)),
+    (ONE.replace("STEP", "step").replace("PLACE + FIRST", "r").replace("W + FIRST", "3")
+     .replace("W", "3").replace("y:", "step: Fin(9), y:"), (90, 3, 20)),
+])  # fmt: skip
+def test_gradients_of_windows_with_gaps(program: str, given: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng(0)
+    x, k, y = (rng.normal(size=n) for n in given)
+    between, step = (1, 4) if "step" in program else (2, 1)
+    dx = np.zeros_like(x)
+    for i, r in product(range(len(y)), range(len(k))):
+        dx[step * i + between * r] += k[r] * y[i]
+    more = {"step": 4} if "step" in program else {}
+    np.testing.assert_allclose(nap.grad(nap.compile(program).f)(x, k, y=y, **more), dx, rtol=1e-12)
+
+
+LAYER = """
+def plain(x: b=>c=>Fin(h + 2)=>Fin(w + 2)=>Float, k: o=>c=>Fin(3)=>Fin(3)=>Float) -> Float =
+    sum(sum(x[n, d, i + r, j + s] * k[a, d, r, s] for d, r, s) ** 2
+        for n in b, a in o, i in Fin(h), j in Fin(w))
+
+def by_steps(x: b=>c=>Fin(2*h + 1)=>Fin(2*w + 1)=>Float, k: o=>c=>Fin(3)=>Fin(3)=>Float) -> Float =
+    sum(sum(x[n, d, 2*i + r, 2*j + s] * k[a, d, r, s] for d, r, s) ** 2
+        for n in b, a in o, i in Fin(h), j in Fin(w))
+
+def with_margin(x: b=>c=>Fin(h)=>Fin(w)=>Float, k: o=>c=>Fin(3)=>Fin(3)=>Float) -> Float =
+    sum(sum((x[n, d, i + r - 1, j + s - 1] if 1 <= i + r <= h and 1 <= j + s <= w else 0.0)
+            * k[a, d, r, s] for d, r, s) ** 2
+        for n in b, a in o, i in Fin(h), j in Fin(w))
+"""
+
+
+def compiled(f: nap.Function) -> Program:
+    module = f._program.core()
+    return pipeline.lower(module, f.__name__, at(module.definitions[f.__name__], f._usual()))
+
+
+@pytest.mark.parametrize(("name", "products"), [("plain", 3), ("by_steps", 2), ("with_margin", 3)])
+def test_layers_are_products_of_matrices(name: str, products: int) -> None:
+    """Forwards, and with respect to the image and the weights (of steps, these by a plain nest)."""
+    f = getattr(nap.compile(LAYER), name)
+    assert sum(isinstance(s, Contract) for s in statements(compiled(f).body)) == 1
+    slope = compiled(nap.grad(f, wrt=("x", "k")))
+    assert sum(isinstance(s, Contract) for s in statements(slope.body)) == products
+
+
+def test_a_margin_is_made_once() -> None:
+    """An image with a margin is stored, and not a copy of each window."""
+    f = nap.compile(LAYER).with_margin
+    shapes = [s.buffer.shape for s in statements(compiled(f).body) if isinstance(s, Allocate)]
+    assert {len(shape) for shape in shapes} == {4}
+
+
+@pytest.mark.parametrize("name", ["plain", "by_steps", "with_margin"])
+def test_values_and_gradients_of_layers(name: str) -> None:
+    f = getattr(nap.compile(LAYER), name)
+    rng = np.random.default_rng(0)
+    for h, w in ((0, 3), (1, 1), (2, 17), (9, 4)):
+        shape = {"plain": (h + 2, w + 2), "by_steps": (2 * h + 1, 2 * w + 1)}.get(name, (h, w))
+        x, k = rng.normal(size=(2, 9, *shape)), rng.normal(size=(10, 9, 3, 3))
+        with_margin = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))) if name == "with_margin" else x
+        step = 2 if name == "by_steps" else 1
+        y, dx, dk = np.zeros((2, 10, h, w)), np.zeros_like(with_margin), np.zeros_like(k)
+        cells = list(product(range(3), range(3)))
+
+        def seen(z: np.ndarray, r: int, s: int, h: int = h, w: int = w,
+                 step: int = step) -> np.ndarray:  # fmt: skip
+            return z[:, :, r : r + step * h : step, s : s + step * w : step][:, :, :h, :w]
+
+        for r, s in cells:
+            y += np.einsum("bchw,oc->bohw", seen(with_margin, r, s), k[:, :, r, s])
+        for r, s in cells:
+            seen(dx, r, s)[:] += 2 * np.einsum("bohw,oc->bchw", y, k[:, :, r, s])
+            dk[:, :, r, s] = 2 * np.einsum("bohw,bchw->oc", y, seen(with_margin, r, s))
+        if name == "with_margin":
+            dx = dx[:, :, 1:-1, 1:-1]
+        value, (one, two) = nap.value_and_grad(f, wrt=("x", "k"))(x, k)
+        np.testing.assert_allclose(value, (y**2).sum(), rtol=1e-12)
+        np.testing.assert_allclose(one, dx, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(two, dk, rtol=1e-10, atol=1e-10)
