@@ -28,7 +28,6 @@ from naperian.backends.target import host
 from naperian.class_defaults import class_defaults
 from naperian.core import syntax as core
 from naperian.core.derived import derived
-from naperian.core.rows import OTHER_SIZES
 from naperian.dtypes import DType
 from naperian.formed import record
 from naperian.late import late
@@ -279,14 +278,16 @@ class Derived(Program):
         self.key = key(base.key, made.name, repr(wrt), repr(chosen))
 
     def _lowered(self, name: str, dtypes: tuple[DType, ...]) -> loops.Program:
-        """Sizes that do not fit what the derivative itself was given are the caller's mistake."""
+        """What does not fit what the derivative itself was given is the caller's mistake."""
         program = super()._lowered(name, dtypes)
         base = {p.name for p in self.core().definitions[self.of[0]].params}
         made = self.core().definitions[name]
         given = " or ".join(p.name for p in made.params if p.name not in base)
-        mine = f"argument {given} {core.MISSHAPEN}"
+        seeds = {f"{core.SEED} {why}": f"argument {given} {why}" for why in core.UNLIKE}
         failures = tuple(
-            replace(f, message=mine) if (f.message, f.origin) == (OTHER_SIZES, made.origin) else f
+            replace(f, message=seeds[f.message])
+            if f.origin == made.origin and f.message in seeds
+            else f
             for f in program.failures
         )
         return replace(program, failures=failures)

@@ -123,7 +123,7 @@ def instance(
             Fault(
                 f.message, f.origin.place, f.message == core.THROWN,
                 f.message.endswith(core.TOO_LARGE),
-                f.message.startswith("argument ") and f.message.endswith(core.MISSHAPEN),
+                f.message.startswith("argument ") and f.message.endswith(core.UNLIKE),
             )
             for f in program.failures
         ),

@@ -20,10 +20,13 @@ from collections.abc import Callable, Sequence
 
 from naperian.core.rows import Spread, hides, resized, spread, zero
 from naperian.core.syntax import (
+    OF_ANOTHER_VARIANT,
+    SEED,
     At,
     Box,
     Call,
     Carried,
+    Check,
     ConstOf,
     Derivative,
     Expr,
@@ -36,7 +39,14 @@ from naperian.core.syntax import (
     Ref,
     Unbox,
 )
-from naperian.core.varying import floating, floats_of, has_floats, partly, with_floats
+from naperian.core.varying import (
+    floating,
+    floats_of,
+    has_floats,
+    of_one_variant,
+    partly,
+    with_floats,
+)
 from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import NOWHERE, Span
@@ -166,7 +176,12 @@ def _in_part(
     base, kind = (Ref(value), result) if forward else (_packed(at), whole)
     along = with_floats(base, kind, Part(Ref(both), 1))
     found = f(tuple(at)) if partly(result) else Part(Ref(both), 0)
-    return Let(both, made, Let(value, found, Pack((Ref(value), along))))
+    pair: Expr = Pack((Ref(value), along))
+    point, kind = (_packed(at), whole) if forward else (Ref(value), result)
+    like = None if linear else of_one_variant(point, seed, kind)
+    if like is not None:
+        pair = Check(like, f"{SEED} {OF_ANOTHER_VARIANT}", pair, origin)
+    return Let(both, made, Let(value, found, pair))
 
 
 def _spread(

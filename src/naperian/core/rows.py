@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from naperian.core.syntax import (
     MISSHAPEN,
+    SEED,
     Add,
     At,
     Box,
@@ -51,7 +52,7 @@ from naperian.types import (
     set_variables,
 )
 
-OTHER_SIZES = f"a derivative's seed {MISSHAPEN}"
+OTHER_SIZES = f"{SEED} {MISSHAPEN}"
 
 
 Again = Callable[[Expr, Span | None], Expr]

@@ -373,6 +373,14 @@ TOO_LARGE = "is more than there is memory for"
 MISSHAPEN = "has other sizes than the value it belongs to"
 """And of one whose tangent or cotangent is not shaped like its value."""
 
+OF_ANOTHER_VARIANT = "is of another variant than the value it belongs to"
+"""And of one whose tangent or cotangent has other fields than its value."""
+
+UNLIKE = (MISSHAPEN, OF_ANOTHER_VARIANT)
+
+SEED = "a derivative's seed"
+"""How such a message begins."""
+
 THROWN = "nothing handles this `throw()`"
 """Why a run stops that throws outside any handler."""
 

@@ -9,12 +9,30 @@ The tangent of a value is one of the same type, with the same in what does not v
 
 from __future__ import annotations
 
+from functools import reduce
+
 from naperian.core.rows import resized
-from naperian.core.syntax import At, Box, Expr, For, Let, Pack, Part, Ref, Unbox
-from naperian.names import Var
+from naperian.core.syntax import (
+    At,
+    Box,
+    Const,
+    Expr,
+    For,
+    Let,
+    Op,
+    Pack,
+    Part,
+    Reduce,
+    Ref,
+    Unbox,
+)  # fmt: skip
+from naperian.dtypes import DType
+from naperian.names import Lit, Var
 from naperian.sizes import size
 from naperian.substitution import cell_at, dependent, opened
-from naperian.types import Data, Exists, Scalar, Table, Tuple, Type, TypeVar
+from naperian.types import BOOL, Data, Exists, Scalar, Table, Tuple, Type, TypeVar
+
+_TRUE = Const(Lit(True, DType.BOOL))
 
 
 def floating(t: Type) -> Type:
@@ -93,6 +111,24 @@ def _boxed(e: Expr, t: Exists, varying: Expr) -> Expr:
     again = resized(Ref(v), opened(box, others), opened(box, sizes))
     made = Let(same, again, Box(t, sizes, inner))
     return Unbox(mine, x, e, Unbox(theirs, v, varying, made))
+
+
+def of_one_variant(e: Expr, other: Expr, t: Type) -> Expr | None:
+    """Whether values of enums are of one variant each; None for a type without any. Rows of a
+    hidden length are not asked, nor what a variant holds."""
+    match t:
+        case Data(items, layout) if layout.tagged:
+            return Op("eq", (Part(e, 0), Part(other, 0)), items[0]) if has_floats(t) else None
+        case Table(s):
+            i = Var("i")
+            inner = of_one_variant(At(e, Ref(i), s), At(other, Ref(i), s), cell_at(t, size(i)))
+            return None if inner is None else Reduce("and", i, s, _TRUE, inner, BOOL)
+        case Tuple(items):
+            parts = (of_one_variant(Part(e, k), Part(other, k), x) for k, x in enumerate(items))
+            asked = [x for x in parts if x is not None]
+            return reduce(lambda x, y: Op("and", (x, y), BOOL), asked) if asked else None
+        case _:
+            return None
 
 
 def has_floats(t: Type) -> bool:
