@@ -147,6 +147,9 @@ def _reduce_table(
     axes, cell = solver.axes(arg.type)
     if not axes and not solver.is_open(cell) and not isinstance(cell, Table):
         raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
+    if dtypes == FLOATS and isinstance(cell, TypeVar) and cell.var in solver.unknown:
+        if solver.holds(cell):  # whole numbers with a name stay what they are
+            arg = _as_floats(w, arg)
     own, t = solver.set("n"), solver.type("a", dtypes)
     solver.unknown[t.var].ask(_needs(name))
     is_index = monoid in ("argmin", "argmax")
@@ -167,6 +170,19 @@ def _reduce_table(
 
     callee = Callee(f"`{name}`", (Table(own, t),), result, call, names=("",), text=text)
     return apply(w, callee, [arg], span)
+
+
+def _as_floats(w: Walk, arg: Typed) -> Typed:
+    """A table as one of floats, by a conversion of each element."""
+    axes, _ = w.solver.axes(arg.type)
+    made = w.solver.type("a", FLOATS, DType.F64)
+    w.solver.unknown[made.var].floats = True
+    t = table(axes, made)
+
+    def build() -> core.Expr:
+        return convert(w, arg.build(), arg.type, w.solver.zonk(t))
+
+    return Typed(t, build, arg.span)
 
 
 def reduce_over(
