@@ -53,6 +53,7 @@ from naperian.passes.nests.rarely import rarely
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
+from naperian.passes.nests.small import small
 from naperian.passes.nests.staged import staged
 from naperian.passes.nests.sticky import sticky
 from naperian.passes.nests.straight import straight
@@ -92,6 +93,7 @@ _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
 )  # fmt: skip
 
 _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
+    small,
     joined,  # what no way out is between,
     ahead, tried,  # and without ends in between
 )  # fmt: skip

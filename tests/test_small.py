@@ -1,0 +1,61 @@
+"""Sums of a few small integers are made of small integers; what is known of them is not asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.backends.llvm import optimised
+from naperian.backends.target import host
+
+TEXT = """
+def box(x: Fin(h + 4)=>Fin(w + 4)=>U8) -> Fin(h)=>Fin(w)=>U8 =
+    [U8(sum(Int(x[i + a, j + b]) for a in Fin(5), b in Fin(5)) // 25) for i in Fin(h), j in Fin(w)]
+
+def sums(x: Fin(n + 3)=>a) -> Fin(n)=>Int where a: Integral =
+    [7 - 3 * sum(Int(x[i + k]) for k in Fin(4)) for i in Fin(n)]
+
+def of_bytes(x: Fin(n + 3)=>I8) -> Fin(n)=>Int = sums(x)
+def of_words(x: Fin(n + 3)=>U16) -> Fin(n)=>Int = sums(x)
+def of_more(x: Fin(n + 3)=>U32) -> Fin(n)=>Int = sums(x)
+
+def often(x: n=>Fin(100)=>U8) -> n=>U8 = [U8(sum(Int(x[i, k]) for k) // 99) for i]
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile(TEXT)
+
+
+def test_means_of_bytes(m) -> None:
+    r = np.random.default_rng(0)
+    for h, w in ((1, 1), (3, 67), (2, 200)):
+        x = r.integers(0, 256, (h + 4, w + 4), np.uint8)
+        x[0] = 255
+        windows = np.lib.stride_tricks.sliding_window_view(x, (5, 5))
+        assert np.array_equal(m.box(x), windows.sum((2, 3), dtype=int) // 25)
+    text = m.box.show("loops")
+    assert "i16 = 0" in text
+    assert "fail" not in text
+    if host().vector_bytes == 64:
+        assert "x i16>" in optimised(m.box.show("llvm"))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("bytes", "i1"), ("words", "u2"), ("more", "u4")])
+def test_sums_at_the_ends_of_their_types(m, name: str, dtype: str) -> None:
+    ends = np.iinfo(dtype)
+    x = np.array([ends.max] * 5 + [ends.min] * 5 + [1, 2, 3], dtype)
+    f = getattr(m, f"of_{name}")
+    want = [7 - 3 * int(x[i : i + 4].astype(int).sum()) for i in range(len(x) - 3)]
+    assert f(x).tolist() == want
+    assert ("few" in f.show("loops")) == (name != "more")
+
+
+def test_what_may_be_too_much_is_asked(m) -> None:
+    x = np.full((9, 100), 200, np.uint8)
+    assert (m.often(x) == 202).all()
+    x[3] = 255
+    with pytest.raises(nap.RunError):
+        m.often(x)
