@@ -284,3 +284,25 @@ def shared(t: Fin(a)=>Fin(b)=>Float, x: n=>Int) -> n=>Fin(a)=>Float =
         assert np.array_equal(m.whole(w, x), np.array(rows).reshape(n, g))
         rows = [(t * (k - a) / (g - k)).sum(1) for a in x]
         assert np.allclose(m.shared(t, x), np.array(rows).reshape(n, g))
+
+
+FORMS = """
+def forms(x: n=>d=>Float, m: d=>Float, p: d=>d=>Float) -> n=>Float =
+    [sum((x[i, a] - m[a]) * p[a, b] * (x[i, b] - m[b]) for a, b) for i]
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("d", [0, 1, 2, 5, 64, 65])
+def test_rows_of_a_few_components_fill_vectors(d: int, dtype: type) -> None:
+    """How few is asked in the run: a quadratic form is summed for many rows at once."""
+    f = nap.compile(FORMS).forms
+    fast, _, slow = f.show("loops").partition("else:")
+    assert "lanes for" in fast
+    assert "lanes for" not in slow
+    for n in (1, 31, 32, 33, 64, 131):
+        r = np.random.default_rng(n)
+        x, m, p = (at_the_end(r.normal(size=s).astype(dtype)) for s in ((n, d), d, (d, d)))
+        want = np.einsum("ia,ab,ib->i", x - m, p, x - m)
+        close = 1e-10 if dtype is np.float64 else 2e-3
+        assert np.allclose(f(x, m, p), want, rtol=close, atol=close)

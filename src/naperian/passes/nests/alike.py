@@ -9,6 +9,7 @@ stepwise it goes through rounds in order, which compute a few components and cop
 across   its sums go across tables of its own, whose few components are written out
 sliding  it sums a window of an array, and the next row the window beside it
 open     a `while` loop goes on in each as long as it takes (`until`)
+square   its loops are as long as one another, and nobody knows how short
 dear     rounds in order compute functions in inner loops, of which nobody knows how short they are
 """
 
@@ -48,12 +49,13 @@ from naperian.names import Lit, Var
 from naperian.node import kept
 from naperian.passes.nests.until import goes_alone
 from naperian.prims import PRIMITIVES
-from naperian.sizes import Clamp, Size
+from naperian.sizes import ZERO, Clamp, Size
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
 _FUNCTION = 15  # what costs as much is a function
 _DEEP = 3  # operations of a step in a row, as many additions, which waits for memory, too
 _FEW = 4  # components, which do not fill a vector
+_NESTED = 2  # loops
 _MONOIDS = ("add", "mul", "min", "max")
 
 
@@ -242,6 +244,19 @@ def dear(s: Loop) -> tuple[Size, ...]:
     inside = {x.var for x in statements(s.body) if isinstance(x, Loop | Let | Variable)}
     known = all(n.plain and inside.isdisjoint((*used_in(n), s.var)) for n in out)
     return tuple(out) if known else ()
+
+
+def square(s: Loop) -> tuple[Size, ...]:
+    """How far the loops of a row go, if all go as far and some are in others: of rows of a few
+    components, as a quadratic form has, the next ones fill a vector."""
+    loops = [x for x in statements(s.body) if isinstance(x, Loop)]
+    ends = {(x.low, x.high) for x in loops}
+    if len(ends) != 1 or _depths(s.body) < _NESTED or any(x.order is Order.SERIAL for x in loops):
+        return ()
+    ((low, high),) = ends
+    inside = {x.var for x in statements(s.body) if isinstance(x, Loop | Let | Variable)}
+    known = high.plain and inside.isdisjoint((*used_in(high), s.var))
+    return (high,) if known and low == ZERO and high.constant is None else ()
 
 
 def _calls(s: Loop) -> bool:

@@ -85,6 +85,7 @@ from naperian.passes.nests.alike import (
     is_steep,
     is_stepwise,
     is_uneven,
+    square,
     sums_nothing,
 )
 from naperian.passes.nests.lane_sums import Sum, Sums, nest
@@ -146,7 +147,7 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     slow = is_slow(s) or is_steep(s) or is_open(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
-    short = () if sure else dear(s)
+    short = () if sure else dear(s) or square(s)
     if not sure and not short and not is_sliding(s):
         return None
     if not sure:
