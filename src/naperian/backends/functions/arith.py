@@ -292,18 +292,20 @@ class Real:
         return total
 
     def long_poly(self, coefficients: Sequence[float]) -> Real:
-        """`poly` as four polynomials in self⁴ that need not wait for each other (Estrin): a few
+        """`poly` in pairs, pairs of pairs, … that need not wait for each other (Estrin): a few
         multiplications more, a third of the latency."""
-        square = self * self
-        fourth = square * square
-        a, b, c, d = (fourth.poly(coefficients[k::4]) for k in range(4))
-        return square.mad(self.mad(d, c), self.mad(b, a))
+        terms, power = [self.f.real(c) for c in coefficients], self
+        while len(terms) > 1:
+            pairs = zip(terms[::2], terms[1::2], strict=False)
+            terms = [power.mad(y, x) for x, y in pairs] + terms[len(terms) & ~1 :]
+            power = power * power
+        return terms[0]
 
-    def nearest(self) -> tuple[Real, Bits]:
-        """The nearest integer to a number that is well below 2^mantissa, as a number and as an
-        integer: adding 1.5·2^mantissa leaves it in the low bits."""
+    def nearest(self, times: float = 1.0) -> tuple[Real, Bits]:
+        """The nearest integer to a number, times another, that is well below 2^mantissa, as a
+        number and as an integer: adding 1.5·2^mantissa leaves it in the low bits."""
         magic = self.f.real(1.5 * 2.0**self.f.mantissa)
-        shifted = self + magic
+        shifted = self + magic if times == 1.0 else self.mad(times, magic)
         return shifted - magic, shifted.as_bits() - magic.as_bits()
 
     def widened(self) -> Real:

@@ -16,7 +16,7 @@ from naperian.backends.functions.elementary import elementary, through_double
 def reduced(x: Real) -> tuple[Real, Bits, Real]:
     f = x.f
     ln2 = c.LN2_64 if f.wide else c.LN2_32
-    n, k = (x * f.pick(c.LOG2_E_64[0], c.LOG2_E_32[0])).nearest()
+    n, k = x.nearest(f.pick(c.LOG2_E_64[0], c.LOG2_E_32[0]))
     return n, k, n.fma(-ln2[1], n.fma(-ln2[0], x))
 
 
@@ -37,7 +37,7 @@ def _exponent_range(x: Real) -> Real:
     """x, or the nearest number at which e^x has long since overflowed or vanished."""
     f = x.f
     if f.usual:
-        return x.within(f.pick(-708.0, -87.0), f.pick(708.0, 87.0))
+        return x.within(f.pick(-670.0, -69.0), f.pick(708.0, 87.0))  # p·2^k, too, is exact
     return x.within(f.pick(-747.0, -105.0), f.pick(711.0, 90.0))
 
 
@@ -46,7 +46,11 @@ def scaled_exp(x: Real, times_two_to: int = 0, low: Real | None = None) -> Real:
     _, k, r = reduced(_exponent_range(x))
     if low is not None:
         r = r + low
-    return scaled(1.0 + expm1_reduced(r), k + times_two_to if times_two_to else k)
+    k = k + times_two_to if times_two_to else k
+    if x.f.usual:  # the same number, a multiplication earlier
+        power = x.f.power(k)
+        return expm1_reduced(r).mad(power, power)
+    return scaled(1.0 + expm1_reduced(r), k)
 
 
 @elementary("exp")
@@ -93,13 +97,16 @@ def _split(x: Real) -> tuple[Real, Real]:
     return k, ((bits & ((1 << f.mantissa) - 1)) + int(root)).as_real()
 
 
-def _log_near_one(m: Real) -> tuple[Real, Real]:
-    """(f, d) with ln m = f - d."""
+def _log_near_one(m: Real, low: tuple[Real, float] | None = None) -> tuple[Real, Real]:
+    """(f, d) with ln m = f - d, or with the product `low` added: what does not wait for the
+    polynomial is computed beside it."""
     f = m - 1.0
-    s = f / (f + 2.0)
+    s = f / (m + 1.0)
     z = s * s
     half = 0.5 * f * f
-    return f, half - s * z.mad(z.poly(c.LOG_64 if m.f.wide else c.LOG_32), half)
+    first = half if low is None else low[0].fma(-low[1], half)
+    tail = z.long_poly(c.LOG_64 if m.f.wide else c.LOG_32)
+    return f, (-s * z).mad(tail, (-s).mad(half, first))
 
 
 def _log_special(x: Real, y: Real) -> Real:
@@ -112,8 +119,8 @@ def _log_special(x: Real, y: Real) -> Real:
 def log(x: Real) -> Real:
     ln2 = c.LN2_64 if x.f.wide else c.LN2_32
     k, m = _split(x)
-    f, d = _log_near_one(m)
-    return _log_special(x, k.fma(ln2[0], f - k.fma(-ln2[1], d)))
+    f, d = _log_near_one(m, (k, ln2[1]))
+    return _log_special(x, k.fma(ln2[0], f - d))
 
 
 @elementary("log2")
@@ -216,14 +223,15 @@ def log_extended(x: Real) -> tuple[Real, Real]:
     k, m = _split(x)
     f = m - 1.0
     two = 2.0 + f
+    inverse = 1.0 / two
     s = f / two
     # what the sum and the division lost
-    s_low = (s.fma(-two, f) - s * (f - (two - 2.0))) / two
+    s_low = (s.fma(-two, f) - s * (f - (two - 2.0))) * inverse
     z = s * s
     z_low = s.fma(s, -z) + 2.0 * s * s_low
     # ln m = 2s·(1 + z·t), t = 1/3 + z·TAIL(z)
     third, third_low = 0.3333333333333333, 1.850371707708594e-17
-    q = z * z.poly(c.LOG_TAIL_64)
+    q = z * z.long_poly(c.LOG_TAIL_64)
     t = third + q
     t_low = (third - t) + q + third_low
     w = z * t
