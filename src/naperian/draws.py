@@ -21,6 +21,9 @@ Array = np.ndarray[Any, Any]
 KINDS = ("normal", "positive", "ties")
 """Floats: of both signs; where logarithms and roots are smooth; equal ones and zeros."""
 
+LENGTHS = (67, 37, 19, 9)
+"""Of a long axis: more elements than vectors hold, four at a time, and some that are left."""
+
 _TRIES = 60
 
 
@@ -73,6 +76,19 @@ def sizes(sig: Signature, rng: np.random.Generator, cases: int) -> Iterator[tupl
         if allowed(sig, slots):
             found += 1
             yield slots
+
+
+def long(sig: Signature, rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
+    """Numbers for the slots, one of them large and the others small, the largest first: none where
+    the function's conditions allow none."""
+    n = len(sig.slots)
+    for k in rng.permutation(n):
+        few = tuple(int(x) for x in rng.integers(1, 4, n))
+        made = [(*few[:k], most, *few[k + 1 :]) for most in LENGTHS]
+        found = [slots for slots in made if allowed(sig, slots)]
+        yield from found
+        if found:
+            return
 
 
 def allowed(sig: Signature, slots: tuple[int, ...]) -> bool:

@@ -5,8 +5,10 @@
     differences  jvp(x; dx) against (f(x + h dx) - f(x - h dx)) / 2h, where two h agree and f has
                  the same slope on both sides: not where two values of a `max` are equal
 
-What fails is made small: first the sizes, then the numbers. A loop that a condition ends may not
-end for what was drawn: the interpreter, which counts rounds, runs before compiled code does.
+One case has a long axis, for vectors and what is left of them begin at 8 elements and more: as
+long as the interpreter can go through soon. What fails is made small: first the sizes, then the
+numbers. A loop that a condition ends may not end for what was drawn: the interpreter, which counts
+rounds, runs before compiled code does.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,7 +29,7 @@ from naperian.border import usual
 from naperian.core import places as core_places
 from naperian.core import run as core_run
 from naperian.core import syntax as core
-from naperian.core.bounds import Unended, bounded
+from naperian.core.bounds import Dear, Unended, bounded
 from naperian.core.values import from_numpy, to_numpy
 from naperian.core.varying import has_floats
 from naperian.core.walk import everything
@@ -121,6 +124,15 @@ class Checked:
 ROUNDS = 5_000
 """How many rounds of `while` loops the interpreter makes in one run."""
 
+ELEMENTS = 3_000
+"""How many elements it goes through in one run of the case with a long axis."""
+
+FEW = 5
+"""So many cases have no long axis among them."""
+
+Case = tuple[tuple[int, ...], int, str]
+"""Numbers for the slots, a seed, and which floats."""
+
 
 def check(
     f: Function, cases: int = 12, seed: int = 0, progress: Progress | None = None,
@@ -128,8 +140,9 @@ def check(
 ) -> Checked:
     """Try a function and its derivatives on arguments drawn from its type.
 
-    The sizes are equal, different, 0 and 1, then anything small; floats of both signs, positive,
-    and with ties and zeros. Compared are compiled code and the interpreter, forward and reverse
+    The sizes are equal, different, 0 and 1, then anything small, and in the last of more than five
+    cases one is up to 67, which is vectors and some more; floats of both signs, positive, and with
+    ties and zeros. Compared are compiled code and the interpreter, forward and reverse
     mode, and derivatives and finite differences where these say anything. The result is true if
     nothing is wrong, and prints what was done, or a smallest case that fails.
 
@@ -159,6 +172,7 @@ class _Trial:
     def __init__(self, f: Function, until: float) -> None:
         self.f = f
         self.until = until
+        self.elements: int | None = None  # that a run may go through
         self.derivatives = self.differences = 0
         definition = f._program.core().definitions[f.__name__]
         self.wrt = [k for k, p in enumerate(definition.params) if has_floats(p.type)]
@@ -192,7 +206,10 @@ class _Trial:
             kind = draws.KINDS[k % len(draws.KINDS)]
             case = (slots, int(rng.integers(1 << 30)), kind)
             try:
-                failed = self.failure(*case)
+                if k == cases - 1 and cases > FEW:
+                    case, failed = self.long(case, rng)
+                else:
+                    failed = self.failure(*case)
             except Unended:
                 unended += not self.is_late()
                 continue
@@ -211,6 +228,19 @@ class _Trial:
         return time.monotonic() > self.until
 
     # one case
+
+    def long(self, case: Case, rng: np.random.Generator) -> tuple[Case, Finding | None]:
+        """The case with a long axis instead, as long as the interpreter can go through; as it is
+        where there is none."""
+        self.elements = ELEMENTS
+        try:
+            for slots in draws.long(self.f._text, rng):
+                made = (slots, case[1], draws.KINDS[0])
+                with suppress(Dear):
+                    return made, self.failure(*made)
+        finally:
+            self.elements = None
+        return case, self.failure(*case)
 
     def failure(self, slots: tuple[int, ...], seed: int, kind: str) -> Finding | None:
         rng = np.random.default_rng(seed)
@@ -245,7 +275,7 @@ class _Trial:
         return value
 
     def interpreted(self, f: Function, given: Draw) -> Any:
-        with bounded(ROUNDS, self.until):
+        with bounded(ROUNDS, self.until, self.elements):
             return _interpreted(f, self.types, given)
 
     def near(self, f: Function, given: Draw) -> Any:
@@ -370,7 +400,7 @@ class _Trial:
 
     # what fails, made small
 
-    def smallest(self, case: tuple[tuple[int, ...], int, str], finding: Finding) -> Finding:
+    def smallest(self, case: Case, finding: Finding) -> Finding:
         slots, seed, kind = case
         smaller = True
         while smaller:

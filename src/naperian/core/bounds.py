@@ -12,18 +12,31 @@ class Unended(Exception):
     """A run made more rounds of `while` loops, or took more time, than it may."""
 
 
-class Bounds:
-    """How many rounds of `while` loops are left, and until when loops may go on (`monotonic`)."""
+class Dear(Unended):
+    """A run went through more elements than it may."""
 
-    def __init__(self, rounds: int, until: float) -> None:
+
+class Bounds:
+    """How many rounds of `while` loops are left, until when loops may go on (`monotonic`), and how
+    many elements may be gone through, if that is bounded."""
+
+    def __init__(self, rounds: int, until: float, elements: int | None) -> None:
         self.rounds = rounds
         self.until = until
+        self.elements = elements
 
     def spend(self, rounds: int) -> None:
         """Time, and some rounds."""
         self.rounds -= rounds
         if self.rounds < 0 or time.monotonic() > self.until:
             raise Unended
+
+    def visit(self, elements: int) -> None:
+        """So many elements of a set."""
+        if self.elements is not None:
+            self.elements -= elements
+            if self.elements < 0:
+                raise Dear
 
 
 _here: ContextVar[Bounds | None] = ContextVar("bounds", default=None)
@@ -35,9 +48,9 @@ def bounds() -> Bounds | None:
 
 
 @contextmanager
-def bounded(rounds: int, until: float) -> Iterator[None]:
-    """Runs in here make so many rounds, all together."""
-    token = _here.set(Bounds(rounds, until))
+def bounded(rounds: int, until: float, elements: int | None = None) -> Iterator[None]:
+    """Runs in here make so many rounds, all together, and go through so many elements."""
+    token = _here.set(Bounds(rounds, until, elements))
     try:
         yield
     finally:

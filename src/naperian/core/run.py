@@ -287,7 +287,7 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case For(var, s, body):
             s, inner = scope.set(s), scope.inner()
             cells = []
-            for k in range(count(s)):
+            for k in _visited(s):
                 inner.values[var] = element_at(s, k)
                 cells.append(_value(body, inner))
             return cells
@@ -372,6 +372,14 @@ def _open(c: Cell, scope: Scope) -> Slot:
     return Slot(exact(_value(c.start, scope), t), t, combine)
 
 
+def _visited(s: Set) -> range:
+    """The ordinals of a set, each of which is gone through."""
+    n, bound = count(s), bounds()
+    if bound is not None:
+        bound.visit(n)
+    return range(n)
+
+
 def _closure(params: list[Var], body: Expr, scope: Scope) -> Any:
     def call(*args: Value) -> Value:
         inner = scope.inner()
@@ -395,7 +403,7 @@ def _reduce(e: Reduce, scope: Scope) -> Value:
     s, inner, dtype = scope.set(e.set), scope.inner(), _dtype(e.type, scope)
     if e.monoid in PLACES or e.monoid in ORDERED:
         values = []
-        for k in range(count(s)):
+        for k in _visited(s):
             inner.values[e.var] = element_at(s, k)
             values.append(as_number(primal(_value(e.value, inner)), dtype))
         if e.monoid in ORDERED:
@@ -406,7 +414,7 @@ def _reduce(e: Reduce, scope: Scope) -> Value:
         best = getattr(np, e.monoid)(values) if values else 0
         return element_at(s, int(best))
     total = as_number(_value(e.init, scope), dtype)
-    for k in range(count(s)):
+    for k in _visited(s):
         inner.values[e.var] = element_at(s, k)
         total = applied(e.monoid, [total, _value(e.value, inner)], dtype)
     return total
@@ -436,7 +444,7 @@ def _loop(e: Loop, scope: Scope) -> Value:
     inner = _start(e.carried, scope)
     s = None if e.set is None else scope.set(e.set)
     bound = bounds()
-    for k in itertools.count() if s is None else range(count(s)):
+    for k in itertools.count() if s is None else _visited(s):
         if bound is not None:
             bound.spend(0 if e.condition is None else 1)
         if e.time is not None and s is not None:
@@ -450,7 +458,7 @@ def _loop(e: Loop, scope: Scope) -> Value:
 def _scan(e: Scan, scope: Scope) -> Value:
     inner, s = _start(e.carried, scope), scope.set(e.set)
     rounds = []
-    for k in range(count(s)):
+    for k in _visited(s):
         inner.values[e.time] = element_at(s, k)
         before = _held(e.carried, inner)
         _carry(e.carried, inner, e.body)
