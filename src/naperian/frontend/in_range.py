@@ -197,12 +197,15 @@ def _unify_index(
     w.solver.unify_set(own, axis, place)
 
 
-def _close_range(w: Walk, own: Range | Fin, target: Set, because: Because) -> None:
+def _close_range(w: Walk, binder: Range | Fin, target: Set, because: Because) -> None:
     """`for i in 1..:` ends where the axis it indexes ends."""
-    high = own.high if isinstance(own, Range) else own.size
+    high = binder.high if isinstance(binder, Range) else binder.size
     v = w.solver.zonk_size(high).single
     if isinstance(v, Var) and v in w.solver.unknown_sizes and not w.solver.set_is_open(target):
-        w.solver.sizes[v] = cardinality(target)
+        own = w.solver.zonk_set(target)
+        first, step = numbers(own)
+        end = first + step * (cardinality(own) - 1) + 1
+        w.solver.sizes[v] = own.high if isinstance(own, Range) else end
         w.solver.why[v] = because
 
 
