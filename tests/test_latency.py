@@ -3,6 +3,7 @@ functions. Lines are counted, so that no clock is asked."""
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -181,6 +182,20 @@ def test_no_garbage_is_sought_among_what_the_first_program_reads() -> None:
         "assert gc.isenabled() and not any(begun), begun\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_compilation_leaves_little_that_leads_back_to_itself(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAPERIAN_CACHE", "off")
+    table = np.ones((2, 16))
+    for _ in range(2):  # what is kept for ever is made the first time
+        gc.collect()
+        gc.disable()
+        nap.load(PROGRAMS / "fft.nap").transforms(table, table)
+        left = gc.collect()
+        gc.enable()
+    assert left < 10_000
 
 
 # --- modules in pieces --------------------------------------------------------------------------

@@ -105,16 +105,18 @@ def atoms_of(s: Size) -> tuple[Read | Trips, ...]:
     return () if s.plain else tuple([x for x in mentioned(s) if not isinstance(x, Var)])
 
 
-@kept
 def atoms(operand: Operand) -> tuple[Read | Trips, ...]:
     """The reads (the operand itself, too) and trip counts in an operand."""
-    match operand:
-        case Read(_, at):
-            return (operand, *[a for e in at for a in atoms_of(e)])
-        case Number(value):
-            return atoms_of(value)
-        case Lit():
-            return ()
+    if type(operand) is Read:
+        below = _below(operand)
+        return (operand, *below) if below else (operand,)
+    return atoms_of(operand.value) if type(operand) is Number else ()
+
+
+@kept
+def _below(r: Read) -> tuple[Read | Trips, ...]:
+    """Those in the indices of a read: not it, for a node keeps nothing that leads back to it."""
+    return tuple([a for e in r.at for a in atoms_of(e)])
 
 
 def operands(prim: Prim) -> Iterable[Operand]:

@@ -120,23 +120,23 @@ def late(s: Loop) -> frozenset[Var]:
 
 def heavy(stmts: Sequence[Stmt]) -> bool:
     """Whether straight-line code holds an elementary function."""
-
-    def within(e: Expr) -> bool:
-        match e:
-            case Apply(name, args, dtype):
-                costly = name in PRIMITIVES and PRIMITIVES[name].cost >= HEAVY
-                return (costly and dtype.is_float) or any(within(a) for a in args)
-            case _:
-                return False
-
     for s in stmts:
         match s:
             case Let(value=e) | Variable(value=e) | Assign(value=e) | Store(value=e):
-                if within(e):
+                if _is_heavy(e):
                     return True
             case _:
                 pass
     return False
+
+
+def _is_heavy(e: Expr) -> bool:
+    match e:
+        case Apply(name, args, dtype):
+            costly = name in PRIMITIVES and PRIMITIVES[name].cost >= HEAVY
+            return (costly and dtype.is_float) or any(map(_is_heavy, args))
+        case _:
+            return False
 
 
 def called(stmts: Sequence[Stmt]) -> frozenset[str]:

@@ -303,10 +303,10 @@ def binary(w: Walk, e: s.Binary) -> Typed:
 def short_circuit(w: Walk, op: str, left: Typed, right: Typed, span: Span) -> Typed:
     """`and` and `or`: on two scalars the right side is evaluated only if it matters."""
     result = apply_primitive(w, op, [left, right], span, op)
-    plain = result.build
+    plain, kind = result.build, result.type
 
     def build() -> core.Expr:
-        if w.solver.axes(result.type)[0]:
+        if w.solver.axes(kind)[0]:
             return plain()
         a, b = left.build(), right.build()
         if op == "and":

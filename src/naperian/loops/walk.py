@@ -126,23 +126,22 @@ def statements(body: Iterable[Stmt]) -> list[Stmt]:
     """Every statement, outer ones first."""
     out: list[Stmt] = []
     for s in body:
+        out.append(s)
         if type(s) in _WITH_BLOCKS:
             out += _within(s)
-        else:
-            out.append(s)
     return out
 
 
 @kept
 def _within(s: Stmt) -> tuple[Stmt, ...]:
-    """A statement and all in its blocks."""
-    return (s, *[x for block in blocks(s) for x in statements(block)])
+    """All in the blocks of a statement: not it, for a node keeps nothing that leads back to it."""
+    return tuple([x for block in blocks(s) for x in statements(block)])
 
 
 @kept
 def assigned(s: Stmt) -> frozenset[Var]:
     """The variables that are assigned to, here or in its blocks."""
-    return frozenset(x.var for x in _within(s) if isinstance(x, Assign))
+    return frozenset(x.var for x in (s, *_within(s)) if isinstance(x, Assign))
 
 
 def atoms(s: Size) -> Iterator[Var | Load]:
@@ -163,13 +162,13 @@ def atoms(s: Size) -> Iterator[Var | Load]:
 
 def parts(e: Expr) -> tuple[Expr, ...]:
     """An expression and everything in it, except what is inside index expressions."""
-    return _parts(e) if isinstance(e, Apply) else (e,)
+    return (e, *_parts(e)) if isinstance(e, Apply) else (e,)
 
 
 @kept
 def _parts(e: Apply) -> tuple[Expr, ...]:
     out: list[Expr] = []
-    stack: list[Expr] = [e]
+    stack: list[Expr] = [*reversed(e.args)]
     while stack:
         x = stack.pop()
         out.append(x)

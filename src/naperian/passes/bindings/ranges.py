@@ -124,28 +124,27 @@ def _without(m: Monomial, divisor: Monomial) -> Monomial | None:
 
 def simpler(s: Size, facts: Callable[[Size], Facts], seen: Callable[[IndexLaw], None]) -> Size:
     """An index expression by the index laws, innermost atoms first."""
-    if s.plain:
-        return s
+    return s if s.plain else substitute(s, lambda a: _simpler_atom(a, facts, seen))
 
-    def replace(a: Atom) -> Size | None:
-        new: Size
-        match a:
-            case Clamp(x, n):
-                new = clamp(substitute(x, replace), substitute(n, replace))
-            case Quotient(x, n):
-                new = substitute(x, replace) // substitute(n, replace)
-            case Remainder(x, n):
-                new = substitute(x, replace) % substitute(n, replace)
-            case _:
-                return None
-        single = new.single
-        if isinstance(single, Clamp | Quotient | Remainder):
-            known = facts(new)
-            for rule in INDEX_LAWS:
-                found = rule(single, known)
-                if found is not None:
-                    seen(rule)
-                    return found
-        return new
 
-    return substitute(s, replace)
+def _simpler_atom(
+    a: Atom, facts: Callable[[Size], Facts], seen: Callable[[IndexLaw], None]
+) -> Size | None:
+    match a:
+        case Clamp(x, n):
+            new = clamp(simpler(x, facts, seen), simpler(n, facts, seen))
+        case Quotient(x, n):
+            new = simpler(x, facts, seen) // simpler(n, facts, seen)
+        case Remainder(x, n):
+            new = simpler(x, facts, seen) % simpler(n, facts, seen)
+        case _:
+            return None
+    single = new.single
+    if isinstance(single, Clamp | Quotient | Remainder):
+        known = facts(new)
+        for rule in INDEX_LAWS:
+            found = rule(single, known)
+            if found is not None:
+                seen(rule)
+                return found
+    return new

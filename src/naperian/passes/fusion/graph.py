@@ -168,6 +168,18 @@ class Task:
 Item: TypeAlias = Task | Nest
 
 
+def forget(graph: Graph) -> None:
+    """A plan that is written out: its tasks and loops mention each other, and no count of who does
+    would find them unused."""
+    for t in graph.tasks:
+        t.sites.clear()
+        t.units.clear()
+        t.parent = t.of = t.cell = None
+        for n in t.nests:
+            n.members.clear()
+            n.body.clear()
+
+
 def in_register(cell: Cell | None) -> bool:
     """Whether the cell is one scalar at a time: its indices are opened outside everything that
     it goes on over."""

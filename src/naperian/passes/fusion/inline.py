@@ -59,19 +59,21 @@ def crossed(graph: Graph) -> None:
     indices alone is decided where loops are cut."""
     made = {new: p for p, new in _computed(graph, _crosses)}
     places = {t: (n, 0) for n, t in enumerate(graph.tasks) if t not in made}
-
-    def place(t: Task) -> tuple[int, int]:
-        """Behind what is copied and all that the copy reads, its guards among that."""
-        if t not in places:
-            read = [s.task for s in t.sites if not s.carried]
-            last, copies = max(map(place, (made[t], *read)))
-            places[t] = last, copies + 1
-        return places[t]
-
-    tasks = sorted((*graph.tasks, *made), key=place)
+    tasks = sorted((*graph.tasks, *made), key=lambda t: _place(t, made, places))
     graph.tasks = [t for t in tasks if t.uses >= 0]
     for n, t in enumerate(graph.tasks):
         t.order = n
+
+
+def _place(
+    t: Task, made: Mapping[Task, Task], places: dict[Task, tuple[int, int]]
+) -> tuple[int, int]:
+    """Behind what is copied and all that the copy reads, its guards among that."""
+    if t not in places:
+        read = (s.task for s in t.sites if not s.carried)
+        last, copies = max(_place(x, made, places) for x in (made[t], *read))
+        places[t] = last, copies + 1
+    return places[t]
 
 
 _Wanted = Callable[[Graph, Task, Task, tuple[Size, ...], int], bool]

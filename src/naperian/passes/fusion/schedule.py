@@ -49,7 +49,7 @@ from naperian.passes.fusion.block import Block
 from naperian.passes.fusion.contract import contract
 from naperian.passes.fusion.emit import Emitter
 from naperian.passes.fusion.fuse import fuse
-from naperian.passes.fusion.graph import rewrite_size
+from naperian.passes.fusion.graph import forget, rewrite_size
 from naperian.passes.fusion.inline import crossed, inline
 from naperian.passes.fusion.order import order_loops
 from naperian.passes.fusion.recurrence import find_units
@@ -106,6 +106,7 @@ def schedule(program: ainf.Program) -> Program:
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys([*emitter.s.notes, *again(tasks_in(items))]))
+    forget(graph)
     return Program(
         program.name, program.sizes, (*buffers, *outs), body, program.failures, notes, checked,
         program.math, program.lines,

@@ -235,15 +235,15 @@ class _Rows:
 
     def find_packed(self) -> None:
         """Packed is what is read at the row and plain indices of inner loops, in one more loop."""
-        def look(body: tuple[Stmt, ...], inside: frozenset[Var]) -> None:
-            for x in body:
-                for e in (p for top in expressions(x) for p in parts(top)):
-                    if isinstance(e, Load) and e.buffer not in self.written | self.varying:
-                        self.look_at(e, inside)
-                for b in blocks(x):
-                    look(b, inside | {x.var} if isinstance(x, Loop) else inside)
+        self.look(self.loop.body, frozenset())
 
-        look(self.loop.body, frozenset())
+    def look(self, body: tuple[Stmt, ...], inside: frozenset[Var]) -> None:
+        for x in body:
+            for e in (p for top in expressions(x) for p in parts(top)):
+                if isinstance(e, Load) and e.buffer not in self.written | self.varying:
+                    self.look_at(e, inside)
+            for b in blocks(x):
+                self.look(b, inside | {x.var} if isinstance(x, Loop) else inside)
 
     def look_at(self, e: Load, inside: frozenset[Var]) -> None:
         axes = [k for k, i in enumerate(e.at) if i == size(self.loop.var)]

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from naperian.broken import Broken
-from naperian.core.resolve import Resolve, resize
+from naperian.core.resolve import resize
 from naperian.core.syntax import (
     At,
     Check,
@@ -39,7 +39,7 @@ from naperian.core.syntax import (
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.node import keeper, kept, node
+from naperian.node import node
 from naperian.sizes import Atom, Size, rename, size, substitute, variables
 from naperian.source import Span
 from naperian.substitution import Substitution, dependent
@@ -246,7 +246,7 @@ def size_of(e: Expr) -> Size | None:
             return None
 
 
-@keeper
+@node
 class Moves:
     """Trivial expressions for variables; `simplify` sees every size that changes."""
 
@@ -291,17 +291,12 @@ class Moves:
         if isinstance(s, Fin):
             new = self.size(s.size)
             return s if new is s.size else Fin(new)
-        return _resized(self).set(s)
+        return resize(self.size).set(s)
 
     def type(self, t: Type) -> Type:
         if isinstance(t, Scalar):
             return t
-        return _resized(self).type(t)
-
-
-@kept
-def _resized(m: Moves) -> Resolve:
-    return resize(m.size)
+        return resize(self.size).type(t)
 
 
 def part_of(e: Expr, k: int) -> Expr:

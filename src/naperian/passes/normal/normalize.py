@@ -100,7 +100,7 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
     if (hidden := tuple(boxed(result))):
         t = Exists(hidden, t)
         body = _boxed(body, t, tuple(_hidden(result, iter(box_sizes(value)))))
-    return Definition(
+    out = Definition(
         name=d.name,
         types=(),
         sets=(),
@@ -115,6 +115,8 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
         origin=d.origin,
         math=math,
     )
+    del ev.accumulators  # which calls it
+    return out
 
 
 def _math(module: Module, used: set[str], name: str) -> Math:

@@ -149,11 +149,11 @@ def index_expr(m: Meaning) -> Expr:
 
 def shaped(t: Type, parts: list[Meaning]) -> Meaning:
     """Leaves nested as the type has them."""
+    return _nested(rebuild(t, parts))
 
-    def nest(x: Meaning | tuple[Any, ...]) -> Meaning:
-        return Parts(tuple(nest(y) for y in x)) if isinstance(x, tuple) else x
 
-    return nest(rebuild(t, parts))
+def _nested(x: Meaning | tuple[Any, ...]) -> Meaning:
+    return Parts(tuple(map(_nested, x))) if isinstance(x, tuple) else x
 
 
 def conformed(m: Meaning, t: Type) -> Meaning:
@@ -621,20 +621,23 @@ def recast(w: Work, m: Meaning, old: list[Set], new: list[Set]) -> Meaning:
     the axes allow."""
     if old == new:
         return m
-    groups = aligned(old, new)
+    return _recast(w, m, aligned(old, new), new, [])
 
-    def cell(indices: list[Meaning]) -> Meaning:
-        if len(indices) < len(new):
-            s = new[len(indices)]
-            return tabulate(w, s, lambda i: cell([*indices, i]), "i", "recast")
-        value, rest = m, indices
-        for before, after in groups:
-            mine, rest = rest[: len(after)], rest[len(after) :]
-            for s, i in zip(before, _regrouped(w, before, after, mine), strict=True):
-                value = at(w, value, i, s)
-        return value
 
-    return cell([])
+def _recast(
+    w: Work, m: Meaning, groups: list[tuple[list[Set], list[Set]]], new: list[Set],
+    indices: list[Meaning],
+) -> Meaning:  # fmt: skip
+    """What `indices`, the first of those of `new`, leave of it."""
+    if len(indices) < len(new):
+        s = new[len(indices)]
+        return tabulate(w, s, lambda i: _recast(w, m, groups, new, [*indices, i]), "i", "recast")
+    value, rest = m, indices
+    for before, after in groups:
+        mine, rest = rest[: len(after)], rest[len(after) :]
+        for s, i in zip(before, _regrouped(w, before, after, mine), strict=True):
+            value = at(w, value, i, s)
+    return value
 
 
 def _regrouped(w: Work, old: list[Set], new: list[Set], indices: list[Meaning]) -> list[Meaning]:
