@@ -628,6 +628,8 @@ def test_the_native_entry_takes_ordinary_calls() -> None:
         (scalars(F64, "double"), (np.float64(1),)),
         (scalars(F32, "float"), (np.float32(1),)),
         (scalars(INT, "i64"), (np.int64(1),)),
+        (scalars(INT, "i64"), (np.int32(-1),)),
+        (scalars(INT, "i64"), (np.uint8(255),)),
         (scalars(BOOL, "i8"), (np.True_,)),
     ]:
         before = f.slow_calls

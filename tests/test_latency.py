@@ -43,7 +43,7 @@ LINES = {
     ("sums", "triangle"): 200,
     ("sums", "columns"): 380,
     ("sums", "prefix"): 90,
-    ("mandelbrot", "mandelbrot"): 260,
+    ("mandelbrot", "mandelbrot"): 320,
     ("nbody", "accelerations"): 240,
     ("kmeans", "lloyd"): 980,
     ("batched", "products"): 170,

@@ -56,3 +56,20 @@ def test_no_python(m, name: str) -> None:
     finally:
         sys.setprofile(None)
     assert "call" not in seen
+
+
+def test_numpys_integers_are_taken_where_their_type_fits() -> None:
+    """The native entry reads them; whether a type fits does not hang on the number."""
+    f = nap.compile("def f(a: Int, b: U8, c: I32) -> Int = a + b + c").f
+    for t in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+        ends = np.iinfo(t)
+        for a in np.array([ends.min, ends.max, 3], t):
+            assert f(a, 1, 1) == int(a) + 2
+            for place, to in ((1, np.uint8), (2, np.int32)):
+                given: list[object] = [1, 1, 1]
+                given[place] = a
+                if np.can_cast(t, to):
+                    assert f(*given) == int(a) + 2
+                else:
+                    with pytest.raises(TypeError, match="would lose information"):
+                        f(*given)

@@ -72,6 +72,7 @@ from naperian.backends.entries.entry_words import (
     OB_TYPE,
     SCALAR,
     SEARCH,
+    SHORT,
     SIGNED,
     SINGLE,
     SINGLE_ARRAY,
@@ -326,6 +327,7 @@ def imports() -> dict[str, int]:
     """The addresses of what the entry uses of Python and NumPy."""
     found = {name: address_of(name) for name in PYTHON}
     found |= {f"nap_{t.__name__}": id(t) for t in (np.float64, np.float32, np.int64)}
+    found |= {f"nap_{name}": id(getattr(np, name)) for name in SHORT}
     found |= {"nap_true": id(np.True_), "nap_false": id(np.False_)}
     found["nap_single"] = id(np.dtype("float32"))
     found["nap_out"] = id(sys.intern("out"))
@@ -414,6 +416,8 @@ def layout_holds() -> bool:
         and _double(id(scalar := np.float64(1.5)) + DOUBLE) == scalar
         and ctypes.c_float.from_address(id(single := np.float32(1.5)) + DOUBLE).value == single
         and _word(id(whole := np.int64(15)) + DOUBLE) == whole
+        and ctypes.c_int32.from_address(id(short := np.int32(-15)) + DOUBLE).value == short
+        and ctypes.c_uint8.from_address(id(byte := np.uint8(250)) + DOUBLE).value == byte
     )
 
 

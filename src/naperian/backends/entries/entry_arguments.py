@@ -30,6 +30,7 @@ from naperian.backends.entries.entry_words import (
     item,
     loop,
     put,
+    short,
 )
 from naperian.backends.services.large import LARGE
 
@@ -259,7 +260,9 @@ try_member:
   %is_integer = icmp ne i64 %int_flag, 0
   %is_no_truth = xor i1 %is_truth, true
   %is_member = and i1 %is_integer, %is_no_truth
-  br i1 %is_member, label %read_int, label %slow
+  br i1 %is_member, label %read_int, label %given_short_test0"""
+    + short("given_short", "-9223372036854775808", "9223372036854775807", "keep_int", "slow")
+    + """
 read_int64:"""
     + field("%given_int", "i64", "%object", DOUBLE)
     + """
@@ -274,7 +277,7 @@ int_error:
   br i1 %none, label %keep_int, label %slow
 keep_int:
   %whole_number = phi i64 [ %integer, %read_int ], [ %integer, %int_error ],
-                      [ %given_int, %read_int64 ]"""
+                      [ %given_int, %read_int64 ], [ %given_short, %given_short_read ]"""
     + put("i64", "%whole_number", "%scalars", "%argument_k", "integer")
     + """
   br label %argument_next
@@ -282,7 +285,9 @@ narrow_int:
   %lowest = call i64 @word(ptr %table)
   %highest = call i64 @word(ptr %table)
   %is_small = icmp eq ptr %type, @PyLong_Type
-  br i1 %is_small, label %read_small, label %slow
+  br i1 %is_small, label %read_small, label %small_short_test0"""
+    + short("small_short", "%lowest", "%highest", "keep_small", "slow")
+    + """
 read_small:
   ; one that has no 64 bits is -1, and so is -1
   %small = call i64 @PyLong_AsLongLong(ptr %object)
@@ -293,8 +298,9 @@ check_small:
   %not_above = icmp sle i64 %small, %highest
   %small_fits = and i1 %not_below, %not_above
   br i1 %small_fits, label %keep_small, label %slow
-keep_small:"""
-    + put("i64", "%small", "%scalars", "%argument_k", "small")
+keep_small:
+  %small_number = phi i64 [ %small, %check_small ], [ %small_short, %small_short_read ]"""
+    + put("i64", "%small_number", "%scalars", "%argument_k", "small")
     + """
   br label %argument_next
 bool:

@@ -65,6 +65,12 @@ declare i64 @llvm.smin.i64(i64, i64)
 @nap_float64 = external global i8                  ; the type numpy.float64
 @nap_float32 = external global i8
 @nap_int64 = external global i8
+@nap_int32 = external global i8
+@nap_int16 = external global i8
+@nap_int8 = external global i8
+@nap_uint32 = external global i8
+@nap_uint16 = external global i8
+@nap_uint8 = external global i8
 @nap_true = external global i8                     ; the object numpy.True_
 @nap_false = external global i8
 @nap_single = external global i8                   ; the dtype float32

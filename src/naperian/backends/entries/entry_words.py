@@ -64,3 +64,33 @@ def dispatch(name: str, cases: dict[int, str], otherwise: str) -> str:
     arms = " ".join(f"i64 {k}, label %{label}" for k, label in cases.items())
     return f"""
   switch i64 %{name}, label %{otherwise} [ {arms} ]"""
+
+
+SHORT = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+"""NumPy's integers that an `Int` holds, whatever their values are."""
+
+
+def short(name: str, lowest: str, highest: str, found: str, otherwise: str) -> str:
+    """Blocks that read a scalar of a type of `SHORT` as `%{name}`, if all numbers of the type are
+    within the ends, and go to `found`."""
+    many = len(SHORT)
+    tests = [f"%{name}_is_{t} = icmp eq ptr %type, @nap_{t}" for t in SHORT]
+    arms, reads = [], []
+    for k, t in enumerate(SHORT):
+        signed, bits = not t.startswith("u"), int(t.lstrip("uint"))
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        after = f"{name}_test{k + 1}" if k + 1 < many else otherwise
+        arms.append(f"""{name}_test{k}:
+  {tests[k]}
+  br i1 %{name}_is_{t}, label %{name}_{t}, label %{after}""")
+        reads.append(f"""{name}_{t}:
+  %{name}_low_{t} = icmp sle i64 {lowest}, {low}
+  %{name}_high_{t} = icmp sge i64 {highest}, {high}
+  %{name}_holds_{t} = and i1 %{name}_low_{t}, %{name}_high_{t}
+  %{name}_at_{t} = getelementptr i8, ptr %object, i64 {DOUBLE}
+  %{name}_bits_{t} = load i{bits}, ptr %{name}_at_{t}
+  %{name}_word_{t} = {"sext" if signed else "zext"} i{bits} %{name}_bits_{t} to i64
+  br i1 %{name}_holds_{t}, label %{name}_read, label %{otherwise}""")
+    words = ", ".join(f"[ %{name}_word_{t}, %{name}_{t} ]" for t in SHORT)
+    read = f"{name}_read:\n  %{name} = phi i64 {words}\n  br label %{found}"
+    return "\n".join(["", *arms, *reads, read])
