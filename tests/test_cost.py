@@ -405,6 +405,27 @@ def f(k: Fin(m)=>Float, x: Fin(n + m - 1)=>Float) -> Float =
 """,
         lambda n: [x(5), x(n + 4)],
     ),
+    "largest of windows": (
+        """
+def f(y: Fin(n)=>Float, x: Fin(n + 2)=>Fin(m + 2)=>Float) -> Float =
+    sum(y[i] * max(x[i + r, j + s] for r in Fin(3), s in Fin(3)) for i, j in Fin(m))
+""",
+        lambda n: [x(n), x(n + 2, 12)],
+    ),
+    "largest of blocks": (
+        """
+def f(y: Fin(n)=>Float, x: Fin(2 * n)=>Fin(m + 1)=>Float) -> Float =
+    sum(y[i] * max(x[2 * i + r, j + s] for r in Fin(2), s in Fin(2)) for i, j in Fin(m))
+""",
+        lambda n: [x(n), x(2 * n, 12)],
+    ),
+    "largest so far of ten": (
+        """
+def f(y: Fin(n)=>Float, x: Fin(n + 9)=>Float) -> Float =
+    sum(y[i] * max(x[i + r] for r in Fin(10)) for i)
+""",
+        lambda n: [x(n), x(n + 9)],
+    ),
     "windows by steps": (
         """
 def f(y: Fin(n)=>Float, k: o=>c=>Fin(3)=>Float, x: c=>Fin(2 * n + 1)=>Float) -> Float =

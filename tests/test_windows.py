@@ -9,7 +9,7 @@ import pytest
 
 import naperian as nap
 from naperian import pipeline
-from naperian.loops.syntax import Allocate, Contract, Program
+from naperian.loops.syntax import Allocate, Contract, Program, Update
 from naperian.loops.walk import statements
 from naperian.signed import at
 
@@ -141,3 +141,54 @@ def test_values_and_gradients_of_layers(name: str) -> None:
         np.testing.assert_allclose(value, (y**2).sum(), rtol=1e-12)
         np.testing.assert_allclose(one, dx, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(two, dk, rtol=1e-10, atol=1e-10)
+
+
+BEST = """
+def blocks(x: b=>Fin(2*h)=>Fin(2*w)=>Float) -> Float =
+    sum(max(x[n, 2*i + r, 2*j + s] for r in Fin(2), s in Fin(2)) ** 2
+        for n in b, i in Fin(h), j in Fin(w))
+
+def windows(x: b=>Fin(h + 2)=>Fin(w + 2)=>Float) -> Float =
+    sum(max(x[n, i + r, j + s] for r in Fin(3), s in Fin(3)) ** 2
+        for n in b, i in Fin(h), j in Fin(w))
+
+def row(x: Fin(n + 9)=>Float) -> Float = sum(max(x[i + r] for r in Fin(10)) ** 2 for i in Fin(n))
+
+def triples(x: n=>Fin(3)=>Float) -> Float = sum(max(x[i]) ** 2 for i)
+"""
+
+
+@pytest.mark.parametrize("name", ["blocks", "windows"])
+def test_the_first_largest_of_a_window_gets_all(name: str) -> None:
+    """Also of ties, of a NaN, and nothing where there is nothing but -inf."""
+    rng = np.random.default_rng(0)
+    wide, step = (2, 2) if name == "blocks" else (3, 1)
+    for h, w in ((4, 6), (20, 34), (6, 600)):
+        x = rng.integers(-3, 4, size=(2, h, w)).astype(float)
+        x[0, 0, 0], x[0, 2, 3], x[0, 2, 4], x[1, :3, :3] = np.nan, np.inf, np.nan, -np.inf
+        wanted = np.zeros_like(x)
+        places = ((h - wide) // step + 1, (w - wide) // step + 1)
+        for n, i, j in product(range(2), range(places[0]), range(places[1])):
+            seen = x[n, step * i : step * i + wide, step * j : step * j + wide].ravel()
+            p = int(np.argmax(seen))
+            if seen[p] != -np.inf:
+                wanted[n, step * i + p // wide, step * j + p % wide] += 2 * seen[p]
+        np.testing.assert_array_equal(nap.grad(getattr(nap.compile(BEST), name))(x), wanted)
+
+
+def test_the_first_largest_of_a_row() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, size=3000).astype(float)
+    x[5], x[7], x[100:130] = np.inf, np.nan, -np.inf
+    wanted = np.zeros_like(x)
+    for i in range(len(x) - 9):
+        p = int(np.argmax(x[i : i + 10]))
+        wanted[i + p] += 2 * x[i + p] if x[i + p] != -np.inf else 0
+    np.testing.assert_array_equal(nap.grad(nap.compile(BEST).row)(x), wanted)
+    rows = x.reshape(1000, 3)
+    wanted = np.zeros_like(rows)
+    for i, p in enumerate(np.argmax(rows, 1)):
+        wanted[i, p] = 2 * rows[i, p] if rows[i, p] != -np.inf else 0
+    slope = nap.grad(nap.compile(BEST).triples)
+    np.testing.assert_array_equal(slope(rows), wanted)
+    assert not any(isinstance(s, Update) for s in statements(compiled(slope).body))

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
-from naperian.ainf.walk import free, number, rewrite, rewrite_size, size_of, variables
+from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, size_of, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Guards
@@ -32,9 +32,9 @@ from naperian.passes.derivatives.factors import others
 from naperian.passes.derivatives.found import found, lengths
 from naperian.passes.derivatives.parts import At, Part
 from naperian.passes.derivatives.ruled import Ruled, cotangents
-from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed
+from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed, together
 from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
-from naperian.sizes import Size, size
+from naperian.sizes import ONE, Size, size
 
 
 class Cotangents(Asked):
@@ -196,6 +196,7 @@ class Cotangents(Asked):
         e = prim.entries[0]
         self.send(prim.init, over, names, *self.first(b, prim, names, v, guards))
         if prim.monoid in ("max", "min"):
+            e = together(self.place, b, prim, e)
             where, found = chosen(self.place, b, prim, e)
             self.know(where)
             there = {i: rewrite_size(x, names) for i, x in where.items()}
@@ -211,10 +212,12 @@ class Cotangents(Asked):
 
     def know(self, where: Mapping[Var, Size]) -> None:
         """Where a best value was found is in the range of its index, also to what it is sent."""
+        ends: dict[Var, Size] = {}
         for i, x in where.items():
-            n, at = self.extent(i), x.single
-            if isinstance(at, Read) and n is not None and {*variables(n)} <= {*self.b.sizes}:
-                self.ends_of[at.var] = n
+            n, at = self.extent(i), atoms_of(x)
+            if len(at) == 1 and isinstance(at[0], Read) and n is not None:
+                ends[at[0].var] = ends.get(at[0].var, ONE) * n
+        self.ends_of |= {v: n for v, n in ends.items() if {*variables(n)} <= {*self.b.sizes}}
 
     def first(
         self, b: Binding, prim: Accumulate, names: Mapping[Var, Size], v: Operand, guards: Guards

@@ -21,6 +21,7 @@ from naperian.passes.derivatives.invert import invert
 from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.rules import Flow, Rules, renamed
 from naperian.sizes import ZERO, Size, size
+from naperian.sizes import variables as written
 
 To: TypeAlias = dict[Var, Size]  # where an entry goes, on the axes where that is not any place
 
@@ -74,7 +75,7 @@ class Entries(Dense):
         for e in found.equal:
             if e == ZERO or self.facts(e).proves_equal(e, ZERO):
                 continue
-            if any(self.is_long(v) for v in variables(e) if not self.stands(v)):
+            if any(self.is_long(v) for v in written(e) if not self.stands(v)):
                 return True
         if any(self.is_strip(i, found.names) for i in found.names):
             return True

@@ -12,6 +12,7 @@ from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Guard, Op, O
 from naperian.ainf.walk import Names, map_guards, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.partials import RULES
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
@@ -19,6 +20,8 @@ from naperian.prims import PRIMITIVES, scalar
 from naperian.sizes import Size, size
 
 Flow: TypeAlias = Operand | None
+
+_FEW = 32  # values that are looked through at once
 
 
 class Rules:
@@ -148,6 +151,13 @@ def chosen(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> tuple[Na
     around = place.guards + b.guards
     there = Rules(place, b.dtype, b.guards)("ne", own_value(b), prim.init)
     found = (Guard(there, True),)
+    count = _count(place, entry.over)
+    if len(entry.over) > 1 and not entry.guards and count is not None and count <= _FEW:
+        all_ = place.b.index(size(count), entry.over[0].name)
+        value = rewrite(entry.value, _digits(place, entry.over, size(all_)))
+        zero = Lit(0, DType.I64)
+        at = place.b.reduce(best, zero, (((all_,), value, ()),), DType.I64, around + found)
+        return _digits(place, entry.over, size_of(at)), found
     levels: list[tuple[Var, Operand, Guards]] = []
     value, guards = entry.value, entry.guards
     for i in reversed(entry.over):
@@ -167,6 +177,49 @@ def chosen(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> tuple[Na
         at = place.b.reduce(best, zero, (part,), DType.I64, around + found)
         names[i] = size_of(at)
     return names, found
+
+
+def together(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> Entry:
+    """The entry of a maximum of a few maxima of a few each, as one of all of them."""
+    value, over = entry.value, entry.over
+    while isinstance(value, Read) and not entry.guards:
+        var = value.var
+        inner = next((x for x in reversed(place.b.bindings) if x.var == var), None)
+        if inner is None or not {*inner.guards} <= {*b.guards, *place.guards}:
+            break
+        match inner.prim:
+            case Accumulate(prim.monoid, prim.init, (Entry(more, at, best, ()),)) if (
+                at == tuple(map(size, inner.context))
+                and (count := _count(place, (*over, *more))) is not None and count <= _FEW
+            ):
+                copies = {i: place.b.index(place.b.indices[i].extent, i.name) for i in more}
+                names = dict(zip(inner.context, value.at, strict=True))
+                value = rewrite(best, names | {i: size(j) for i, j in copies.items()})
+                over = (*over, *copies.values())
+            case _:
+                break
+    return replace(entry, over=over, value=value)
+
+
+def _count(place: Place, over: tuple[Var, ...]) -> int | None:
+    """How many points some indices have together, if that is known."""
+    count = 1
+    for i in over:
+        n = place.b.extent(i)
+        if n is None or n.constant is None:
+            return None
+        count *= n.constant
+    return count
+
+
+def _digits(place: Place, over: tuple[Var, ...], which: Size) -> dict[Var, Size]:
+    """The indices of a point, by its number."""
+    names: dict[Var, Size] = {}
+    for i in reversed(over[1:]):
+        n = place.b.extent(i)
+        assert n is not None
+        names[i], which = which % n, which // n
+    return {over[0]: which, **names}
 
 
 def _extent(place: Place, i: Var, names: Names) -> Size | None:

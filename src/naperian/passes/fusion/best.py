@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from math import prod
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -71,17 +72,20 @@ def best(program: Program) -> Program:
             continue
         match b.prim:
             case Accumulate("argmin" | "argmax" as name, _, (Entry((i,), at, value, ()),)) if (
-                _many(indices[i])
+                indices[i].condition is None
                 and (not b.context or _little(value, i, made, _LITTLE))
             ):
                 dtype = dtype_of(value, dtypes)
-                marked = _mark(value, made)
+                many = _many(indices[i])
+                marked = _mark(value, made) if many else None
                 if marked is not None and name == "argmax":
                     bindings += _first(b, i, at, *marked, indices)
                     continue
                 beside = times.isdisjoint(b.context[-1:]) and _is_column(value, i, b.context, made)
-                known = _known(program.bindings, b, name[3:], i, value, indices)
-                if dtype is not DType.BOOL and (known or not beside):
+                known = _known(program.bindings, b, name[3:], i, value, indices, made)
+                if not many and known is None:
+                    pass
+                elif dtype is not DType.BOOL and (known or not beside):
                     top = None
                     if known is not None:
                         if known.var not in there:  # it is made of the same value
@@ -106,25 +110,47 @@ def _many(index: Index) -> bool:
 
 def _known(
     bindings: tuple[Binding, ...], b: Binding, monoid: str, i: Var, value: Operand,
-    indices: dict[Var, Index],
+    indices: dict[Var, Index], made: Mapping[Var, Binding],
 ) -> Binding | None:  # fmt: skip
     """The best value, if it is made anyway: that of a maximum whose derivative looks for it."""
     for x in bindings:
-        match x.prim:
-            case Accumulate(name, Lit(start), (Entry((k,), _, other, ()),)) if (
-                name == monoid and not x.guards and len(x.context) == len(b.context)
-                and start == unit(monoid, x.dtype)
-            ):
-                here = {c: size(d) for c, d in zip(x.context, b.context, strict=True)}
-                same = rewrite(other, {**here, k: size(i)}) == value
-                theirs, ours = [*x.context, k], [*b.context, i]
-                if same and all(
-                    _same(indices[y], indices[z], here) for y, z in zip(theirs, ours, strict=True)
-                ):
-                    return x
-            case _:
-                pass
+        if len(x.context) != len(b.context):
+            continue
+        here = {c: size(d) for c, d in zip(x.context, b.context, strict=True)}
+        if not all(_same(indices[y], indices[z], here)
+                   for y, z in zip(x.context, b.context, strict=True)):  # fmt: skip
+            continue
+        for over, whole in _wholes(x, monoid, made):
+            names, which = dict(here), size(i)
+            for k in reversed(over[1:]):
+                n = indices[k].extent
+                if n is None or n.constant is None:
+                    break
+                names[k], which = which % n, which // n
+            names[over[0]] = which
+            count = prod(n.constant or 0 for k in over if (n := indices[k].extent) is not None)
+            alone = len(over) == 1 and _same(indices[over[0]], indices[i], here)
+            if (alone or indices[i].extent == size(count)) and rewrite(whole, names) == value:
+                return x
     return None
+
+
+def _wholes(
+    b: Binding, monoid: str, made: Mapping[Var, Binding]
+) -> Iterator[tuple[tuple[Var, ...], Operand]]:
+    """What a maximum is the best of, and over which indices; and with that of the maxima in it."""
+    over: tuple[Var, ...] = ()
+    value: Operand = Read(b.var, tuple(map(size, b.context)))
+    while isinstance(value, Read) and (q := made.get(value.var)) is not None and not q.guards:
+        match q.prim:
+            case Accumulate(name, Lit(start), (Entry((k,), _, inner, ()),)) if (
+                name == monoid and start == unit(monoid, q.dtype)
+            ):
+                over = (*over, k)
+                value = rewrite(inner, dict(zip(q.context, value.at, strict=True)))
+                yield over, value
+            case _:
+                return
 
 
 def _same(x: Index, y: Index, here: Mapping[Var, Size]) -> bool:

@@ -101,7 +101,8 @@ def schedule(program: ainf.Program) -> Program:
     block = Block()
     emitter.block(items, block)
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
-    nests = deferred(strips(trailing(leading(_escape(block.statements())))))
+    nests = strips(trailing(leading(_escape(block.statements()))))
+    nests = deferred(nests, {b.var: b.dtype for b in outs})
     body = across(jam(outside(nests, program.sizes, buffers), program.sizes), program.sizes)
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]

@@ -23,12 +23,16 @@
                          free for c in 0..3: update out[l[i], c] += value_2[c, i - 256 s]
 
 As in `strips`, which does the same for rounds without conditions and loops, flags stay with what
-scatters. That pays for rounds that compute much, as those of gradients do: they become vectors.
+scatters. That pays for rounds that compute much, as those of gradients do: they become vectors. A
+loop inside others whose rounds are in order only for what they add is taken apart, too: where the
+largest element of every window gets what the window has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.memory import constant_bytes
@@ -50,34 +54,87 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, mentions, parts, statements, used, used_in
+from naperian.loops.walk import (
+    blocks,
+    expressions,
+    loads,
+    mentions,
+    parts,
+    rebuild,
+    statements,
+    used,
+    used_in,
+)
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.strips import in_strips
 from naperian.prims import PRIMITIVES
-from naperian.sizes import ZERO, Clamp, Size, size
+from naperian.sizes import ZERO, Clamp, Size, atom, size
 
 _BYTES = 32 * 1024  # of all that waits, beside which the first cache has room
 _ROUNDS = (256, 64)  # of a strip, as many as fit
 _FEW = 16  # components, over which a loop is part of a round
-_WORK = 60  # additions in a round that are worth vectors
+_WORK = 60  # additions in a round that are worth vectors,
+_LESS = 24  # if it computes also where it adds
 
 
-def deferred(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements of a program, its outermost parallel loops rewritten."""
-    return tuple(_deferred(s) if isinstance(s, Loop) else s for s in body)
+def deferred(
+    body: tuple[Stmt, ...], results: Mapping[Var, DType]
+) -> tuple[Stmt, ...]:
+    """The statements of a program, its outermost parallel loops rewritten, and loops in others
+    whose rounds are in order only for what they add."""
+    made = (s.buffer for s in statements(body) if isinstance(s, Allocate))
+    types = {**results, **{b.var: b.dtype for b in made}}
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Loop) and s.order is Order.PARALLEL:
+            sums = {r.var: r.dtype for r in s.reductions}
+            cut = _deferred(s, sums)
+            s = rebuild(s, partial(_within, types=types)) if cut is s else cut
+        out.append(s)
+    return tuple(out)
 
 
-def _deferred(s: Loop) -> Loop:
+def _within(body: tuple[Stmt, ...], types: Mapping[Var, DType]) -> tuple[Stmt, ...]:
+    """The statements of a block in a parallel loop."""
+    out: list[Stmt] = []
+    for s in body:
+        sums = _only_added(s, types) if isinstance(s, Loop) else {}
+        cut = _deferred(s, sums) if isinstance(s, Loop) and sums else s
+        out.append(rebuild(s, partial(_within, types=types)) if cut is s else cut)
+    return tuple(out)
+
+
+def _only_added(s: Loop, types: Mapping[Var, DType]) -> dict[Var, DType]:
+    """The arrays that a loop in order adds to, if its rounds hand on nothing else."""
+    few = (s.high - s.low).constant
+    if s.order is not Order.SERIAL or s.reductions or (few is not None and few < _FEW):
+        return {}
     inner = statements(s.body)
-    if s.order is not Order.PARALLEL or not any(map(_scatters, inner)) or _work(inner) < _WORK:
+    own = {x.var for x in inner if isinstance(x, Let | Variable)}
+    own |= {x.buffer.var for x in inner if isinstance(x, Allocate)}
+    changed = {x.var for x in inner if isinstance(x, Assign)}
+    changed |= {x.buffer for x in inner if isinstance(x, Store)}
+    added = {x.buffer for x in inner if isinstance(x, Update)} - own
+    read = {y.buffer for x in inner for y in loads(x)}
+    if not changed <= own or added & (changed | read) or not added <= types.keys():
+        return {}
+    return {v: types[v] for v in added}
+
+
+def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
+    inner = statements(s.body)
+    made = {x.var for x in inner if isinstance(x, Let | Variable)}
+    if not any(_scatters(x, made) for x in inner):
+        return s
+    if _work(s.body) < (_WORK if any(_scatters(x, ()) for x in inner) else _LESS):
         return s
     if not all(isinstance(x, Let | Variable | When) for x in s.body if not _plain(x, s)):
         return s
     for rounds in _ROUNDS:
         strip = Var("strip")
         count, low, high = in_strips(s, strip, rounds)
-        parted = _Parted(s, size(s.var) - low, rounds)
+        parted = _Parted(s, sums, size(s.var) - low, rounds)
         try:
             first = parted.block(s.body)
         except _Stays:
@@ -86,13 +143,13 @@ def _deferred(s: Loop) -> Loop:
             break
     else:
         return s
-    sums = tuple(r for r in s.reductions if r.var not in parted.behind)
+    alone = tuple(r for r in s.reductions if r.var not in parted.behind)
     whole: tuple[Stmt, ...] = (
         *(Allocate(b, small=True) for b in parted.tables),
-        Loop(s.var, low, high, (*parted.starts, *first), Order.FREE, sums, s.work),
+        Loop(s.var, low, high, (*parted.starts, *first), Order.FREE, alone, s.work),
         Loop(s.var, low, high, tuple(parted.second), Order.SERIAL, (), s.work),
     )
-    return Loop(strip, ZERO, count, whole, Order.PARALLEL, s.reductions, s.work * rounds)
+    return Loop(strip, ZERO, count, whole, s.order, s.reductions, s.work * rounds)
 
 
 def _plain(x: Stmt, s: Loop) -> bool:
@@ -110,16 +167,23 @@ def _plain(x: Stmt, s: Loop) -> bool:
             return isinstance(x, Let | Variable | Assign | Store | Update)
 
 
-def _scatters(s: Stmt) -> bool:
+def _scatters(s: Stmt, made: Collection[Var]) -> bool:
+    """Whether data say where something is added, which a round may have a name for."""
     return isinstance(s, Update) and any(
-        isinstance(a, Load | Clamp) for e in s.at for a in e.atoms()
+        isinstance(a, Load | Clamp) or any(v in made for v in used_in(atom(a)))
+        for e in s.at for a in e.atoms()
     )
 
 
-def _work(inner: list[Stmt]) -> int:
+def _work(body: tuple[Stmt, ...]) -> int:
     """What a round computes, in additions."""
-    found = (y for x in inner for e in expressions(x) for y in parts(e) if isinstance(y, Apply))
-    return sum(PRIMITIVES[y.name].cost for y in found if y.name in PRIMITIVES)
+    total = 0
+    for s in body:
+        found = (y for e in expressions(s) for y in parts(e) if isinstance(y, Apply))
+        total += sum(PRIMITIVES[y.name].cost for y in found if y.name in PRIMITIVES)
+        rounds = (s.high - s.low).constant if isinstance(s, Loop) else None
+        total += max(rounds or 1, 1) * sum(map(_work, blocks(s)))
+    return total
 
 
 class _Stays(Exception):
@@ -131,6 +195,7 @@ class _Parted:
     """The two loops over a strip of rounds, of which `at` says how far it is in it."""
 
     loop: Loop
+    sums: Mapping[Var, DType]  # what is added to
     at: Size
     rounds: int
     tables: list[Buffer] = field(default_factory=list)
@@ -166,7 +231,7 @@ class _Parted:
                     inner = self.block(s.body, under, (*over, s))
                     if inner:
                         out.append(replace(s, body=inner))
-                case Update(buffer) if buffer in self.sums():
+                case Update(buffer) if buffer in self.sums:
                     out += self.update(s, under, over)
                 case Assign(var) if var in self.flags():
                     if over or under or self.own & mentions(s):
@@ -177,9 +242,6 @@ class _Parted:
                     out.append(s)
         return tuple(out)
 
-    def sums(self) -> set[Var]:
-        return {r.var for r in self.loop.reductions}
-
     def flags(self) -> set[Var]:
         return {r.var for r in self.loop.reductions if r.monoid == "or"}
 
@@ -187,7 +249,7 @@ class _Parted:
         self, s: Update, under: tuple[Expr, ...], over: tuple[Loop, ...]
     ) -> list[Stmt]:
         """What waits for the second loop, stored; there it is added."""
-        dtype = next(r.dtype for r in self.loop.reductions if r.var == s.buffer)
+        dtype = self.sums[s.buffer]
         out: list[Stmt] = []
 
         def kept(name: str, dtype: DType, value: Expr) -> Load:
