@@ -25,7 +25,7 @@ def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[
     elif found.endswith(f", {wanted})"):
         last = "the last of a tuple: `(_, value) = …`"
         if span.text.startswith("with "):
-            last = "the body of this `with` has a value, too: `(_, value) = with …`, then `value`"
+            last = "this `with` gives a tuple: `(_, value) = with …`, then `value`"
         helps = (*helps, last)
     return fail(
         "N0301",
