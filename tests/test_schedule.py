@@ -377,8 +377,9 @@ def f(k, n; x: F64[n]):
   for i<n, t<k: v = mul(h[i, t], 2.0)
   return for i: h[i, k]
 """)
-    assert count(p, Allocate) == 0
-    assert orders(p) == [Order.PARALLEL, Order.SERIAL]
+    (own,) = (s.buffer for s in statements(p.body) if isinstance(s, Allocate))
+    assert own.shape == (size(8),)  # it goes beside others
+    assert orders(p) == [Order.PARALLEL, Order.LANES, Order.SERIAL, Order.LANES, Order.LANES]
 
 
 def test_a_carried_vector_in_place() -> None:
