@@ -105,3 +105,16 @@ def placed(xs: Fin(n)=>Float, v: m=>Float) -> m=>Int:
     assert f.gcd([12, 18, 7], [8, 27, 0]).tolist() == [4, 9, 7]
     assert f.placed([1.0, 2.0, 3.0], [0.5, 2.5, 9.0]).tolist() == [0, 2, 3]
     assert "going" not in f.gcd.show("loops") + f.placed.show("loops")
+
+
+@pytest.mark.parametrize("k", [0, 1, 9, 37])
+def test_what_a_row_names_tells_where_it_reads(k: int) -> None:
+    """An element whose place is read itself is loaded after that, where there is a row."""
+    f = nap.compile("""
+def f(c: Fin(n)=>Bool, g: Fin(n)=>Fin(m), a: Fin(n)=>Fin(m)=>Float):
+    [fold(lambda s, j: 0.5 * s + 1.0, a[i, g[i]], [j for j in Fin(m)]) for i in Fin(n) if c[i]]
+""").f
+    rng = np.random.default_rng(k)
+    c, g, a = rng.random(k) < 0.7, rng.integers(0, 3, k), rng.random((k, 3))
+    want = a[np.arange(k), g][c] / 8 + 1.75
+    np.testing.assert_allclose(f(c, g, a), want)

@@ -34,8 +34,9 @@ that is faster than a gather. Elements that a triangle reads again and again are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -69,6 +70,7 @@ from naperian.loops.walk import (
     parts,
     rebuild,
     statements,
+    used,
     used_in,
 )
 from naperian.names import Lit, Var, fresh
@@ -376,19 +378,21 @@ class _Rows:
                 case Assign(var) | Update(var) if var in self.sums.added:
                     if stored and self.reads_on(x):
                         close()
-                    rows.append(self.addend(x))
+                    rows += self.after_loads(rows, partial(self.addend, x))
                     sums += self.added(x)
                 case _:
                     if stored and self.reads_on(x):
                         close()
-                    rows.append(self.stmt(x))
+                    rows += self.after_loads(rows, partial(self.stmt, x))
                     stored = stored or self.writes_on(x)
         close()
         return tuple(out)
 
     def until(self, x: While) -> Stmt:
         def stmts(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-            made = [self.stmt(y) for y in body]
+            made: list[Stmt] = []
+            for y in body:
+                made += self.after_loads(made, partial(self.stmt, y))
             return (*self.loaded(), *made)
 
         order = Order.LANES if self.beside else Order.FREE
@@ -469,12 +473,23 @@ class _Rows:
 
     def loaded(self) -> Iterator[Stmt]:
         """The elements of arrays that the lanes of a run load: those that have a row."""
-        for var, dtype, _ in self.masked:
+        found, self.masked = self.masked, []
+        return self.where_there_is_a_row(found)
+
+    def where_there_is_a_row(self, found: list[tuple[Var, DType, Expr]]) -> Iterator[Stmt]:
+        for var, dtype, _ in found:
             yield Variable(var, dtype, Lit(unit("add", dtype), dtype))
-        if self.masked:
-            assigned = tuple(Assign(v, e) for v, _, e in self.masked)
-            yield When(self.inside(size(self.lane)), assigned)
-        self.masked = []
+        if found:
+            yield When(self.inside(size(self.lane)), tuple(Assign(v, e) for v, _, e in found))
+
+    def after_loads(self, run: Sequence[Stmt], make: Callable[[], Stmt]) -> list[Stmt]:
+        """A statement of a run, after the elements whose places are named in the run before it:
+        these cannot be loaded in front of the run."""
+        known, names = len(self.masked), {y.var for y in run if isinstance(y, Let)}
+        new = make()
+        late = [m for m in self.masked[known:] if not names.isdisjoint(used(m[2]))]
+        self.masked = [m for m in self.masked if m not in late]
+        return [*self.where_there_is_a_row(late), new]
 
     def element(
         self, buffer: Var, at: tuple[Size, ...], here: Size
