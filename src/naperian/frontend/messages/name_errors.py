@@ -19,6 +19,14 @@ _ELSEWHERE = {
     }
 }
 """What members are called in the modules of NumPy and JAX."""
+_VALUES = {
+    **dict.fromkeys(("true", "TRUE"), "True"),
+    **dict.fromkeys(("false", "FALSE"), "False"),
+    **dict.fromkeys(("none", "null", "NULL", "nil", "undefined", "Nothing"), "None"),
+    **dict.fromkeys(("Inf", "Infinity", "infinity", "INFINITY"), "inf"),
+    **dict.fromkeys(("NaN", "NAN"), "nan"),
+}
+"""What values are called elsewhere."""
 _MODULES = ("linalg", "numeric", "random", "stats")
 
 
@@ -26,7 +34,9 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     """N0201"""
     close = get_close_matches(name, known, 3, 0.7)
     helps = (f"did you mean {either(close)}?",) if close else ()
-    if len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
+    if name in _VALUES:
+        helps = (f"write `{_VALUES[name]}`",)
+    elif len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
         helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
     elif re.search(rf"[(,]\s*{re.escape(name)}: [^,()]*$", span.source.text[: span.start]):
         helps = (f"`{name}` is the parameter itself; give the type another name",)
@@ -52,6 +62,8 @@ def unknown_member(module: str, name: str, span: Span, known: list[str]) -> Repo
     helps = (f"did you mean {either(close)}?",) if close else ()
     if name in _ELSEWHERE.get(module, {}):
         helps = (f"write `{module}.{_ELSEWHERE[module][name]}`",)
+    elif not close and module in _MODULES:
+        helps = (f"`nap doc {module}` lists what it has",)
     notes = (f"it has {both(known)}",) if len(known) <= 8 else ()
     return fail(
         "N0202", f"`{module}` has no `{name}`", span, "not a member", notes=notes, helps=helps
