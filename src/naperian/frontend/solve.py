@@ -360,9 +360,9 @@ class Solver(Unknowns):
         gap = a - b
         for v in dict.fromkeys(self._open_in(gap)):
             c = gap.coefficient(v)
-            if v in self.unknown_sizes and abs(c) == 1:
-                rest = gap - size(v) * c
-                value = -rest if c == 1 else rest
+            rest = gap - size(v) * c
+            if v in self.unknown_sizes and c and all(k % c == 0 for _, k in rest.terms):
+                value = rest // -c
                 if v not in set(variables(value)):
                     self.sizes[v] = value
                     if because is not None:
