@@ -47,9 +47,9 @@ def beside(program: Program) -> Program:
             for v in takes(s):
                 rank.pop(v, None)
     found = list(_accesses(program.body, ()))
-    outer = {(var, loop.var) for var, _, around, _ in found for loop in around[:-1]}
+    outer = {(var, id(loop)) for var, _, around, _ in found for loop in around[:-1]}
     for var, at, around, stored in found:
-        if var not in rank or (around and not stored and (var, around[-1].var) in outer):
+        if var not in rank or (around and not stored and (var, id(around[-1])) in outer):
             continue  # an element at the end of a row, beside the loop along it
         axis = _axis(at, around[-1] if around else None, stored)
         if axis is None or axes.setdefault(var, axis) != axis:
