@@ -1,12 +1,24 @@
-"""Old processors give right results: whole programs, compiled for AVX2 and for SSE2 alone."""
+"""Old processors give right results: whole programs, compiled for AVX2 and for SSE2 alone. For
+those that none of these can be (NEON) there is code, with vectors."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+
+from naperian import pipeline
+from naperian.backends.emit import emit
+from naperian.backends.llvm import assembly
+from naperian.backends.products.contract import contract_module
+from naperian.backends.target import Target
+from naperian.dtypes import FLOATS, DType
+from naperian.source import Source
+from naperian.substitution import Substitution
+from naperian.types import F64
 
 PROGRAM = '''
 import re
@@ -65,3 +77,30 @@ def test_an_unknown_target_says_what_there_is() -> None:
     assert done.returncode
     last = done.stderr.strip().splitlines()[-1]
     assert last == "ValueError: NAPERIAN_TARGET is native, avx2 or baseline, not 'sse9'"
+
+
+NEON = Target("aarch64-unknown-linux-gnu", "generic", "", 16, 32)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_tile_of_a_product_stays_in_the_registers_of_neon(dtype: DType) -> None:
+    """8 rows of 3 vectors, and in the loop over them nothing but a row of B and elements of A."""
+    text = assembly(contract_module(dtype, NEON), NEON)
+    tile = text[text.index("\ntile:") :]
+    (loop,) = re.findall(r"\n\.\w+:((?:(?!\n\.\w+:)[\s\S])*?fmla[\s\S]*?)\n\tb\.", tile)[:1]
+    assert len(re.findall(r"\tfmla\tv", loop)) == 24
+    assert not re.findall(r"\tst|\[sp", loop)
+
+
+@pytest.mark.parametrize("text", [
+    "def f(x: n=>Float) = [exp(x[i]) * 2.0 + 1.0 for i]",
+    "def f(x: n=>Float) = sum(x)",
+    "def f(x: n=>m=>Float) = [max(x[i, j] for j) for i]",
+    "def f(x: n=>Float) = grad(lambda y: sum(y ** 3))(x)",
+])  # fmt: skip
+def test_loops_become_vectors_of_neon(text: str) -> None:
+    module, _ = pipeline.front(Source("<text>", text))
+    assert module is not None
+    d = module.definitions["f"]
+    program = pipeline.lower(module, "f", Substitution({p.var: F64 for p in d.types}, {}, {}))
+    assert len(re.findall(r"\tf\w+\tv\d+\.2d", assembly(emit(program, NEON), NEON))) >= 2
