@@ -273,6 +273,18 @@ def test_out_goes_the_fast_way() -> None:
         total(np.ones((2, 3)), out=np.zeros(()))
 
 
+@pytest.mark.skipif(not entry.layout_holds(), reason="calls go the slow way")
+def test_out_beside_an_argument_of_small_elements_goes_the_fast_way() -> None:
+    same = Hand(define("same", {"x": array(F32, n)}, array(F32, n), sizes=(n,)),
+                kernel("  ret i64 0"), (n,))  # fmt: skip
+    memory = np.zeros(9, np.float32)
+    for x, out in ((memory[:3], memory[3:6]), (memory[3:6], memory[:3])):
+        assert same(x, out=out) is out
+    assert same.slow_calls == 0
+    same(memory[:3], out=memory[2:5])
+    assert same.slow_calls == 1
+
+
 # sizes
 
 

@@ -16,13 +16,13 @@ The table is a string of 64-bit words:
 
     inputs positional count kernel
     names       count × (name default)                                addresses of objects, or 0
-    arguments   count × (kind | ARRAY descriptor axes | SIZE slot)
+    arguments   count × (kind | ARRAY descriptor bytes axes | SIZE slot)
     steps       n, n × (BIND argument axis slot factor rest | EQUAL argument axis poly
                         | GIVEN argument slot | SEARCH argument axis slot poly)
     facts       n, n × poly                                           not negative
     bounds      n, n × (argument what low high)                       of index values
     order       n, n × slot                                           the sizes the kernel takes
-    results     n, form, hidden, n × (kind | ARRAY type descriptor axes poly… | LATE
+    results     n, form, hidden, n × (kind | ARRAY type descriptor bytes axes poly… | LATE
                 | SIZE slot)                                          the hidden are not given
     late        n, n × (slot result)                                  sizes that the run finds
     made        for each LATE, type axes poly…                        what the kernel made
@@ -223,7 +223,7 @@ def _gives(sig: Signature) -> int:
 def _argument(instance: Instance, leaf: Leaf) -> list[int]:
     dtype = instance.dtype(leaf)
     if leaf.shape:
-        return [ARRAY, id(np.dtype(dtype.value)), len(leaf.shape)]
+        return [ARRAY, id(kind := np.dtype(dtype.value)), kind.itemsize, len(leaf.shape)]
     if dtype.is_integer and dtype.bits < 64:
         if isinstance(leaf.dtype, int):
             raise _NoTableError
@@ -252,7 +252,8 @@ def _result(instance: Instance, leaf: Leaf) -> list[int]:
     if instance.signature.late(leaf):
         return [LATE]
     if leaf.shape:
-        words = [ARRAY, (kind := np.dtype(dtype.value)).num, id(kind), len(leaf.shape)]
+        kind = np.dtype(dtype.value)
+        words = [ARRAY, kind.num, id(kind), kind.itemsize, len(leaf.shape)]
         for s in leaf.shape:
             words += _poly(s)
         return words

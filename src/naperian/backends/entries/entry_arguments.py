@@ -142,6 +142,7 @@ _ARGUMENTS = loop(
     + """
 array:
   %descriptor = call i64 @word(ptr %table)
+  %element = call i64 @word(ptr %table)
   %axes = call i64 @word(ptr %table)
   %is_array = icmp eq ptr %type, @PyArray_Type
   br i1 %is_array, label %layout, label %slow
@@ -181,6 +182,9 @@ accept:"""
 counted:
   %elements = load i64, ptr %product"""
     + put("i64", "%elements", "%lengths", "%argument_k", "length")
+    + """
+  %span = mul i64 %elements, %element"""
+    + put("i64", "%span", "%spans", "%argument_k", "its_span")
     + f"""
   %work1 = load i64, ptr %work
   %work2 = add i64 %work1, %elements

@@ -95,7 +95,7 @@ released:
 
 
 _LOCALS = {"slots": MOST, "sizes": MOST, "buffers": 2 * MOST, "scalars": 2 * MOST, "shapes": MOST,
-           "lengths": MOST, "ordered": MOST, "kinds": MOST, "outs": MOST,
+           "lengths": MOST, "spans": MOST, "ordered": MOST, "kinds": MOST, "outs": MOST,
            "shape": 64, "error": 4}  # fmt: skip
 
 _EACH = loop(

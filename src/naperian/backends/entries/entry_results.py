@@ -71,6 +71,7 @@ new_scalar:
 new_array:
   %number_of_type = call i64 @word(ptr %table)
   %result_descriptor = call i64 @word(ptr %table)
+  %result_element = call i64 @word(ptr %table)
   %result_axes = call i64 @word(ptr %table)
   store i64 1, ptr %product"""
     + loop(
@@ -132,8 +133,8 @@ given_extents:"""
     )
     + """
 matched:
-  ; does it lie beside the arguments? No element has more than 8 bytes
-  %given_bytes = mul i64 %elements2, 8
+  ; does it lie beside the arguments?
+  %given_bytes = mul i64 %elements2, %result_element
   %given_end = add i64 %given_data, %given_bytes"""
     + loop(
         "apart",
@@ -141,8 +142,8 @@ matched:
         "%inputs",
         item("%beside", "%buffers", "%apart_k")
         + item("%beside_length", "%lengths", "%apart_k")
+        + item("%beside_bytes", "%spans", "%apart_k")
         + """
-  %beside_bytes = mul i64 %beside_length, 8
   %beside_end = add i64 %beside, %beside_bytes
   %begins_before = icmp ult i64 %beside, %given_end
   %ends_after = icmp ult i64 %given_data, %beside_end
