@@ -378,7 +378,7 @@ def f(k, n; x: F64[n]):
   return for i: h[i, k]
 """)
     (own,) = (s.buffer for s in statements(p.body) if isinstance(s, Allocate))
-    assert own.shape == (size(8),)  # it goes beside others
+    assert own.shape == (size(16),)  # it goes beside others
     assert orders(p) == [Order.PARALLEL, Order.LANES, Order.SERIAL, Order.LANES, Order.LANES]
 
 

@@ -183,6 +183,29 @@ def test_lanes_without_a_row(n: int, dtype: type) -> None:
     assert np.allclose(out, y, rtol=1e-12 if dtype is np.float64 else 1e-4, atol=1e-5)
 
 
+WAITING = """
+def waited(x: k=>n=>Float) -> k=>Float:
+    def row(a: n=>Float):
+        loop s = 0.0 for u in a:
+            1.0 / (2.5 + u - s)
+        s
+    [row(x[i]) for i]
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("k", LENGTHS)
+def test_rows_that_wait(k: int, dtype: type) -> None:
+    """Two vectors of rows go at a time, then one that is left, and what is left of that."""
+    f = nap.compile(WAITING).waited
+    assert re.findall("free for lane\\S* in 0..(\\d+)", f.show("loops")) == ["16"] * 3 + ["8"] * 3
+    x = at_the_end(np.random.default_rng(k).uniform(size=(k, 7)).astype(dtype))
+    s = np.zeros(k, dtype)
+    for column in x.T:
+        s = 1 / (dtype(2.5) + column - s)
+    assert np.allclose(f(x), s, rtol=1e-12 if dtype is np.float64 else 1e-5)
+
+
 def test_small_arrays_of_lanes_stay_in_registers() -> None:
     """Lanes without a row are left out where they touch memory, not where they touch their sums."""
     text = """

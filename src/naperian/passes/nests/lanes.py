@@ -102,6 +102,8 @@ from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 _VECTOR = 64  # bytes
 _SHORT = 64  # components, which for all rows of a time stay in the cache
 _VECTORS = 4  # of rows at a time: what one waits for, the other computes
+_WAITING = 2  # of rows at a time whose steps wait for each other: more have no registers
+_FEW = 16  # statements of rows that may be there once more, for a vector of them that is left
 
 Buffers = Mapping[Var, Buffer]
 
@@ -282,9 +284,9 @@ class _Rows:
         counts = is_open(s) and any(t.is_float for t in types)  # of rounds, in longer vectors
         types = [t for t in types if t.is_float] if counts else types
         self.width = _VECTOR // max((t.bytes for t in types), default=8)
-        self.many = self.width * (1 if self.slow else self.vectors())
+        self.many = self.width * self.vectors()
         row = fresh(s.var)
-        self.first = size(row) * self.many
+        self.first = s.low + size(row) * self.many
         apart = {x.buffer for x in statements(s.body) if isinstance(x, Update) and self.axes(x.at)}
         self.sums = Sums(s, self.buffers, self.sizes, self.width, self.lane, apart)
         self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
@@ -294,18 +296,32 @@ class _Rows:
         body = self.block(s.body)
         first = tuple(self.pack(key, v) for key, v in self.packed.items())
         if self.beside:  # the last lanes may be beyond
-            count = (s.high + (self.many - 1)) // self.many
+            count = (s.high - s.low + (self.many - 1)) // self.many
         else:
             count = whole_rounds(s, self.many, self.sizes)
         work = s.work * (self.many // self.width)
         rows = self.sums.around(row, count, tuple(self.top.values()), (*first, *body), work)
-        tail = replace(s, low=count * self.many, order=Order.SERIAL, reductions=())
-        return [*rows, *([] if self.beside else [tail])]
+        return rows if self.beside else [*rows, *self.left(s.low + count * self.many)]
+
+    def left(self, low: Size) -> list[Stmt]:
+        """The rows from there on: a vector of those that wait, if there is one, and one by one."""
+        tail = replace(self.loop, low=low)
+        if not self.slow or self.many == self.width:
+            return [replace(tail, order=Order.SERIAL, reductions=())]
+        again = _Rows(tail, self.buffers, self.sizes, self.varying, self.written, True, self.short)
+        again.find_packed()
+        return again.side_by_side()
 
     def vectors(self) -> int:
         """How many vectors of rows go at a time: of a known number of rows, not so many that
-        there is nothing for other threads."""
+        there is nothing for other threads. A vector of rows that end by themselves ends with the
+        last of them."""
         rows = self.loop.high.constant
+        if self.slow:
+            few = rows is not None and rows <= self.width
+            alone = is_open(self.loop) or self.loop.low != ZERO
+            small = self.beside or len(statements(self.loop.body)) <= _FEW
+            return _WAITING if small and not few and not alone else 1
         return _VECTORS if rows is None else max(1, min(_VECTORS, rows // (4 * self.width)))
 
     # what lives longer than a vector statement
