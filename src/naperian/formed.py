@@ -183,7 +183,11 @@ class Reader:
 
     def lengths(self, run: tuple[Axis, ...]) -> tuple[Size, ...]:
         """How many rows there are, and how long one is."""
-        places = {a.index: atom(-1 - k) for k, a in enumerate(run) if a.index is not None}
+        places: dict[Var, Size] = {}
+        for k, a in enumerate(run):
+            if a.index is not None:
+                first, step = numbers(a.set)
+                places[a.index] = rename(first, places) + rename(step, places) * atom(-1 - k)
         return tuple(self.size(rename(cardinality(a.set), places)) for a in run)
 
 

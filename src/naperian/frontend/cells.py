@@ -97,11 +97,29 @@ def converts(
         other = recoded(w, f_cell, a_cell)
         if other is not None or widens(w, f_cell, a_cell):
             found = table(f_axes, other or a_cell)
+        else:
+            found = table(f_axes, _widened(w, f_cell, a_cell))
     because = Because(arg.span, f"`{short(arg.span.text)}` is `{show(w, arg.type)}`")
     try:
         solver.unify(wanted, found, because)
     except Mismatch as m:
         raise clash(w, what, wanted, found, arg.span, m, declared, arg.type) from None
+
+
+def _widened(w: Walk, found: Type, wanted: Type) -> Type:
+    """A type with the scalars that another has in their places, where they become those by
+    themselves: in tuples, and in rows of different lengths."""
+    found, wanted = w.solver.head(found), w.solver.head(wanted)
+    match found, wanted:
+        case Table(s, cell, index), Table():
+            return Table(s, _widened(w, cell, wanted.cell), index)
+        case Tuple(items), Tuple(targets) if len(items) == len(targets) and not isinstance(
+            found, Data
+        ):
+            pairs = zip(items, targets, strict=True)
+            return Tuple(tuple(_widened(w, x, y) for x, y in pairs))
+        case _:
+            return wanted if widens(w, found, wanted) and not isinstance(found, Data) else found
 
 
 def _same_extents(w: Walk, what: str, wanted: Data, found: Data, span: Span) -> None:
@@ -421,6 +439,8 @@ def clash(
     helps: tuple[str, ...] = ()
     if isinstance(x, Tuple) and isinstance(y, Table) and isinstance(b_cell, Tuple):
         helps = (f"a table of tuples `as {show(w, wanted)}` is a tuple of tables",)
+    if isinstance(y, Tuple) and isinstance(x, Table) and isinstance(a_cell, Tuple):
+        helps = (f"a tuple of tables `as {show(w, wanted)}` is a table of tuples",)
     if isinstance(x, Index) and y == INT:
         helps = (_brought(span.text),)
     if isinstance(a_cell, Index) and b_cell == INT and y != INT:

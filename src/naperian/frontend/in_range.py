@@ -115,8 +115,10 @@ def _decide(
             ) or (isinstance(target, Slice) and numbers(target)[1] != ONE):
                 raise wrong_set(w, t, own, axis, table)
             if isinstance(own, SetVar) and t.poly is not None and t.poly.single is not None:
-                facts, count = scope.facts(), cardinality(solver.zonk_set(target))
-                if isinstance(target, SetVar) or not facts.proves(count - 1 - t.poly):
+                there = solver.zonk_set(target)
+                if isinstance(there, SetVar) or not scope.facts().proves(
+                    base_of(there) + cardinality(there) - 1 - t.poly
+                ):
                     raise wrong_set(w, t, own, axis, table)
             return _prove_index(w, scope, t, own, axis, table, checked)
         case Scalar(DType.BOOL) if isinstance(target, BoolSet):

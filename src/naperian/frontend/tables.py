@@ -243,6 +243,8 @@ def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
             raise limit_errors.joined_rows(x.span)
         wanted = cell_at(kind, base + k)
         typed = w.infer(x, wanted)
+        if isinstance(x, s.Bracket):  # whose elements are told by their order
+            wanted = _counted(solver.zonk(wanted))
         converts(w, "this row", wanted, typed.type, typed, x.span)
         items.append((Var("row"), typed, wanted))
     count = cardinality(own)
@@ -259,7 +261,10 @@ def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
         for k, (v, _, wanted) in reversed(list(enumerate(items))):
             t = solver.zonk(wanted)
             assert isinstance(t, Table)
-            cell: core.Expr = core.At(core.Ref(v), core.Ref(j), t.set)
+            at: core.Expr = core.Ref(j)
+            if t.set != inner.set and isinstance(inner.set, Range):
+                at = core.Number(size(j) - inner.set.low)
+            cell: core.Expr = core.At(core.Ref(v), at, t.set)
             here = core.Op("eq", (core.Ref(i), core.Number(base + k)), INT)
             body = cell if body is None else core.If(here, cell, body)
         assert body is not None
@@ -269,6 +274,13 @@ def rows(w: Walk, e: s.Bracket, kind: Table) -> Typed:
         return expr
 
     return Typed(kind, build, e.span)
+
+
+def _counted(t: Type) -> Type:
+    """A table over a range as one of as many elements."""
+    if isinstance(t, Table) and isinstance(t.set, Range) and t.index is None:
+        return Table(Fin(cardinality(t.set)), t.cell)
+    return t
 
 
 def join(w: Walk, e: s.Bracket, cell_hint: Type | None, expected: Set | None) -> Typed:
