@@ -118,3 +118,19 @@ def f(c: Fin(n)=>Bool, g: Fin(n)=>Fin(m), a: Fin(n)=>Fin(m)=>Float):
     c, g, a = rng.random(k) < 0.7, rng.integers(0, 3, k), rng.random((k, 3))
     want = a[np.arange(k), g][c] / 8 + 1.75
     np.testing.assert_allclose(f(c, g, a), want)
+
+
+@pytest.mark.parametrize("n", [0, 1, 9, 37])
+def test_what_a_row_names_tells_where_it_adds(n: int) -> None:
+    """A row adds to a place that it names itself, after rows beside it have gone through a loop."""
+    f = nap.compile("""
+def f(c: Fin(n)=>Bool, x: Fin(n)=>Float, k: Int) -> Float:
+    y = [x[i] + fold(lambda o, j: 0.5 * o + x[i], 1.0, [j for j in Fin(k)]) for i in Fin(n) if c[i]]
+    sum(e * e for e in sort(y))
+""").f
+    slopes = nap.grad(f, "x")
+    assert "update out_2[v_10[lane], lane]" in slopes.show("loops")
+    rng = np.random.default_rng(n)
+    c, x = rng.random(n) < 0.7, rng.random(n)
+    y = x + (0.25 + 1.5 * x)  # o = 1, then 0.5·o + x twice
+    np.testing.assert_allclose(slopes(c, x, 2), np.where(c, 2 * 2.5 * y, 0.0))

@@ -341,6 +341,8 @@ class _Rows:
                     self.find_wide(b)
             if isinstance(x, Let) and x.var in self.varying:
                 run.append(x.var)
+            if isinstance(x, Update) and x.buffer in self.sums.added:  # behind the run
+                self.own |= {v for e in x.at for v in used_in(e)}.intersection(run)
             stored = stored or self.writes_on(x)
 
     def writes_on(self, x: Stmt) -> bool:
