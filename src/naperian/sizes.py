@@ -382,6 +382,27 @@ def variables(s: Size) -> tuple[Var, ...]:
     return tuple(out)
 
 
+HEAVY = 24
+"""More atoms than this are not written in place of a name: names that are used twice, again and
+again, would be texts that double with every line."""
+
+
+@kept
+def weight(s: Size) -> int:
+    """How many atoms there are in it, inside one another too."""
+    if s.plain:
+        return len(s.atoms())
+    return sum(1 + _within(a) for a in s.atoms())
+
+
+def _within(a: Atom) -> int:
+    match a:
+        case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
+            return weight(x) + weight(y)
+        case _:
+            return 0
+
+
 def evaluate(s: Size, value: Callable[[Atom], int]) -> int:
     """The number a size is, given its outer atoms; the atoms of this module are computed."""
     total = 0

@@ -61,7 +61,7 @@ from naperian.leaves import leaves
 from naperian.names import Lit, Var
 from naperian.packing import bounds, runs
 from naperian.prims import MONOIDS, ORDERED, PLACES, PRIMITIVES, Kind
-from naperian.sizes import ONE, ZERO, Size, natural, rename, size, variables
+from naperian.sizes import HEAVY, ONE, ZERO, Size, natural, rename, size, variables, weight
 from naperian.substitution import Substitution, cell_at, dependent, opened
 from naperian.type_show import show_type
 from naperian.types import (
@@ -307,8 +307,11 @@ class _Check:
         t = self.type(e.value)
         self.types[e.var] = t
         poly = self.poly(e.value)
-        if poly is not None:
-            self.known[e.var] = self.expanded(poly)
+        whole = None if poly is None else self.expanded(poly)
+        if whole is not None and weight(whole) <= HEAVY:
+            self.known[e.var] = whole
+        elif whole is not None:
+            self.facts += (size(e.var) - whole, whole - size(e.var))
         elif isinstance(t, Index):
             self.member(size(e.var), t.set)
 

@@ -22,7 +22,7 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
 from naperian.node import mutable
-from naperian.sizes import Clamp, Size, size
+from naperian.sizes import HEAVY, Clamp, Size, size, weight
 from naperian.source import Span
 from naperian.substitution import cell_at
 from naperian.surface import syntax as s
@@ -313,7 +313,10 @@ def _part(w: Walk, whole: Var, axes: list[Set], k: int, part: Type) -> Build:
 
 def _stable(poly: Size) -> bool:
     """Short enough to write in place of its name."""
-    return len(poly.terms) <= 4 and not any(isinstance(a, Clamp) for a in poly.atoms())
+    if poly.plain:
+        return len(poly.terms) <= 4
+    short = len(poly.terms) <= 4 and weight(poly) <= HEAVY
+    return short and not any(isinstance(a, Clamp) for a in poly.atoms())
 
 
 def pattern_type(w: Walk, p: s.Pattern) -> Type:

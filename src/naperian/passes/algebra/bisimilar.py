@@ -10,12 +10,13 @@ alike, and every round does the same with what is the same so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import field
 
 from naperian.ainf.syntax import (
     Accumulate,
     Binding,
+    Check,
     Delay,
     Guard,
     Index,
@@ -30,6 +31,45 @@ from naperian.node import mutable
 from naperian.sizes import Size, size
 
 Names = dict[Var, Var]
+
+
+def colours(bindings: Iterable[Binding]) -> dict[Var, int]:
+    """Delays of two colours are not the same: what they are made from differs in its operations or
+    its numbers. Each round tells those apart whose next values the one before told apart, until
+    none is found. Indices and guards are not looked at, nor is the order of operands."""
+    known: dict[Var, int] = {b.var: 0 for b in bindings if isinstance(b.prim, Delay)}
+    while True:
+        found: dict[Hashable, int] = {}
+        now = dict[Hashable, Hashable](known.items())
+
+        def of(o: Operand, now: dict[Hashable, Hashable] = now) -> Hashable:
+            match o:
+                case Read(var):
+                    return now.get(var, var)
+                case Lit():
+                    return o
+                case Number():
+                    return None
+
+        later: dict[Var, Hashable] = {}
+        for b in bindings:
+            match b.prim:
+                case Op(name, args):
+                    key: Hashable = (name, b.dtype, frozenset(map(of, args)))
+                case Accumulate(name, init, entries):
+                    key = (name, of(init), tuple([of(e.value) for e in entries]))
+                case Delay(_, _, init):
+                    later[b.var] = (now[b.var], b.dtype, of(init))
+                    continue
+                case Check():
+                    continue
+            now[b.var] = found.setdefault(key, len(found))
+        told: dict[Hashable, int] = {}
+        new = {b.var: told.setdefault((later[b.var], of(b.prim.next)), len(told))
+               for b in bindings if isinstance(b.prim, Delay)}  # fmt: skip
+        if len(told) == len({*known.values()}):
+            return known
+        known = new
 
 
 @mutable

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from typing import TypeAlias
 
 from naperian.ainf.syntax import (
@@ -48,11 +50,12 @@ from naperian.ainf.walk import (
 from naperian.broken import Broken
 from naperian.names import Lit, Var
 from naperian.node import replace
-from naperian.passes.algebra.bisimilar import Bisimilar
+from naperian.passes.algebra.bisimilar import Bisimilar, colours
 from naperian.passes.bindings.narrow import without_unused_indices
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size
 
 COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "and", "or", "xor", "bitand", "bitor", "bitxor"})
+_ALIKE = 4  # of the delays that begin alike and are made alike, how many are compared in full
 _NEAREST = 16  # of the earlier bindings with a key, how many are tried for merging guards
 
 Signature: TypeAlias = Hashable
@@ -158,13 +161,18 @@ class _Merge:
         """A delay is one that begins as it does and goes on as it does."""
         begin = (_Key(self).operand(prim.init), b.dtype, len(b.context))
         entries = self.delays.setdefault(begin, [])
-        for old in entries:
+        alike = (old for old in entries if self.colours[old.var] == self.colours[b.var])
+        for old in islice(alike, _ALIKE):
             if Bisimilar(self.given, self.program.indices, self.read).same(old, b):
                 self.merged[b.var] = (old.var, tuple(range(len(b.context))))
                 self.kept.append(None)
                 return
         entries.append(b)
         self.kept.append(b)
+
+    @cached_property
+    def colours(self) -> dict[Var, int]:
+        return colours(self.program.bindings)
 
     def absorb(self, new: _Kept, entries: list[_Kept]) -> _Kept | None:
         """Merge a binding with an earlier equal one (which leaves the table) if guards allow."""

@@ -52,7 +52,7 @@ from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.conditions import after_checks, checks_of, in_rounds
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
-from naperian.sizes import ZERO, Size, atom, places, size
+from naperian.sizes import HEAVY, ZERO, Size, atom, places, size, weight
 
 Seen = Callable[[Any], None]
 
@@ -220,6 +220,8 @@ class _Simplify:
 
     def keep(self, b: Binding, new: Op | Operand) -> None:
         """A binding for an operation; an operand needs none."""
+        if isinstance(new, Number) and weight(new.value) > HEAVY:
+            new = Op("copy", (new,))
         if not isinstance(new, Op):
             self.values[b.var] = (b.context, new)
             return
@@ -276,6 +278,8 @@ class _Simplify:
         """An operation by the laws, until none applies."""
         op = replace(op, args=tuple(self.under_guards(a) for a in op.args))
         if op.name == "copy":
+            if isinstance(op.args[0], Number) and weight(op.args[0].value) > HEAVY:
+                return op  # a name for what would be written wherever it is read
             safe = self.b.safe_operand(op.args[0], ())
             return op.args[0] if safe or not self.guards else op
         if op.name == "held":

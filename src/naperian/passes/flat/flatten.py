@@ -13,7 +13,7 @@ guards on the bindings of both sides and a `select`; a loop becomes delays.
 from __future__ import annotations
 
 from naperian import prims, substitution, types
-from naperian.ainf.syntax import Failure, Op, Operand, Param, Program, Read, Result
+from naperian.ainf.syntax import Failure, Number, Op, Operand, Param, Program, Read, Result
 from naperian.ainf.walk import number
 from naperian.broken import Broken
 from naperian.core import syntax as core
@@ -39,7 +39,7 @@ from naperian.passes.derivatives.derive import copied, derivative
 from naperian.passes.derivatives.ruled import called, cleared
 from naperian.passes.flat.cells import dtype_of
 from naperian.passes.flat.tables import Tables
-from naperian.sizes import ZERO, atom, size
+from naperian.sizes import HEAVY, ZERO, atom, size, weight
 from naperian.source import Span
 from naperian.types import Range, Set, Type
 
@@ -148,7 +148,7 @@ class _Flatten(Tables):
         while True:  # a block's lines are nested to the right: a loop, not recursion
             match e:
                 case core.Let(var, value, body):
-                    self.env[var] = self.expr(value)
+                    self.env[var] = self.named(self.expr(value))
                     e = body
                 case core.Check(condition, message, then, origin):
                     self.demand(self.scalar(condition), message, origin)
@@ -225,6 +225,13 @@ class _Flatten(Tables):
                 return self.checked(self.scalar(value), self.set(s), origin)
             case _:
                 raise Broken(f"{type(e).__name__} is left after normalisation")
+
+    def named(self, value: Value) -> Value:
+        """What a name stands for: a long index expression is a binding, not written wherever the
+        name is."""
+        if isinstance(value, Number) and weight(value.value) > HEAVY:
+            return self.op("copy", (value,), DType.I64)
+        return value
 
     def primitive(self, name: str, args: tuple[Operand, ...], type_: Type, origin: Span) -> Operand:
         dtype = dtype_of(type_)

@@ -27,6 +27,7 @@ from naperian.passes.normal.denote import (
     size_of,
 )
 from naperian.passes.normal.places import Places
+from naperian.sizes import HEAVY, weight
 from naperian.source import Span
 from naperian.types import (
     BOOL,
@@ -89,7 +90,8 @@ class Work:
 
     def named(self, e: Expr, t: Type, name: str) -> Expr:
         """A trivial expression; an integer as one that can stand in a size."""
-        if size_of(e) is not None or not _is_integer(t):
+        written = size_of(e)
+        if not _is_integer(t) or (written is not None and weight(written) <= HEAVY):
             return e
         var = Var(name)
         self.scope.statements.append(Bound(var, e, t, work=False))

@@ -1,0 +1,62 @@
+"""Compiling takes work in proportion to the program. Python's calls are counted, so that no clock
+is asked: twice as many lines may take three times as many, which a pass that looks at every pair,
+or writes out a name for each of its uses, does not keep."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+import naperian as nap
+
+
+def lines(first: str, line: str, count: int) -> str:
+    """`line` once for each k, with `{k}` and `{l}` for k and the one after it."""
+    return first + "".join(line.format(k=k, l=k + 1) for k in range(count))
+
+
+def index_names(n: int) -> str:
+    head = "def f(x: m=>Float) -> m=>Float:\n    for i:\n        a0 = Int(i)\n"
+    return lines(head, "        a{l} = a{k} // 2 + a{k} % 3\n", n) + f"        x[clamp(a{n})]\n"
+
+
+def states(n: int) -> str:
+    starts = ", ".join(f"s{k} = 0.0" for k in range(n))
+    nexts = ", ".join(f"s{k} * s{(k + 1) % n} + v * {k}.5" for k in range(n))
+    return f"def f(x: m=>Float):\n    loop {starts} for v in x:\n        ({nexts})\n"
+
+
+def scans(n: int) -> str:
+    head = "def f(x: m=>Float) -> m=>Float:\n    y0 = x\n"
+    return lines(head, "    y{l} = cumsum(y{k})\n", n) + f"    y{n}\n"
+
+
+PROGRAMS = [index_names, states, scans]
+
+
+def calls(text: str) -> int:
+    """How many functions of Python are called until the program is text for LLVM."""
+    count = 0
+
+    def seen(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    f = nap.compile(text)
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        f["f"].show("llvm")
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_work_grows_as_the_program(program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAPERIAN_CACHE", "off")
+    calls(program(2))  # what is read once
+    one, two = calls(program(20)), calls(program(40))
+    assert two < 3 * one
