@@ -42,7 +42,7 @@ from naperian.signature import Form
 from naperian.signed import at, size_variables
 from naperian.sizes import size
 from naperian.substitution import Substitution, boxed
-from naperian.types import Fin, Index, Scalar
+from naperian.types import F32, Fin, Index, Scalar
 from naperian.values import as_data, finite, same, show
 
 Array = np.ndarray[Any, Any]
@@ -79,6 +79,7 @@ class Checked:
     derivatives: int
     differences: int
     why: str
+    stops: bool  # at a `stop_gradient`: finite differences do not know of it
     findings: tuple[Finding, ...]
     unended: int  # cases that were not compared, for their loops made too many rounds
     left: int  # cases that were not tried, for the time was over
@@ -94,9 +95,10 @@ class Checked:
         if self.why:
             said += f"; no derivatives ({self.why})"
         else:
+            said += f"; {self.derivatives} derivatives agree forward and in reverse,"
             said += (
-                f"; {self.derivatives} derivatives agree forward and in reverse,"
-                f" {self.differences} with finite differences"
+                " and no finite differences, which do not know of `stop_gradient`" if self.stops
+                else f" {self.differences} with finite differences"
             )
         if self.unended:
             said += f"\n  {self.unended} not compared: `while` loops of more than {ROUNDS} rounds"
@@ -162,6 +164,23 @@ def can_be_tried(f: Function) -> bool:
     return not f._text.refusal and not f._text.constant
 
 
+@node
+class _Exactness:
+    """How well derivatives are known: forward and in reverse (`alike`), and by differences over
+    two `steps`: which say something where they agree (`sure`) and hardly bend, and then are as
+    the tangent is (`close`)."""
+
+    alike: float
+    steps: tuple[float, float]
+    sure: tuple[float, float]
+    bend: float
+    close: float
+
+
+_DOUBLE = _Exactness(1e-7, (1e-4, 1e-5), (1e-5, 1e-6), 2e-5, 1e-4)
+_SINGLE = _Exactness(1e-4, (3e-2, 3e-3), (2e-3, 1e-3), 2e-3, 1e-2)
+
+
 class _Failed(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.what)
@@ -185,13 +204,19 @@ class _Trial:
         self.pair = None
         if not self.why:
             try:
-                self.pair = jvp(f, self.wrt), vjp(f, self.wrt)
+                pair = jvp(f, self.wrt), vjp(f, self.wrt)
+                self.why = pair[0]._text.refusal  # it is for types that no float is of
+                self.pair = None if self.why else pair
             except TypeError as e:  # it has none, although it has floats
                 self.why = str(e).partition(": ")[2]
         # what is any number is one that derivatives are of
         self.types = usual((self.pair[0] if self.pair else f)._text)
         parts = list(_parts(f))
         self.derives = any(isinstance(e, core.Derivative) for e in parts)
+        self.rounds = any(isinstance(e, core.Op) and e.type == F32 for e in parts)
+        self.stops = any(
+            isinstance(e, core.Op) and e.name == "stop_gradient" for e in _parts(f, own=True)
+        )
         self.may_go_on = any(isinstance(e, core.Loop) and e.condition is not None for e in parts)
 
     def run(self, cases: int, seed: int, progress: Progress | None) -> Checked:
@@ -221,7 +246,7 @@ class _Trial:
             progress(self.f.__name__, cases, cases)
         return Checked(
             self.f.__name__, self.f.type, done, self.derivatives, self.differences, self.why,
-            findings, unended, 0 if findings else cases - done - unended,
+            self.stops, findings, unended, 0 if findings else cases - done - unended,
         )
 
     def is_late(self) -> bool:
@@ -290,9 +315,11 @@ class _Trial:
     def slack(self, f: Function, value: Any) -> float:
         """A slope in which large ones cancel may differ by what rounding does to the large ones."""
         if f is self.f:
-            return 1.0
-        sizes = [np.abs(x[np.isfinite(x)]).max(initial=0.0) for x in self.cotangents(value)]
-        return min(max(1.0, *(float(x) / 100.0 for x in sizes)), 1e3)
+            return 1e4 if self.rounds and not _single(_leaves(f._text.result, value)) else 1.0
+        found = self.cotangents(value)
+        sizes = [np.abs(x[np.isfinite(x)]).max(initial=0.0) for x in found]
+        digits = 1e4 if self.rounds and not _single(found) else 1.0
+        return digits * min(max(1.0, *(float(x) / 100.0 for x in sizes)), 1e3)
 
     def says_nothing(self, f: Function, given: Draw, value: Any, meant: Any) -> bool:
         """Whether two values may differ by what rounding does: where rounded arguments give
@@ -335,11 +362,17 @@ class _Trial:
         if not all(map(math.isfinite, (*one, *two))):
             return
         self.derivatives += 1
-        if abs(one[0] - two[0]) > 1e-7 * (1.0 + one[1] + two[1]):
+        exact = self.exactness(given, value)
+        if abs(one[0] - two[0]) > exact.alike * (1.0 + one[1] + two[1]):
             raise self.failed(
                 "the derivative in reverse mode, beside that in forward mode", given, two[0], one[0]
             )
-        self.compare(given, step, tangents)
+        if not self.stops:
+            self.compare(given, step, tangents, exact)
+
+    def exactness(self, given: Draw, value: Any) -> _Exactness:
+        leaves = (*given.leaves, *self.parts(value))
+        return _SINGLE if self.rounds or _single(leaves) else _DOUBLE
 
     def parts(self, value: Any) -> list[Array]:
         """The leaves of what is as the function's value."""
@@ -352,22 +385,24 @@ class _Trial:
         forms = (self.f._text.params[n].form for n in self.wrt)
         return [x for form, v in zip(forms, found, strict=True) for x in _leaves(form, v)]
 
-    def compare(self, given: Draw, step: dict[int, Array], tangents: list[Array]) -> None:
+    def compare(
+        self, given: Draw, step: dict[int, Array], tangents: list[Array], exact: _Exactness
+    ) -> None:
         """The tangents and finite differences, where those agree with each other."""
         moving = {k: x for k, x in step.items() if x.dtype.kind == "f"}
-        near = [self.difference(given, moving, h) for h in (1e-4, 1e-5)]
+        near = [self.difference(given, moving, h) for h in exact.steps]
         if near[0] is None or near[1] is None:
             return
         floats = (x for x in tangents if x.dtype.kind == "f")
         for (rough, wide), (fine, bend), tangent in zip(near[0], near[1], floats, strict=True):
-            sure = np.isfinite(rough) & np.isfinite(fine) & np.isclose(rough, fine, 1e-5, 1e-6)
+            sure = np.isfinite(rough) & np.isfinite(fine) & np.isclose(rough, fine, *exact.sure)
             # the slopes of both sides come together with the step, but at a kink, however slight
-            smooth = (bend <= 2e-5 * (1.0 + np.abs(fine))) | (bend <= 0.3 * wide)
+            smooth = (bend <= exact.bend * (1.0 + np.abs(fine))) | (bend <= 0.3 * wide)
             if np.any(~smooth & (bend <= 2.0 * wide)):
                 return  # rounding would grow as the step shrinks; the derivative takes one side,
             sure &= smooth  # also of elements that have the same slope on both: a median of equals
             scale = 1.0 + np.abs(fine).max(initial=0.0, where=sure)
-            close = np.isclose(tangent, fine, 1e-4, 1e-4 * scale)
+            close = np.isclose(tangent, fine, exact.close, exact.close * scale)
             if not np.all(close | ~sure):
                 what = "the derivative along a direction, beside finite differences"
                 raise self.failed(what, given, tangent, fine)
@@ -476,12 +511,15 @@ def _outcome(run: Callable[[], Any]) -> Any:
             return None
 
 
-def _parts(f: Function) -> Iterator[core.Expr]:
-    """All that a function is made of, and what it calls."""
+def _parts(f: Function, own: bool = False) -> Iterator[core.Expr]:
+    """All that a function is made of, and what it calls; `own`, but for what the library has."""
     module = f._program.core()
     seen, todo = {f.__name__}, [f.__name__]
     while todo:
-        for e in everything(module.definitions[todo.pop()].body):
+        made = module.definitions[todo.pop()]
+        if own and made.origin.source.name == "<builtin>":
+            continue
+        for e in everything(made.body):
             yield e
             if isinstance(e, core.Use) and e.name in module.definitions and e.name not in seen:
                 seen.add(e.name)
@@ -503,6 +541,10 @@ def _leaves(form: Form, value: Any) -> list[Array]:
 def _rows(given: Any, where: str, plain: bool) -> tuple[Any, Any]:
     assert isinstance(given, Ragged)
     return given.values, given.offsets
+
+
+def _single(leaves: Iterable[Array]) -> bool:
+    return any(x.dtype == np.float32 for x in leaves)
 
 
 def _dot(xs: Iterable[Array], ys: Iterable[Array]) -> tuple[float, float]:

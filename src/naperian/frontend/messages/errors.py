@@ -206,6 +206,8 @@ def occurs(text: str, span: Span, found: str) -> Reported:
 
 def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
     """N0312"""
+    if wanted == found == "Float":
+        found = "F64"  # `Float` is the precision of the call, which may be less
     how = {
         "Int": "`Int(x)` truncates; `floor(x)` and `round(x)` stay Float",
         "F32": "`F32(x)` rounds",
