@@ -53,7 +53,7 @@ from naperian.loops.walk import (
     statements,
     used_in,
 )
-from naperian.names import Lit, Var
+from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.sizes import ZERO, Size, clamp, size
 
@@ -143,6 +143,7 @@ class _Columns:
     own: set[Var] = field(default_factory=set)
     same: set[Var] = field(default_factory=set)  # bindings that are alike in all columns
     made: list[Allocate] = field(default_factory=list)
+    arrays: dict[Var, Var] = field(default_factory=dict)  # the loop elsewhere keeps its variables
 
     def find(self, body: tuple[Stmt, ...]) -> None:
         """Variables, and bindings that are read outside of their run of statements."""
@@ -192,13 +193,13 @@ class _Columns:
         here = (size(self.var) - self.low,)
         match x:
             case Let(var, dtype, value) | Variable(var, dtype, value) if var in self.own:
-                buffer = Buffer(var, dtype, (size(PANEL),), Role.TEMP)
+                buffer = Buffer(self.array(var), dtype, (size(PANEL),), Role.TEMP)
                 self.made.append(Allocate(buffer, small=True))
-                return Store(var, here, self.expr(value))
+                return Store(buffer.var, here, self.expr(value))
             case Let(var, dtype, value):
                 return Let(var, dtype, self.expr(value))
             case Assign(var, value):
-                return Store(var, here, self.expr(value))
+                return Store(self.array(var), here, self.expr(value))
             case Store(buffer, at, value):
                 return Store(buffer, at, self.expr(value))
             case When(condition, then, otherwise):
@@ -207,10 +208,13 @@ class _Columns:
             case _:
                 raise AssertionError(x)
 
+    def array(self, v: Var) -> Var:
+        return self.arrays.setdefault(v, fresh(v))
+
     def expr(self, e: Expr) -> Expr:
         match e:
             case Local(var) if var in self.own:
-                return Load(var, (size(self.var) - self.low,))
+                return Load(self.array(var), (size(self.var) - self.low,))
             case Apply(_, args):
                 return replace(e, args=tuple(map(self.expr, args)))
             case _:
