@@ -225,9 +225,23 @@ def _reduced(frame: Frame, x: Sum, block: Block, value: Value) -> Value:
     """The lanes together."""
     flags, t = x.kind.rpartition(" ")[0], _type(x, block)
     name = _name(x).removeprefix("llvm.")
+    if name in _REDUCED and "nsz" in flags:
+        return _least(frame, x.type, block.lanes, name, value)
     f = f"@llvm.vector.reduce.{_REDUCED.get(name, name)}.{_suffix(t)}"
     unit = f"{x.type} {_UNITS[name]}, " if name in ("fadd", "fmul") else ""
     return frame.code.let(f"call {flags} {x.type} {f}({unit}{t} {value})")
+
+
+def _least(frame: Frame, type: str, lanes: int, name: str, value: Value) -> Value:
+    """The least or greatest lane, or NaN if one is: to ask that of all at once, beside looking for
+    the number, is a third of what it takes to ask in every step."""
+    code, t = frame.code, f"<{lanes} x {type}>"
+    unordered = code.let(f"fcmp uno {t} {value}, {value}")
+    bits = code.let(f"bitcast <{lanes} x i1> {unordered} to i{lanes}")
+    some = code.let(f"icmp ne i{lanes} {bits}, 0")
+    f = f"@llvm.vector.reduce.f{name[:3]}.{_suffix(t)}"
+    number = code.let(f"call nnan nsz {type} {f}({t} {value})")
+    return code.let(f"select i1 {some}, {type} 0x7FF8000000000000, {type} {number}")
 
 
 def _name(x: Sum) -> str:

@@ -11,9 +11,12 @@ from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips
 from naperian.backends.vectors import Block, widened
 from naperian.loops.syntax import Allocate, Loop, Variable
+from naperian.loops.walk import used_in
 
 _MOST_LINES = 600  # of vectors one after the other
 _MOST_LEFT = 8  # rounds by themselves are too many
+_SHORT = 5  # rounds of a row whose lanes take longer to add up than to go one by one
+_CHEAP = 12  # lines of a round of such a row
 _PART = 4  # of a vector that is filled are too little
 _TYPE = re.compile(r"(  store )?<\d+ x (i1|i8|i16|i32|i64|float|double)>")
 _BITS = {"i1": 8, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
@@ -65,9 +68,27 @@ def in_vectors(
     if not block.sums:
         in_place = rows_in_place(frame, s) if frame.depth else frozenset[str]()
         return _loop(frame, start, (body, done), block, index, (low, high), in_place)
-    _before(frame, start, body, block)
+    enter = _before(frame, start, body, block)
+    if not _may_be_short(frame, s, block, vectors):
+        totals(frame, block, index, low, high, vectors)
+        return []
+    many = code.label("many")
+    short = code.let(f"icmp slt i64 {code.minus(high, low)}, {_SHORT}")
+    code.branch(short, body, many)
+    code.begin(many)
     totals(frame, block, index, low, high, vectors)
-    return []
+    code.jump(done)
+    code.begin(body)
+    code.lines += block.scalars
+    return [(low, enter)]
+
+
+def _may_be_short(frame: Frame, s: Loop, block: Block, vectors: int) -> bool:
+    """Whether all rows that are added up may be of two or three elements: nobody knows, and they
+    are of one length, so that the processor soon does."""
+    if not frame.depth or vectors < 2 or block.gathers or len(block.vectors) > _CHEAP:
+        return False
+    return all(v in frame.module.program.sizes for v in used_in(s.high - s.low))
 
 
 def _is_narrow(block: Block) -> bool:

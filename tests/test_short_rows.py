@@ -1,0 +1,37 @@
+"""Rows whose length is a size that nobody knows: two elements or twenty, each its own way."""
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian.backends import target
+
+ROWS = """
+def totals(x: n=>d=>Float) -> n=>Float = [sum(r) for r in x]
+def norms(x: n=>d=>F32) -> n=>F32 = [sqrt(sum(v * v for v in r)) for r in x]
+def least(x: n=>d=>Float) -> n=>Float = [min(r) for r in x]
+def spread(x: n=>d=>Float) -> n=>Float = [max(v - r[0?] for v in r) for r in x]
+"""
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7, 8, 9, 16, 21, 40])
+def test_sums_and_ends_of_short_rows(d: int) -> None:
+    m, x = nap.compile(ROWS), np.random.default_rng(d).standard_normal((37, d))
+    y = x.copy()
+    y[3, d // 2], y[5, -1], y[7, 0], y[9] = np.nan, -np.inf, np.inf, np.inf
+    np.testing.assert_allclose(m.totals(x), x.sum(1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(m.totals(y), y.sum(1), rtol=1e-12, atol=1e-12)
+    single = x.astype(np.float32)
+    np.testing.assert_allclose(m.norms(single), np.linalg.norm(single, axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(m.least(y), y.min(1))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(m.spread(y), (y - y[:, :1]).max(1))
+
+
+@pytest.mark.skipif(target.host().vector_bytes != 64, reason="vectors with masks")
+def test_only_rows_of_one_length_may_be_short() -> None:
+    """Of a triangle each row is another length, which a processor cannot foretell."""
+    ragged = "def f(x: (i: Fin(n))=>(..=i)=>Float) -> Fin(n)=>Float = [sum(r) for r in x]"
+    asked = [any(line.endswith(", 5") for line in f.show("llvm").splitlines())
+             for f in (nap.compile(ROWS).totals, nap.compile(ragged).f)]  # fmt: skip
+    assert asked == [True, False]
