@@ -295,6 +295,22 @@ def test_tables_are_carried_through_strips_of_strips(name: str) -> None:
             assert cost(slope, [x, a]).memory <= 120 * (k + 1) * ((n + 1) ** (1 / k) + 1)
 
 
+def test_the_slope_of_a_factor_of_linear_steps_is_summed_as_they_go() -> None:
+    """What is kept of a strip, the other way round, is read where the cotangents are, of which two
+    tables are there at a time."""
+    m = nap.compile("""
+def f(x: Fin(n)=>Float, a: Float, k: Int) -> Float:
+    loop v = x for t in Fin(k) checkpoint(2):
+        [v[i] + a * (v[clamp(i - 1)] - 2.0 * v[i] + v[clamp(i + 1)]) for i]
+    sum(e * e for e in v)
+""")
+    x, k = np.cos(np.arange(20.0)), 99
+    slope = nap.grad(m.f, ("x", "a"))
+    assert cost(slope, [x, 0.2, k]).memory <= 8 * len(x) * (2 * k**0.5 + 8)
+    one, other = (m.f(x, a, k) for a in (0.2 - 1e-6, 0.2 + 1e-6))
+    assert np.isclose(slope(x, 0.2, k)[1], (other - one) / 2e-6, rtol=1e-6)
+
+
 def test_strips_of_strips_of_tables_are_chosen() -> None:
     """A product of matrices in little memory: a few of them are kept at a time."""
     x = 0.1 + np.arange(400) % 7 / 9

@@ -18,7 +18,7 @@ from naperian.ainf.syntax import Read
 from naperian.ainf.walk import free, variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
-from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Task, in_order
+from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Site, Task, in_order
 from naperian.sizes import Clamp, Remainder, Size, size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
@@ -156,7 +156,30 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
                 if _legal(graph, t, path):
                     t.path, first[t] = path, loops
                 break
+    _readers_first(graph, tasks, first)
     return {t: at for t, at in first.items() if not t.units and timed[t].issubset(at)}
+
+
+def _readers_first(graph: Graph, tasks: list[Task], first: dict[Task, tuple[Var, ...]]) -> None:
+    """What only such tasks read goes on in that loop, too, though it does not read the recurrence:
+    what was kept for each time, the other way round."""
+    readers: dict[Task, list[tuple[Task, Site]]] = {}
+    for t in tasks:
+        for s in t.sites:
+            readers.setdefault(s.task, []).append((t, s))
+    for q in sorted(tasks, key=lambda t: -t.order):
+        if q.kind is not Kind.COMPUTE or q.units or len(readers.get(q, ())) < q.uses:
+            continue
+        found = set()
+        for t, s in readers.get(q, ()):
+            mine = {e.single: i for i, e in zip(q.context, s.at, strict=False)}
+            found.add(tuple(mine.get(i) for i in (() if t.units else first.get(t, ()))))
+        loops = next(iter(found), ())
+        own, now = tuple(i for i in loops if i is not None), first.get(q, ())
+        if len(found) == 1 and len(own) > len(now) and own == loops and own[: len(now)] == now:
+            path = (*own, *(i for i in q.path if i not in own))
+            if _legal(graph, q, path):
+                q.path, first[q] = path, own
 
 
 def _ranks(
