@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from by_hand import DOUBLE_PLUS_ONE, Hand, array, define, kernel, m, n, over
 
+import naperian as nap
 from naperian import border
 from naperian.backends import runtime
 from naperian.backends.entries import entry
@@ -660,3 +661,32 @@ def test_a_small_call_is_cheaper_than_numpy() -> None:
     ours = min(timeit.repeat(lambda: affine.call(x), number=2000, repeat=20))
     numpy = min(timeit.repeat(lambda: 2 * x + 1, number=2000, repeat=20))
     assert ours < 0.5 * numpy
+
+
+@pytest.mark.skipif(not entry.layout_holds(), reason="calls go the slow way")
+def test_numbers_of_numpy_go_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside an array that has chosen the precision; alone a number has a say in it."""
+    m = nap.compile("""
+def scaled(x: n=>Float, a: Float) = [v * a for v in x]
+def product(a: Float, b: Float) = a * b
+def exact(a: F64) = a + 0.5
+""")
+    x = np.array([1.5, -2.0])
+    kinds = (np.float64, np.float32, np.int64, np.int32, np.int8, np.uint16, np.uint32)
+    assert (m.scaled(x, 1.0) == x).all()
+    assert m.product(2.0, 3.0) == 6.0
+    assert m.exact(2.0) == 2.5
+    for kind in kinds:  # as they are converted there
+        single = m.scaled.convert(x.astype(np.float32), kind(3)).dtype
+        assert m.scaled(x.astype(np.float32), kind(3)).dtype == single
+    assert m.product(2.0, np.float32(0.1)) == m.product.convert(2.0, np.float32(0.1))
+    assert m.product(np.float32(0.1), np.int64(3)) == 3 * float(np.float32(0.1))
+    monkeypatch.setattr(border, "gather", None)
+    for kind in kinds:
+        made = m.scaled(x, kind(3))
+        assert made.dtype == np.float64
+        assert made.tolist() == [4.5, -6.0]
+        assert m.exact(kind(3)) == 3.5
+    for odd in (np.float32(0.1), np.int64(-(2**53) - 1), np.int8(-128), np.uint32(2**32 - 1)):
+        assert m.scaled(x, odd).tolist() == (x * float(odd)).tolist()
+    assert m.product(2.0, np.int64(3)) == 6.0

@@ -17,7 +17,7 @@ class Dear(Unended):
 
 
 class Bounds:
-    """How many rounds of `while` loops are left, until when loops may go on (`monotonic`), and how
+    """How many rounds of `while` loops are left, until when runs may go on (`monotonic`), and how
     many elements may be gone through, if that is bounded."""
 
     def __init__(self, rounds: int, until: float, elements: int | None) -> None:
@@ -32,7 +32,9 @@ class Bounds:
             raise Unended
 
     def visit(self, elements: int) -> None:
-        """So many elements of a set."""
+        """So many elements of a set; time, too, for sets in sets may have very many."""
+        if time.monotonic() > self.until:
+            raise Unended
         if self.elements is not None:
             self.elements -= elements
             if self.elements < 0:

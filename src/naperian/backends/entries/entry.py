@@ -81,6 +81,7 @@ from naperian.backends.entries.entry_words import (
     SIZE,
     TUPLE,
     WELL,
+    WIDE,
     WORD,
 )
 from naperian.backends.kernel import Kernel, Library
@@ -234,7 +235,7 @@ def _argument(instance: Instance, leaf: Leaf) -> list[int]:
     if dtype not in _SCALARS:
         raise _NoTableError
     if not isinstance(leaf.dtype, int):
-        return [_SCALARS[dtype]]
+        return [WIDE if dtype is DType.F64 else _SCALARS[dtype]]
     # a Python number has no precision of its own: it fits the instance that the arrays choose
     slot = leaf.dtype
     chosen = any(x.dtype == slot and x.shape for x in instance.signature.inputs)
@@ -244,6 +245,8 @@ def _argument(instance: Instance, leaf: Leaf) -> list[int]:
         return [SINGLE if instance.signature.types[slot].precision else SINGLE_ONLY]
     if dtype is DType.F64 and not instance.signature.types[slot].precision:
         return [FLOAT_ONLY]
+    if dtype is DType.F64 and chosen:
+        return [WIDE]
     return [_SCALARS[dtype]]
 
 

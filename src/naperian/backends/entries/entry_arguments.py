@@ -25,6 +25,7 @@ from naperian.backends.entries.entry_words import (
     SINGLE_ONLY,
     SIZE,
     WELL,
+    WIDE,
     dispatch,
     field,
     item,
@@ -136,7 +137,7 @@ _ARGUMENTS = loop(
     + dispatch(
         "kind",
         {ARRAY: "array", INT: "int", BOOL: "bool", SIZE: "size", NARROW: "narrow_int"}
-        | dict.fromkeys((FLOAT, SINGLE, FLOAT_ONLY, SINGLE_ONLY), "float"),
+        | dict.fromkeys((FLOAT, SINGLE, FLOAT_ONLY, SINGLE_ONLY, WIDE), "float"),
         "slow",
     )
     + """
@@ -222,13 +223,41 @@ try_int:
   %is_long = icmp eq ptr %type, @PyLong_Type
   %not_exact = xor i1 %exact, true
   %convert = and i1 %is_long, %not_exact
-  br i1 %convert, label %int_to_float, label %slow
+  br i1 %convert, label %int_to_float, label %try_other
+try_other:
+  ; numpy.int64 is of double precision; the others have a say, but not where an array has chosen
+  %is_wide = icmp eq i64 %kind, {WIDE}
+  %is_double = icmp eq i64 %kind, {FLOAT}
+  %may_be_int64 = or i1 %is_wide, %is_double
+  %float_is_int64 = icmp eq ptr %type, @nap_int64
+  %takes_int64 = and i1 %may_be_int64, %float_is_int64
+  br i1 %takes_int64, label %read_float_int64, label %try_wide
+try_wide:
+  br i1 %is_wide, label %try_wide_single, label %slow
+try_wide_single:
+  br i1 %is_float32, label %read_wide_single, label %wide_short_test0"""
+    + short("wide_short", "-9223372036854775808", "9223372036854775807", "keep_wide", "slow")
+    + """
+read_float_int64:"""
+    + field("%float_int64", "i64", "%object", DOUBLE)
+    + """
+  br label %keep_wide
+keep_wide:
+  %wide_int = phi i64 [ %float_int64, %read_float_int64 ], [ %wide_short, %wide_short_read ]
+  %wide_number = sitofp i64 %wide_int to double
+  br label %keep_float
+read_wide_single:"""
+    + field("%wide_single", "float", "%object", DOUBLE)
+    + f"""
+  %widened = fpext float %wide_single to double
+  br label %keep_float
 int_to_float:
   %converted = call double @PyLong_AsDouble(ptr %object)
   %suspect = fcmp oeq double %converted, -1.0
   br i1 %suspect, label %slow, label %keep_float
 keep_float:
-  %number = phi double [ %direct, %read_float ], [ %converted, %int_to_float ]
+  %number = phi double [ %direct, %read_float ], [ %converted, %int_to_float ],
+                    [ %wide_number, %keep_wide ], [ %widened, %read_wide_single ]
   %to_single = icmp eq i64 %kind, {SINGLE}
   %to_single_only = icmp eq i64 %kind, {SINGLE_ONLY}
   %is_single = or i1 %to_single, %to_single_only

@@ -10,7 +10,7 @@ from __future__ import annotations
 MOST = 16  # arguments, sizes and results; more go the slow way
 RELEASE = 8192  # elements from which on other Python threads may run
 ELEMENTS, SCALAR, EMPTY = range(3)  # what to look at: an array's elements, a scalar, only the set
-ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, BOOL, SIZE, LATE, NARROW, WORD = range(11)
+ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, BOOL, SIZE, LATE, NARROW, WORD, WIDE = range(12)
 SIGNED = 64  # plus bits: a shorter integer with a sign, that is given
 BIND, EQUAL, GIVEN, SEARCH = range(4)  # what an argument says of slots
 
