@@ -1,5 +1,6 @@
 """AiNF to loops.
 
+    vacant     what stands in front of loops that make no rounds reads nothing
     distrust   indices of the caller are checked where they are read
     best       the first best in two reductions
     contract   sums of products become contractions
@@ -58,6 +59,7 @@ from naperian.passes.fusion.storage import place, tasks_in
 from naperian.passes.fusion.tasks import build
 from naperian.passes.fusion.told import again
 from naperian.passes.fusion.unroll import unroll
+from naperian.passes.fusion.vacant import vacant
 from naperian.passes.nests.across import across
 from naperian.passes.nests.deferred import deferred
 from naperian.passes.nests.distrust import distrust, suspects
@@ -72,7 +74,7 @@ from naperian.sizes import Size, size
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
     checked = tuple(p.var for p in suspects(program))
-    program = best(distrust(program))
+    program = best(distrust(vacant(program)))
     offsets: Offsets = {}
     new = set()  # results whose sizes are known only during the run
     while True:  # what is stored is known after fusion; what that needs is fused again

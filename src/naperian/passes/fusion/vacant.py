@@ -1,0 +1,187 @@
+"""What stands in front of a loop over an axis reads no element of it if it has none. ainf → ainf
+
+    before   v = sin(x[p[clamp(k, n)]])        after    some = gt(n, 0)
+             for i < n: y = v * x[i]                    if some: w = p[clamp(k, n)]
+                                                        q = select(some, w, 0)
+                                                        if some: u = x[q]
+                                                        v = sin(select(some, u, 0.0))
+                                                        for i < n: y = v * x[i]
+
+In the loop the axis has elements, so nobody asked whether `clamp` and `wrap` have any to choose
+from; in front of it there may be none, and what lies beside a table is no place in another.
+What was checked to have elements is left alone in loops, where the check would be one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+from naperian.ainf.syntax import (
+    Accumulate,
+    Binding,
+    Check,
+    Guard,
+    Index,
+    Number,
+    Op,
+    Operand,
+    Prim,
+    Program,
+    Read,
+)
+from naperian.ainf.walk import free, map_prim, number, operands, variables
+from naperian.dtypes import DType
+from naperian.facts import Facts
+from naperian.names import Lit, Var
+from naperian.node import replace
+from naperian.passes.bindings.builder import Builder, Guards
+from naperian.passes.bindings.ranges import facts_about
+from naperian.prims import unit
+from naperian.sizes import Clamp, Remainder, Size
+
+Sizes = frozenset[Size]
+
+
+def vacant(program: Program) -> Program:
+    """See the module."""
+    read = (o for b in program.bindings for o in operands(b.prim))
+    if not any(True for o in read for _ in _axes(o, program.indices)):
+        return program
+    made = _Vacant(program)
+    changed = made.result()
+    return changed if made.changed else program
+
+
+class _Vacant:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sizes = frozenset(program.sizes)
+        self.b = Builder(program.name, program.sizes, program.params)
+        for i, index in program.indices.items():
+            inside = [] if index.condition is None else free(index.condition)
+            self.b.add_index(i, index, (v for v in inside if v in self.b.closures))
+        self.unsure: dict[Var, Sizes] = {}  # what is a value only where these axes have elements
+        self.checked = frozenset(_checked(program))
+        self.changed = False
+
+    def result(self) -> Program:
+        for b in self.program.bindings:
+            found: set[Size] = set()
+            here = self.b.closed(b.context)
+            look = partial(self.operand, b, found)
+            prim: Prim
+            match b.prim:
+                case Accumulate(_, init, entries):
+                    each = []
+                    for e in entries:
+                        inside = self.b.closed((*here, *e.over))
+                        value = look(inside, (*b.guards, *e.guards), e.value)
+                        each.append(replace(e, value=value))
+                    start = look(here, b.guards, init)
+                    prim = replace(b.prim, init=start, entries=tuple(each))
+                case _:
+                    prim = map_prim(b.prim, partial(look, here, b.guards), _same)
+            if found:
+                self.unsure[b.var] = frozenset(found)
+            self.b.add(prim, b.context, b.guards, b.dtype, b.origin, b.var)
+        p = self.program
+        return self.b.program(p.results, p.failures, p.math, p.lines)
+
+    def operand(
+        self, b: Binding, found: set[Size], here: frozenset[Var], guards: Guards, o: Operand
+    ) -> Operand:
+        """An operand, read where it is there. What it needs for that comes to `found`."""
+        if isinstance(o, Lit):
+            return o
+        places = {n for n in self.needed(o) if not self.positive(n, here, guards)}
+        if isinstance(o, Read):
+            own = (n for n in self.unsure.get(o.var, ()) if not self.positive(n, here, guards))
+            found.update(own)
+        found |= places
+        if isinstance(o, Number) or not places or (here and places <= self.checked):
+            return o
+        self.changed = True
+        for n in sorted(places, key=str):
+            some = self.b.op("gt", (number(n), Lit(0, DType.I64)), DType.BOOL, guards)
+            o = self.there(o, some, n, guards, b)
+        return o
+
+    def there(self, o: Operand, some: Read, n: Size, guards: Guards, b: Binding) -> Operand:
+        dtype = self.b.dtype(o)
+        under = (*guards, Guard(some, True, n - 1))
+        read = self.b.bind(Op("copy", (o,)), dtype, under, b.origin)
+        none = Lit(unit("or" if dtype is DType.BOOL else "add", dtype), dtype)
+        return self.b.op("select", (some, read, none), dtype, guards, b.origin)
+
+    def needed(self, o: Operand) -> Iterator[Size]:
+        """The axes that must have elements for an operand's places to be there."""
+        yield from _axes(o, self.b.indices)
+        for r in _inner(o):
+            yield from self.unsure.get(r.var, ())
+
+    def positive(self, n: Size, here: Iterable[Var], guards: Guards) -> bool:
+        """Whether an axis has elements in the rounds of these loops."""
+        extents = [e for i in here if (e := self.b.extent(i)) is not None]
+        if any(e == n or _divides(n, e) for e in extents):
+            return True
+        facts = facts_about(n, self.b.indices, self.sizes, guards, Facts())
+        return facts.and_(*(e - 1 for e in extents)).proves(n - 1)
+
+
+def _axes(o: Operand, indices: Mapping[Var, Index]) -> Iterator[Size]:
+    """The axes of which a place in an operand is an element, whatever it is made of. A remainder
+    of an index is most often that of two loops which are one, and so have rounds."""
+    sizes = o.at if isinstance(o, Read) else (o.value,) if isinstance(o, Number) else ()
+    for s in sizes:
+        for a in s.atoms():
+            match a:
+                case Clamp(value, extent) if extent != value + 1 and extent.constant is None:
+                    yield extent
+                    yield from _axes(Number(value), indices)
+                case Remainder(value, extent) if extent.constant is None:
+                    if not any(v in indices for v in variables(value)):
+                        yield extent
+                    yield from _axes(Number(value), indices)
+                case Read():
+                    yield from _axes(a, indices)
+                case _:
+                    pass
+
+
+def _inner(o: Operand) -> Iterator[Read]:
+    """What the places of an operand are made of."""
+    sizes = o.at if isinstance(o, Read) else (o.value,) if isinstance(o, Number) else ()
+    for s in sizes:
+        for a in s.atoms():
+            match a:
+                case Clamp(value, _) | Remainder(value, _):
+                    yield from _inner(Number(value))
+                case Read():
+                    yield a
+                    yield from _inner(a)
+                case _:
+                    pass
+
+
+def _same(s: Size) -> Size:
+    return s
+
+
+def _divides(n: Size, extent: Size) -> bool:
+    """Whether an axis is a factor of a loop's."""
+    return isinstance(n.single, Var) and all(n.single in m for m, _ in extent.terms)
+
+
+def _checked(program: Program) -> Iterator[Size]:
+    """The axes of which the program asks whether they have elements."""
+    if not any(isinstance(b.prim, Check) for b in program.bindings):
+        return
+    for b in program.bindings:
+        match b.prim:
+            case Op("ge", (Number(less), Lit(0))):
+                yield less + 1
+            case Op("ge", (Number(n), Lit(1))) | Op("gt", (Number(n), Lit(0))):
+                yield n
+            case _:
+                pass

@@ -1,0 +1,53 @@
+"""Axes without elements: what stands in front of a loop over one reads nothing there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+PROGRAMS = """
+def kept(x: Fin(n)=>Float, k: Int) -> Float:
+    t = [v for v in sort(x) if v > 0]
+    sum(sin(t[clamp(k)]) * v for v in t)
+
+def row(a: Fin(m)=>Fin(n)=>Float, k: Int) -> Fin(m)=>Fin(n)=>Float =
+    [[sin(a[clamp(k), j]) for j] for i]
+
+def looked_up(x: Fin(n)=>Float, k: Int) -> Fin(n)=>Float:
+    p = argsort(x)
+    [sin(x[p[p[clamp(k)]]]) for i]
+
+def around(x: Fin(n)=>Float, k: Int) -> Fin(n)=>Float:
+    p = argsort(x)
+    [sin(x[p[p[wrap(k)]]]) for i]
+"""
+
+
+@pytest.mark.parametrize("k", [-3, 0, 10**9])
+def test_no_element_is_read_where_there_is_none(k: int) -> None:
+    m = nap.compile(PROGRAMS)
+    none = np.zeros(0)
+    assert m.kept(none, k) == m.kept(-np.ones(5), k) == 0.0
+    assert m.row(np.zeros((0, 10**7)), k).shape == (0, 10**7)
+    assert m.looked_up(none, k).shape == m.around(none, k).shape == (0,)
+    assert nap.grad(m.kept, "x")(none, k).shape == (0,)
+    assert nap.grad(m.kept, "x")(-np.ones(5), k).tolist() == [0.0] * 5
+
+
+def test_elements_are_read_where_there_are_some() -> None:
+    m = nap.compile(PROGRAMS)
+    x = np.array([3.0, -1.0, 2.0])
+    assert np.isclose(m.kept(x, 1), np.sin(3.0) * 5.0)
+    p = np.argsort(x)
+    assert np.allclose(m.looked_up(x, 1), np.sin(x[p[p[1]]]))
+    assert np.allclose(m.around(x, 5), np.sin(x[p[p[2]]]))
+    a = np.arange(6.0).reshape(2, 3)
+    assert np.allclose(m.row(a, 7), np.sin(a[[1, 1]]))
+
+
+def test_a_place_that_moves_with_its_loop_is_not_asked_for() -> None:
+    """A stencil reads as it did."""
+    f = nap.compile("def f(x: Fin(n)=>Float) -> Fin(n)=>Float = [x[clamp(i + 1)] for i]").f
+    assert " if n > 0" not in f.show("schedule") and "n > 0:" not in f.show("schedule")
