@@ -25,7 +25,7 @@ import numpy as np
 
 from naperian import draws, pipeline
 from naperian.api import Function, RunError, jvp, vjp
-from naperian.border import usual
+from naperian.border import ShapeError, usual
 from naperian.core import places as core_places
 from naperian.core import run as core_run
 from naperian.core import syntax as core
@@ -353,7 +353,12 @@ class _Trial:
         step = {k: draws.moving(given.leaves[k], rng) for k in point}
         seed = [draws.moving(x, rng) for x in self.parts(value)]
         pushed = _called(forward, _more(forward, given, step.values()))
-        pulled = self.values(back, _more(back, given, seed))
+        try:
+            pulled = self.values(back, _more(back, given, seed))
+        except ShapeError:
+            if 0 in given.slots:  # times which another size is cannot be told from a length
+                return
+            raise
         if pulled is None:
             return
         tangents = self.parts(pushed[1])

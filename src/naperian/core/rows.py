@@ -329,7 +329,9 @@ def zero(t: Type) -> Expr:
 def _same(mine: Size, theirs: Size, then: Expr, asked: Span | None) -> Expr:
     if asked is None:
         return then
-    equal = Op("eq", (Number(theirs), Number(mine)), INT)
+    # what is computed as less than nothing, where there is no row of it, is nothing
+    length = Op("max", (Number(mine), Number(ZERO)), INT)
+    equal = Op("eq", (Number(theirs), length), INT)
     return Check(equal, OTHER_SIZES, then, asked)
 
 
