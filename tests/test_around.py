@@ -82,3 +82,24 @@ def test_vectors_around_it(m, name: str) -> None:
     text = m[name].show("loops")
     assert "middle..after" in text
     assert text.count("free for j") == 2
+
+
+def test_what_is_said_of_a_loop_that_is_cut_around_one_round() -> None:
+    f = nap.compile("""
+def shortest(d: n=>n=>Float) -> n=>n=>Float:
+    with state(d) as e:
+        for k, i, j: e[i, j] := min(e[i, j], e[i, k] + e[k, j])
+""").shortest
+    around = "its iterations are independent around the one that changes what all read"
+    assert f"loop over `j` (lines 3 and 4): {around}" in f.notes
+    assert "loop over `k` (lines 3 and 4): sequential, it carries `e`" in f.notes
+    assert "reads bytes: 8 * n * n of `out`;" in f.account[1]
+
+
+def test_the_account_says_which_loops_of_a_nest_are_parallel() -> None:
+    f = nap.compile("""
+def heat(u: n=>Float, steps: Int) -> n=>Float:
+    loop v = u for t in Fin(steps):
+        [v[i] + 0.1 * v[clamp(i + 1, n)] for i]
+""").heat
+    assert f.account[0].startswith("nest over `t`, `i`: in order over `t`, parallel over `i`; ")

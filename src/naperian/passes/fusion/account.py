@@ -57,7 +57,17 @@ from naperian.loops.walk import (
 from naperian.names import Lit, Var
 from naperian.node import node, replace
 from naperian.prims import PRIMITIVES
-from naperian.sizes import ONE, ZERO, Clamp, Size, evaluate, show, size, substitute
+from naperian.sizes import (
+    ONE,
+    ZERO,
+    Clamp,
+    Size,
+    evaluate,
+    show,
+    size,
+    substitute,
+    variables,
+)
 
 _PASSES = 20  # operations that put an element in order, about
 _FUNCTION = 15  # additions; what costs more is a function, not an operation
@@ -261,6 +271,7 @@ class _Count:
     def __init__(self, buffers: dict[Var, Buffer], found: frozenset[Var]) -> None:
         self.buffers = buffers
         self.found = found
+        self.made: set[Var] = set()  # numbers that have names in the nest
         self.operations = ZERO
         self.functions = ZERO
         self.touched: dict[tuple[Var, bool, frozenset[Var]], Size] = {}
@@ -275,6 +286,8 @@ class _Count:
             if isinstance(s, Contract):
                 self.contract(s, rounds)
                 continue
+            if isinstance(s, Let):
+                self.made.add(s.var)
             if isinstance(s, Sort):
                 inside = {**rounds, s.axis[0]: _known(s.axis[1], rounds)}
                 rounds_of = size(_PASSES)
@@ -372,7 +385,8 @@ class _Count:
         for v, n in each.items():
             whole = _bytes(self.buffers[v], {})
             beyond = all(c >= 0 for _, c in (n - whole).terms)
-            out[v.name] = out.get(v.name, ZERO) + (whole if beyond else n)
+            unknown = not self.made.isdisjoint(variables(n))  # as where a loop is cut
+            out[v.name] = out.get(v.name, ZERO) + (whole if beyond or unknown else n)
         return out
 
 
@@ -403,7 +417,7 @@ def _nest(s: Loop | While | Contract | Sort, buffers: dict[Var, Buffer], vector_
             if 0 < len(free) < len(inner):
                 vector = f"vectors of up to {lanes} in part"
             over = tuple(x.var.name for x in loops)
-            order = "parallel" if s.order is Order.PARALLEL else "one thread"
+            order = _order(loops)
         case While():
             over, order, vector = ("while",), "one thread", "one at a time"
         case Contract():
@@ -414,6 +428,17 @@ def _nest(s: Loop | While | Contract | Sort, buffers: dict[Var, Buffer], vector_
             order, vector = "parallel", f"a sort, vectors of up to {lanes}"
     return Nest(over, order, count.operations, count.functions, count.bytes(False),
                 count.bytes(True), vector)  # fmt: skip
+
+
+def _order(loops: list[Loop]) -> str:
+    """Which of the loops of a nest have rounds for several threads."""
+    first = loops[0]
+    inside = dict.fromkeys(x.var.name for x in loops[1:] if x.order is Order.PARALLEL)
+    if first.order is Order.PARALLEL:
+        return "parallel"
+    if first.order is Order.FREE or not inside:
+        return "one thread"
+    return f"in order over `{first.var.name}`, parallel over {', '.join(f'`{v}`' for v in inside)}"
 
 
 def _told(n: Nest) -> str:

@@ -104,8 +104,8 @@ def allocate(program: Program) -> Program:
     for whole in _OF_PROGRAMS:
         program = whole(program)
     # what is left in order becomes vectors,
-    body = around(replace(program, body=sink(program.body)))
-    body = independent(body, program.math is Math.STRICT)
+    program = around(replace(program, body=sink(program.body)))
+    body = independent(program.body, program.math is Math.STRICT)
     for step in _OF_STATEMENTS:
         body = step(body)
     body = proved(replace(program, body=body)).body

@@ -14,6 +14,7 @@ round's own. Which round that is needs not be known before the run.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 from naperian.dtypes import DType
@@ -42,19 +43,33 @@ from naperian.sizes import ONE, Size, clamp, size
 _FEW = 16  # rounds that are faster in order
 
 
-def around(program: Program) -> tuple[Stmt, ...]:
-    """The statements of a program; see the module."""
+def around(program: Program) -> Program:
+    """See the module."""
     made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate)]
     types = {b.var: b.dtype for b in (*program.buffers, *made)}
-    inside = partial(_block, types=types)
-    return tuple(rebuild(s, inside) for s in program.body)
+    cut: Counter[str] = Counter()
+    inside = partial(_block, types=types, cut=cut)
+    body = tuple(rebuild(s, inside) for s in program.body)
+    return replace(program, body=body, notes=tuple(_told(n, cut) for n in program.notes))
 
 
-def _block(body: tuple[Stmt, ...], types: dict[Var, DType]) -> tuple[Stmt, ...]:
+def _told(note: str, cut: Counter[str]) -> str:
+    """What is said of a loop, which is no longer in order if it is cut."""
+    head, _, why = note.partition(": ")
+    name = next((v for v, k in cut.items() if k and head.startswith(f"loop over `{v}`")), None)
+    if why.startswith("sequential") and name is not None:
+        cut[name] -= 1
+        return f"{head}: its iterations are independent around the one that changes what all read"
+    return note
+
+
+def _block(body: tuple[Stmt, ...], types: dict[Var, DType], cut: Counter[str]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        cut = _cut(s, types) if isinstance(s, Loop) else None
-        out.append(cut or rebuild(s, partial(_block, types=types)))
+        made = _cut(s, types) if isinstance(s, Loop) else None
+        if made is not None and isinstance(s, Loop):
+            cut[s.var.name] += 1
+        out.append(made or rebuild(s, partial(_block, types=types, cut=cut)))
     return tuple(out)
 
 
