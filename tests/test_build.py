@@ -171,7 +171,8 @@ for call in (lambda: stats.matmul(a, a), lambda: stats.mean([]), lambda: stats.m
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "ValueError b has shape (2, 3), but it must be (3, 3)",
-        "ValueError mean(): the sizes are negative or break a promise of the type",
+        "ValueError mean(): the sizes are negative or break a promise of the type, "
+        "`n=>Float -> Float where n >= 1`",
         "TypeError mean(x): missing a required argument: 'x'",
         "TypeError x is complex128, which would lose information as float64",
         "RuntimeError element(): index 9 is out of range for an axis of size 3",

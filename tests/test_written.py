@@ -275,6 +275,16 @@ def until(x: Fin(3)=>Float) -> Fin(3)=>Float:
 """,
         [np.array([0.7, 1.2, 2.5]), 3],
     ),
+    "rows as long as a round finds": (
+        """
+def f(x: n=>Float, k: Int) -> Float:
+    loop v = x for i in Fin(k):
+        y = [a * a for a in v if a > 0.1]
+        [0.5 * a + sum(y) for a in v]
+    sum(v)
+""",
+        [np.array([0.7, -1.2, 0.2]), 3],
+    ),
 }
 
 

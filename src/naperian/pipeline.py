@@ -239,7 +239,8 @@ def written(program: core.Module, name: str, at: Substitution, own: str) -> str:
         module, wrong = front(Source("<written>", text))
         if module is not None:
             return text
-    raise NotWrittenError(wrong[0].message)
+    why = "the tables that its loops keep are as long as these find"
+    raise NotWrittenError(f"{why} ({wrong[0].message})")
 
 
 def show(

@@ -79,6 +79,8 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
         answer = native(*words, error)
         if answer:
             text = message(answer).decode().replace("{value}", str(error[0]))
+            if answer == -4:
+                text += f", `{f['type']}`"
             wrong = MemoryError if answer == -2 else ValueError if answer < 0 else RuntimeError
             raise wrong(f"{f['name']}(): {text.replace('{size}', str(error[1]))}")
         results = list(zip(f["outputs"], outs, strict=True))
@@ -117,7 +119,8 @@ def _shape(axes: list[Any]) -> str:
 def _array(p: dict[str, Any], given: Any) -> Any:
     array = np.asarray(given)
     if array.ndim != len(p["shape"]):
-        raise ValueError(f"{p['name']} must have {len(p['shape'])} axes, not {array.ndim}")
+        axes = "1 axis" if len(p["shape"]) == 1 else f"{len(p['shape'])} axes"
+        raise ValueError(f"{p['name']} must have {axes}, not {array.ndim}")
     wanted = np.dtype(p["dtype"])
     weak = not isinstance(given, np.ndarray | np.generic)
     if not np.can_cast(array.dtype, wanted, "same_kind" if weak else "safe"):

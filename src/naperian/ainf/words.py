@@ -28,7 +28,7 @@ _INFIX = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and", "or": "or",
     "xor": "!=", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
 }  # fmt: skip
-_SAME = ("copy", "held", "stop_gradient")
+_SAME = ("copy", "held", "stop_gradient", "after")  # as the first of what they take
 _REDUCE = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "and": "all", "or": "any",
            "argmin": "argmin", "argmax": "argmax"}  # fmt: skip
 _RESERVED = frozenset(
@@ -55,7 +55,7 @@ class Words:
         self.bindings = {b.var: b for b in program.bindings}
         self.bound = {p.var: p.bound for p in program.params}
         self.sizes: dict[Size, str] = {}  # the names of sizes that are never negative
-        self.fresh_sizes: list[tuple[str, str]] = []
+        self.fresh_sizes: dict[Size, str] = {}  # those that were mentioned since: their texts
         self.rounds: dict[Var, str] = {}  # of the `while` loops: the variable that counts them
         self.each: dict[Var, tuple[Var, ...]] = {}  # where each element has a loop, its indices
         self.even: set[Var] = set()  # cells whose rows are all as long as the longest
@@ -126,7 +126,7 @@ class Words:
         """The name of a size, which has this text; 0 where that would be negative."""
         if s not in self.sizes:
             self.sizes[s] = self.fresh(wish)
-            self.fresh_sizes.append((self.sizes[s], text))
+            self.fresh_sizes[s] = text
         return self.sizes[s]
 
     def is_ragged(self, i: Var) -> bool:

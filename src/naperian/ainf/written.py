@@ -31,7 +31,15 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms, free, is_reduction, operands, rewrite_size, variables
+from naperian.ainf.walk import (
+    atoms,
+    atoms_of,
+    free,
+    is_reduction,
+    operands,
+    rewrite_size,
+    variables,
+)
 from naperian.ainf.words import NotWrittenError, Words, joined, zero
 from naperian.components import components
 from naperian.names import Var
@@ -73,12 +81,18 @@ class _Writer(Words):
             yield STEP + line
         yield STEP + (results[0] if len(results) == 1 else f"({', '.join(results)})")
 
-    def counted(self) -> Iterator[str]:
-        """The sizes that were mentioned since, which are 0 where they would be negative."""
-        for name, text in self.fresh_sizes:
-            yield f"{name} = max({text}, 0)"
-            yield f"assert {name} >= 0"
-        self.fresh_sizes = []
+    def counted(self, local: bool = False) -> Iterator[str]:
+        """The sizes that were mentioned since, which are 0 where they would be negative; those that
+        a round itself finds, if `local`."""
+        here = [n for n in self.fresh_sizes if not local or self.is_found(n)]
+        for n in here:
+            yield f"{self.sizes[n]} = max({self.fresh_sizes.pop(n)}, 0)"
+            yield f"assert {self.sizes[n]} >= 0"
+
+    def is_found(self, n: Size) -> bool:
+        """Whether a size is known only in the round where we are."""
+        read = {a.var for a in atoms_of(n) if isinstance(a, Read)}
+        return not read.isdisjoint(self.cells | self.local.keys())
 
     def param(self, p: Param) -> str:
         cell = self.kind(p.dtype)
@@ -443,6 +457,7 @@ class _Writer(Words):
         around = tuple(i for i in self.around(time) if i not in fixed)
         yield f"for {self.binders((*around, time))}:"
         here = (*fixed, *around, time)
+        outside = {*self.sizes}
         for some in self.groups(inner, here):
             if times := self.times(some, here):
                 lines: Iterable[str] = self.rounds_of(some, here)
@@ -452,8 +467,11 @@ class _Writer(Words):
                 lines = self.line(some[0])
             else:
                 lines = self.cell(some[0], here)
-            for line in lines:
+            made = [*lines]
+            for line in (*self.counted(local=True), *made):
                 yield STEP + line
+        for n in [n for n in self.sizes if n not in outside and n not in self.fresh_sizes]:
+            del self.sizes[n]  # whose name means nothing behind the round
         for h in delays:
             assert isinstance(h.prim, Delay)
             yield STEP + self.put(h, here, size(time) + 1, h.prim.next)
