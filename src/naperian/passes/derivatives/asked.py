@@ -6,8 +6,9 @@ An operation stands outside of the loops and conditions that it does not depend 
 in vain. A tangent of it is then read by nobody; but its cotangent, a sum of nothing, would be
 multiplied by a derivative, and 0 · ∞ is no 0. So what the program would not have computed sends
 nothing: where a loop around its place makes no rounds, or a condition there never held. That is
-said only of what may have such a derivative: operations with poles, and under `strict` all that
-multiply; else those of a number that is made of how far the loop goes, as 1 / n.
+said only of what may have such a derivative: operations with poles, products with what one of them
+gave (a * sqrt(t)), and under `strict` all that multiply; else those of a number that is made of how
+far the loop goes, as 1 / n.
 
     v = d / n; sum(v * x[i] for i)     the same, where the program itself stands in front
 
@@ -38,6 +39,7 @@ class Asked(Closing):
 
     around: Guards
     sources: dict[Var, frozenset[Var]]  # once they are asked for
+    poles: set[Var] | None  # the operations with poles, once they are asked for
 
     def asked(self, b: Binding) -> Guards:
         """See the module. In the names of the binding's context."""
@@ -102,9 +104,21 @@ class Asked(Closing):
         """Whether the operation's derivative may be, if it was not asked for."""
         if op.name in POLES or self.place.math is Math.STRICT:
             return True
+        if op.name == "mul" and any(map(self.has_pole, op.args)):
+            return True
         self.sources = self.sources or self.all_sources()
         far = set[Var]().union(*map(self.of_size, extents))
         return any(not far.isdisjoint(self.of_operand(o)) for o in op.args)
+
+    def has_pole(self, o: Operand) -> bool:
+        """Whether a factor, the derivative by the other one, is what an operation with a pole
+        gives: it may be no number where nobody asked for it."""
+        if not isinstance(o, Read):
+            return False
+        if self.poles is None:
+            made = self.b.bindings
+            self.poles = {b.var for b in made if isinstance(b.prim, Op) and b.prim.name in POLES}
+        return o.var in self.poles
 
     def all_sources(self) -> dict[Var, frozenset[Var]]:
         """The sizes, indices and parameters that every binding is made of."""

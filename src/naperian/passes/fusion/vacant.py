@@ -38,7 +38,7 @@ from naperian.node import replace
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.ranges import facts_about
 from naperian.prims import unit
-from naperian.sizes import Clamp, Remainder, Size
+from naperian.sizes import Clamp, Remainder, Size, size
 
 Sizes = frozenset[Size]
 
@@ -125,13 +125,17 @@ class _Vacant:
         extents = [e for i in here if (e := self.b.extent(i)) is not None]
         if any(e == n or _divides(n, e) for e in extents):
             return True
+        if len(n.terms) == 1 and n.single is None:  # of several axes as one, each
+            ((factors, times),) = n.terms
+            each = (isinstance(v, Var) and self.positive(size(v), here, guards) for v in factors)
+            return times > 0 and all(each)
         facts = facts_about(n, self.b.indices, self.sizes, guards, Facts())
         return facts.and_(*(e - 1 for e in extents)).proves(n - 1)
 
 
 def _axes(o: Operand, indices: Mapping[Var, Index]) -> Iterator[Size]:
     """The axes of which a place in an operand is an element, whatever it is made of. A remainder
-    of an index is most often that of two loops which are one, and so have rounds."""
+    of an index alone is most often that of two loops which are one, and so have rounds."""
     sizes = o.at if isinstance(o, Read) else (o.value,) if isinstance(o, Number) else ()
     for s in sizes:
         for a in s.atoms():
@@ -140,7 +144,7 @@ def _axes(o: Operand, indices: Mapping[Var, Index]) -> Iterator[Size]:
                     yield extent
                     yield from _axes(Number(value), indices)
                 case Remainder(value, extent) if extent.constant is None:
-                    if not any(v in indices for v in variables(value)):
+                    if value.single is None or not any(v in indices for v in variables(value)):
                         yield extent
                     yield from _axes(Number(value), indices)
                 case Read():
