@@ -57,3 +57,16 @@ def test_a_place_that_moves_with_its_loop_is_not_asked_for() -> None:
     f = nap.compile("def f(x: Fin(n)=>Float) -> Fin(n)=>Float = [x[clamp(i + 1)] for i]").f
     assert " if n > 0" not in f.show("schedule")
     assert "n > 0:" not in f.show("schedule")
+
+
+def test_strips_of_a_loop_with_checkpoints_have_rounds() -> None:
+    """Where a loop that goes backwards asks for values of its next round, these come later."""
+    f = nap.compile("""
+def end(x: Float, k: Int) -> Float:
+    loop v = x for t in Fin(k) checkpoint(2):
+        sin(v) * 1.5
+    v
+""").end
+    slope = nap.grad(f)
+    assert "> 0" not in slope.show("loops").partition("for t_2")[2]
+    assert abs(slope(0.5, 9) - nap.jvp(f)(0.5, 9, 1.0)[1]) < 1e-12

@@ -21,6 +21,7 @@ from naperian.ainf.syntax import (
     Accumulate,
     Binding,
     Check,
+    Delay,
     Guard,
     Index,
     Number,
@@ -80,6 +81,8 @@ class _Vacant:
                         each.append(replace(e, value=value))
                     start = look(here, b.guards, init)
                     prim = replace(b.prim, init=start, entries=tuple(each))
+                case Delay(init=init):  # the next value is a round's, and is made behind it
+                    prim = replace(b.prim, init=look(here, b.guards, init))
                 case _:
                     prim = map_prim(b.prim, partial(look, here, b.guards), _same)
             if found:
@@ -122,6 +125,8 @@ class _Vacant:
 
     def positive(self, n: Size, here: Iterable[Var], guards: Guards) -> bool:
         """Whether an axis has elements in the rounds of these loops."""
+        if _is_more(n):
+            return True
         extents = [e for i in here if (e := self.b.extent(i)) is not None]
         if any(e == n or _divides(n, e) for e in extents):
             return True
@@ -131,6 +136,14 @@ class _Vacant:
             return times > 0 and all(each)
         facts = facts_about(n, self.b.indices, self.sizes, guards, Facts())
         return facts.and_(*(e - 1 for e in extents)).proves(n - 1)
+
+
+def _is_more(n: Size) -> bool:
+    """Whether an axis is one element and more than a number found in the run says, as the strips of
+    a loop with checkpoints are: such a number is how many there are of something."""
+    more = n - 1
+    counts = all(isinstance(a, Read) for a in more.atoms())
+    return counts and all(c > 0 for _, c in more.terms)
 
 
 def _axes(o: Operand, indices: Mapping[Var, Index]) -> Iterator[Size]:
