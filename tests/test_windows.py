@@ -9,7 +9,7 @@ import pytest
 
 import naperian as nap
 from naperian import pipeline
-from naperian.loops.syntax import Allocate, Contract, Program, Update
+from naperian.loops.syntax import Allocate, Contract, Loop, Program, Update
 from naperian.loops.walk import statements
 from naperian.signed import at
 
@@ -192,3 +192,29 @@ def test_the_first_largest_of_a_row() -> None:
     slope = nap.grad(nap.compile(BEST).triples)
     np.testing.assert_array_equal(slope(rows), wanted)
     assert not any(isinstance(s, Update) for s in statements(compiled(slope).body))
+
+
+@pytest.mark.parametrize("kept", ["clamp", "wrap"])
+def test_the_rows_of_a_window_share_a_loop(kept: str) -> None:
+    """Also with channels behind them, as many as the caller has."""
+    m = nap.compile(f"""
+def flat(x: h=>w=>Float) -> h=>w=>Float =
+    [sum(x[{kept}(i + a - 1), {kept}(j + b - 1)] for a in Fin(3), b in Fin(3)) / 9.0 for i, j]
+def deep(x: h=>w=>c=>Float, k: Fin(3)=>Fin(3)=>Float) -> h=>w=>c=>Float =
+    [sum(k[a, b] * x[{kept}(i + a - 1), {kept}(j + b - 1), c] for a in Fin(3), b in Fin(3))
+     for i, j, c]
+""")
+    rng = np.random.default_rng(1)
+    mode, k = {"clamp": "edge", "wrap": "wrap"}[kept], rng.random((3, 3))
+    for h, w, c in ((1, 1, 1), (2, 5, 3), (9, 37, 2), (4, 3, 19)):
+        x = rng.random((h, w, c))
+        y = np.pad(x, ((1, 1), (1, 1), (0, 0)), mode)
+        shifted = {(a, b): y[a : a + h, b : b + w] for a, b in product(range(3), range(3))}
+        flat = np.sum([s[..., 0] for s in shifted.values()], axis=0) / 9
+        np.testing.assert_allclose(m.flat(x[..., 0].copy()), flat, rtol=1e-12)
+        deep = np.sum([k[at] * s for at, s in shifted.items()], axis=0)
+        np.testing.assert_allclose(m.deep(x, k), deep, rtol=1e-12)
+    for f in (m.flat, m.deep):
+        body = compiled(f).body
+        assert len([s for s in body if isinstance(s, Loop)]) == 1
+        assert not any(isinstance(s, Update | Allocate) for s in statements(body))

@@ -38,7 +38,7 @@ from naperian.passes.fusion.graph import (
     rounds,
     task_reads,
 )
-from naperian.sizes import Size, size
+from naperian.sizes import Clamp, Remainder, Size, Term, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
 _FREE = ("add", "mul", "min", "max", "and", "or")  # in any order it is the same
@@ -356,7 +356,7 @@ class _Block:
                 if isinstance(x, Read) and x.at:
                     q = self.graph.source.get(x.var)
                     if q is None or not self.here(q) or q.level >= 0 or q.root:
-                        if head is not None and _along(x, head):
+                        if head is not None and _along(t, x, head):
                             out.add(x.var)
         return out
 
@@ -412,7 +412,7 @@ class _Block:
         t.loops[head] = size(nest.var)
         nest.members.append(t)
         for x in task_reads(t):
-            if isinstance(x, Read) and _along(x, head):
+            if isinstance(x, Read) and _along(t, x, head):
                 nest.arrays.add(x.var)
 
 
@@ -432,10 +432,24 @@ def _are_numbers(tasks: list[Task], time: Var) -> bool:
     return all(t.path[-1] == time for t in steps)
 
 
-def _along(r: Read, i: Var) -> bool:
-    """Whether an array is read along an index, in steps."""
+def _along(t: Task, r: Read, i: Var) -> bool:
+    """Whether a task reads an array along an index, in steps; in no recurrence also if the ends are
+    kept in range, as those of a window are."""
     alone = (i,)
-    return any([m == alone for e in r.at for m, _ in e.terms])
+    for e in r.at:
+        for m, _ in e.terms if t.units else (*e.terms, *_kept(e)):
+            if m == alone:
+                return True
+    return False
+
+
+def _kept(e: Size) -> tuple[Term, ...]:
+    """The terms of what is kept in range, if that is all there is."""
+    match e.single:
+        case Clamp(value) | Remainder(value):
+            return value.terms
+        case _:
+            return ()
 
 
 def _stops(t: Task) -> bool:
