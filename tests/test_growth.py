@@ -33,7 +33,13 @@ def scans(n: int) -> str:
     return lines(head, "    y{l} = cumsum(y{k})\n", n) + f"    y{n}\n"
 
 
-PROGRAMS = [index_names, states, scans]
+def twice(n: int) -> str:
+    head = "def g0(x: Float) -> Float = x + 1.0\n"
+    made = lines(head, "def g{l}(x: Float) -> Float = g{k}(x) * g{k}(x)\n", n)
+    return f"{made}def f(x: m=>Float) = [g{n}(v) for v in x]\n"
+
+
+PROGRAMS = [index_names, states, scans, twice]
 
 
 def calls(text: str) -> int:

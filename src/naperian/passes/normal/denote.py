@@ -19,7 +19,7 @@ for parts of the index and for integers that sizes mention, and get new names at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -149,9 +149,11 @@ class Guard:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The statements of a block, in order."""
+    """The statements of a block, in order; `calls` are the values of definitions that they
+    compute, by the name and what is given."""
 
     statements: list[Bound | Guard] = field(default_factory=list)
+    calls: dict[Hashable, Leaf] = field(default_factory=dict)
 
     @property
     def works(self) -> bool:

@@ -79,6 +79,7 @@ from naperian.passes.normal.denote import (
     Meaning,
     Parts,
     Place,
+    Scope,
     View,
     data,
     has_box,
@@ -242,6 +243,8 @@ class Evaluate:
                 return self.expr(written, env, name)
             case Call(function, args):
                 values = [self.expr(a, env) for a in args]
+                if isinstance(function, Use) and all(isinstance(v, Leaf) for v in values):
+                    return self.named_call(function, values, env, name)
                 return self.call(self.expr(function, env), values, name)
             case Pack(items):
                 return Parts(tuple(self.expr(x, env, name) for x in items))
@@ -387,6 +390,22 @@ class Evaluate:
                 )
             case _:
                 raise Broken("something is called that is no function")
+
+    def named_call(self, f: Use, args: list[Meaning], env: Env, name: str) -> Meaning:
+        """A definition's value at values that have names, as it is known from an earlier call in
+        this block: else functions that call the one before twice would be written out 2ⁿ times."""
+        at = self.closed(f.at, env)
+        types, sizes = tuple(at.types.items()), tuple(at.sizes.items())
+        key = f.name, types, tuple(at.sets.items()), sizes, tuple(args)
+        scope = self.w.scope
+        known: Meaning | None = scope.calls.get(key)
+        if known is None:
+            begin = len(scope.statements)
+            known = self.call(self.use(f.name, at, name), args, name)
+            added = Scope(scope.statements[begin:])
+            if isinstance(known, Leaf) and not added.fails and not added.cells:
+                scope.calls[key] = known
+        return known
 
     # ------------------------------------------------------------ scalars
 
