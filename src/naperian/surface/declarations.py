@@ -95,6 +95,9 @@ def _members(c: Cursor, word: Span, one: Callable[[Cursor], T]) -> tuple[str | N
     if c.kind == "NEWLINE":
         end = c.ends[c.pos - 1]
         c.report(errors.missing_colon(Span(c.source, end, end), word.text))
+    elif c.kind == "{":
+        text, here = f"`:` after this `{word.text}`", c.here
+        raise Wrong(errors.unexpected(text, c.found, here, "its lines stand indented below a `:`"))
     else:
         c.expect(":", f"`:` after this `{word.text}`")
     c.expect("NEWLINE", "the end of the line")

@@ -400,8 +400,8 @@ _INSTEAD = {
     "func": "write `def`",
     "function": "write `def`",
     "type": "a record is a `struct`, a choice an `enum`",
-    "@": "a function is transformed by applying: `g = grad(f)`; only `@strict` and `@fast` stand"
-    " above a definition of the file",
+    "@": "a function is transformed by applying: `g = grad(f)`; only `@strict`, `@fast`,"
+    " `@custom_jvp(…)` and `@custom_vjp(…)` stand above a definition of the file",
 }
 FOREIGN = frozenset(_INSTEAD)
 

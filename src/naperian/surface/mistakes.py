@@ -55,7 +55,9 @@ def no_closer(c: Cursor, closer: str) -> Diagnostic:
     """Why a bracket does not go on, or end, after an item."""
     if c.kind in STARTS:
         return _choice(c) or errors.missing_comma(c.here)
-    return _no_operator(c) or errors.unexpected(f"`,` or `{closer}`", c.found, c.here)
+    kept = "what keeps some elements is an `if` behind the binders: `[e for i if p]`"
+    help_ = (kept,) if c.kind == "where" else ()
+    return _no_operator(c) or errors.unexpected(f"`,` or `{closer}`", c.found, c.here, *help_)
 
 
 def no_end(c: Cursor, start: int) -> Diagnostic:
@@ -83,6 +85,10 @@ def no_suite(c: Cursor, header: Span) -> Diagnostic:
         return errors.membership(c.here)
     then = c.kind == "NAME" and c.word == "then"
     help_ = ("on one line it is `a if c else b`",) if then else ()
+    if c.kind == "NAME" and c.word == "checkpoint":
+        help_ = ("`checkpoint(k)` stands in front of `while`",)
+    if c.kind == "{":
+        help_ = ("a block begins with `:`, and its lines are indented",)
     if c.kind == "NAME" and header.text == "for" and c.pos and c.kinds[c.pos - 1] == "NAME":
         before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
         help_ = (f"several indices stand beside each other with commas: `for {before}, {c.word}:`",)
@@ -107,6 +113,8 @@ def _two_words(c: Cursor) -> tuple[str, ...]:
     if c.kind == "NAME" and c.word == "is":
         return ("`==` compares, and `match` asks which variant of an enum it is",)
     before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
+    if before in ("let", "var", "const", "val"):
+        return (f"a name is bound on a line of its own: `{c.word} = …`",)
     if before == "scan":
         return ("a scan is called: `scan(lambda s, x: …, s0, xs)` has the `s` after every `x`",)
     return (f"a function is called with parentheses: `{before}({c.word})`",)

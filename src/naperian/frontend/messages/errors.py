@@ -78,10 +78,19 @@ def lambda_arity(wanted: int, found: int, expected: str, span: Span) -> Reported
     )
 
 
+_OTHERWISE = {
+    ("sort", "reverse"): "descending is `reverse(sort(x))`",
+    ("argsort", "reverse"): "descending is `reverse(argsort(x))`",
+    ("grad", "argnums"): "`wrt=\"x\"` names a parameter, `wrt=(\"x\", \"y\")` several",
+}
+
+
 def unknown_keyword(function: str, name: str, span: Span, known: list[str]) -> Reported:
     """N0303"""
     close = get_close_matches(name, known, 1, 0.5)
     helps = (f"did you mean `{close[0]}`?",) if close else ()
+    if (function, name) in _OTHERWISE:
+        helps = (_OTHERWISE[function, name],)
     notes = (f"its parameters are {both(known)}",) if known else ()
     return fail(
         "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter",

@@ -22,6 +22,7 @@ _HABITS: dict[str, dict[str, str]] = {
         "range": "an index set is `Fin(n)`, a range `a..b`: `for i in a..b`",
         "len": "`size(x)` is the size of the first axis",
         "map": _LIFTS,
+        "raise": "`throw()` gives up to the `with except:` around; `assert c` stops the run",
         "int": "`Int(x)` truncates",
         "float": "write `Float(x)`",
         "bool": "a comparison says it: `x != 0`",

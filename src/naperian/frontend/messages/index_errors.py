@@ -171,6 +171,8 @@ def not_a_type(text: str, found: str, span: Span) -> Reported:
 def not_a_size(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps = (f"name it first: `k = {text}`",) if found == "Int" else ()
+    if found == "Float":
+        helps = (f"what holds of a number is asked in the run: `assert {text} > 0`, for instance",)
     return fail(
         "N0407", f"a size is made of integers and sizes, and `{text}` is `{found}`", span,
         "not a size", helps=helps,
