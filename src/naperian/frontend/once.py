@@ -1,7 +1,8 @@
 """What a reduction asks of its elements more than once, if that may have effects.
 
-    argmax(e for i if p)     best = argmax(e if p else -inf for i); best if p[i := best] else …
-    sum(row(i) for i)        [sum(row(i)[j] for i) for j]
+    argmax(e for i if p)       best = argmax(e if p else -inf for i); best if p[i := best] else …
+    sum(row(i) for i)          [sum(row(i)[j] for i) for j]
+    mean(v for i, v in f(i))   sum(v for i, v in f(i)) / sum(1 for i, v in f(i))
 
 An effect happens once, so the answers are a table then, and that is read.
 """
@@ -9,15 +10,20 @@ An effect happens once, so the answers are a table then, and that is read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from naperian.core import syntax as core
 from naperian.core.walk import everything
+from naperian.dtypes import DType
 from naperian.frontend.binders import Bound
 from naperian.frontend.typed import Build, wrap
 from naperian.frontend.walk import Walk
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.node import node
-from naperian.types import Type
+from naperian.types import INT, Set, Type
+
+Add = Callable[[Var, Set, core.Expr, Type], core.Expr]
+"""The sum over an index of a set of a value of a type."""
 
 
 @node
@@ -60,6 +66,41 @@ def asked_once(
     if keeps is None:
         return Asked(read, None, around)
     return Asked(lambda: core.Part(read(), 1), lambda: core.Part(read(), 0), around)
+
+
+def acts_inside(w: Walk, bounds: list[Bound]) -> bool:
+    """Whether what inner binders go over may have effects."""
+    none = core.Pack(())
+    return any(_acts(w, wrap(b.outside, lambda: none)()) for b in bounds[1:] if b.outside)
+
+
+def totals(
+    w: Walk, bounds: list[Bound], keeps: Build | None, items: Build, nothing: core.Expr, t: Type,
+    add: Add,
+) -> core.Expr:  # fmt: skip
+    """The sum of all elements and how many there are, for which everything is asked once."""
+    one, zero = (core.Const(Lit(k, DType.I64)) for k in (1, 0))
+
+    def point() -> core.Expr:
+        if keeps is None:
+            return core.Pack((items(), one))
+        k = core.Ref(Var("kept"))
+        value = core.If(k, items(), nothing)
+        return core.Let(k.var, keeps(), core.Pack((value, core.If(k, one, zero))))
+
+    def summed(b: Bound, inner: Build) -> core.Expr:
+        pairs, axis = Var("asked"), w.solver.zonk_set(b.set)
+
+        def part(k: int, kind: Type) -> core.Expr:
+            i = Var("i")
+            return add(i, axis, core.Part(core.At(core.Ref(pairs), core.Ref(i), axis), k), kind)
+
+        return core.Let(pairs, _table(w, b, inner)(), core.Pack((part(0, t), part(1, INT))))
+
+    build: Build = point
+    for b in reversed(bounds):
+        build = wrap(b.outside, partial(summed, b, b.body(build)))
+    return build()
 
 
 def _table(w: Walk, b: Bound, body: Build) -> Build:

@@ -23,7 +23,7 @@ from naperian.frontend.constraints import known_interface, need
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply, lifted
 from naperian.frontend.messages import errors
-from naperian.frontend.once import asked_once
+from naperian.frontend.once import acts_inside, asked_once, totals
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.scope import Scope
@@ -278,6 +278,8 @@ def _reduce_generator(
 
         keeps = None if condition is None else condition.build
         asked, own, first = None, bounds, bounds[0].outside[:0]
+        if name == "mean" and not axes and acts_inside(w, bounds):
+            return _mean_of_asked(w, bounds, keeps, items, operand, span, scope)
         if name == "mean" or axes:  # what is gone over is asked for once, whatever is asked of it
             first = bounds[0].outside
             own = [dataclasses.replace(bounds[0], outside=()), *bounds[1:]]
@@ -400,6 +402,19 @@ def _mean(
     else:
         count = _nested(w, "add", bounds, point, INT, span, scope)
     return _divide(w, total, count, t)
+
+
+def _mean_of_asked(
+    w: Walk, bounds: list[Bound], keeps: Build | None, items: Build, t: Type, span: Span,
+    scope: Scope,
+) -> core.Expr:
+    def add(var: Var, axis: Set, value: core.Expr, kind: Type) -> core.Expr:
+        return reduce_over(w, "add", var, axis, value, kind, span, scope)
+
+    both = Var("both")
+    found = totals(w, bounds, keeps, items, unit_of(w, "add", t), t, add)
+    total, count = (core.Part(core.Ref(both), k) for k in range(2))
+    return core.Let(both, found, _divide(w, total, count, t))
 
 
 def _count(w: Walk, bounds: list[Bound]) -> Size:
