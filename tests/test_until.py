@@ -134,3 +134,20 @@ def f(c: Fin(n)=>Bool, x: Fin(n)=>Float, k: Int) -> Float:
     c, x = rng.random(n) < 0.7, rng.random(n)
     y = x + (0.25 + 1.5 * x)  # o = 1, then 0.5·o + x twice
     np.testing.assert_allclose(slopes(c, x, 2), np.where(c, 2 * 2.5 * y, 0.0))
+
+
+@pytest.mark.parametrize("n", [1, 9, 23, 40])
+def test_where_no_row_is_left_nothing_is_added_beside_the_table(n: int) -> None:
+    """The last vector of rows has lanes without a row: those have the place of the last row."""
+    f = nap.compile("""
+def f(x: Fin(n)=>Float, k: Int) -> Float:
+    p = sort(x)
+    d = [fold(lambda o, j: 0.5 * o, v, [j for j in Fin(k)]) for v in x]
+    sum(p[i] * x[i] for i in Fin(n)) + sum(d[i] * x[i] for i in Fin(n))
+""").f
+    slopes = nap.grad(f, "x")
+    updates = [x for x in slopes.show("loops").splitlines() if "update" in x and "[lane" in x]
+    assert not updates, "\n".join(updates)  # at a row that may not be there
+    x = np.random.default_rng(n).permutation(n) + 0.5
+    rank = np.argsort(np.argsort(x))
+    np.testing.assert_allclose(slopes(x, 3), np.sort(x) + x[rank] + 0.25 * x)

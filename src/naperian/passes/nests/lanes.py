@@ -475,7 +475,10 @@ class _Rows:
             total = Local(lets[-1].var)
             if apart or k + self.width == self.many:
                 there = here + k if apart else here
-                at = () if isinstance(x, Assign) else tuple(self.index(i, there) for i in x.at)
+                places = () if isinstance(x, Assign) else x.at
+                if apart and self.beside:  # nothing is added there, but it must be a place
+                    places = tuple(map(self.of_a_row, places))
+                at = tuple(self.index(i, there) for i in places)
                 yield Sum(r, at, tuple(lets), total)
                 lets, total = [], start
 
@@ -517,15 +520,19 @@ class _Rows:
 
     def there(self, buffer: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
         """A place in a table of the row's own that every lane has: without a row the last one's."""
+        shape = self.buffers[buffer].shape
+        return tuple(clamp(self.of_a_row(e), n) if k in self.axes(at) else e
+                     for k, (e, n) in enumerate(zip(at, shape, strict=True)))  # fmt: skip
+
+    def of_a_row(self, i: Size) -> Size:
+        """An index that the lanes without a row have from the last one."""
         def last(a: Atom) -> Size | None:
             if isinstance(a, Load):
                 return atom(Load(a.buffer, tuple(substitute(e, last) for e in a.at)))
             here = size(self.loop.var)
             return clamp(here, self.loop.high) if a == self.loop.var else None
 
-        shape = self.buffers[buffer].shape
-        return tuple(clamp(substitute(e, last), n) if k in self.axes(at) else e
-                     for k, (e, n) in enumerate(zip(at, shape, strict=True)))  # fmt: skip
+        return substitute(i, last)
 
     def index(self, i: Size, here: Size) -> Size:
         def replaced(a: Atom) -> Size | None:
