@@ -311,6 +311,53 @@ def f(x: Fin(n)=>Float, a: Float, k: Int) -> Float:
     assert np.isclose(slope(x, 0.2, k)[1], (other - one) / 2e-6, rtol=1e-6)
 
 
+STEPS = {
+    "heat": ("u", "v[i] + a * (v[clamp(i - 1)] - 2.0 * v[i] + v[clamp(i + 1)])"),
+    "burgers": ("u", "v[i] - a * v[i] * (v[i] - v[clamp(i - 1)])"),
+    "waves": ("u, w = u", "(w[i] + a * v[clamp(i - 1)] / (2.0 + v[i]), v[i])"),
+    "by the time": ("u", "v[i] + (a * v[i] if t < 140 else a * v[clamp(i + 1)] ** 2)"),
+}
+
+
+def stepped(name: str, checkpoint: str) -> nap.Function:
+    start, step = STEPS[name]
+    two = "w" in start
+    body = f"x = [{step} for i]\n        ([e for (e, _) in x], [e for (_, e) in x])"
+    return nap.compile(f"""
+def f(u: Fin(n)=>Float, a: Float, k: Int) -> Float:
+    loop v = {start} for t in Fin(k){checkpoint}:
+        {body if two else f"[{step} for i]"}
+    sum(e * e for e in v)
+""").f
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", STEPS)
+def test_states_that_have_no_room_are_made_again(name: str, dtype: type) -> None:
+    """The last 4 MiB of states are kept, here 131 or 262 of a table (half as many of two), and the
+    ones before in strips of 16 or 32."""
+    slope = nap.grad(stepped(name, ""), ("u", "a"))
+    other = nap.grad(stepped(name, " checkpoint(2)"), ("u", "a"))
+    assert "early" in slope.show("loops")
+    u = (0.5 + np.sin(np.arange(4000)) / 9).astype(dtype)
+    for k in (0, 5, 65, 66, 131, 132, 150, 300):
+        for one, two in zip(slope(u, dtype(0.01), k), other(u, dtype(0.01), k), strict=True):
+            close = 1e-11 if dtype is np.float64 else 2e-3
+            np.testing.assert_allclose(one, two, rtol=close, atol=close * 1e-2)
+
+
+def test_states_that_nobody_reads_are_not_made_again() -> None:
+    """Of linear steps, with something added, the cotangents need no states."""
+    m = nap.compile("""
+def f(u: Fin(n)=>Float, p: Fin(n)=>Float, a: Float, k: Int) -> Float:
+    loop v = u for t in Fin(k):
+        [v[i] + a * (v[clamp(i - 1)] - v[i]) + p[i] + 0.1 for i]
+    sum(e * e for e in v)
+""")
+    assert "early" not in nap.grad(m.f, ("u", "p")).show("loops")
+    assert "early" in nap.grad(m.f, ("u", "a")).show("loops")
+
+
 def test_strips_of_strips_of_tables_are_chosen() -> None:
     """A product of matrices in little memory: a few of them are kept at a time."""
     x = 0.1 + np.arange(400) % 7 / 9

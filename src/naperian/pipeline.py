@@ -198,7 +198,7 @@ def specialise(program: core.Module, name: str, at: Substitution) -> core.Defini
 def flat(definition: core.Definition) -> ainf.Program:
     """AiNF after all its passes."""
     with deep():
-        return _through(definition, PASSES[:6])  # type: ignore[no-any-return]
+        return _through(flatten(definition, again=False), PASSES[1:6])  # type: ignore[no-any-return]
 
 
 def lower(program: core.Module, name: str, at: Substitution) -> loops.Program:

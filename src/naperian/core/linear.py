@@ -52,6 +52,44 @@ def linear(e: core.Expr, variables: Iterable[Var]) -> bool:
     return True
 
 
+def affine(e: core.Expr, variables: Iterable[Var]) -> bool:
+    """Whether an expression is a linear one and something else, or only that: its derivative does
+    not hang on the variables."""
+    try:
+        _Linear(dict.fromkeys(variables, Degree.LINEAR), affine=True).of(e)
+    except NotLinearError:
+        return False
+    return True
+
+
+def hanging(e: core.Expr, variables: Iterable[Var]) -> set[Var]:
+    """These variables, and those bound in an expression that hang on them."""
+    bound: list[tuple[list[Var], set[Var]]] = []
+    for x in everything(e):
+        match x:
+            case core.Let(var, value, _):
+                bound.append(([var], _named(value)))
+            case core.Loop(carried) | core.Scan(carried):
+                bound.append(([c.var for c in carried], _named(x)))
+            case core.Derivative(_, params) | core.Custom(params):
+                starts = {v for q in params for v in _named(q.start)}
+                bound.append(([q.var for q in params], starts))
+            case core.Handle(cells):
+                bound.append(([c.var for c in cells], _named(x)))
+            case _:
+                pass
+    found = set(variables)
+    while True:
+        more = {v for names, asked in bound if not found.isdisjoint(asked) for v in names}
+        if more <= found:
+            return found
+        found |= more
+
+
+def _named(e: core.Expr) -> set[Var]:
+    return {x.var for x in everything(e) if isinstance(x, core.Ref)}
+
+
 def may_stop(e: core.Expr) -> bool:
     """Whether an expression in normal form may stop the run."""
     for x in everything(e):
@@ -71,26 +109,26 @@ def _parts(d: Degrees) -> Iterable[Degree]:
             yield from _parts(x)
 
 
-def _either(a: Degrees, b: Degrees) -> Degrees:
-    """Of what is one or the other, or their sum."""
-    if isinstance(a, Degree) and isinstance(b, Degree):
-        if {a, b} == {Degree.OTHER, Degree.LINEAR}:
-            raise NotLinearError
-        return max(a, b)
-    if isinstance(a, Degree):
-        assert not isinstance(b, Degree)
-        a = (a,) * len(b)
-    if isinstance(b, Degree):
-        b = (b,) * len(a)
-    return tuple(_either(x, y) for x, y in zip(a, b, strict=True))
-
-
 class _Linear:
     """`env`: of each variable; of a reference what it holds at any time. What is not there hangs on
-    none."""
+    none. `affine` says that what is linear may be added to something else."""
 
-    def __init__(self, env: dict[Var, Degrees]) -> None:
+    def __init__(self, env: dict[Var, Degrees], affine: bool = False) -> None:
         self.env = env
+        self.affine = affine
+
+    def either(self, a: Degrees, b: Degrees) -> Degrees:
+        """Of what is one or the other, or their sum."""
+        if isinstance(a, Degree) and isinstance(b, Degree):
+            if {a, b} == {Degree.OTHER, Degree.LINEAR} and not self.affine:
+                raise NotLinearError
+            return max(a, b)
+        if isinstance(a, Degree):
+            assert not isinstance(b, Degree)
+            a = (a,) * len(b)
+        if isinstance(b, Degree):
+            b = (b,) * len(a)
+        return tuple(self.either(x, y) for x, y in zip(a, b, strict=True))
 
     def of(self, e: core.Expr) -> Degrees:
         while isinstance(e, core.Let):
@@ -121,7 +159,7 @@ class _Linear:
                 return d if isinstance(d, Degree) else d[k]
             case core.If(condition, then, otherwise):
                 self.other(condition)
-                return _either(self.of(then), self.of(otherwise))
+                return self.either(self.of(then), self.of(otherwise))
             case core.For(_, _, body):
                 return self.of(body)
             case core.Literal(_, items):
@@ -136,7 +174,7 @@ class _Linear:
             case core.Op(name, args, _):
                 return self.operation(name, args)
             case core.Reduce("add", _, _, init, value, _):
-                return _either(self.of(init), self.of(value))
+                return self.either(self.of(init), self.of(value))
             case core.Loop(carried, _, _, condition, body) if condition is not None:
                 found = self.rounds(carried, body)
                 self.other(condition)
@@ -167,13 +205,13 @@ class _Linear:
     def one_of(self, found: list[Degrees]) -> Degrees:
         out: Degrees = Degree.ZERO
         for d in found:
-            out = _either(out, d)
+            out = self.either(out, d)
         return out
 
     def operation(self, name: str, args: tuple[core.Expr, ...]) -> Degrees:
         match name, args:
             case "add" | "sub", (a, b):
-                return _either(self.of(a), self.of(b))
+                return self.either(self.of(a), self.of(b))
             case "neg" | "stop_gradient", (a,):
                 return self.of(a)
             case "mul", (a, b):
@@ -188,7 +226,7 @@ class _Linear:
                 return self.of(a)
             case "select", (condition, a, b):
                 self.other(condition)
-                return _either(self.of(a), self.of(b))
+                return self.either(self.of(a), self.of(b))
             case _:
                 self.other(*args)
                 return Degree.OTHER
@@ -200,7 +238,7 @@ class _Linear:
             assert not isinstance(found, Degree)
             self.env.update(zip((c.var for c in carried), found, strict=True))
             value = self.of(body)
-            new = _either(found, value if len(carried) > 1 else (value,))
+            new = self.either(found, value if len(carried) > 1 else (value,))
             if new == found:
                 return found if len(carried) > 1 else found[0]
             found = new
@@ -224,5 +262,5 @@ class _Linear:
         if not isinstance(reference, core.Ref):
             raise NotLinearError
         old = self.env.get(reference.var, Degree.OTHER)
-        self.env[reference.var] = _either(old, self.of(value))
+        self.env[reference.var] = self.either(old, self.of(value))
         return ()

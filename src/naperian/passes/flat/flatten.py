@@ -17,6 +17,7 @@ from naperian.ainf.syntax import Failure, Number, Op, Operand, Param, Program, R
 from naperian.ainf.walk import number
 from naperian.broken import Broken
 from naperian.core import syntax as core
+from naperian.core.linear import hanging
 from naperian.core.walk import of_type
 from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
@@ -51,19 +52,22 @@ def _new(result: Type) -> list[bool]:
     return [not set(result.vars).isdisjoint(of_type(t)) for t in type_leaves(result.body)]
 
 
-def flatten(definition: core.Definition) -> Program:
-    """The AiNF of a normalised definition. One result per leaf of its type."""
-    return _Flatten(definition).program()
+def flatten(definition: core.Definition, again: bool = True) -> Program:
+    """The AiNF of a normalised definition. One result per leaf of its type. Without
+    `again` derivatives make no states of loops again whose text does not say so."""
+    return _Flatten(definition, again).program()
 
 
 class _Flatten(Tables):
-    def __init__(self, definition: core.Definition) -> None:
+    def __init__(self, definition: core.Definition, again: bool) -> None:
         facts = tuple(f for f, _ in definition.facts)
         sizes = definition.sets + definition.sizes
         super().__init__(definition.name, definition.origin, sizes, facts, definition.math)
         self.definition = definition
         self.checkpoints = dict(definition.checkpoints)
         self.reversed = 0  # how many derivatives in reverse are around
+        self.again = again
+        self.in_reverse = []
         self.cells = {}
         self.spare = set()
         self.meant = set()
@@ -214,10 +218,7 @@ class _Flatten(Tables):
                 return Items(())
             case core.Derivative():
                 self.copied = True
-                self.reversed += not e.forward
-                both = derivative(self, e, self.expr, self.tabulated)
-                self.reversed -= not e.forward
-                return both
+                return self.derivative(e)
             case core.Custom():
                 self.copied = True
                 return called(self, e, copied)
@@ -232,6 +233,17 @@ class _Flatten(Tables):
         if isinstance(value, Number) and weight(value.value) > HEAVY:
             return self.op("copy", (value,), DType.I64)
         return value
+
+    def derivative(self, e: core.Derivative) -> Value:
+        outer = self.in_reverse
+        if self.again:
+            here = [] if e.forward else [hanging(e.body, (p.var for p in e.params))]
+            self.in_reverse = [*outer, *here]
+        self.reversed += not e.forward
+        both = derivative(self, e, self.expr, self.tabulated)
+        self.reversed -= not e.forward
+        self.in_reverse = outer
+        return both
 
     def primitive(self, name: str, args: tuple[Operand, ...], type_: Type, origin: Span) -> Operand:
         dtype = dtype_of(type_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from naperian import prims
+from naperian import prims, types
 from naperian.ainf.syntax import Binding, Index, Op, Operand, Trips
 from naperian.ainf.walk import free, number, size_of, variables
 from naperian.core import syntax as core
@@ -33,6 +33,7 @@ from naperian.passes.bindings.values import (
     substitute,
 )
 from naperian.passes.flat.cells import Cells, dtype_of, free_guards
+from naperian.passes.flat.light import FEWEST, ROOM, STRIP, is_light, is_long
 from naperian.sizes import ZERO, Size, atom, clamp, size
 from naperian.source import Span
 
@@ -55,6 +56,7 @@ class Rounds(Cells):
 
     checkpoints: dict[Span, int]
     reversed: int  # how many derivatives in reverse are around
+    in_reverse: list[set[Var]]  # what hangs on the variables of each, unless no strips are wanted
 
     def handle(self, e: core.Handle) -> Value:
         """What changes states is in the loops around that it depends on: its derivative would go
@@ -122,12 +124,48 @@ class Rounds(Cells):
         if total is not None and depth > 1 and e.condition is None:
             strips = self.strips(total, depth)
             length = strips.lengths[0]
-            up = Op("floordiv", (number(total + length - 1), number(length)))
-            total = size_of(self.b.bind(up, DType.I64, self.guards, var=Var("strips")))
+            total = self.measured("strips", "floordiv", number(total + length - 1), number(length))
+        elif total is not None and self.in_reverse and not self.scope and not self.guards:
+            if is_long(total) and is_light(e, self.in_reverse[-1]):
+                return self.in_parts(e, starts, total)
         values, time = self.rounds(e, starts, total, e.condition, strips)
-        last = self.last(time, total, e.condition)
-        values = [substitute(v, {time: last}) for v in values]
+        return self.end(values, {time: self.last(time, total, e.condition)})
+
+    def end(self, values: list[Value], last: dict[Var, Size]) -> Value:
+        """The value of a loop after its last round."""
+        values = [substitute(v, last) for v in values]
         return values[0] if len(values) == 1 else Items(tuple(values))
+
+    def in_parts(self, e: core.Loop, starts: list[Value], total: Size) -> Value:
+        """A loop whose last rounds go as they are, and the ones before in strips (see `light`)."""
+        state = ZERO  # its bytes
+        for c in e.carried:
+            count, cell = size(1), c.type
+            while isinstance(cell, types.Table):
+                for n in extents(self.set(cell.set)):
+                    count *= n
+                cell = cell.cell
+            state += count * dtype_of(cell).bytes
+
+        def rounds(space: int) -> Operand:
+            return self.op("floordiv", (Lit(space, DType.I64), some), DType.I64)
+
+        some = self.op("max", (number(state), Lit(1, DType.I64)), DType.I64)
+        few, all_, room = Lit(FEWEST, DType.I64), number(total), rounds(ROOM)
+        most = self.op("min", (all_, room), DType.I64)
+        late = self.op("select", (self.op("ge", (room, few), DType.BOOL), most, all_), DType.I64)
+        early = self.measured("early", "sub", all_, late)
+        strip = self.measured("strip", "max", rounds(STRIP), few)
+        strips = self.measured("strips", "floordiv", number(early + strip - 1), number(strip))
+        values, time = self.rounds(e, starts, strips, None, Strips(early, (strip,)))
+        starts = [mapped(substitute(v, {time: strips}), self.operand) for v in values]
+        rest = self.measured("late", "sub", all_, number(early))
+        values, time = self.rounds(e, starts, rest, None, None, early)
+        return self.end(values, {time: rest})
+
+    def measured(self, name: str, op: str, a: Operand, b: Operand) -> Size:
+        """A number that extents can be made of."""
+        return size_of(self.b.bind(Op(op, (a, b)), DType.I64, self.guards, var=Var(name)))
 
     def scan(self, e: core.Scan) -> Value:
         s = self.set(e.set)
