@@ -218,3 +218,16 @@ def deep(x: h=>w=>c=>Float, k: Fin(3)=>Fin(3)=>Float) -> h=>w=>c=>Float =
         body = compiled(f).body
         assert len([s for s in body if isinstance(s, Loop)]) == 1
         assert not any(isinstance(s, Update | Allocate) for s in statements(body))
+
+
+def test_a_large_window_with_channels_is_added_up_in_registers() -> None:
+    f = nap.compile("""
+def f(x: h=>w=>c=>Float) -> h=>w=>c=>Float =
+    [sum(x[clamp(i + a - 2), clamp(j + b - 2), k] for a in Fin(5), b in Fin(5)) for i, j, k]
+""").f
+    for h, w, c in ((1, 2, 1), (6, 7, 3), (3, 4, 21)):
+        x = np.random.default_rng(2).random((h, w, c))
+        y = np.pad(x, ((2, 2), (2, 2), (0, 0)), "edge")
+        wanted = sum(y[a : a + h, b : b + w] for a, b in product(range(5), range(5)))
+        np.testing.assert_allclose(f(x), wanted, rtol=1e-12)
+    assert not any(isinstance(s, Update | Allocate) for s in statements(compiled(f).body))

@@ -243,8 +243,20 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
     if t.kind is Kind.ENTER and inner not in t.over and t.over:
         extent = graph.program.indices[inner].extent
         narrow = extent is not None and (extent.constant or _NARROW) < _NARROW
-        total += 2 * _STRIDED if narrow else _STORED
+        total += 2 * _STRIDED if narrow or _is_window(graph, t) else _STORED
     return total
+
+
+def _is_window(graph: Graph, t: Task) -> bool:
+    """Whether a task adds up a window of known extents: in a register, and its neighbours beside
+    it are a vector."""
+    extents = [graph.program.indices[i].extent for i in t.over]
+    if not all(n is not None and n.constant is not None for n in extents):
+        return False
+    return any(
+        not inside.isdisjoint(t.over) and not inside.isdisjoint(t.context)
+        for x in t.args if isinstance(x, Read) for e in x.at for inside in (set(variables(e)),)
+    )
 
 
 def _as_it_lies(q: Task, x: Read) -> Read:
