@@ -215,3 +215,8 @@ def f(ends: Fin(n + 1)=>Fin(e + 1), x: Fin(e)=>Float) -> Float =
     text = nap.grad(m.f, "x").show("loops")
     assert "stored in 8 * ends[i + 1] - 8 * ends[i] bytes" in text
     assert "Load(" not in text
+
+
+def test_a_derivative_is_told_by_its_type() -> None:
+    f = nap.compile("def loss(w: n=>Float, b: Float) -> Float = b * sum(w ** 2)").loss
+    assert nap.grad(f).explain() == "grad(loss) : (n=>Float, Float) -> n=>Float"

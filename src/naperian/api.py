@@ -138,7 +138,7 @@ class Function:
     def explain(self) -> str:
         """This definition as text that compiles to the same program, with every lift written as a
         comprehension and every type said; comments say why. (`show("elaborated")` also has every
-        conversion and size.)"""
+        conversion and size.) Of a derivative, its type; `show("surface")` writes it."""
         return self._program.explain(self.__name__)
 
     def _usual(self) -> tuple[DType, ...]:

@@ -292,6 +292,10 @@ class Derived(Program):
         )
         return replace(program, failures=failures)
 
+    def explain(self, name: str) -> str:
+        """What a derivative takes and gives: it was never written, and lifts are its function's."""
+        return f"{name} : {self.summary.signatures[name].type}"
+
     def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:
         """A derivative at a stage; at `surface`, where it was never written, as it could be."""
         if stage != "surface":
