@@ -231,3 +231,16 @@ def f(x: h=>w=>c=>Float) -> h=>w=>c=>Float =
         wanted = sum(y[a : a + h, b : b + w] for a, b in product(range(5), range(5)))
         np.testing.assert_allclose(f(x), wanted, rtol=1e-12)
     assert not any(isinstance(s, Update | Allocate) for s in statements(compiled(f).body))
+
+
+@pytest.mark.parametrize("c", [1, 3, 17])
+def test_a_filter_along_rows_with_channels_is_added_up_in_registers(c: int) -> None:
+    f = nap.compile("""
+def f(x: Fin(n + 4)=>c=>Float, k: Fin(5)=>Float) -> Fin(n)=>c=>Float =
+    [sum(k[a] * x[i + a, p] for a) for i, p]
+""").f
+    rng = np.random.default_rng(c)
+    x, k = rng.random((23, c)), rng.random(5)
+    wanted = sum(k[a] * x[a : a + 19] for a in range(5))
+    np.testing.assert_allclose(f(x, k), wanted, rtol=1e-12)
+    assert not any(isinstance(s, Update) for s in statements(compiled(f).body))

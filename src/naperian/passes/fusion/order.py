@@ -12,7 +12,7 @@ inside are ordered for what is done in one round, and those of what goes on besi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from naperian.ainf.syntax import Read
 from naperian.ainf.walk import free, variables
@@ -253,10 +253,22 @@ def _is_window(graph: Graph, t: Task) -> bool:
     extents = [graph.program.indices[i].extent for i in t.over]
     if not all(n is not None and n.constant is not None for n in extents):
         return False
-    return any(
-        not inside.isdisjoint(t.over) and not inside.isdisjoint(t.context)
-        for x in t.args if isinstance(x, Read) for e in x.at for inside in (set(variables(e)),)
-    )
+    for q, here in _reading(t):
+        for x in q.args:
+            for e in x.at if isinstance(x, Read) else ():
+                inside = {here.get(v, v) for v in variables(e)}
+                if not inside.isdisjoint(t.over) and not inside.isdisjoint(t.context):
+                    return True
+    return False
+
+
+def _reading(t: Task) -> Iterator[tuple[Task, dict[Var, Var]]]:
+    """A task, and those that compute what it reads; the names of its indices there."""
+    yield t, {}
+    for s in t.sites:
+        if s.task.kind is Kind.COMPUTE and s.task.home is None:
+            names = zip(s.task.context, s.at, strict=False)
+            yield s.task, {i: v for i, e in names if isinstance(v := e.single, Var)}
 
 
 def _as_it_lies(q: Task, x: Read) -> Read:
