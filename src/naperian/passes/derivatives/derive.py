@@ -19,16 +19,16 @@ from collections.abc import Callable
 from naperian.ainf.syntax import Op, Operand, Read
 from naperian.ainf.walk import free, rewrite
 from naperian.core import syntax as core
-from naperian.core.linear import NotLinearError, check_linear
 from naperian.names import Lit, Var
 from naperian.passes.algebra.settled import settle_last
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
 from naperian.passes.derivatives.cotangents import Cotangents
+from naperian.passes.derivatives.linearity import refuse_others
 from naperian.passes.derivatives.parts import Part
 from naperian.passes.derivatives.tangents import Tangents
 from naperian.sizes import size
-from naperian.source import CompileError, Diagnostic, Label, called
+from naperian.source import called
 
 Expr = Callable[[core.Expr], Value]
 Plain = Callable[[Value], Value]
@@ -38,7 +38,11 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
     """The value of the body and its derivative. `expr` flattens an expression where the place
     stands, `plain` makes a value without literal tables."""
     if e.linear:
-        _refuse_others(e)
+        refuse_others(
+            e.body, (p.var for p in e.params),
+            "`transpose_linear` is for linear functions, and this one is not",
+            "not linear in the argument", "`vjp(f, x)` is the transpose of what `f` is near `x`",
+        )  # fmt: skip
     starts = [plain(expr(p.start)) for p in e.params]
     seed = plain(expr(e.seed))
     start = len(place.b.bindings)
@@ -81,20 +85,6 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
 
     back = tuple(mapped(x, cotangent) for x in starts)
     return Items((value, back[0] if len(back) == 1 else Items(back)))
-
-
-def _refuse_others(e: core.Derivative) -> None:
-    """What is not linear has no transpose: N0705."""
-    try:
-        check_linear(e.body, (p.var for p in e.params))
-    except NotLinearError as wrong:
-        raise CompileError((
-            Diagnostic(
-                "N0705", "`transpose_linear` is for linear functions, and this one is not",
-                (Label(wrong.place, "not linear in the argument"),) if wrong.place else (),
-                helps=("`vjp(f, x)` is the transpose of what `f` is near `x`",),
-            ),
-        )) from None  # fmt: skip
 
 
 def copied(

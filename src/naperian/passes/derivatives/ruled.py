@@ -27,6 +27,7 @@ from naperian.names import Lit, Var
 from naperian.node import node, replace
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.values import Items, Listed, Row, Truth, Value, leaves, row
+from naperian.passes.derivatives.linearity import refuse_others
 from naperian.prims import unit
 from naperian.sizes import Size, size, variables
 
@@ -79,6 +80,14 @@ class Ruled:
         guards: Guards,
     ) -> tuple[Value, ...]:  # fmt: skip
         """What the transpose of a rule, at 0, makes of these."""
+        mode, given = ("jvp", "tangent") if own.forward else ("vjp", "cotangent")
+        other = "vjp" if own.forward else "jvp"
+        refuse_others(
+            own.body, (v for v, _ in own.given),
+            f"this rule of `custom_{mode}` has no transpose: it is not linear in the {given}",
+            f"not linear in the {given}", f"give a `custom_{other}` beside it",
+            self.custom.origin,
+        )  # fmt: skip
         seed, like = Var("seed"), Items(self.starts)
         around = self.at(like if own.forward else self.value, names)
         zeros = _items(_mapped(around, lambda leaf: _zero(self, leaf)))
