@@ -22,7 +22,7 @@ CATALOGUES = {  # `errors.py`, and the `…_errors.py` of the parts of the langu
 } | {  # what only a call, or the program it compiles, can know
     "run": [
         ROOT / "src" / "naperian" / "within.py",
-        ROOT / "src" / "naperian" / "passes" / "derivatives" / "derive.py",
+        ROOT / "src" / "naperian" / "passes" / "derivatives" / "linearity.py",
     ]
 }
 PAGES = {p.stem: p for p in sorted((ROOT / "docs" / "errors").glob("N*.md"))}

@@ -49,8 +49,9 @@ def rounds(u: Fin(n)=>Float, v: Fin(n)=>Float, steps: Int) -> Float:
 
 
 def told(f: nap.Function) -> list[str]:
-    """What is stored in every round."""
-    return [x for x in re.findall(r"`([^`]*)` \(line \d+\) is stored in .*steps", f.show("loops"))]
+    """What is stored in every round, or in every round of a strip and where strips begin."""
+    stored = r"`([^`]*)` \(line \d+\) is stored in .*(?:steps|late)"
+    return re.findall(stored, f.show("loops"))
 
 
 @pytest.fixture(scope="module")
