@@ -112,6 +112,15 @@ def same(functions: Iterable[nap.Function]) -> int:
 
 
 PROGRAMS = {
+    "the greater and the less of two indices, where a matrix is symmetric": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float:
+    g = grad(lambda a: sum(log(diagonal(linalg.cholesky(a)))))(a)
+    sum(g[i, j] ** 2 for i, j)
+""",
+        [np.eye(3) * 3.0 + 0.1],
+    ),
     "products of rows of unequal length": (
         "def f(x: Fin(n)=>Float) -> Float = sum(prod(x[j] for j in ..=i) for i in Fin(n))",
         [np.array([1.5, -2.0, 3.0])],

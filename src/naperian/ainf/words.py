@@ -21,7 +21,17 @@ from naperian.ainf.walk import atoms_of, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import unit
-from naperian.sizes import ONE, Atom, Clamp, Quotient, Remainder, Size, polynomial
+from naperian.sizes import (
+    ONE,
+    Atom,
+    Clamp,
+    Quotient,
+    Remainder,
+    Size,
+    is_natural,
+    polynomial,
+    size,
+)
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**",
@@ -63,6 +73,7 @@ class Words:
         self.dropped: set[Var] = set()  # times of `while` loops: only their last values are kept
         self.local: dict[Var, frozenset[Var]] = {}  # of what each round has its own: their times
         self.inlined: set[Var] = set()  # bindings to be written where they are read
+        self.is_extent = False  # whether the size of a set is being written
         # `Float` is the precision of a call, and has no bits of its own
         bits = any(isinstance(b.prim, Op) and b.prim.name == "bitcast" for b in program.bindings)
         self.float = "F64" if bits else DType.F64.surface_name
@@ -114,13 +125,29 @@ class Words:
         extent = self.program.indices[i].extent
         if extent is None:
             raise NotWrittenError("the history of a while loop")
-        return f"0..({self.size(extent)})" if self.is_ragged(i) else self.fin(extent)
+        return f"0..({self.extent(extent)})" if self.is_ragged(i) else self.fin(extent)
 
     def fin(self, extent: Size) -> str:
         """A set of this size. A size that is read from a table has a name."""
         if not any(a.at for a in atoms_of(extent)):
-            return f"Fin({self.size(extent)})"
-        return f"Fin({self.named(extent, 'length', self.size(extent))})"
+            return f"Fin({self.extent(extent)})"
+        return f"Fin({self.named(extent, 'length', self.extent(extent))})"
+
+    def extent(self, n: Size) -> str:
+        """The size of a set, where a row of fewer elements than none is never met."""
+        outer, self.is_extent = self.is_extent, True
+        text = self.size(n)
+        self.is_extent = outer
+        return text
+
+    def is_natural(self, n: Size) -> bool:
+        """Whether a number is never negative, as far as the indices in it go."""
+        for i in reversed(self.program.indices):
+            of = [c for m, c in n.terms if m == (i,)]
+            extent = self.program.indices[i].extent
+            if of and extent is not None:
+                n = n - of[0] * size(i) + (of[0] * (extent - ONE) if of[0] < 0 else size(0))
+        return is_natural(n, self.program.sizes)
 
     def named(self, s: Size, wish: str, text: str) -> str:
         """The name of a size, which has this text; 0 where that would be negative."""
@@ -304,6 +331,8 @@ class Words:
                 text = self.size(x)
                 if not set(variables(x)) & self.program.indices.keys():
                     return self.named(x, "rounds", text)
+                if not self.is_extent and not self.is_natural(x):
+                    return f"max({text}, 0)"
                 return text if x.single is not None else f"({text})"
             case Clamp(x, y):
                 if set(variables(y)) & self.program.indices.keys():  # a row's length is no size
