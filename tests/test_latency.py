@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 import naperian as nap
+from naperian import pipeline
 from naperian.backends import runtime
 from naperian.backends.llvm import compile_all, is_left, optimised
 from naperian.backends.pieces import pieces
 from naperian.backends.twins import without_twins
+from naperian.broken import Broken
 from naperian.facts import _proved
+from naperian.node import replace
 
 PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
 
@@ -280,11 +283,27 @@ def test_trouble_of_one_thread_is_raised() -> None:
         compile_all([good, good, "define nothing", good], 3)
 
 
+def test_what_is_broken_is_told_though_it_is_checked_beside_llvm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_: object) -> None:
+        raise Broken("checked")
+
+    *before, last = pipeline.PASSES
+    monkeypatch.setattr(pipeline, "every_step", False)
+    monkeypatch.setattr(pipeline, "PASSES", (*before, replace(last, check=broken)))
+    with pytest.raises(Broken, match="checked"):
+        nap.compile("def f(x: Float) = x * 3.0").f(1.0)
+    monkeypatch.setattr("naperian.backends.emit.emit", lambda _: "".index("what it did not expect"))
+    with pytest.raises(Broken, match="checked"):
+        nap.compile("def f(x: Float) = x * 4.0").f(1.0)
+
+
 def test_no_interrupt_comes_between_calls_of_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in other threads than the one that interrupts are raised in."""
     where: list[threading.Thread] = []
 
-    def compiled(text: str, target: object) -> bytes:
+    def compiled(text: str, *_: object) -> bytes:
         where.append(threading.current_thread())
         return text.encode()
 
@@ -297,7 +316,7 @@ def test_what_is_interrupted_is_not_compiled_to_the_end(monkeypatch: pytest.Monk
     begun: list[str] = []
     first, go_on = threading.Event(), threading.Event()
 
-    def compiled(text: str, target: object) -> bytes:
+    def compiled(text: str, *_: object) -> bytes:
         begun.append(text)
         first.set()
         go_on.wait(10)

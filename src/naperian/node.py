@@ -88,7 +88,15 @@ def kept(function: Callable[[T], R]) -> Callable[[T], R]:
         found = known[function] = function(x)
         return found
 
-    return ask
+    return _own(ask)
+
+
+def _own(function: Callable[..., R]) -> Callable[..., R]:
+    """The function with code of its own: the interpreter remembers in the code where it found a
+    slot, so that one code for all classes would forget it at every turn."""
+    made: Any = function
+    made.__code__ = made.__code__.replace()
+    return function
 
 
 def replace(x: T, /, **changes: Any) -> T:
@@ -157,7 +165,7 @@ def _equality(values: Callable[[Any], Any]) -> Callable[..., Any]:
             return NotImplemented
         return values(self) == values(other)
 
-    return __eq__
+    return _own(__eq__)
 
 
 def _hashing(values: Callable[[Any], Any]) -> Callable[[Any], int]:
@@ -170,7 +178,7 @@ def _hashing(values: Callable[[Any], Any]) -> Callable[[Any], int]:
             found = self._hash = hash((self.__class__, values(self)))
             return found
 
-    return __hash__
+    return _own(__hash__)
 
 
 def _repr(self: Any) -> str:

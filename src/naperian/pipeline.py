@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import field
+from functools import cache, partial
 from importlib.resources import files
 from itertools import zip_longest
 from typing import Any
@@ -34,7 +35,7 @@ from naperian.garbage import uncollected
 from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
-from naperian.node import node, replace
+from naperian.node import mutable, node, replace
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
@@ -182,8 +183,23 @@ def instance(definition: core.Definition, at: Substitution) -> Substitution:
     return Substitution(at.types, sets, sizes)
 
 
-def specialise(program: core.Module, name: str, at: Substitution) -> core.Definition:
-    """One definition at one instance, in normal form."""
+@mutable
+class Checks:
+    """What is still to be checked of a program on its way. What comes out of a language's passes is
+    checked beside LLVM, which leaves Python's processor free, and before anybody can call it."""
+
+    waiting: list[Callable[[], object]] = field(default_factory=list)
+
+    def make(self) -> None:
+        """The checks, in the order of the stages: the first thing that is broken is told."""
+        while self.waiting:
+            self.waiting.pop(0)()
+
+
+def specialise(
+    program: core.Module, name: str, at: Substitution, later: Checks | None = None
+) -> core.Definition:
+    """One definition at one instance, in normal form; checked now, or later."""
     at = instance(program.definitions[name], at)
     with deep():
         own = program.definitions[name].checkpoints
@@ -191,7 +207,7 @@ def specialise(program: core.Module, name: str, at: Substitution) -> core.Defini
         if own:
             made = replace(made, body=streamed(made.body, {span for span, _ in own})[0])
         alone = core.Module(program.name, {made.name: made}, (made.name,), {})
-        core_check.check(alone, normal=True)
+        _check(lambda: core_check.check(alone, normal=True), later)
         return made
 
 
@@ -201,19 +217,28 @@ def flat(definition: core.Definition) -> ainf.Program:
         return _through(flatten(definition, again=False), PASSES[1:6])  # type: ignore[no-any-return]
 
 
-def lower(program: core.Module, name: str, at: Substitution) -> loops.Program:
-    """Loop nests for one definition at one instance."""
-    definition = specialise(program, name, at)
+def lower(
+    program: core.Module, name: str, at: Substitution, later: Checks | None = None
+) -> loops.Program:
+    """Loop nests for one definition at one instance; checked now, or later."""
+    definition = specialise(program, name, at, later)
     with deep():
-        return _through(definition, PASSES)  # type: ignore[no-any-return]
+        return _through(definition, PASSES, later)  # type: ignore[no-any-return]
 
 
-def _through(value: Any, steps: tuple[Step, ...]) -> Any:
+def _through(value: Any, steps: tuple[Step, ...], later: Checks | None = None) -> Any:
     for step, after in zip_longest(steps, steps[1:]):
         value = step.function(value)
         if every_step or after is None or after.check != step.check:
-            step.check(value)
+            _check(partial(step.check, value), later)
     return value
+
+
+def _check(check: Callable[[], object], later: Checks | None) -> None:
+    if every_step or later is None:
+        check()
+    else:
+        later.waiting.append(check)
 
 
 STAGES = ("surface", "elaborated", "core", *(p.name for p in PASSES), "loops", "llvm")

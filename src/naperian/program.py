@@ -228,13 +228,18 @@ class Program:
         return found, load(known[0], services, needs, more=known[1:], threads=threads)
 
     def _compile(self, name: str, dtypes: tuple[DType, ...]) -> tuple[Compiled, list[bytes]]:
-        program = self._lowered(name, dtypes)
-        text = emit.emit(program)
+        checks = pipeline.Checks()
+        threads = runtime.processors()
+        try:
+            program = self._lowered(name, dtypes, checks)
+            text = emit.emit(program)
+            modules = pieces.pieces(text, threads)
+            images = object_codes(modules, threads, meanwhile=checks.make)
+        except Exception:
+            checks.make()  # a stage failed that did not get what it was promised
+            raise
         variables = size_variables(self.core().definitions[name])
         made = instance(self.summary.signatures[name], dtypes, program, variables)
-        threads = runtime.processors()
-        modules = pieces.pieces(text, threads)
-        images = object_codes(modules, threads)
         contractions = tuple(
             d for d in (DType.F32, DType.F64) if f"@nap_contract_f{d.bits}(" in text
         )
@@ -246,9 +251,12 @@ class Program:
         with _compiling:
             return account.account(self._lowered(name, dtypes), host().vector_bytes)
 
-    def _lowered(self, name: str, dtypes: tuple[DType, ...]) -> loops.Program:
+    def _lowered(
+        self, name: str, dtypes: tuple[DType, ...], later: pipeline.Checks | None = None
+    ) -> loops.Program:
         module = self.core()
-        return pipeline.lower(module, name, self.options.at(module.definitions[name], dtypes))
+        chosen = self.options.at(module.definitions[name], dtypes)
+        return pipeline.lower(module, name, chosen, later)
 
 
 Checkpoints = tuple[tuple[Span, int], ...]
@@ -277,9 +285,11 @@ class Derived(Program):
         chosen = tuple((span.source.name, span.start, k) for span, k in checkpoints)
         self.key = key(base.key, made.name, repr(wrt), repr(chosen))
 
-    def _lowered(self, name: str, dtypes: tuple[DType, ...]) -> loops.Program:
+    def _lowered(
+        self, name: str, dtypes: tuple[DType, ...], later: pipeline.Checks | None = None
+    ) -> loops.Program:
         """What does not fit what the derivative itself was given is the caller's mistake."""
-        program = super()._lowered(name, dtypes)
+        program = super()._lowered(name, dtypes, later)
         base = {p.name for p in self.core().definitions[self.of[0]].params}
         made = self.core().definitions[name]
         given = " or ".join(p.name for p in made.params if p.name not in base)

@@ -29,10 +29,10 @@ from naperian.backends.indexing import address, element, load, number, offset, s
 from naperian.backends.leaving import (
     allocated,
     burn,
+    burn_and_poll,
     hold,
     leave_unless_zero,
     poll,
-    poll_when_due,
     work_of,
 )
 from naperian.backends.orders.calls import Row
@@ -331,8 +331,7 @@ def _rounds(
         _block(frame, s.body)
     frame.late, frame.stays = waits, kept
     if polls:
-        burn(frame, "32")
-        poll_when_due(frame)
+        burn_and_poll(frame, "32")
     frame.polled -= polls
     if group is not None:
         frame.groups.pop()
@@ -415,8 +414,7 @@ def _while(frame: Frame, s: While) -> None:
                 code.begin(on)
                 _block(frame, end.going)
     frame.stays = kept
-    burn(frame, "32")
-    poll_when_due(frame)
+    burn_and_poll(frame, "32")
     _free(frame, held)
     code.jump(head)
     code.loops.append((start, len(code.lines)))
@@ -590,7 +588,8 @@ def _bytes(frame: Frame, buffer: Buffer) -> Value:
     total: Value = str(min(constant, (1 << 63) - 1))
     for extent in rest:
         each = number(frame, extent)
-        total = frame.code.let(f"call i64 @nap_times(i64 {total}, i64 {each})")
+        times = f"call i64 @nap_times(i64 {total}, i64 {each})"
+        total = frame.once(times, times)
     return total
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
@@ -68,12 +68,16 @@ def object_code(ir: str, target: Target | None = None) -> bytes:
     return shared().fetch(object_name(ir, target), "o", lambda: compile_ir(ir, target))
 
 
-def object_codes(irs: Sequence[str], threads: int, target: Target | None = None) -> list[bytes]:
-    """The object files of modules, from the cache or compiled now by so many threads."""
+def object_codes(
+    irs: Sequence[str], threads: int, target: Target | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> list[bytes]:
+    """The object files of modules, from the cache or compiled now by so many threads, beside what
+    is done `meanwhile`."""
     names = [object_name(ir, target) for ir in irs]
     known = {name: image for name in names if (image := shared().get(name, "o")) is not None}
     new = {name: ir for name, ir in zip(names, irs, strict=True) if name not in known}
-    images = compile_all(list(new.values()), threads, target)
+    images = compile_all(list(new.values()), threads, target, meanwhile)
     for name, image in zip(new, images, strict=True):
         known[name] = image
         shared().put(name, "o", image)

@@ -24,36 +24,47 @@ def work_of(frame: Frame, s: Loop, low: Value, high: Value) -> Value:
     return code.let(f"mul i64 {trips}, {work}") if work > 1 else trips
 
 
-def burn(frame: Frame, amount: Value) -> None:
+def burn(frame: Frame, amount: Value) -> Value:
+    """Fuel is taken; what is left."""
     code, fuel = frame.code, frame.slot("fuel", FUEL)
-    left = code.let(f"load i64, ptr {fuel}")
-    code.put(f"store i64 {code.let(f'sub i64 {left}, {amount}')}, ptr {fuel}")
+    before, kept = "  store i64 ", f", ptr {fuel}"
+    if code.lines and code.lines[-1].startswith(before) and code.lines[-1].endswith(kept):
+        left = code.lines.pop()[len(before) : -len(kept)]  # just burnt, too
+    else:
+        left = code.let(f"load i64, ptr {fuel}")
+    left = code.let(f"sub i64 {left}, {amount}")
+    code.lines.append(f"{before}{left}{kept}")
+    return left
 
 
-def poll_when_due(frame: Frame) -> None:
+def burn_and_poll(frame: Frame, amount: Value) -> None:
+    """Fuel is taken, and if none is left somebody is asked whether to go on."""
     code, fuel = frame.code, frame.slot("fuel", FUEL)
-    left = code.let(f"load i64, ptr {fuel}")
+    left = burn(frame, amount)
     due, go = code.label("due"), code.label("go")
     rarely = ', !prof !{!"branch_weights", i32 1, i32 1000000}'
     code.branch(code.let(f"icmp slt i64 {left}, 0"), due, go, rarely)
     code.begin(due)
-    poll(frame)
     code.put(f"store i64 {FUEL}, ptr {fuel}")
-    code.jump(go)
-    code.begin(go)
+    leave_unless_zero(frame, code.let("call i64 @nap_poll()"), go)
 
 
 def poll(frame: Frame) -> None:
     leave_unless_zero(frame, frame.code.let("call i64 @nap_poll()"))
 
 
-def leave_unless_zero(frame: Frame, status: Value) -> None:
-    """Leave the function with a status that is not 0."""
+def leave_unless_zero(frame: Frame, status: Value, go: str = "") -> None:
+    """Leave the function with a status that is not 0; else go on behind a new label, or `go`."""
+    _leave_if(frame, frame.code.let(f"icmp ne i64 {status}, 0"), status, go)
+
+
+def _leave_if(frame: Frame, condition: Value, status: Value, go: str = "") -> None:
+    """Leave with a status if the condition holds. Nobody asks for the status who does not leave, so
+    that it is stored on either way: a block for each way out is a fifth of all blocks."""
     code = frame.code
-    stop, go = code.label("stop"), code.label("go")
-    code.branch(code.let(f"icmp ne i64 {status}, 0"), stop, go)
-    code.begin(stop)
-    frame.fail(status)
+    go = go or code.label("go")
+    code.put(f"store i64 {status}, ptr {frame.slot('status', 0)}")
+    code.branch(condition, frame.exits[-1], go)
     code.begin(go)
 
 
@@ -61,11 +72,7 @@ def allocated(frame: Frame, bytes: Value) -> Value:
     """Heap memory; the function is left if there is none."""
     code = frame.code
     pointer = code.let(f"call ptr @nap_alloc(i64 {bytes})")
-    none, got = code.label("none"), code.label("got")
-    code.branch(code.let(f"icmp eq ptr {pointer}, null"), none, got)
-    code.begin(none)
-    frame.fail(str(NO_MEMORY))
-    code.begin(got)
+    _leave_if(frame, code.let(f"icmp eq ptr {pointer}, null"), str(NO_MEMORY))
     return pointer
 
 

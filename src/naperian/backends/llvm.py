@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import string_at
 from functools import cache
-from threading import Lock, Thread
+from threading import Lock, Semaphore, Thread
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
@@ -33,21 +33,29 @@ def compile_ir(text: str, target: Target | None = None) -> bytes:
     return compile_all([text], 1, target)[0]
 
 
-def compile_all(texts: Sequence[str], threads: int, target: Target | None = None) -> list[bytes]:
-    """The object files of modules, made by so many threads.
+def compile_all(
+    texts: Sequence[str], threads: int, target: Target | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> list[bytes]:
+    """The object files of modules, made by so many threads, and what this one does `meanwhile`.
 
     They are threads of their own: an interrupt, which raises between any two steps of the main
     thread, finds no object of LLVM there that is half made or half given back."""
     made: dict[int, bytes] = {}
+    busy = Semaphore(0)  # with what takes long
     trouble: list[BaseException] = []
     waiting = iter(range(len(texts)))
 
     def work() -> None:
+        tell = [busy.release]  # once
         try:
             for k in waiting:
-                made[k] = _compiled(texts[k], target)
+                made[k] = _compiled(texts[k], target, lambda: tell and tell.pop()())
         except BaseException as error:  # raised where all come together
             trouble.append(error)
+        finally:
+            for told in tell:
+                told()
 
     started: list[Thread] = []
     try:
@@ -58,6 +66,9 @@ def compile_all(texts: Sequence[str], threads: int, target: Target | None = None
                 started.append(thread)
         if not started:
             work()
+        for _ in started:  # who comes out of LLVM often would wait for Python's lock each time
+            busy.acquire()
+        meanwhile()
         for thread in started:
             thread.join()
     finally:
@@ -68,8 +79,10 @@ def compile_all(texts: Sequence[str], threads: int, target: Target | None = None
     return [made[k] for k in range(len(texts))]
 
 
-def _compiled(text: str, target: Target | None) -> bytes:
+def _compiled(text: str, target: Target | None, begun: Callable[[], object]) -> bytes:
+    """An object file; code generation, half of the time, is one call, before which we are told."""
     with _prepared(text, target) as (module, machine), _generating(machine):
+        begun()
         return _object(module, machine)
 
 
@@ -190,7 +203,8 @@ def _cleaned(
         if _UNROLLED in text:
             passes.add_loop_unroll_pass()
         passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
+        if text.startswith(AS_WRITTEN) or _UNROLLED in text:  # which leave jumps behind
+            passes.add_simplify_cfg_pass()
         builder = llvm.create_pass_builder(machine, options)
         _native.LLVMPY_RunNewModulePassManager(passes, module, builder)
     return module
