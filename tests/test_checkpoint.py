@@ -85,6 +85,19 @@ def test_nothing_in_the_body_is_kept_for_all_rounds(name: str) -> None:
     np.testing.assert_allclose(nap.grad(strips.f)(x, 63), nap.grad(plain.f)(x, 63), rtol=1e-12)
 
 
+def test_many_directions_of_a_loop_of_few_rounds() -> None:
+    """The strips forward, which no direction changes, are there before those backward begin."""
+    text = (
+        "def f(x: n=>Float) -> Float = sum(steps(x))\n"
+        "def steps(x: n=>Float) -> n=>Float:\n"
+        "    loop v = x for t in Fin(5){}:\n"
+        "        [sin(v[i]) + 0.1 * v[wrap(i + 1)] for i]\n"
+    )
+    x = 0.6 + np.arange(4) / 9
+    plain, strips = (nap.compile(text.format(c)).f for c in ("", " checkpoint(2)"))
+    np.testing.assert_allclose(nap.hessian(strips)(x), nap.hessian(plain)(x), rtol=1e-12)
+
+
 GROWTH = """
 import re
 import numpy as np

@@ -66,23 +66,28 @@ def _is_late(graph: Graph, time: Var) -> bool:
 def _after(
     graph: Graph, steps: list[Task], around: frozenset[Var], waits: Waits
 ) -> set[Task]:
-    """All that depends on steps, in the same round of the loops over the times `around`."""
-    readers: dict[Task, list[Task]] = {}
+    """All that depends on steps, in the same round of the loops over the times `around`, or behind
+    them: there also what only later rounds have from the steps is read."""
+    readers: dict[Task, list[tuple[Task, bool]]] = {}  # and whether the next round's is read
     for t, more in (*decided_together(graph, graph.tasks, around).items(), *waits.items()):
         for q in more:
-            readers.setdefault(q, []).append(t)
+            readers.setdefault(q, []).append((t, False))
     for t in graph.tasks:
         for s in t.sites:
-            if not _is_given(t, s, around):
-                readers.setdefault(s.task, []).append(t)
-    found: set[Task] = set()
-    work = [*steps]
+            readers.setdefault(s.task, []).append((t, _is_given(t, s, around)))
+    steppers = (t.cell for t in graph.tasks if t.kind is Kind.STEP)
+    around = around.intersection(c.time for c in steppers if c is not None and c.time is not None)
+    found: dict[Task, bool] = {}  # whether it is in a later round only
+    work = [(t, False) for t in steps]
     while work:
-        t = work.pop()
-        if t not in found:
-            found.add(t)
-            work += readers.get(t, ())
-    return found
+        q, later = work.pop()
+        if q in found and found[q] <= later:
+            continue
+        found[q] = later
+        inside = around.intersection(q.path)
+        for t, given in readers.get(q, ()):
+            work.append((t, (later or given) and inside.issubset(t.path)))
+    return {t for t, later in found.items() if not later}
 
 
 def _is_given(t: Task, s: Site, around: frozenset[Var]) -> bool:
