@@ -36,6 +36,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import blocks, statements
 from naperian.names import Var
+from naperian.sizes import size
 
 SMALL = 4096  # bytes of an array that is a stack slot
 
@@ -88,8 +89,10 @@ class _Sizes(Machine):
                     times = self.threads if s.order is Order.PARALLEL else 1
                     for self.scalars[var] in dict.fromkeys((first, last)) if first <= last else ():
                         inner = max(inner, times * self.alive(s.body))
-                case Sort(_, _, (_, n), dtype, places):  # its codes, and the places twice
-                    each = dtype.bytes if not places else 24
+                case Sort((_, at), _, (v, n), dtype, places):  # what is not where the result goes
+                    each = 8 if places else 0
+                    if at[-1] != size(v):
+                        each += 8 if places else dtype.bytes
                     inner = max(inner, each * max(0, self.size(n)))
                 case When() | While():
                     inner = max(inner, *(self.alive(block) for block in blocks(s)))

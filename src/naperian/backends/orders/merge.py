@@ -2,14 +2,14 @@
 
     i1 @settled(codes, n)                  whether they are in order
     void @copied(codes or places, to, n)   what they stand for
-    void @merged(codes, other, to, n)      as `sort`, by merging runs of 1, 2, 4 … elements
+    i64 @merged(codes, to, n)              as `sort`, by merging runs of 1, 2, 4 … elements
 """
 
 from __future__ import annotations
 
 from naperian.backends.code import Code
 from naperian.backends.orders.codes import decoded
-from naperian.backends.orders.memory import parts, passed, pointers, read, write
+from naperian.backends.orders.memory import moved, parts, passed, pointers, read, write
 from naperian.backends.orders.network import Shape, before
 from naperian.backends.products.microkernel import counted, function, only_if, returning_if
 from naperian.dtypes import DType
@@ -90,9 +90,13 @@ def _merge(s: Shape) -> str:
 
 
 def _merged(s: Shape) -> str:
-    """As `sort`, by merging runs of 1, 2, 4 … elements."""
+    """As `sort`, by merging runs of 1, 2, 4 … elements, to memory of its own and back."""
     code = Code()
-    of, other = pointers(s, "%from"), pointers(s, "%other")
+    made = code.let(f"call ptr @nap_alloc(i64 {code.let(f'mul i64 %n, {s.parts * s.bits // 8}')})")
+    with returning_if(code, code.let(f"icmp eq ptr {made}, null")):
+        code.put("ret i64 -2")
+    of = pointers(s, "%from")
+    other = (made, *moved(code, s, (made,), "%n"))[: s.parts]
     width = code.first("alloca i64")
     turns = [code.first("alloca ptr") for _ in (*of, *other)]
     code.put(f"store i64 1, ptr {width}")
@@ -120,7 +124,6 @@ def _merged(s: Shape) -> str:
     code.jump(head)
     code.begin(done)
     code.put(f"call void @copied(ptr {held[s.parts - 1]}, ptr %to, i64 %n)")
-    code.put("ret void")
-    return function(
-        f"void @merged({parts(s, '%from', '%other')}, ptr %to, i64 %n)", code, more="noinline"
-    )
+    code.put(f"call void @nap_free(ptr {made})")
+    code.put("ret i64 0")
+    return function(f"i64 @merged({parts(s, '%from')}, ptr %to, i64 %n)", code, more="noinline")

@@ -1,6 +1,6 @@
-"""Quicksort, from one array to another and back.
+"""Quicksort, in place.
 
-    i64 @sort(codes, other, to, n, depth)    a status
+    i64 @sort(codes, to, n, depth)    a status
 
 The middle of a sample parts the codes; where that goes on for too long the rest is merged.
 """
@@ -87,11 +87,11 @@ def _equal(s: Shape, dtype: DType) -> str:
 
 
 def _sort(s: Shape, few: int) -> str:
-    """The n codes of `from` to `to`, which is `from`, `other` or an array of its own."""
+    """The n codes of `from` to `to`, which is `from` or an array of its own."""
     code = Code()
-    groups = [pointers(s, x) for x in ("%from", "%other")] + [("%to",)]
+    groups = [pointers(s, "%from"), ("%to",)]
     names = [tuple(code.name() for _ in group) for group in groups]
-    of, other, (to,) = names
+    of, (to,) = names
     n, depth = code.name(), code.name()
     outside = "outside"
     code.jump(outside)
@@ -103,22 +103,19 @@ def _sort(s: Shape, few: int) -> str:
         code.put(f"call void @few({passed(of, (to,))}, i64 {n})")
         code.put("ret i64 0")
     with returning_if(code, code.let(f"icmp eq i64 {depth}, 0")):
-        code.put(f"call void @merged({passed(of, other, (to,))}, i64 {n})")
-        code.put("ret i64 0")
+        code.put(f"ret i64 {code.let(f'call i64 @merged({passed(of, (to,))}, i64 {n})')}")
     with only_if(code, code.let(f"icmp sge i64 {n}, {LONG}")):
         status = code.let("call i64 @nap_poll()")
         with returning_if(code, code.let(f"icmp ne i64 {status}, 0")):
             code.put(f"ret i64 {status}")
     pivot = middle(code, s, of, n)
-    given = f"{passed(of, other)}, i64 {n}, {pivots(s, pivot)}"
+    given = f"{passed(of)}, i64 {n}, {pivots(s, pivot)}"
     low = code.let(f"call i64 @less({given})")
     less = code.let(f"sub nsw i64 {depth}, 1")
     some, none, rest = (code.label(x) for x in ("some", "none", "rest"))
     code.branch(code.let(f"icmp eq i64 {low}, 0"), none, some)
     code.begin(some)
-    status = code.let(
-        f"call i64 @sort({passed(other, of, (to,))}, i64 {low}, i64 {less})"
-    )
+    status = code.let(f"call i64 @sort({passed(of, (to,))}, i64 {low}, i64 {less})")
     with returning_if(code, code.let(f"icmp ne i64 {status}, 0")):
         code.put(f"ret i64 {status}")
     first = code.block
@@ -130,7 +127,7 @@ def _sort(s: Shape, few: int) -> str:
     code.jump(rest)
     code.begin(rest)
     done = code.let(f"phi i64 [ {low}, %{first} ], [ {same}, %{second} ]")
-    later = [moved(code, s, group, done) for group in (other, of, (to,))]
+    later = [moved(code, s, group, done) for group in names]
     left = code.let(f"sub nsw i64 {n}, {done}")
     last = code.block
     for group, new, old in zip(names, later, groups, strict=True):
@@ -139,6 +136,4 @@ def _sort(s: Shape, few: int) -> str:
     code.lines.insert(at, f"  {n} = phi i64 [ %n, %{outside} ], [ {left}, %{last} ]")
     code.lines.insert(at, f"  {depth} = phi i64 [ %depth, %{outside} ], [ {less}, %{last} ]")
     code.jump("again")
-    return function(
-        f"i64 @sort({parts(s, '%from', '%other')}, ptr %to, i64 %n, i64 %depth)", code
-    )
+    return function(f"i64 @sort({parts(s, '%from')}, ptr %to, i64 %n, i64 %depth)", code)

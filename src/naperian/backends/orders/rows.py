@@ -4,7 +4,7 @@
     i64 @nap_row_places_f64(n, to, ts, of, fs)    … = its ordinal, of equal ones the first first
 
 One module per dtype and machine, compiled once and called by every kernel. Numbers become codes
-(see `codes`). Quicksort from one array to another and back: a sample's middle parts the codes, and
+(see `codes`). Quicksort: a sample's middle parts the codes, and
 what is few enough is sorted in registers (see `network`). Where that goes on for too long the rest
 is merged instead, so that no row takes more than n·log n. A long row is parted until there are
 pieces for threads; what is in order does not depend on them.
@@ -29,8 +29,9 @@ from naperian.backends.orders.memory import (
 )
 from naperian.backends.orders.merge import merging
 from naperian.backends.orders.network import Element, Shape
-from naperian.backends.orders.partition import partition, table, way
+from naperian.backends.orders.partition import partition
 from naperian.backends.orders.quick import middle, quicksort
+from naperian.backends.orders.sides import table, way
 from naperian.backends.products.microkernel import counted, function, only_if, returning_if
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
@@ -76,8 +77,8 @@ def _encode(s: Shape, dtype: DType) -> str:
     """Codes low … high-1 of a row, and their places; more if chunk is -1: memory that was just
     written by a mask is slow to read."""
     code, own = Code(), REGISTER[dtype]
-    of, step, a, place = _job(code, "of", "fs", "a", "a.place")
-    to = (a, place)[: s.parts]
+    of, step = _job(code, "of", "fs")
+    to = _array(code, s)
 
     def put(k: Value, lanes: int, mask: Value = "") -> None:
         type, code_type = (own, s.scalar) if lanes == 1 else (f"<{lanes} x {own}>", s.vector)
@@ -123,13 +124,13 @@ def _encode(s: Shape, dtype: DType) -> str:
     return function("i64 @encode(ptr %job, i64 %low, i64 %high, i64 %chunk)", code)
 
 
-_JOB = ("of", "fs", "to", "a", "a.place", "b", "b.place", "depth")
+_JOB = ("of", "fs", "to", "codes", "places", "depth")
 _NODES = 2 << LEVELS  # the pieces that a row is parted into: of k they are 2k and 2k + 1
 _WORDS = len(_JOB) + 2 * _NODES
 
 
 def _job(code: Code, *names: str) -> tuple[Value, ...]:
-    """What threads share: arguments, arrays that take turns, and where pieces are."""
+    """What threads share: arguments, codes and places, and where pieces are."""
     out = []
     for name in names:
         at = code.let(f"getelementptr i64, ptr %job, i64 {_JOB.index(name)}")
@@ -145,20 +146,19 @@ def _spans(code: Code, node: Value, job: Value = "%job") -> tuple[Value, Value]:
     return first, code.let(f"getelementptr i64, ptr {first}, i64 1")
 
 
-def _arrays(code: Code, s: Shape) -> tuple[Element, Element]:
-    a, a_place, b, b_place = _job(code, "a", "a.place", "b", "b.place")
-    return (a, a_place)[: s.parts], (b, b_place)[: s.parts]
+def _array(code: Code, s: Shape) -> Element:
+    return _job(code, "codes", "places")[: s.parts]
 
 
 def _part(s: Shape) -> str:
     """Each of these pieces becomes two."""
     code = Code()
-    a, b = _arrays(code, s)
+    array = _array(code, s)
     with counted(code, "%low", "%high") as node:
         start, n = (code.let(f"load i64, ptr {p}") for p in _spans(code, node))
-        of, to = (moved(code, s, x, start) for x in (a, b))
+        of = moved(code, s, array, start)
         pivot = pivots(s, middle(code, s, of, n))
-        low = code.let(f"call i64 @less({passed(of, to)}, i64 {n}, {pivot})")
+        low = code.let(f"call i64 @less({passed(of)}, i64 {n}, {pivot})")
         left = code.let(f"shl i64 {node}, 1")
         right = code.let(f"add i64 {left}, 1")
         second = code.let(f"add i64 {start}, {low}")
@@ -173,11 +173,11 @@ def _part(s: Shape) -> str:
 def _piece(s: Shape) -> str:
     """These pieces are put in order."""
     code = Code()
-    a, b = _arrays(code, s)
+    array = _array(code, s)
     to, depth = _job(code, "to", "depth")
     with counted(code, "%low", "%high") as node:
         start, n = (code.let(f"load i64, ptr {p}") for p in _spans(code, node))
-        places = [moved(code, s, x, start) for x in (a, b, (to,))]
+        places = [moved(code, s, x, start) for x in (array, (to,))]
         with only_if(code, code.let(f"icmp sgt i64 {n}, 0")):
             status = code.let(f"call i64 @sort({passed(*places)}, i64 {n}, i64 {depth})")
             with returning_if(code, code.let(f"icmp ne i64 {status}, 0")):
@@ -189,11 +189,11 @@ def _piece(s: Shape) -> str:
 def _row(s: Shape) -> str:
     """All of it, by this thread or by all that are free."""
     code = Code()
-    a, b = _arrays(code, s)
+    array = _array(code, s)
     to, depth = _job(code, "to", "depth")
     with returning_if(code, "%little"):
         code.put("call i64 @encode(ptr %job, i64 0, i64 %n, i64 -1)")
-        code.put(f"call void @few({passed(a, (to,))}, i64 %n)")
+        code.put(f"call void @few({passed(array, (to,))}, i64 %n)")
         code.put("ret i64 0")
     many = code.let(f"icmp sge i64 %n, {THREADS}")
     here, shared, ready = code.label("here"), code.label("shared"), code.label("ready")
@@ -205,20 +205,16 @@ def _row(s: Shape) -> str:
     _together(code, "encode", "0", "%n", THREADS // 4)
     code.jump(ready)
     code.begin(ready)
-    with returning_if(code, code.let(f"call i1 @settled(ptr {a[0]}, i64 %n)")):
-        code.put(f"call void @copied(ptr {a[-1]}, ptr {to}, i64 %n)")
+    with returning_if(code, code.let(f"call i1 @settled(ptr {array[0]}, i64 %n)")):
+        code.put(f"call void @copied(ptr {array[-1]}, ptr {to}, i64 %n)")
         code.put("ret i64 0")
     with returning_if(code, code.let(f"xor i1 {many}, true")):
-        given = f"{passed(a, b, (to,))}, i64 %n, i64 {depth}"
+        given = f"{passed(array, (to,))}, i64 %n, i64 {depth}"
         code.put(f"ret i64 {code.let(f'call i64 @sort({given})')}")
     for p, x in zip(_spans(code, "1"), ("0", "%n"), strict=True):
         code.put(f"store i64 {x}, ptr {p}")
     for level in range(LEVELS):
         _together(code, "part", str(1 << level), str(2 << level))
-        a, b = b, a
-        for name, p in zip(_JOB[_JOB.index("a") :], (a[0], a[-1], b[0], b[-1]), strict=False):
-            at = code.let(f"getelementptr i64, ptr %job, i64 {_JOB.index(name)}")
-            code.put(f"store ptr {p}, ptr {at}")
     _together(code, "piece", str(_NODES // 2), str(_NODES))
     code.put("ret i64 0")
     return function("i64 @row(ptr %job, i64 %n, i1 %little)", code, more="noinline")
@@ -233,49 +229,45 @@ def _together(code: Code, name: str, low: Value, high: Value, grain: int = 1) ->
 
 
 def _entry(s: Shape, dtype: DType, few: int) -> str:
-    """Where the codes are: on the stack, or in memory of the call's own and in `to`, which must not
-    be written beyond its end."""
+    """Where codes and places are: on the stack, if they are few, since `to` must not be written
+    beyond its end; else what goes there last is in `to`, if that is contiguous, and what else there
+    is in memory of the call's own."""
     code, size = Code(), s.bits // 8
-    near = code.first(f"alloca [{few * 2 * s.parts} x {s.scalar}], align 64")
+    near = code.first(f"alloca [{few * s.parts} x {s.scalar}], align 64")
     job = code.first(f"alloca [{_WORDS} x i64], align 64")
     with returning_if(code, code.let("icmp slt i64 %n, 1")):
         code.put("ret i64 0")
     side = code.let("icmp eq i64 %ts, 1")
-    each = code.let(f"select i1 {side}, i64 {(2 * s.parts - 1) * size}, i64 {2 * s.parts * size}")
-    bytes = code.let(f"mul i64 %n, {each}")
     little = code.let(f"icmp sle i64 %n, {few}")
+    each = code.let(f"select i1 {side}, i64 {(s.parts - 1) * size}, i64 {s.parts * size}")
+    need = code.let(f"select i1 {little}, i64 0, i64 {each}")
     own, ready = code.label("own"), code.label("ready")
     before_ = code.block
-    code.branch(little, ready, own)
+    code.branch(code.let(f"icmp eq i64 {need}, 0"), ready, own)
     code.begin(own)
-    made = code.let(f"call ptr @nap_alloc(i64 {bytes})")
+    made = code.let(f"call ptr @nap_alloc(i64 {code.let(f'mul i64 %n, {need}')})")
     with returning_if(code, code.let(f"icmp eq ptr {made}, null")):
         code.put("ret i64 -2")
     after = code.block
     code.jump(ready)
     code.begin(ready)
     memory = code.let(f"phi ptr [ {near}, %{before_} ], [ {made}, %{after} ]")
-    arrays = [memory]
     apart = code.let(f"select i1 {little}, i64 {few}, i64 %n")
-    for _ in range(2 * s.parts - 1):
-        arrays += moved(code, s, (arrays[-1],), apart)
-    *others, last = arrays
-    out = code.let(f"select i1 {side}, ptr %to, ptr {last}")
-    there = code.let(f"select i1 {little}, ptr {last}, ptr {out}")
-    a, b = [*others[: s.parts - 1], there], others[s.parts - 1 :]
+    *first, own_last = (memory, *moved(code, s, (memory,), apart))[: s.parts]
+    last = code.let(f"select i1 {side}, ptr %to, ptr {own_last}")
+    held = (*first, code.let(f"select i1 {little}, ptr {own_last}, ptr {last}"))
     width = code.let("call i64 @llvm.ctlz.i64(i64 %n, i1 false)")
     depth = code.let(f"mul i64 {code.let(f'sub i64 64, {width}')}, {DEPTH}")
-    words = {"of": "%of", "to": out, "a": a[0], "a.place": a[-1], "b": b[0], "b.place": b[-1]}
-    for name in _JOB:
+    words = ("%of", "%fs", last, held[0], held[-1], depth)
+    for name, value in zip(_JOB, words, strict=True):
         type = "i64" if name in ("fs", "depth") else "ptr"
-        value = {"fs": "%fs", "depth": depth}.get(name) or words[name]
         at = code.let(f"getelementptr i64, ptr {job}, i64 {_JOB.index(name)}")
         code.put(f"store {type} {value}, ptr {at}")
     status = code.let(f"call i64 @row(ptr {job}, i64 %n, i1 {little})")
     with only_if(code, code.let("icmp ne i64 %ts, 1")), counted(code, "0", "%n") as k:
-        (x,) = read(code, s.scalar, (out,), k)
+        (x,) = read(code, s.scalar, (last,), k)
         write(code, s.scalar, (x,), ("%to",), code.let(f"mul nsw i64 {k}, %ts"))
-    with only_if(code, code.let(f"xor i1 {little}, true")):
+    with only_if(code, code.let(f"icmp ne i64 {need}, 0")):
         code.put(f"call void @nap_free(ptr {memory})")
     code.put(f"ret i64 {status}")
     name = Row(dtype, s.parts > 1).symbol
