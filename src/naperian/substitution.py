@@ -151,14 +151,14 @@ def mapped(
     match t:
         case Scalar() | TypeVar() | Text():
             return t
+        case Table():
+            own, inner = set(t.set), type(t.cell)
+            if t.index is not None:
+                return dependent(own, t.index, inner)
+            return t if own is t.set and inner is t.cell else Table(own, inner)
         case Index(s):
             own = set(s)
             return t if own is s and isinstance(s, Fin) else element(own)
-        case Table(s, cell, index) if index is not None:
-            return dependent(set(s), index, type(cell))
-        case Table(s, cell):
-            own, inner = set(s), type(cell)
-            return t if own is s and inner is cell else Table(own, inner)
         case Data():
             args = [
                 size(a) if isinstance(a, Size) else set(a) if isinstance(a, SETS) else type(a)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from naperian.frontend.cells import short, show
+from naperian.frontend.cells import is_so
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
-from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.surface import syntax as s
 from naperian.types import Exists, Function, Table, Type, TypeVar
@@ -44,9 +43,9 @@ def tell(w: Walk, param: Type, arg: Typed) -> None:
     solver = w.solver
     wanted, pcell = solver.axes(param)
     axes, cell = solver.axes(arg.type)
-    because = Because(arg.span, f"`{short(arg.span.text)}` is `{show(w, arg.type)}`")
     if isinstance(pcell, Function | Exists) or solver.is_open(cell) or isinstance(cell, Exists):
         return
+    because = is_so(w, arg)
     try:
         if isinstance(pcell, TypeVar) and solver.is_unknown(pcell) and not solver.is_cell(pcell):
             solver.unify(param, arg.type, because)

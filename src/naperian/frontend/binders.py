@@ -76,8 +76,10 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
     if b.domain is None:
         own: Set = solver.set(b.pattern.name if isinstance(b.pattern, s.PName) else "n")
         if expected is not None:
-            shown = show_set(solver.zonk_set(expected))
-            because = Because(b.span, f"ranges over `{shown}`, the axis that is expected here")
+            axis = solver.zonk_set(expected)
+            because = Because(
+                b.span, lambda: f"ranges over `{show_set(axis)}`, the axis that is expected here"
+            )
             solver.unify_set(own, expected, because)
         bound = _bound(w, b, own)
         if isinstance(b.pattern, s.PTuple):

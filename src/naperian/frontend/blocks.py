@@ -8,7 +8,7 @@ from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import around, closed, keeps_size
-from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.cells import convert, converts, show, shown
 from naperian.frontend.coded import decoded
 from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
 from naperian.frontend.kept import kept
@@ -174,7 +174,8 @@ def expect(
     """The value converted to a declared type."""
     reason = None
     if declared is not None:
-        reason = Because(declared.span, f"{what} is declared to be `{show(w, wanted)}`")
+        kind = shown(w, wanted)
+        reason = Because(declared.span, lambda: f"{what} is declared to be `{kind()}`")
     converts(w, what, wanted, value.type, value, value.span, reason)
     return Typed(
         wanted, lambda: convert(w, value.build(), value.type, wanted), value.span,

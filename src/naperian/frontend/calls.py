@@ -185,9 +185,11 @@ def _declared(d: core.Definition, name: str) -> tuple[Because | None, ...]:
     text to point at."""
     if d.origin.source.name == "<builtin>":
         return (None,) * len(d.params)
-    return tuple(
-        Because(d.origin, f"`{name}` takes `{p.name}: {show_type(p.type)}`") for p in d.params
-    )
+    return tuple(Because(d.origin, _takes(name, p)) for p in d.params)
+
+
+def _takes(name: str, p: core.Param) -> Callable[[], str]:
+    return lambda: f"`{name}` takes `{p.name}: {show_type(p.type)}`"
 
 
 def _number(w: Walk, poly: Size) -> Callable[[], core.Expr]:

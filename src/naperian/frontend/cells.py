@@ -8,7 +8,7 @@ of what they meet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType, join
@@ -50,7 +50,13 @@ from naperian.types import (
 
 def show(w: Walk, t: Type) -> str:
     """A type in the user's words; parts that are not known print as `_`."""
-    return show_type(_hide(w, w.solver.zonk(t)))
+    return shown(w, t)()
+
+
+def shown(w: Walk, t: Type) -> Callable[[], str]:
+    """The same, of what is known now, once somebody asks."""
+    known = _hide(w, w.solver.zonk(t))
+    return lambda: show_type(known)
 
 
 def _hide(w: Walk, t: Type) -> Type:
@@ -99,11 +105,17 @@ def converts(
             found = table(f_axes, other or a_cell)
         else:
             found = table(f_axes, _widened(w, f_cell, a_cell))
-    because = Because(arg.span, f"`{short(arg.span.text)}` is `{show(w, arg.type)}`")
+    because = is_so(w, arg)
     try:
         solver.unify(wanted, found, because)
     except Mismatch as m:
         raise clash(w, what, wanted, found, arg.span, m, declared, arg.type) from None
+
+
+def is_so(w: Walk, arg: Typed) -> Because:
+    """That an argument has its type."""
+    kind = shown(w, arg.type)
+    return Because(arg.span, lambda: f"`{short(arg.span.text)}` is `{kind()}`")
 
 
 def _widened(w: Walk, found: Type, wanted: Type) -> Type:

@@ -88,7 +88,8 @@ def align(
 
 
 def because_of(w: Walk, arg: Typed, axis: Set) -> Because:
-    return Because(arg.span, f"`{arg.span.text}` has an axis `{show_set(w.solver.zonk_set(axis))}`")
+    known = w.solver.zonk_set(axis)
+    return Because(arg.span, lambda: f"`{arg.span.text}` has an axis `{show_set(known)}`")
 
 
 def frame_labels(

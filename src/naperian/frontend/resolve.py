@@ -370,6 +370,9 @@ def _numbers(written: Mapping[str, s.Def | s.Bind], order: list[str]) -> list[st
     return found
 
 
+_BINDING = (s.PName, s.Param, s.Handler)
+
+
 def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
     """The definitions each one names. `x.norm` may be any method of that name, and `x.norm(y)` the
     function, where no type has such a method."""
@@ -381,14 +384,15 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
     uses: dict[str, list[str]] = {}
     for n, d in written.items():
         found: dict[str, None] = {}
-        inside = (d.params, d.body) if isinstance(d, s.Def) else (d.value,)
-        hidden = {x.name for x in nodes(inside) if isinstance(x, s.PName | s.Param | s.Handler)}
+        # a rule may use what it is for
+        inside = nodes(replace(d, decorators=()) if isinstance(d, s.Def) else (d.type, d.value))
+        hidden = {x.name for x in inside if isinstance(x, _BINDING)}
         if isinstance(d, s.Def):
             hidden |= _signature_names(d)
-        # a rule may use what it is for
-        for x in nodes(replace(d, decorators=()) if isinstance(d, s.Def) else d):
-            if isinstance(x, s.Name) and x.name in written and x.name not in hidden:
-                found[x.name] = None
+        for x in inside:
+            if isinstance(x, s.Name):
+                if x.name in written and x.name not in hidden:
+                    found[x.name] = None
             elif isinstance(x, s.Field):
                 found |= dict.fromkeys(m for m in methods.get(x.name, ()) if m != n)
             elif isinstance(x, s.Call) and isinstance(f := x.function, s.Field):

@@ -8,7 +8,7 @@ made; everything else is rigid. An unknown type may be restricted to some dtypes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,10 +50,21 @@ from naperian.types import (
 
 @node
 class Because:
-    """Why something was believed."""
+    """Why something was believed. Most reasons are never told, so `said` may be what makes the
+    text, of what was known when it was believed."""
 
     span: Span
-    text: str
+    said: str | Callable[[], str]
+
+    @property
+    def text(self) -> str:
+        return self.said if isinstance(self.said, str) else self.said()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Because) and (self.span, self.text) == (other.span, other.text)
+
+    def __hash__(self) -> int:
+        return hash(self.span)
 
     @property
     def label(self) -> Label:
@@ -135,26 +146,29 @@ class Unknowns:
 
     def head(self, t: Type) -> Type:
         """The type with its outermost constructor known, if it is."""
-        first, steps = t, 0
-        while isinstance(t, TypeVar):
-            bound = self.types.get(t.var)
-            if bound is None:
-                break
-            t, steps = bound, steps + 1
-        if steps > 1:  # what was passed on the way leads there at once from now on
-            while isinstance(first, TypeVar) and first is not t:
-                self.types[first.var], first = t, self.types[first.var]
-        if isinstance(t, Index):
+        if type(t) is TypeVar:
+            t = self._bound(t)
+        if type(t) is Index:
             s = self.head_set(t.set)
             if s is not t.set:
                 return element(s)
         return t
 
+    def _bound(self, first: TypeVar) -> Type:
+        """What a variable is bound to, or the last of those that are bound to each other. What was
+        passed on the way leads there at once from now on."""
+        t: Type = first
+        steps = 0
+        while type(t) is TypeVar and (bound := self.types.get(t.var)) is not None:
+            t, steps = bound, steps + 1
+        on_the_way: Type = first
+        for _ in range(steps - 1):
+            assert isinstance(on_the_way, TypeVar)
+            self.types[on_the_way.var], on_the_way = t, self.types[on_the_way.var]
+        return t
+
     def head_set(self, s: Set) -> Set:
-        while isinstance(s, SetVar):
-            bound = self.sets.get(s.var)
-            if bound is None:
-                return s
+        while type(s) is SetVar and (bound := self.sets.get(s.var)) is not None:
             s = bound
         return s
 
@@ -175,13 +189,15 @@ class Unknowns:
 
     def zonk_set(self, s: Set) -> Set:
         s = self.head_set(s)
+        if isinstance(s, SetVar):
+            return s
         if isinstance(s, Range):
             return make_range(self.zonk_size(s.low), self.zonk_size(s.high))
         return set_mapped(s, self.zonk_size, self.zonk_set, self.zonk)
 
     def zonk(self, t: Type) -> Type:
         t = self.head(t)
-        if isinstance(t, Scalar | TypeVar):
+        if isinstance(t, Scalar) or isinstance(t, TypeVar):  # noqa: SIM101
             return t
         return mapped(t, self.zonk_size, self.zonk_set, self.zonk)
 
@@ -189,7 +205,7 @@ class Unknowns:
         """Axes, outermost first, and the cell, as far as known; a dependent table is a cell."""
         sets = []
         t = self.head(t)
-        while isinstance(t, Table) and t.index is None:
+        while type(t) is Table and t.index is None:
             sets.append(self.head_set(t.set))
             t = self.head(t.cell)
         return sets, t

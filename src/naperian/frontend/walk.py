@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Protocol
 
@@ -211,19 +210,27 @@ class Walk:
         """`Float` here: the call's precision where the signature speaks of Float, else F64."""
         return self.precision if self.precision is not None else Scalar(DType.F64)
 
-    @contextmanager
-    def inside(self, scope: Scope) -> Iterator[Scope]:
+    def inside(self, scope: Scope) -> _Inside:
         """Walk in another scope."""
-        before = self.scope
-        self.scope = scope
-        self.solver.place = scope
-        try:
-            yield scope
-        finally:
-            self.scope = before
-            self.solver.place = before
+        return _Inside(self, scope)
 
     def enter(self, scope: Scope) -> None:
         """Go on in another scope to the end of the block (after an `assert`)."""
         self.scope = scope
         self.solver.place = scope
+
+
+@mutable
+class _Inside:
+    """A while in another scope."""
+
+    walk: Walk
+    scope: Scope
+
+    def __enter__(self) -> Scope:
+        scope, self.scope = self.scope, self.walk.scope
+        self.walk.enter(scope)
+        return scope
+
+    def __exit__(self, *_: object) -> None:
+        self.walk.enter(self.scope)
