@@ -225,10 +225,15 @@ def _contradiction(facts: list[Size]) -> bool:
                 side[m] = side.get(m, 0) + 1
                 if abs(c) != 1:
                     rounded.add(m)
+        alone = ups.keys() ^ downs.keys()
+        if alone:  # as large, or as small, as you like: what mentions such a one says nothing
+            rows = {key: b for key, b in rows.items() if alone.isdisjoint([m for m, _ in key])}
+            continue
         # the cheapest monomial to eliminate, of those that lose nothing of being an integer
-        cost = {m: (m in rounded, ups.get(m, 0) * downs.get(m, 0)) for m in ups | downs}
+        cost = {m: (m in rounded, n * downs[m]) for m, n in ups.items()}
         least = min(cost.values())
-        target = min((m for m in cost if cost[m] == least), key=repr)
+        cheapest = [m for m in cost if cost[m] == least]
+        target = cheapest[0] if len(cheapest) == 1 else min(cheapest, key=repr)
         plus, minus, rest = [], [], {}
         for key, bound in rows.items():
             c = dict(key).get(target, 0)

@@ -86,13 +86,11 @@ class Size:
         if len(self.terms) == 1 == len(other.terms):
             ((m1, c1),) = self.terms
             ((m2, c2),) = other.terms
-            return Size(((_sorted(m1 + m2), c1 * c2),))
+            return Size(((_product(m1, m2), c1 * c2),))
         sums: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in other.terms:
-                m = m1 + m2
-                if len(m) > 1:
-                    m = _sorted(m)
+                m = _product(m1, m2)
                 sums[m] = sums.get(m, 0) + c1 * c2
         return _of(sums)
 
@@ -232,26 +230,21 @@ def _written(a: Atom) -> str:
     return repr(a)
 
 
-def _sorted(m: Monomial) -> Monomial:
-    if len(m) == 2:
-        return m if _key(m[0]) <= _key(m[1]) else (m[1], m[0])
-    return m if len(m) < 2 else tuple(sorted(m, key=_key))
+@lru_cache(maxsize=4096)
+def _product(m: Monomial, n: Monomial) -> Monomial:
+    """The atoms of both in their order: the same few monomials meet again and again."""
+    return tuple(sorted(m + n, key=_key))
 
 
-def _place(term: Term) -> tuple[int, list[tuple[int, int, str]]]:
-    """Where a term stands: the longest first."""
-    m, _ = term
+@lru_cache(maxsize=4096)
+def _rank(m: Monomial) -> tuple[int, list[tuple[int, int, str]]]:
+    """Where a monomial stands in a sum: the longest first."""
     return (-len(m), [_key(a) for a in m])
 
 
 def _of(sums: dict[Monomial, int]) -> Size:
-    terms = [t for t in sums.items() if t[1]]
-    if len(terms) == 2 and len(terms[0][0]) != len(terms[1][0]):
-        if len(terms[0][0]) < len(terms[1][0]):
-            terms.reverse()
-    elif len(terms) > 1:
-        terms.sort(key=_place)
-    return Size(tuple(terms))
+    order = sorted(sums, key=_rank) if len(sums) > 1 else sums
+    return Size(tuple([(m, c) for m in order if (c := sums[m])]))
 
 
 def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
@@ -268,9 +261,8 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
             if new is None and type(one) is not Var:
                 new = _inside(one, replace)
             return s if new is None else new
-    changed = False
-    products: list[Size | None] = []  # of the terms; None for those that stay
-    for m, _ in terms:
+    sums: dict[Monomial, int] | None = None  # once something changed
+    for k, (m, c) in enumerate(terms):
         product: Size | None = None
         kept: Monomial = ()
         for a in m:
@@ -282,17 +274,14 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
             else:
                 product = new if product is None else product * new
         if product is not None:
-            changed = True
-            if kept:
-                product = product * Size(((kept, 1),))
-        products.append(product)
-    if not changed:
-        return s
-    sums: dict[Monomial, int] = {}
-    for (m, c), product in zip(terms, products, strict=True):
-        for m2, c2 in product.terms if product is not None else ((m, 1),):
-            sums[m2] = sums.get(m2, 0) + c * c2
-    return _of(sums)
+            if sums is None:
+                sums = dict(terms[:k])
+            for m2, c2 in product.terms:
+                m2 = _product(m2, kept) if kept else m2
+                sums[m2] = sums.get(m2, 0) + c * c2
+        elif sums is not None:
+            sums[m] = sums.get(m, 0) + c
+    return s if sums is None else _of(sums)
 
 
 def _unwrapped(s: Size, by: Size) -> Size:

@@ -225,9 +225,9 @@ class _Check:
         return rename(s, {v: self.known[v] for v in variables(s) if v in self.known})
 
     def same_set(self, a: Set, b: Set) -> bool:
+        if isinstance(a, Fin) and isinstance(b, Fin):
+            return self.same_size(a.size, b.size)
         match a, b:
-            case (Fin(n), Fin(m)):
-                return self.same_size(n, m)
             case (SetVar() | EnumSet() | BoolSet() | UnitSet(), _):
                 return a == b
             case (TupleSet(xs), TupleSet(ys)):
@@ -248,7 +248,7 @@ class _Check:
 
     def same(self, a: Type, b: Type) -> bool:
         """Whether a value of one type is one of the other."""
-        if a == b or _ANYTHING in (a, b):
+        if a == b or a is _ANYTHING or b is _ANYTHING:
             return True
         match a, b:
             case (Index() | Scalar(DType.I64), Index() | Scalar(DType.I64)):
@@ -290,22 +290,25 @@ class _Check:
 
     def type(self, e: Expr) -> Type:
         """The type of an expression in what is in scope."""
-        if not isinstance(e, Let | Check):
+        if not (isinstance(e, Let) or isinstance(e, Check)):  # noqa: SIM101
             return self.plain(e)
         with self.block():
-            while isinstance(e, Let | Check):
-                if isinstance(e, Check):
+            while True:
+                if isinstance(e, Let):
+                    self.let(e)
+                    e = e.body
+                elif isinstance(e, Check):
                     self.expect(e.condition, BOOL)
                     self.facts += self.learnt(e.condition, True)
                     e = e.then
                 else:
-                    self.let(e)
-                    e = e.body
-            return self.plain(e)
+                    return self.plain(e)
 
     def let(self, e: Let) -> None:
         t = self.type(e.value)
         self.types[e.var] = t
+        if t != INT and not isinstance(t, Index):
+            return
         poly = self.poly(e.value)
         whole = None if poly is None else self.expanded(poly)
         if whole is not None and weight(whole) <= HEAVY:
@@ -318,10 +321,21 @@ class _Check:
     def plain(self, e: Expr) -> Type:
         self.in_scope(size_variables(e), e)
         match e:
-            case Ref(var):
-                if var not in self.types:
-                    raise self.broken(f"`{var!r}` is not in scope")
-                return self.types[var]
+            case Ref():
+                found = self.types.get(e.var)
+                if found is None:
+                    raise self.broken(f"`{e.var!r}` is not in scope")
+                return found
+            case At():
+                t = self.type(e.table)
+                if t is _ANYTHING:
+                    return t
+                held = t.cell if isinstance(t, Reference) else t
+                if not isinstance(held, Table) or not self.same_set(held.set, e.set):
+                    raise self.broken(f"{show_type(t)} is indexed by {show_type(Index(e.set))}", e)
+                self.expect(e.index, element(e.set))
+                cell = self.cell(held, e.index)
+                return Reference(cell) if isinstance(t, Reference) else cell
             case Op():
                 return self.operation(e)
             case Const(lit):
@@ -394,16 +408,6 @@ class _Check:
                 for x in items[1:]:
                     self.expect(x, t)
                 return Table(s, t)
-            case At(rows, index, s):
-                t = self.type(rows)
-                if t == _ANYTHING:
-                    return t
-                held = t.cell if isinstance(t, Reference) else t
-                if not isinstance(held, Table) or not self.same_set(held.set, s):
-                    raise self.broken(f"{show_type(t)} is indexed by {show_type(Index(s))}", e)
-                self.expect(index, element(s))
-                cell = self.cell(held, index)
-                return Reference(cell) if isinstance(t, Reference) else cell
             case Recast(value, old, new, cell):
                 before, after = (_product(sets) for sets in (old, new))
                 if not self.same_size(before, after):

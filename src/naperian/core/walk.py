@@ -71,20 +71,22 @@ from naperian.types import (
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     match e:
-        case Op(_, args, _):
-            return args
-        case Ref() | Const() | ConstOf() | Number() | Blank() | Use() | Method():
+        case Ref():
             return ()
-        case At(table, index, _):
-            return (table, index)
-        case Lambda(_, body) | For(_, _, body):
-            return (body,)
+        case At():
+            return (e.table, e.index)
+        case Op():
+            return e.args
+        case Lambda() | For():
+            return (e.body,)
+        case Let():
+            return (e.value, e.body)
+        case Const() | ConstOf() | Number() | Blank() | Use() | Method():
+            return ()
         case Call(function, args):
             return (function, *args)
-        case Let(_, value, body):
-            return (value, body)
-        case Pack(items) | Literal(_, items):
-            return items
+        case Pack() | Literal():
+            return e.items
         case Part(whole, _):
             return (whole,)
         case If(condition, then, otherwise):
@@ -138,11 +140,9 @@ def size_variables(e: Expr) -> Iterable[Var]:
     """The variables in the sizes of this node itself: of its sets, its types and its number."""
     if type(e) in _SIZELESS:
         return ()
-    match e:
-        case At(set=s) | For(set=s):  # most others
-            return _of_set(s)
-        case _:
-            return _size_variables(e)
+    if isinstance(e, At) or isinstance(e, For):  # most others  # noqa: SIM101
+        return variables(e.set.size) if isinstance(e.set, Fin) else _of_set(e.set)
+    return _size_variables(e)
 
 
 def _size_variables(e: Expr) -> Iterator[Var]:

@@ -40,9 +40,9 @@ from naperian.passes.derivatives.derive import copied, derivative
 from naperian.passes.derivatives.ruled import called, cleared
 from naperian.passes.flat.cells import dtype_of
 from naperian.passes.flat.tables import Tables
-from naperian.sizes import HEAVY, ZERO, atom, size, weight
+from naperian.sizes import HEAVY, ZERO, Size, atom, size, weight
 from naperian.source import Span
-from naperian.types import Range, Set, Type
+from naperian.types import Fin, Range, Set, Type
 
 
 def _new(result: Type) -> list[bool]:
@@ -189,7 +189,7 @@ class _Flatten(Tables):
                 while isinstance(e, core.At):
                     indices.append((e.set, e.index))
                     e = e.table
-                places = [components(self.set(s), self.expr(i)) for s, i in reversed(indices)]
+                places = [self.place_in(s, self.expr(i)) for s, i in reversed(indices)]
                 return self.read_all(self.expr(e), places)
             case core.Box(_, _, value):
                 return self.expr(value)
@@ -226,6 +226,10 @@ class _Flatten(Tables):
                 return self.checked(self.scalar(value), self.set(s), origin)
             case _:
                 raise Broken(f"{type(e).__name__} is left after normalisation")
+
+    def place_in(self, s: Set, index: Value) -> tuple[Size, ...]:
+        """The components of an index; those of a `Fin`, whatever its size is."""
+        return (number_of(index),) if isinstance(s, Fin) else components(self.set(s), index)
 
     def named(self, value: Value) -> Value:
         """What a name stands for: a long index expression is a binding, not written wherever the

@@ -37,9 +37,10 @@ from naperian.core.syntax import (
     Part,
     Ref,
 )
+from naperian.core.walk import of_type
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.node import node
+from naperian.node import keeper, node
 from naperian.sizes import Atom, Size, rename, size, substitute, variables
 from naperian.source import Span
 from naperian.substitution import Substitution, dependent
@@ -125,7 +126,7 @@ Entry: TypeAlias = "Meaning | Set | Type"
 # ---------------------------------------------------------------- scopes
 
 
-@node
+@keeper
 class Bound:
     """`var = value`. `work` tells computing from naming; `fails` that it may stop the run
     or is seen from outside; `cells` are those made outside that it reads or changes."""
@@ -187,11 +188,30 @@ def block(statements: list[Bound | Guard], value: Expr) -> Expr:
 @dataclass(frozen=True, slots=True, eq=False)
 class Env:
     """The variables of a function's activation and of the functions around it. What is found
-    outside is moved by `moves`."""
+    outside is moved by `moves`. `sizes` are those that were asked for, with what their variables
+    were then."""
 
     own: dict[Var, Entry]
     outer: Env | None = None
     moves: Moves | None = None
+    sizes: dict[Size, tuple[Size, tuple[tuple[Var, Entry], ...]]] = field(default_factory=dict)
+
+    def known(self, s: Size) -> Size | None:
+        """What a size is, if it was asked for and its variables are what they were."""
+        found = self.sizes.get(s)
+        if found is None or any(self.unmoved(v) is not entry for v, entry in found[1]):
+            return None
+        return found[0]
+
+    def unmoved(self, var: Var) -> Entry | None:
+        """A variable that nothing moves, if this is one."""
+        env: Env | None = self
+        while env is not None:
+            entry = env.own.get(var)
+            if entry is not None or env.moves is not None:
+                return entry
+            env = env.outer
+        return None
 
     def find(self, var: Var, move: Callable[[Entry, Moves], Entry]) -> Entry:
         env: Env | None = self
@@ -238,10 +258,10 @@ def number(s: Size) -> Expr:
 def size_of(e: Expr) -> Size | None:
     """A trivial integer as a polynomial, if it is one."""
     match e:
-        case Ref(var):
-            return size(var)
-        case Number(value):
-            return value
+        case Ref():
+            return size(e.var)
+        case Number():
+            return e.value
         case Const(Lit(int(value), dtype)) if dtype.is_integer:
             return size(value)
         case _:
@@ -273,13 +293,13 @@ class Moves:
     def expr(self, e: Expr) -> Expr:
         """A trivial expression with its variables replaced."""
         match e:
-            case Ref(var):
-                return self.names.get(var, e)
-            case Number(s):
-                new = self.size(s)
-                return e if new is s else number(new)
-            case At(table, index, s):
-                return At(self.expr(table), self.expr(index), self.set(s))
+            case Ref():
+                return self.names.get(e.var, e)
+            case At():
+                return At(self.expr(e.table), self.expr(e.index), self.set(e.set))
+            case Number():
+                new = self.size(e.value)
+                return e if new is e.value else number(new)
             case Part(inner, k):
                 return part_of(self.expr(inner), k)
             case Pack(items):
@@ -328,12 +348,17 @@ def type_of(m: Meaning) -> Type:
 def row_type(s: Set, var: Var, inside: Iterable[Bound | Guard], cell: Type) -> Table:
     """The type of a table over `s` whose cell at `var` has the type `cell`, which may mention what
     is named `inside`."""
+    if isinstance(cell, Scalar):
+        return Table(s, cell)
+    named = [b for b in inside if isinstance(b, Bound)]
+    if {b.var for b in named}.isdisjoint(of_type(cell)):
+        return dependent(s, var, cell)
     sizes: dict[Var, Size] = {}
-    for b in inside:
-        n = size_of(b.value) if isinstance(b, Bound) else None
-        if isinstance(b, Bound) and n is not None:
+    for b in named:
+        n = size_of(b.value)
+        if n is not None:
             sizes[b.var] = rename(n, sizes)
-    return dependent(s, var, Substitution({}, {}, sizes).type(cell) if sizes else cell)
+    return dependent(s, var, Substitution({}, {}, sizes).type(cell))
 
 
 def has_function(m: Meaning) -> bool:

@@ -109,7 +109,7 @@ from naperian.passes.normal.tables import (
 )
 from naperian.passes.normal.work import Work
 from naperian.prims import ORDERED, PLACES, PRIMITIVES
-from naperian.sizes import ZERO, Atom, Size, size, substitute
+from naperian.sizes import ZERO, Atom, Size, size, substitute, variables
 from naperian.source import Span
 from naperian.substitution import Substitution
 from naperian.types import (
@@ -152,13 +152,22 @@ class Evaluate:
     def size(self, s: Size, env: Env, bound: frozenset[Var] = frozenset()) -> Size:
         if s.constant is not None:
             return s
+        known = env.known(s) if not bound else None
+        if known is not None:
+            return known
 
         def replace(a: Atom) -> Size | None:
             if not isinstance(a, Var) or a in bound:
                 return None
             return as_size(self.w, self.find(a, env))
 
-        return self.w.places.simplify(substitute(s, replace))
+        said = len(self.w.scope.statements)
+        made = self.w.places.simplify(substitute(s, replace))
+        if not bound and said == len(self.w.scope.statements):
+            entries = [(v, e) for v in variables(s) if (e := env.unmoved(v)) is not None]
+            if len(entries) == len(variables(s)):
+                env.sizes[s] = made, tuple(entries)
+        return made
 
     def resolve(self, env: Env) -> Resolve:
         def look(var: Var) -> Any:
@@ -196,9 +205,16 @@ class Evaluate:
         """What `e` denotes; a statement it needs for itself is called `name`."""
         while True:  # a block's lines are nested to the right: a loop, not recursion
             match e:
-                case Let(var, value, body):
-                    env.own[var] = self.w.held(self.expr(value, env, var.name), var.name)
-                    e = body
+                case Ref():
+                    m: Meaning = self.find(e.var, env)
+                    return m
+                case At():
+                    rows, i = self.expr(e.table, env), self.expr(e.index, env)
+                    return at(self.w, rows, i, self.set(e.set, env))
+                case Let():
+                    called = e.var.name
+                    env.own[e.var] = self.w.held(self.expr(e.value, env, called), called)
+                    e = e.body
                 case Unbox(sizes, var, value, body):
                     self.unbox(sizes, var, self.expr(value, env, var.name), env)
                     e = body
@@ -212,13 +228,21 @@ class Evaluate:
 
     def other(self, e: Expr, env: Env, name: str) -> Meaning:
         match e:
-            case Ref(var):
-                m: Meaning = self.find(var, env)
-                return m
-            case Const(lit):
-                return Leaf(e, Scalar(lit.dtype))
+            case For(var, s, body):
+                return self.accumulators.table(
+                    self.set(s, env),
+                    lambda i: self.with_index(var, i, body, env),
+                    var.name,
+                    name,
+                    apart=not self.around,  # there is nothing to differentiate
+                )
             case (ConstOf() | Op() | Reduce()) if self.is_data(e.type, env):
                 return self.expr(self.written_out(e, env), env, name)
+            case Op():
+                operands = tuple([self.leaf(a, env) for a in e.args])
+                return self.operate(e, operands, self.dtype(e.type, env), name)
+            case Const(lit):
+                return Leaf(e, Scalar(lit.dtype))
             case ConstOf(value, t):
                 dtype = self.dtype(t, env)
                 return Leaf(constant(value, dtype), Scalar(dtype))
@@ -259,27 +283,13 @@ class Evaluate:
                     lambda: self.expr(otherwise, env, name),
                     name,
                 )
-            case For(var, s, body):
-                return self.accumulators.table(
-                    self.set(s, env),
-                    lambda i: self.with_index(var, i, body, env),
-                    var.name,
-                    name,
-                    apart=not self.around,  # there is nothing to differentiate
-                )
             case Literal(s, items):
                 cells = [self.expr(x, env) for x in items]
                 return literal(self.w, self.resolve(env).set(s), cells, name)
-            case At(table, index, s):
-                rows, i = self.expr(table, env), self.expr(index, env)
-                return at(self.w, rows, i, self.set(s, env))
             case Recast(value, old, new, _):
                 r = self.resolve(env)
                 rows = self.expr(value, env, name)
                 return recast(self.w, rows, [r.set(s) for s in old], [r.set(s) for s in new])
-            case Op():
-                operands = tuple(self.leaf(a, env) for a in e.args)
-                return self.operate(e, operands, self.dtype(e.type, env), name)
             case Reduce():
                 return self.reduce(e, env, name)
             case Loop(_, None, _, condition) if condition is not None and self.acts(condition):
@@ -322,7 +332,7 @@ class Evaluate:
                 assert isinstance(boxed, Exists)
                 named = tuple(self.size(n, env) for n in sizes)
                 return Boxed(boxed, named, self.expr(value, env, name))
-            case Let() | Check() | Unbox():
+            case Ref() | At() | Let() | Check() | Unbox():
                 return self.expr(e, env, name)
 
     def unbox(self, sizes: tuple[Var, ...], var: Var, m: Meaning, env: Env) -> None:

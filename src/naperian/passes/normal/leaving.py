@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from naperian.broken import Broken
 from naperian.core.syntax import Expr, Ref
-from naperian.core.walk import everything, of_type, size_variables
+from naperian.core.walk import children, of_type, size_variables
 from naperian.names import Var
-from naperian.node import node
+from naperian.node import kept, node
 from naperian.passes.normal.denote import (
     Bound,
     Boxed,
@@ -71,11 +71,11 @@ def leaving(scope: Scope, m: Meaning) -> Leaving:
         wanted.add(v)
         rest += of_type(made[v].type)
         if not _stays(made[v]):
-            rest += named_in(made[v].value)
+            rest += mentions(made[v])
     gives = {v for v in wanted if _stays(made[v])}
     late = {v for v, b in made.items() if b.cells or b.fails}
     for v, b in made.items():
-        if not late.isdisjoint((*named_in(b.value), *of_type(b.type))):
+        if not late.isdisjoint((*mentions(b), *of_type(b.type))):
             late.add(v)
     before = {v for v in wanted if v not in late}
     stays = [b for b in scope.statements if not isinstance(b, Bound) or b.var not in before]
@@ -92,13 +92,24 @@ def _stays(b: Bound) -> bool:
     return bool(b.cells) or (b.fails and not any(of_type(b.type)))
 
 
-def named_in(e: Expr) -> Iterator[Var]:
+def named_in(e: Expr) -> list[Var]:
     """The variables of an expression, bound ones too."""
-    for x in everything(e):
-        if type(x) is Ref:
-            yield x.var
+    found: list[Var] = []
+    rest = [e]
+    while rest:
+        x = rest.pop()
+        if isinstance(x, Ref):
+            found.append(x.var)
         else:
-            yield from size_variables(x)
+            found += size_variables(x)
+            rest += children(x)
+    return found
+
+
+@kept
+def mentions(b: Bound) -> tuple[Var, ...]:
+    """The variables of what a name stands for."""
+    return tuple(named_in(b.value))
 
 
 def mentioned(m: Meaning) -> Iterator[Var]:
@@ -113,7 +124,7 @@ def mentioned(m: Meaning) -> Iterator[Var]:
         case View(s, _, names, cell):
             yield from of_type(Index(s))
             for b in names:
-                yield from named_in(b.value)
+                yield from mentions(b)
             yield from mentioned(cell)
         case Boxed(t, sizes, value):
             yield from of_type(t)

@@ -58,7 +58,7 @@ from naperian.passes.normal.denote import (
     type_of,
 )
 from naperian.passes.normal.fold import constant, fold
-from naperian.passes.normal.leaving import Leaving, leaving, mentioned, named_in
+from naperian.passes.normal.leaving import Leaving, leaving, mentioned, mentions, named_in
 from naperian.passes.normal.places import aligned
 from naperian.passes.normal.work import Work
 from naperian.sizes import ONE, ZERO, Size, size
@@ -342,7 +342,7 @@ def _fission(w: Work, scope: Scope, i: Var, s: Set) -> list[Bound]:
         match st:
             case Bound(var, value, t, work, fails):
                 if work:
-                    needed: list[Bound | Guard] = [*_needed(names, named_in(value))]
+                    needed: list[Bound | Guard] = [*_needed(names, mentions(st))]
                     body = block(needed, value)
                     rows = row_type(s, i, (b for _, b in names.values()), t)
                     table = w.bind(For(i, s, body), rows, var.name, fails)
@@ -363,7 +363,7 @@ def _needed(names: dict[Var, tuple[int, Bound]], used: Iterable[Var]) -> list[Bo
         found = names.get(rest.pop())
         if found is not None and found[0] not in wanted:
             k, wanted[k] = found
-            rest.extend(named_in(wanted[k].value))
+            rest.extend(mentions(wanted[k]))
     return [wanted[k] for k in sorted(wanted)]
 
 

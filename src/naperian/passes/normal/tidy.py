@@ -55,8 +55,8 @@ from naperian.core.walk import children, of_type, size_variables
 from naperian.names import Var, fresh
 from naperian.node import mutable, replace
 from naperian.passes.normal.denote import is_trivial, number, part_of, size_of
-from naperian.sizes import Atom, Size, substitute
-from naperian.types import Exists, Type
+from naperian.sizes import Atom, Size, substitute, variables
+from naperian.types import Exists, Fin, Set, Type
 
 
 def tidy(body: Expr, result: Type, staying: set[Var]) -> Expr:
@@ -99,11 +99,16 @@ class _Census:
 
     def visit(self, e: Expr, depth: int) -> None:
         statements: list[Let | Check] = []
-        while isinstance(e, Let | Check):
+        while True:
             if isinstance(e, Let):
                 self.use(e.var).depth = depth
-            statements.append(e)
-            e = e.body if isinstance(e, Let) else e.then
+                statements.append(e)
+                e = e.body
+            elif isinstance(e, Check):
+                statements.append(e)
+                e = e.then
+            else:
+                break
         self.plain(e, depth)
         for s in reversed(statements):
             if isinstance(s, Check):
@@ -115,19 +120,17 @@ class _Census:
         for v in size_variables(e):
             self.use(v).in_size = True
         match e:
-            case Ref(var):
-                u = self.use(var)
+            case Ref():
+                u = self.use(e.var)
                 u.count += 1
                 u.deeper = u.deeper or depth > u.depth
-            case At(Ref(var), index, _):
-                self.use(var).taken_apart = True
-                self.plain(Ref(var), depth)
-                self.visit(index, depth)
-            case Part(Ref(var), _):
-                self.use(var).taken_apart = True
-                self.plain(Ref(var), depth)
-            case For(_, _, body):
-                self.visit(body, depth + 1)
+            case At():
+                self.taken_apart(e.table, depth)
+                self.visit(e.index, depth)
+            case Part():
+                self.taken_apart(e.tuple, depth)
+            case For():
+                self.visit(e.body, depth + 1)
             case Reduce(_, _, _, init, value, _):
                 self.visit(init, depth)
                 self.visit(value, depth + 1)
@@ -144,6 +147,11 @@ class _Census:
             case _:
                 for x in children(e):
                     self.visit(x, depth)
+
+    def taken_apart(self, whole: Expr, depth: int) -> None:
+        if isinstance(whole, Ref):
+            self.use(whole.var).taken_apart = True
+        self.visit(whole, depth)
 
 
 Names = dict[Var, Expr]
@@ -182,14 +190,16 @@ class _Rebuild:
         return once and v not in self.census.staying
 
     def expr(self, e: Expr, names: Names) -> Expr:
-        if not isinstance(e, Let | Check):
+        if not (isinstance(e, Let) or isinstance(e, Check)):  # noqa: SIM101
             return self.plain(e, names)
         statements: list[tuple[Var, Expr] | tuple[Check, Expr]] = []
-        while isinstance(e, Let | Check):
+        while True:
             if isinstance(e, Check):
                 statements.append((e, self.expr(e.condition, names)))
                 e = e.then
                 continue
+            if not isinstance(e, Let):
+                break
             if not self.census.dead(e.var):
                 outside, self.height = self.height, 0
                 value = self.expr(e.value, names)
@@ -209,11 +219,20 @@ class _Rebuild:
         return whole
 
     def size(self, s: Size, names: Names) -> Size:
+        if names.keys().isdisjoint(variables(s)):
+            return s
+
         def of(a: Atom) -> Size | None:
             e = names.get(a) if isinstance(a, Var) else None
             return None if e is None else size_of(e)
 
         return substitute(s, of)
+
+    def set(self, s: Set, names: Names) -> Set:
+        if isinstance(s, Fin):
+            new = self.size(s.size, names)
+            return s if new is s.size else Fin(new)
+        return self.resolve(names).set(s)
 
     def resolve(self, names: Names) -> Resolve:
         return resize(lambda s: self.size(s, names))
@@ -236,14 +255,25 @@ class _Rebuild:
 
     def plain(self, e: Expr, names: Names) -> Expr:
         match e:
-            case Ref(var):
-                self.height = max(self.height, self.heights.get(var, 0))
-                return names.get(var, e)
+            case Ref():
+                height = self.heights.get(e.var, 0)
+                if height > self.height:
+                    self.height = height
+                return names.get(e.var, e)
+            case At():
+                return At(
+                    self.expr(e.table, names),
+                    self.expr(e.index, names),
+                    self.set(e.set, names),
+                )
+            case Op():
+                args = tuple([self.expr(x, names) for x in e.args])
+                return Op(e.name, args, e.type, e.origin)
             case Const():
                 return e
-            case Number(s):
-                new = self.size(s, names)
-                return e if new is s else number(new)
+            case Number():
+                new = self.size(e.value, names)
+                return e if new is e.value else number(new)
             case Pack(items):
                 return Pack(tuple(self.expr(x, names) for x in items))
             case Part(whole, k):
@@ -254,21 +284,13 @@ class _Rebuild:
                     self.expr(then, names),
                     self.expr(otherwise, names),
                 )
-            case For(var, s, body):
-                s = self.resolve(names).set(s)
-                return For(self.bind(var, names), s, self.expr(body, names))
+            case For():
+                s = self.set(e.set, names)
+                return For(self.bind(e.var, names), s, self.expr(e.body, names))
             case Literal(s, items):
                 return Literal(
                     self.resolve(names).set(s), tuple(self.expr(x, names) for x in items)
                 )
-            case At(table, index, s):
-                return At(
-                    self.expr(table, names),
-                    self.expr(index, names),
-                    self.resolve(names).set(s),
-                )
-            case Op(_, args):
-                return replace(e, args=tuple(self.expr(x, names) for x in args))
             case Reduce(_, var, s, init, value):
                 s, init = self.resolve(names).set(s), self.expr(init, names)
                 var = self.bind(var, names)

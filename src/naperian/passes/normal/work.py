@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from naperian.core.syntax import Expr, Part, Ref
 from naperian.dtypes import DType
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.passes.normal.denote import (
     Bound,
     Boxed,
@@ -65,14 +63,9 @@ class Work:
         self.places = Places()
         self.staying: set[Var] = set()
 
-    @contextmanager
-    def inside(self, scope: Scope | None = None) -> Iterator[Scope]:
+    def inside(self, scope: Scope | None = None) -> _Inside:
         """Statements go to this (new) scope for a while."""
-        outer, self.scope = self.scope, scope or Scope()
-        try:
-            yield self.scope
-        finally:
-            self.scope = outer
+        return _Inside(self, scope or Scope())
 
     def bind(
         self, value: Expr, t: Type, name: str, fails: bool = False,
@@ -178,6 +171,22 @@ class Work:
                 boxed = moves.type(t)
                 assert isinstance(boxed, Exists)
                 return Boxed(boxed, tuple(map(moves.size, sizes)), self.moved(value, moves))
+
+
+@mutable
+class _Inside:
+    """A while in which statements go elsewhere: of some hundred in a program, without a generator
+    for each."""
+
+    work: Work
+    scope: Scope
+
+    def __enter__(self) -> Scope:
+        self.work.scope, self.scope = self.scope, self.work.scope
+        return self.work.scope
+
+    def __exit__(self, *_: object) -> None:
+        self.work.scope = self.scope
 
 
 def unpacked(e: Expr, t: Type) -> Meaning:
