@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -316,7 +317,8 @@ def test_what_is_interrupted_is_not_compiled_to_the_end(monkeypatch: pytest.Monk
     begun: list[str] = []
     first, go_on = threading.Event(), threading.Event()
 
-    def compiled(text: str, *_: object) -> bytes:
+    def compiled(text: str, _: object, busy: Callable[[], object]) -> bytes:
+        busy()
         begun.append(text)
         first.set()
         go_on.wait(10)
