@@ -49,7 +49,7 @@ from naperian.passes.algebra.bounds import between, type_bounds
 from naperian.passes.algebra.settled import settled
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Builder, Guards
-from naperian.passes.bindings.conditions import after_checks, checks_of, in_rounds
+from naperian.passes.bindings.conditions import after_checks, checks_of, guards_of, in_rounds
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
 from naperian.sizes import HEAVY, ZERO, Size, atom, places, size, weight
@@ -111,8 +111,7 @@ class _Simplify:
         """A condition that depends on the checks that it depended on, if these are left."""
         before = {b.var for b in checks_of(self.program.bindings, old, time)}
         left = [b for b in self.b.bindings if b.var in before]
-        around = self.b.guards[new.var] if isinstance(new, Read) else ()
-        return after_checks(self.b, new, left, time, around)
+        return after_checks(self.b, new, left, time, guards_of(self.b, new))
 
     def open(self, i: Var) -> None:
         """Bring an index over, once what its extent reads is simple: by what is known wherever it

@@ -94,9 +94,13 @@ def in_rounds(b: Builder, again: Operand, time: Var) -> Operand:
     lost = b.order(i for i in b.closures[time] if i not in found)
     if not lost or len(b.closures[time]) == 1:
         return again
-    guards: Guards = ()
-    if isinstance(again, Read) and again.var in b.guards:
-        names = dict(zip(b.contexts[again.var], again.at, strict=True))
-        guards = rewrite_guards(b.guards[again.var], names)
     here = Number(sum(map(size, lost), start=ZERO))
-    return b.op("after", (again, here), DType.BOOL, guards)
+    return b.op("after", (again, here), DType.BOOL, guards_of(b, again))
+
+
+def guards_of(b: Builder, o: Operand) -> Guards:
+    """The guards under which there is what an operand reads; an argument is always there."""
+    if not isinstance(o, Read) or o.var not in b.guards:
+        return ()
+    names = dict(zip(b.contexts[o.var], o.at, strict=True))
+    return rewrite_guards(b.guards[o.var], names)
