@@ -422,8 +422,9 @@ def remade(
                 return replace(s, out=element(s.out), value=element(s.value), axis=axis)
             case Loop():
                 shared = tuple(replace(r, var=names.get(r.var, r.var)) for r in s.reductions)
-                low, high = of(s.low), of(s.high)
-                return replace(s, low=low, high=high, body=block(s.body), reductions=shared)
+                low, high, work = of(s.low), of(s.high), of(s.work)
+                body = block(s.body)
+                return Loop(s.var, low, high, body, s.order, shared, work)
             case While(head, condition, inner):
                 return While(block(head), expr(condition), block(inner))
             case When(condition, then, otherwise):
