@@ -26,6 +26,13 @@ def around(x: Fin(n)=>Float, k: Int) -> Fin(n)=>Float:
 def shifted(x: Fin(n)=>Float, m: Int) -> Fin(m)=>Fin(n)=>Float:
     p = argsort(x)
     [[sin(x[p[wrap(3 * i + 1)]]) * x[p[p[clamp(i)]]] * x[j] for j in Fin(n)] for i in Fin(m)]
+
+def checked_elsewhere(w: Fin(n)=>Fin(3)=>Float, q: Fin(n)=>Fin(n), m: Int) =
+    [sort(w[q[clamp(3)]]) for i in Fin(m)]
+
+def checked_later(c: Fin(n)=>Int, q: Fin(n)=>Fin(n), m: Int) -> Int:
+    loop t = c[q[clamp(-1)]] for i in Fin(m):
+        t + 1
 """
 
 
@@ -39,6 +46,16 @@ def test_no_element_is_read_where_there_is_none(k: int) -> None:
     assert m.shifted(none, 50).shape == (50, 0)
     assert nap.grad(m.kept, "x")(none, k).shape == (0,)
     assert nap.grad(m.kept, "x")(-np.ones(5), k).tolist() == [0.0] * 5
+
+
+def test_a_check_says_nothing_in_front_of_its_loop_or_of_itself() -> None:
+    m = nap.compile(PROGRAMS)
+    none = np.zeros(0, np.int64)
+    assert m.checked_elsewhere(np.zeros((0, 3)), none, 0).shape == (0, 3)
+    assert m.checked_elsewhere([[2.0, 1.0, 3.0]], [0], 2).tolist() == [[1.0, 2.0, 3.0]] * 2
+    for f, x in ((m.checked_elsewhere, np.zeros((0, 3))), (m.checked_later, none)):
+        with pytest.raises(nap.RunError, match="`clamp` into an empty set"):
+            f(x, none, 1)
 
 
 def test_elements_are_read_where_there_are_some() -> None:

@@ -23,7 +23,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.walk import atoms_of, free, variables
+from naperian.ainf.walk import atoms, atoms_of, free, variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
@@ -232,8 +232,10 @@ class _Builder:
         elif isinstance(condition, Number):
             outer |= set(variables(condition.value))
         context = tuple(i for i in self.program.indices if i in outer and i != time)
-        if isinstance(condition, Read) and condition.var in self.source and time not in outer:
-            self.in_loop(time, condition, context)
+        if isinstance(condition, Read):
+            once = condition.var in self.source and time not in outer
+            if once or len(atoms(condition)) > 1:
+                self.in_loop(time, condition, context)
         t = Task(Kind.ROUNDS, Var(f"rounds_{time.name}"), DType.I64, context, context)
         t.cell = next((c for c in self.cells.values() if c.time == time), None)
         if t.cell is None:
@@ -243,7 +245,8 @@ class _Builder:
         self.late.append(t)
 
     def in_loop(self, time: Var, condition: Read, context: tuple[Var, ...]) -> None:
-        """A condition that no round changes is asked in every round like any other."""
+        """A condition that no round changes is asked in every round like any other, and so is what
+        stands at a place that is computed."""
         path = (*context, time)
         t = Task(
             Kind.COMPUTE, fresh(condition.var), DType.BOOL, path, path, name="copy",

@@ -9,7 +9,8 @@
 
 In the loop the axis has elements, so nobody asked whether `clamp` and `wrap` have any to choose
 from; in front of it there may be none, and what lies beside a table is no place in another.
-What was checked to have elements is left alone in loops, where the check would be one more.
+What was checked to have elements is left alone in loops, where the check would be one more; one
+that asks only where some loop has rounds says nothing in front of that loop.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from naperian.ainf.walk import free, map_prim, number, operands, variables
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
-from naperian.node import replace
+from naperian.node import node, replace
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.ranges import facts_about
 from naperian.prims import unit
-from naperian.sizes import Clamp, Remainder, Size, size
+from naperian.sizes import ZERO, Clamp, Remainder, Size, size
 
 Sizes = frozenset[Size]
 
@@ -54,6 +55,15 @@ def vacant(program: Program) -> Program:
     return changed if made.changed else program
 
 
+@node
+class _Checked:
+    """That an axis has elements where all of these have some, under guards."""
+
+    axis: Size
+    rounds: tuple[Size, ...]
+    guards: frozenset[Guard]
+
+
 class _Vacant:
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -63,7 +73,7 @@ class _Vacant:
             inside = [] if index.condition is None else free(index.condition)
             self.b.add_index(i, index, (v for v in inside if v in self.b.closures))
         self.unsure: dict[Var, Sizes] = {}  # what is a value only where these axes have elements
-        self.checked = frozenset(_checked(program))
+        self.checked = tuple(_checked(program))
         self.changed = False
 
     def result(self) -> Program:
@@ -81,8 +91,10 @@ class _Vacant:
                         each.append(replace(e, value=value))
                     start = look(here, b.guards, init)
                     prim = replace(b.prim, init=start, entries=tuple(each))
-                case Delay(init=init):  # the next value is a round's, and is made behind it
-                    prim = replace(b.prim, init=look(here, b.guards, init))
+                case Delay(index=own, init=init):
+                    # in front of the rounds; the next value is one's, and is made behind it
+                    before = self.b.closed(i for i in b.context if i != own)
+                    prim = replace(b.prim, init=look(before, b.guards, init))
                 case _:
                     prim = map_prim(b.prim, partial(look, here, b.guards), _same)
             if found:
@@ -102,7 +114,7 @@ class _Vacant:
             own = (n for n in self.unsure.get(o.var, ()) if not self.positive(n, here, guards))
             found.update(own)
         found |= places
-        if isinstance(o, Number) or not places or (here and places <= self.checked):
+        if isinstance(o, Number) or all(self.asked(n, here, guards) for n in places):
             return o
         self.changed = True
         for n in sorted(places, key=str):
@@ -122,6 +134,14 @@ class _Vacant:
         yield from _axes(o, self.b.indices)
         for r in _inner(o):
             yield from self.unsure.get(r.var, ())
+
+    def asked(self, n: Size, here: frozenset[Var], guards: Guards) -> bool:
+        """Whether a check has found elements in an axis, before any round of these loops."""
+        return bool(here) and any(
+            c.axis == n and c.guards.issubset(guards)
+            and all(self.positive(e, here, guards) for e in c.rounds)
+            for c in self.checked
+        )  # fmt: skip
 
     def positive(self, n: Size, here: Iterable[Var], guards: Guards) -> bool:
         """Whether an axis has elements in the rounds of these loops."""
@@ -190,15 +210,27 @@ def _divides(n: Size, extent: Size) -> bool:
     return isinstance(n.single, Var) and all(n.single in m for m, _ in extent.terms)
 
 
-def _checked(program: Program) -> Iterator[Size]:
-    """The axes of which the program asks whether they have elements."""
-    if not any(isinstance(b.prim, Check) for b in program.bindings):
-        return
+def _checked(program: Program) -> Iterator[_Checked]:
+    """What checks find: `n > 0 or k < 1` is that n has elements in the rounds of a loop over k."""
+    made = {b.var: b.prim for b in program.bindings if isinstance(b.prim, Op)}
     for b in program.bindings:
-        match b.prim:
-            case Op("ge", (Number(less), Lit(0))):
-                yield less + 1
-            case Op("ge", (Number(n), Lit(1))) | Op("gt", (Number(n), Lit(0))):
-                yield n
-            case _:
-                pass
+        if not isinstance(b.prim, Check):
+            continue
+        axes: list[Size] = []
+        rounds = [e for i in b.context if (e := program.indices[i].extent) is not None]
+        work = [b.prim.condition]
+        while work:
+            o = work.pop()
+            match made.get(o.var) if isinstance(o, Read) else None:
+                case Op("or", args):
+                    work += args
+                case Op("ge", (Number(less), Lit(0))):
+                    axes.append(less + 1)
+                case Op("ge", (Number(n), Lit(1))) | Op("gt", (Number(n), Lit(0))):
+                    axes.append(n)
+                case Op("lt", (Number(n), Lit(1))):
+                    rounds.append(n)
+                case _:  # it holds for another reason, perhaps
+                    axes += (ZERO, ZERO)
+        if len(axes) == 1:
+            yield _Checked(axes[0], tuple(rounds), frozenset(b.guards))

@@ -186,6 +186,15 @@ def _taken(
     return rows if rows.beside or (slow and sums_nothing(s)) else None
 
 
+def _names(run: Sequence[Stmt]) -> Iterator[Var]:
+    """What statements give another value."""
+    for x in statements(run):
+        if isinstance(x, Let):
+            yield x.var
+        elif isinstance(x, Store | Update):
+            yield x.buffer
+
+
 # ---------------------------------------------------------------- the lanes
 
 
@@ -207,6 +216,7 @@ class _Rows:
     packed: dict[tuple[Var, int], Var] = field(default_factory=dict)
     top: dict[Var, Stmt] = field(default_factory=dict)
     masked: list[tuple[Var, DType, Expr]] = field(default_factory=list)
+    current: dict[Expr, Var] = field(default_factory=dict)  # what these are, while it is so
     addends: dict[Stmt, Var] = field(default_factory=dict)
 
     def far(self) -> tuple[int, int]:
@@ -495,6 +505,7 @@ class _Rows:
     def loaded(self) -> Iterator[Stmt]:
         """The elements of arrays that the lanes of a run load: those that have a row."""
         found, self.masked = self.masked, []
+        self.current.clear()
         return self.where_there_is_a_row(found)
 
     def where_there_is_a_row(self, found: list[tuple[Var, DType, Expr]]) -> Iterator[Stmt]:
@@ -504,12 +515,15 @@ class _Rows:
             yield When(self.inside(size(self.lane)), tuple(Assign(v, e) for v, _, e in found))
 
     def after_loads(self, run: Sequence[Stmt], make: Callable[[], Stmt]) -> list[Stmt]:
-        """A statement of a run, after the elements whose places are named in the run before it:
-        these cannot be loaded in front of the run."""
-        known, names = len(self.masked), {y.var for y in run if isinstance(y, Let)}
+        """A statement of a run, after the elements whose places are named or changed in the run
+        before it: these cannot be loaded in front of the run."""
+        known, names = len(self.masked), set(_names(run))
         new = make()
         late = [m for m in self.masked[known:] if not names.isdisjoint(used(m[2]))]
         self.masked = [m for m in self.masked if m not in late]
+        changed = set(_names((new,)))
+        for e in [e for e in self.current if not changed.isdisjoint(used(e))]:
+            del self.current[e]
         return [*self.where_there_is_a_row(late), new]
 
     def element(
@@ -570,11 +584,10 @@ class _Rows:
                 return e
 
     def where_rows(self, e: Expr, dtype: DType) -> Local:
-        for var, _, other in self.masked:
-            if other == e:
-                return Local(var)
-        self.masked.append((Var("x"), dtype, e))
-        return Local(self.masked[-1][0])
+        if e not in self.current:
+            self.current[e] = Var("x")
+            self.masked.append((self.current[e], dtype, e))
+        return Local(self.current[e])
 
     # packing
 
