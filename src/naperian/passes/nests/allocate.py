@@ -54,6 +54,7 @@ from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
 from naperian.passes.nests.small import small
+from naperian.passes.nests.sparse import sparse
 from naperian.passes.nests.staged import staged
 from naperian.passes.nests.sticky import sticky
 from naperian.passes.nests.straight import straight
@@ -79,7 +80,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     digits, collapse,
     windows, idle,
     # what goes side by side; a loop belongs to the first that takes it
-    straight, columns, lanes, abreast, beside, panels, short, searched,
+    straight, columns, lanes, sparse, abreast, beside, panels, short, searched,
     summed,  # what no nest of sums has taken
     # what the loops as they are now still keep
     placed, over, sticky,

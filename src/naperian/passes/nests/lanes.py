@@ -367,6 +367,7 @@ class _Rows:
         """What is not a loop and not the same in all rows goes through all lanes."""
         out: list[Stmt] = []
         rows: list[Stmt] = []
+        ends: list[Stmt] = []
         sums: list[Sum] = []
         stored = False
 
@@ -377,9 +378,12 @@ class _Rows:
             if rows:
                 inner = (*self.loaded(), *rows)
                 out.append(Loop(self.lane, ZERO, size(self.many), inner, order))
+            if ends:
+                out.append(Loop(self.lane, ZERO, size(self.many), tuple(ends), order))
             if sums:
                 out.extend(self.sums.all_lanes(sums, order))
             rows.clear()
+            ends.clear()
             sums.clear()
 
         for x in body:
@@ -409,12 +413,32 @@ class _Rows:
                     rows += self.after_loads(rows, partial(self.addend, x))
                     sums += self.added(x)
                 case _:
-                    if stored and self.reads_on(x):
+                    ending = isinstance(x, Store) and self.ends(x, rows)
+                    if (stored and self.reads_on(x)) or (
+                        ends and self.writes_on(x) and not ending
+                    ):
                         close()
+                    if isinstance(x, Store) and ending:
+                        kept = Buffer(Var("x"), self.buffers[x.buffer].dtype, (), Role.TEMP)
+                        self.allocate(kept)
+                        self.own.add(kept.var)
+                        ends.append(self.stmt(replace(x, value=Local(kept.var))))
+                        x = Assign(kept.var, x.value)
+                    stored = stored or bool(ends) or self.writes_on(x)
                     rows += self.after_loads(rows, partial(self.stmt, x))
-                    stored = stored or self.writes_on(x)
         close()
         return tuple(out)
+
+    def ends(self, x: Store, run: Sequence[Stmt]) -> bool:
+        """Whether lanes that have a row store what is made of elements that all of them read, in
+        one loop for the lanes: LLVM would load these for each of them, under the condition."""
+        if not self.beside or x.buffer in self.varying:
+            return False
+        names = {y.var for y in run if isinstance(y, Let | Variable)}
+        return names.isdisjoint(v for e in x.at for v in used_in(e)) and any(
+            e.buffer not in self.varying and not self.axes(e.at)
+            for e in loads(replace(x, at=()))
+        )
 
     def until(self, x: While) -> Stmt:
         def stmts(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
