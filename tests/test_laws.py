@@ -240,6 +240,12 @@ PROGRAMS: dict[str, list[str]] = {
         "def f(n; a: F64[n]):\n  for i<n: k = checked(clamp(i + 1, n), n) else 1\n"
         '  return for i<n: a[k[i]]\n  error 1 "out"',
     ],
+    "unchanging": [
+        "def f(n; a: F64[n]):\n  for i<n, u<n + 1: s = delay over t<n from a[i] next s[i, t]\n"
+        "  return for i<n: s[i, n]",
+        "def f(n; a: F64[n]):\n  for i<n, u<n + 1: s = delay over t<n from 1.5 next v[i, t]\n"
+        "  for i<n, t<n: v = add(s[i, t], -0.0)\n  return for i<n: s[i, i + 1]",
+    ],
     "decided": [
         f"def f(n; a: F64[n]):\n  for i<n: v = {c}\n  return for i<n: v[i]"
         for c in ("lt(i, n)", "ge(i, 0)", "le(i + 1, n)", "gt(i, i + 1)", "eq(i, n)", "ne(i, -1)",

@@ -206,6 +206,36 @@ def test_rows_that_wait(k: int, dtype: type) -> None:
     assert np.allclose(f(x), s, rtol=1e-12 if dtype is np.float64 else 1e-5)
 
 
+PATHS = """
+def value(z: k=>n=>Fin(2)=>Float, rate: Float, strike: Float) -> Float:
+    def end(z: n=>Fin(2)=>Float) -> Float:
+        loop s = 1.0, v = 0.5 for u in z:
+            w = sqrt(abs(v) + 0.25)
+            (s + w * u[0] / n, v + rate * (1.0 - v) / n + w * u[1] / n)
+        max(s - strike, 0.0)
+    mean(end(z[i]) for i)
+def slope(z: k=>n=>Fin(2)=>Float, rate: Float, strike: Float):
+    value_and_grad(value, wrt=("z", "rate"))(z, rate, strike)
+"""
+
+
+@pytest.mark.parametrize("k", [*LENGTHS, 130])
+def test_paths_of_steps_that_take_long(k: int) -> None:
+    """Many rows go beside each other where a step waits for a root, far apart as their elements
+    are; their value, its gradient, and what is left of them."""
+    m = nap.compile(PATHS)
+    for name in ("value", "slope"):
+        assert "lanes for" in m[name].show("loops")
+    z = at_the_end(np.random.default_rng(k).normal(size=(k, 7, 2)))
+    rows = [m.slope(z[i : i + 1], 0.5, 1.0) for i in range(k)]
+    value, (dz, rate) = m.slope(z, 0.5, 1.0)
+    if k:
+        assert np.allclose(value, np.mean([v for v, _ in rows]), rtol=1e-12)
+        assert np.allclose(rate, np.mean([r for _, (_, r) in rows]), rtol=1e-12)
+        assert np.allclose(dz, np.concatenate([d for _, (d, _) in rows]) / k, rtol=1e-12)
+        assert np.allclose(value, m.value(z, 0.5, 1.0), rtol=1e-12)
+
+
 def test_small_arrays_of_lanes_stay_in_registers() -> None:
     """Lanes without a row are left out where they touch memory, not where they touch their sums."""
     text = """

@@ -59,7 +59,23 @@ Seen = Callable[[Any], None]
 
 def simplify(program: Program, seen: Seen = lambda rule: None) -> Program:
     """The program by the laws. `seen` is told every rule that is used."""
-    return _Simplify(settled(program), seen).result()
+    made = _Simplify(settled(program), seen).result()
+    return simplify(made, seen) if unchanging(made) else made
+
+
+def unchanging(program: Program) -> frozenset[Var]:
+    """for i, u<t + 1: s = delay over k<t from x[i] next s[i, k]  ⟶  for i, u<t + 1: s = copy(x[i])
+
+    A carried value that every round hands on is what it was before: the cotangent of a sum."""
+    return frozenset(
+        b.var for b in program.bindings
+        if isinstance(b.prim, Delay) and isinstance(b.prim.next, Read)
+        and program.indices[b.prim.time].condition is None
+        and b.prim.next.var == b.var
+        and b.prim.next.at == tuple(
+            size(b.prim.time if i == b.prim.index else i) for i in b.context
+        )
+    )  # fmt: skip
 
 
 class _Simplify:
@@ -76,6 +92,7 @@ class _Simplify:
         self.guards: Guards = ()
         self.context: tuple[Var, ...] = ()
         self.times = {b.prim.time for b in program.bindings if isinstance(b.prim, Delay)}
+        self.unchanging = unchanging(program)
 
     def result(self) -> Program:
         slots: list[tuple[int, Delay]] = []
@@ -86,6 +103,9 @@ class _Simplify:
             self.guards = self.live(b.guards)
             if any(isinstance(g.operand, Lit) for g in self.guards):
                 self.never(b)
+            elif isinstance(b.prim, Delay) and b.var in self.unchanging:
+                self.seen(unchanging)
+                self.keep(b, self.op(Op("copy", (self.operand(b.prim.init),)), b.dtype))
             elif isinstance(b.prim, Delay):
                 slots.append((len(self.b.bindings), b.prim))
                 self.delay(b, b.prim)
@@ -473,4 +493,4 @@ def of_the_same(
 
 
 REDUCTION_LAWS = (nothing_to_reduce, only_one, of_units, of_the_same)
-SCALAR_RULES = (checked, decided, under_guards)
+SCALAR_RULES = (checked, decided, under_guards, unchanging)

@@ -71,12 +71,7 @@ def _long(s: Loop) -> bool:
     """Whether a step of a recurrence takes long."""
     if any(isinstance(x, Loop) for x in s.body):
         return False
-    tops = (e for x in s.body for e in expressions(x))
-    return _waits(s, _DEEP if any(map(loads, s.body)) else 1) or any(
-        isinstance(e, Apply) and e.operand.is_float and e.name in PRIMITIVES
-        and PRIMITIVES[e.name].cost >= _LONG
-        for top in tops for e in parts(top)
-    )  # fmt: skip
+    return _waits(s, _DEEP if any(map(loads, s.body)) else 1) or _long_operations(s) > 0
 
 
 def _waits(s: Loop, deep: int) -> bool:
@@ -261,12 +256,22 @@ def square(s: Loop) -> tuple[Size, ...]:
 
 def _calls(s: Loop) -> bool:
     """Whether a loop computes functions."""
+    return _long_operations(s, _FUNCTION) > 0
+
+
+def _long_operations(s: Loop, cost: int = _LONG) -> int:
     tops = (e for x in s.body for e in expressions(x))
-    return any(
+    return sum(
         isinstance(e, Apply) and e.operand.is_float and e.name in PRIMITIVES
-        and PRIMITIVES[e.name].cost >= _FUNCTION
+        and PRIMITIVES[e.name].cost >= cost
         for top in tops for e in parts(top)
     )  # fmt: skip
+
+
+def waits(s: Loop) -> int:
+    """How many long operations the steps of a row do that wait for each other."""
+    loops = (x for x in statements(s.body) if isinstance(x, Loop) and x.order is Order.SERIAL)
+    return sum(map(_long_operations, loops))
 
 
 def deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

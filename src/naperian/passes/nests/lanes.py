@@ -89,6 +89,7 @@ from naperian.passes.nests.alike import (
     is_uneven,
     square,
     sums_nothing,
+    waits,
 )
 from naperian.passes.nests.lane_sums import Sum, Sums, nest
 from naperian.passes.nests.paired import paired
@@ -182,8 +183,20 @@ def _taken(
     rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow, short)
     far, all_ = rows.far()
     none = not all_ and not any(isinstance(x, Allocate) for x in statements(s.body))
-    rows.beside = (2 * far < all_ or none) if slow else far == 0
-    return rows if rows.beside or (slow and sums_nothing(s)) else None
+    near = 2 * far < all_ or none
+    alone = slow and sums_nothing(s)
+    if slow and not near and not alone and rows.lost() <= waits(s):
+        near, rows.short = True, ()  # of few rows, all lanes would load and keep what they do not
+    rows.beside = near if slow else far == 0
+    return rows if rows.beside or alone else None
+
+
+def _elements(x: Stmt) -> Iterator[tuple[Var, tuple[Size, ...]]]:
+    """The elements that a statement reads and writes."""
+    for y in loads(x):
+        yield y.buffer, y.at
+    if isinstance(x, Store | Update):
+        yield x.buffer, x.at
 
 
 def _names(run: Sequence[Stmt]) -> Iterator[Var]:
@@ -225,13 +238,21 @@ class _Rows:
         self.find_packed()
         rows = far = 0
         for x in deepest(self.loop.body):
-            places = [(y.buffer, y.at) for y in loads(x)]
-            if isinstance(x, Store | Update):
-                places.append((x.buffer, x.at))
-            for buffer, at in places:
+            for buffer, at in _elements(x):
                 rows += buffer not in self.varying and bool(self.axes(at))
                 far += not self.near(buffer, at)
         return far, rows
+
+    def lost(self) -> int:
+        """How many of the elements that are not near are in innermost loops that may be vectors of
+        one row. Where a row goes in order, each of its elements is loaded by itself anyway."""
+        return sum(
+            not self.near(*e)
+            for x in statements(self.loop.body)
+            if isinstance(x, Loop) and x.order is not Order.SERIAL
+            and not any(isinstance(y, Loop) for y in statements(x.body))
+            for y in statements(x.body) for e in _elements(y)
+        )  # fmt: skip
 
     def near(self, buffer: Var, at: tuple[Size, ...]) -> bool:
         axes = self.axes(at)
