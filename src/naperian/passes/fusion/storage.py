@@ -138,6 +138,12 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
             _allocate(storage, start, cell.scope, memory, cell)
             if cell.time is not None and not cell.history:
                 cell.in_place = _in_place(cell, readers.get(cell, []), position)
+    for t in tasks:  # and where in the cell to look
+        for s in t.sites:
+            if is_view(s.task, storage):
+                for place in s.task.sites:
+                    if place.task.kind in _VALUES:
+                        place.task.scope = min(place.task.scope, shared(place.task, t))
     for t in tasks:
         if t.kind not in _VALUES or is_view(t, storage):
             continue

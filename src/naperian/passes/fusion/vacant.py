@@ -23,6 +23,7 @@ from naperian.ainf.syntax import (
     Binding,
     Check,
     Delay,
+    Entry,
     Guard,
     Index,
     Number,
@@ -86,9 +87,9 @@ class _Vacant:
                 case Accumulate(_, init, entries):
                     each = []
                     for e in entries:
-                        inside = self.b.closed((*here, *e.over))
+                        inside = self.b.closed((*_rows(b, e), *e.over))
                         value = look(inside, (*b.guards, *e.guards), e.value)
-                        each.append(replace(e, value=value))
+                        each.append(self.placed(b, replace(e, value=value), inside))
                     start = look(here, b.guards, init)
                     prim = replace(b.prim, init=start, entries=tuple(each))
                 case Delay(index=own, init=init):
@@ -121,6 +122,16 @@ class _Vacant:
             some = self.b.op("gt", (number(n), Lit(0, DType.I64)), DType.BOOL, guards)
             o = self.there(o, some, n, guards, b)
         return o
+
+    def placed(self, b: Binding, e: Entry, here: frozenset[Var]) -> Entry:
+        """What goes to a place that is there."""
+        guards = (*b.guards, *e.guards)
+        for n in sorted({n for k in e.at for n in self.needed(Number(k))}, key=str):
+            if not self.positive(n, here, guards) and not self.asked(n, here, guards):
+                self.changed = True
+                some = self.b.op("gt", (number(n), Lit(0, DType.I64)), DType.BOOL, guards)
+                e = replace(e, guards=(*e.guards, Guard(some, True, n - 1)))
+        return e
 
     def there(self, o: Operand, some: Read, n: Size, guards: Guards, b: Binding) -> Operand:
         dtype = self.b.dtype(o)
@@ -156,6 +167,13 @@ class _Vacant:
             return times > 0 and all(each)
         facts = facts_about(n, self.b.indices, self.sizes, guards, Facts())
         return facts.and_(*(e - 1 for e in extents)).proves(n - 1)
+
+
+def _rows(b: Binding, e: Entry) -> Iterator[Var]:
+    """The axes of an accumulation that a contribution goes along: it has a place on each."""
+    named = {*free(e.value), *(v for k in e.at for v in variables(k))}
+    named |= {v for g in e.guards for v in free(g.operand)}
+    yield from (i for i in b.context if i in named)
 
 
 def _is_more(n: Size) -> bool:

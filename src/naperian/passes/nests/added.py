@@ -112,7 +112,17 @@ def _in_any_order(s: Loop, types: Mapping[Var, DType], math: Math, inside: bool)
         body = (*kept, add)
         reductions.append(Reduction(v, name, types[v]))
     order = Order.FREE if inside else Order.PARALLEL
-    return replace(s, body=body, order=order, reductions=tuple(reductions))
+    return replace(s, body=_one_by_one(body), order=order, reductions=tuple(reductions))
+
+
+def _one_by_one(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """What each round does by itself: threads share the rounds."""
+    out: list[Stmt] = []
+    for s in body:
+        s = rebuild(s, _one_by_one)
+        shared = isinstance(s, Loop) and s.order is Order.PARALLEL
+        out.append(replace(s, order=Order.FREE) if shared else s)
+    return tuple(out)
 
 
 def _is_free(name: str, dtype: DType, math: Math) -> bool:
