@@ -6,22 +6,24 @@ The parts of a program are called by their addresses, so nothing is lost when on
 without seeing the others. What else a part mentions goes with it, if need be with several:
 functions that are inlined, declarations, metadata, attributes.
 
-For one thread it is cut in two, if at all: what LLVM only cleans, for which its loops are finished
-(`llvm.is_left`), does not take the time of its whole pipeline because of another part's loop.
+What LLVM only cleans, for which its loops are finished (`llvm.is_left`), is in modules of its own:
+it does not take the time of the whole pipeline because of another part's loop. What is too little
+for that goes through the pipeline, with several threads as with one: numbers do not hang on them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from naperian.backends.llvm import is_left
+from naperian.backends.llvm import WHOLE, is_left
 from naperian.backends.rare import USED, kept
 from naperian.backends.services.regions import PART
 
 LEAST = 200  # of the weight below: what is worth a thread, and what LLVM does once a module
 _LOOP = 30  # lines that take LLVM as long as a loop does
 _INLINED = 4  # and as a line that is inlined, for it is in a loop of vectors
+_PIPELINE = 2  # and what the whole pipeline takes of a part, beside what cleaning it takes
 
 _NAMED = re.compile(r"define [^@\n]*(@[\w.]+)|(?:declare [^@\n]*|attributes )?([@!#][\w.]+)")
 _LOOPS = re.compile(r"!llvm\.loop (!\d+)")
@@ -35,19 +37,29 @@ def pieces(ir: str, threads: int) -> list[str]:
     and all of a kind, the module itself."""
     items = dict(_items(ir))
     weights = {name: _weight(text, items) for name, text in items.items() if _is_part(name, text)}
-    if threads == 1:
-        done = _finished(weights, items)
-        rest = [name for name in weights if name not in done]
-        if not rest or sum(map(weights.__getitem__, done)) < LEAST:
-            return [ir]
-        return [_piece(share, weights, items) for share in (rest, done)]
-    count = min(2 * threads, len(weights), sum(weights.values()) // LEAST)
-    if count < 2:
+    done = _finished(weights, items)
+    rest = [name for name in weights if name not in done]
+    apart = bool(rest) and sum(map(weights.__getitem__, done)) >= LEAST
+    weights |= {name: _PIPELINE * weights[name] for name in rest}
+    total = sum(weights.values())
+    count = 1 if threads == 1 else min(2 * threads, len(weights), total // LEAST)
+    if count < 2 and not apart:
         return [ir]
+    how = WHOLE if rest and not apart else ""
+    shares: list[list[str]] = []
+    for kind in (rest, done) if apart else (list(weights),):
+        share = sum(map(weights.__getitem__, kind)) * count
+        shares += _shared(kind, weights, min(len(kind), max(1, round(share / total))))
+    shares.sort(key=lambda share: sum(map(weights.__getitem__, share)), reverse=True)
+    return [how + _piece(share, weights, items) for share in shares]
+
+
+def _shared(names: Iterable[str], weights: Mapping[str, int], count: int) -> list[list[str]]:
+    """Parts in so many shares, about as heavy as each other."""
     shares: list[list[str]] = [[] for _ in range(count)]
-    for name in sorted(weights, key=weights.__getitem__, reverse=True):
+    for name in sorted(names, key=weights.__getitem__, reverse=True):
         min(shares, key=lambda share: sum(map(weights.__getitem__, share))).append(name)
-    return [_piece(share, weights, items) for share in shares]
+    return shares
 
 
 def _items(ir: str) -> Iterator[tuple[str, str]]:
