@@ -5,9 +5,10 @@
 One module per dtype and machine, compiled once and called by every kernel. Goto's algorithm: B is
 copied a block of DEPTH rows at a time into panels as wide as the micro-kernel; threads take
 blocks of rows of A, copy them if there are panels enough, and run the micro-kernel over all
-panels. The micro-kernel holds a tile of C, `rows` by `vectors`, in registers; rows beyond the edge
-repeat the last one and are not written, columns beyond it are masked. Small products skip the
-copies. The sum over k runs in the same order whatever the number of threads.
+panels, of which the next is fetched meanwhile. The micro-kernel holds a tile of C, `rows` by
+`vectors`, in registers; rows beyond the edge repeat the last one and are not written, columns
+beyond it are masked. Small products skip the copies. The sum over k runs in the same order whatever
+the number of threads.
 
 With a table, B[k, j] is `at[k] + j` elements after its first one: rows of B are windows of an array
 and are read where they are. C is stored by rows then.
@@ -39,6 +40,7 @@ DEPTH = 512  # of the sum, per block: rows of B beside each other, and a tile's 
 BLOCK = 8  # tiles of rows that one copy of A holds: it stays in the second-level cache
 WIDTH = 4096  # columns per copied block of B, about
 NARROW = 4  # panels of B that do not repay a copy of A's rows, read once a panel
+NEAR = 1 << 20  # bytes of B that stay in the second-level cache: what is next is fetched beyond
 SMALL = 1 << 21  # multiplications up to which nothing is copied: about 128 by 128 by 128
 GRAIN = 1 << 18  # multiplications worth a thread
 
@@ -54,6 +56,7 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             _packed(t),
             *kernels,
             micro_kernel(t, t.vectors, False),
+            micro_kernel(t, t.vectors, False, ahead=True),
             row_of_tiles(t),
             _copy_panel(t),
             _copy_panels(t),
@@ -188,6 +191,7 @@ def _block_of_rows(t: Tile) -> str:
     moves = code.let(f"xor i1 {stays}, true")
     pm = code.let(f"select i1 {stays}, i64 {am}, i64 {pm}")
     size = mul(code, k, t.columns)
+    far = code.let(f"icmp sgt i64 {mul(code, n, k)}, {NEAR // t.dtype.bytes}")
     first, past = mul(code, "%low", t.rows), mul(code, "%high", t.rows)
     end = least(code, past, m)
     with counted(code, first, end, t.rows * BLOCK) as i:
@@ -205,10 +209,12 @@ def _block_of_rows(t: Tile) -> str:
         ci = element(code, t, c, (i, cm))
         with counted(code, "0", n, t.columns) as j:
             p = code.let(f"udiv i64 {j}, {t.columns}")
+            panel = element(code, t, panels, (p, size))
+            ahead = code.let(f"select i1 {far}, ptr {element(code, t, panel, (size, 1))}, ptr null")
             code.put(
                 f"call void @column(i64 {rows}, i64 {sub(code, n, j)}, i64 {k}, ptr {here}, "
-                f"i64 {pm}, i64 {pk}, ptr {element(code, t, panels, (p, size))}, ptr @packed, "
-                f"ptr {element(code, t, ci, (j, 1))}, i64 {cm}, i64 {add})"
+                f"i64 {pm}, i64 {pk}, ptr {panel}, ptr @packed, "
+                f"ptr {element(code, t, ci, (j, 1))}, i64 {cm}, i64 {add}, ptr {ahead})"
             )
     code.put("ret i64 0")
     return function("i64 @rows(ptr %job, i64 %low, i64 %high, i64 %chunk)", code)
@@ -252,7 +258,7 @@ def _small(t: Tile) -> str:
             code.put(
                 f"call void @column(i64 %m, i64 {left}, i64 {k}, ptr {a}, i64 %am, i64 %ak, "
                 f"ptr {b}, ptr {table}, ptr {element(code, t, '%c', (j, 1))}, i64 %cm, "
-                f"i64 {adds})"
+                f"i64 {adds}, ptr null)"
             )
     code.put("ret i64 0")
     return function(f"i64 @small({_PRODUCT})", code)

@@ -1,10 +1,12 @@
 """The inner part of a matrix product: a tile of C held in registers.
 
-    @tile, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, at, C, cm, add)
+    @tile, @ahead, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, at, C, cm, add, next)
 
 adds k products of a column of A and a row of B to a tile of `rows` by `vectors`. Row p of B begins
 at[p] elements after the first, so the rows may be windows of an array. Rows of the tile beyond m
 repeat the last one and are not written; `@edgeV` has V vectors, the last with a mask.
+`@tile` and `@ahead` fetch what they write, which is far away when the sums are done; `@ahead` also
+fetches k lines from `next` on, which are read later.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ def tile(dtype: DType, target: Target) -> Tile:
 
 
 # --- writing loops ------------------------------------------------------------------------------
+
+
+LINE = 64  # bytes that caches fetch
 
 
 @contextmanager
@@ -118,9 +123,9 @@ def function(header: str, code: Code, internal: bool = True, more: str = "") -> 
 # --- the micro-kernel ---------------------------------------------------------------------------
 
 
-def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
+def micro_kernel(t: Tile, vectors: int, masked: bool, ahead: bool = False) -> str:
     """A tile of C of up to `rows` rows and some vectors; with a mask, only `lanes` elements of the
-    last one exist."""
+    last one exist. What is read later may be fetched on the way."""
     code, e, v = Code(), REGISTER[t.dtype], t.vector
     size = t.dtype.bytes
     a = []
@@ -138,6 +143,10 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
         lanes = ", ".join(f"i64 {k}" for k in range(t.lanes))
         mask = code.let(f"icmp slt <{t.lanes} x i64> <{lanes}>, {count}")
 
+    def fetch(base: Value, at: Value | int, writes: int, level: int) -> None:
+        line = code.let(f"getelementptr i8, ptr {base}, i64 {at}")
+        code.put(f"call void @llvm.prefetch.p0(ptr {line}, i32 {writes}, i32 {level}, i32 1)")
+
     def load(pointer: Value, w: int) -> Value:
         if masked and w == vectors - 1:
             return code.let(
@@ -146,6 +155,11 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
             )
         return code.let(f"load {v}, ptr {pointer}, align {size}")
 
+    if not masked:
+        for r in range(t.rows):
+            row = element(code, t, "%c", (str(r), "%cm"))
+            for at in range(0, t.columns * size, LINE):
+                fetch(row, at, writes=1, level=3)
     head, body, done = "head", "body", "done"
     code.jump(head)
     code.begin(head)
@@ -164,6 +178,8 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
     row = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr %at, i64 {p}')}")
     b = element(code, t, "%b", (row, 1))
     row_of_b = [load(element(code, t, b, (str(w * t.lanes), 1)), w) for w in range(vectors)]
+    if ahead:
+        fetch("%next", mul(code, p, LINE), writes=0, level=2)
     for r in range(t.rows):
         x = code.let(f"load {e}, ptr {element(code, t, a[r], (ia, 1))}, align {size}")
         x = code.let(f"insertelement {v} poison, {e} {x}, i64 0")
@@ -205,46 +221,55 @@ def micro_kernel(t: Tile, vectors: int, masked: bool) -> str:
                 else:
                     code.put(f"store {v} {total}, ptr {place}, align {size}")
     code.put("ret void")
-    name = f"@edge{vectors}" if masked else "@tile"
+    name = f"@edge{vectors}" if masked else "@ahead" if ahead else "@tile"
     return function(f"void {name}({_MICRO})", code, more="noinline")
 
 
 _MICRO = (
     "i64 %m, i64 %lanes, i64 %k, ptr noalias readonly %a, i64 %am, i64 %ak, "
-    "ptr noalias readonly %b, ptr noalias readonly %at, ptr noalias %c, i64 %cm, i64 %add"
+    "ptr noalias readonly %b, ptr noalias readonly %at, ptr noalias %c, i64 %cm, i64 %add, "
+    "ptr %next"
 )
 
 
 def row_of_tiles(t: Tile) -> str:
-    """`columns` columns of C, for all rows: one panel of B against every tile of rows of A."""
+    """`columns` columns of C, for all rows: one panel of B against every tile of rows of A. If
+    there is a next panel, the first tiles fetch it to the second-level cache."""
     code = Code()
     vectors = code.let(f"add nsw i64 %n, {t.lanes - 1}")
     vectors = code.let(f"udiv i64 {vectors}, {t.lanes}")
     before = mul(code, add(code, vectors, -1), t.lanes)
     lanes = sub(code, "%n", before)
     full = code.let(f"icmp sge i64 %n, {t.columns}")
-    choice = code.let(f"select i1 {full}, i64 0, i64 {vectors}")
+    lines = -(-t.columns * t.dtype.bytes // LINE)
+    some = code.let(f"select i1 {code.let('icmp ne ptr %next, null')}, i64 {lines * t.rows}, i64 0")
+    names = ["@tile", *(f"@edge{k}" for k in range(1, t.vectors + 1)), "@ahead"]
     with counted(code, "0", "%m", t.rows) as i:
         rows = sub(code, "%m", i)
         a = element(code, t, "%a", (i, "%am"))
         c = element(code, t, "%c", (i, "%cm"))
+        ahead = mul(code, mul(code, code.let(f"udiv i64 {i}, {t.rows}"), "%k"), LINE)
+        ahead = code.let(f"getelementptr i8, ptr %next, i64 {ahead}")
         args = (
             f"i64 {rows}, i64 {lanes}, i64 %k, ptr {a}, i64 %am, i64 %ak, ptr %b, ptr %at, "
-            f"ptr {c}, i64 %cm, i64 %add"
+            f"ptr {c}, i64 %cm, i64 %add, ptr {ahead}"
         )
-        labels = [code.label("case") for _ in range(t.vectors + 1)]
+        fetches = code.let(f"icmp slt i64 {i}, {some}")
+        whole = code.let(f"select i1 {fetches}, i64 {t.vectors + 1}, i64 0")
+        choice = code.let(f"select i1 {full}, i64 {whole}, i64 {vectors}")
+        labels = [code.label("case") for _ in names]
         join = code.label("join")
         cases = " ".join(f"i64 {k}, label %{x}" for k, x in enumerate(labels) if k)
         code.put(f"switch i64 {choice}, label %{labels[0]} [ {cases} ]")
-        for k, x in enumerate(labels):
+        for x, name in zip(labels, names, strict=True):
             code.begin(x)
-            code.put(f"call void {f'@edge{k}' if k else '@tile'}({args})")
+            code.put(f"call void {name}({args})")
             code.jump(join)
         code.begin(join)
     code.put("ret void")
     return function(
         "void @column(i64 %m, i64 %n, i64 %k, ptr %a, i64 %am, i64 %ak, ptr %b, ptr %at, "
-        "ptr %c, i64 %cm, i64 %add)",
+        "ptr %c, i64 %cm, i64 %add, ptr %next)",
         code,
         more="noinline",
     )
