@@ -27,6 +27,7 @@ import naperian as nap
 HERE = Path(__file__).parent
 PEERS = ("gcc", "numpy", "numba", "jax", "torch")
 GCC = ["gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
+GCC += ["-nostartfiles"]  # one of them makes the thread that loads it take subnormals for zeros
 _SINGLE = ["-DREAL=float", "-fsingle-precision-constant"]
 
 Call = Callable[[], Any]

@@ -3,6 +3,7 @@
     vacant     what stands in front of loops that make no rounds reads nothing
     distrust   indices of the caller are checked where they are read
     best       the first best in two reductions
+    faint      what next to nothing is multiplied with takes no longer
     contract   sums of products become contractions
     unroll     vectors of a few components become scalars
     inline     producers read out of step are computed where they are read
@@ -49,6 +50,7 @@ from naperian.passes.fusion.best import best
 from naperian.passes.fusion.block import Block
 from naperian.passes.fusion.contract import contract
 from naperian.passes.fusion.emit import Emitter
+from naperian.passes.fusion.faint import faint
 from naperian.passes.fusion.fuse import fuse
 from naperian.passes.fusion.graph import forget, rewrite_size
 from naperian.passes.fusion.inline import crossed, inline
@@ -74,7 +76,7 @@ from naperian.sizes import Size, size
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
     checked = tuple(p.var for p in suspects(program))
-    program = best(distrust(vacant(program)))
+    program = faint(best(distrust(vacant(program))))
     offsets: Offsets = {}
     new = set()  # results whose sizes are known only during the run
     while True:  # what is stored is known after fusion; what that needs is fused again
