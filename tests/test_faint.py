@@ -1,4 +1,4 @@
-"""Cotangents next to nothing: of exponentials on their way to zero, what they are multiplied with."""
+"""Cotangents next to nothing, as of exponentials on their way to zero."""
 
 from __future__ import annotations
 

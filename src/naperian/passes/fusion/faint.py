@@ -5,9 +5,9 @@
     after    for i, k:     v = mul(c[i], exp[i, k])
              for i, k:     w = select(lt(abs(v[i, k]), 1e-303), 0.0, v[i, k])
 
-An exponential that vanishes is subnormal on the way to zero, and so is all it is multiplied with: on
-many processors such a product takes a hundred times as long. The weights of a mixture's components
-go through that range for every point: in 64 dimensions its gradient took 40 functions.
+An exponential that vanishes is subnormal on the way to zero, and so is all it is multiplied with:
+on many processors such a product takes a hundred times as long. The weights of a mixture's
+components go through that range for every point: in 64 dimensions its gradient took 40 functions.
 
 Only of cotangents, in which all that follows is linear, so that what is left out is as small as
 it looks; and only where it is multiplied in more loops than it is made in.
@@ -15,7 +15,7 @@ it looks; and only where it is multiplied in more loops than it is made in.
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Accumulate, Binding, Op, Program, Read
+from naperian.ainf.syntax import Binding, Op, Program, Read
 from naperian.ainf.walk import reads
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
@@ -63,17 +63,17 @@ def _is_product(b: Binding, made: dict[Var, Binding], steps: int) -> bool:
 
 
 def _deep(program: Program, found: set[Var]) -> set[Var]:
-    """Those that are multiplied in more loops than they are made in."""
-    of: dict[Var, set[Var]] = {v: {v} for v in found}  # what is made of them, in order
+    """Those that are multiplied in more loops than they are made in, and made of none of them."""
+    of: dict[Var, set[Var]] = {}  # what is made of which, in order
     depth = {b.var: len(b.context) for b in program.bindings}
     out: set[Var] = set()
     for b in program.bindings:
         from_ = set().union(*(of.get(r.var, ()) for r in reads(b)))
-        if not from_ or isinstance(b.prim, Accumulate):
-            continue
-        if isinstance(b.prim, Op) and b.prim.name in _LINEAR:
-            of.setdefault(b.var, set()).update(from_)
+        if isinstance(b.prim, Op) and b.prim.name in _LINEAR and from_:
+            of[b.var] = from_
             out |= {v for v in from_ if b.prim.name == "mul" and len(b.context) > depth[v]}
+        elif b.var in found:
+            of[b.var] = {b.var}
     return out
 
 

@@ -58,7 +58,7 @@ from naperian.sizes import ONE, ZERO, Atom, Quotient, Size, clamp, size
 
 _FEWEST = 4  # vectors of rows in a strip
 _STRIPS = 32  # at most: enough for the threads
-_WORTH = 160  # additions for every element that is cleared and added up
+_WORTH = 480  # additions for every element that is cleared and added up
 _LARGE = 3  # unknown extents: a matrix for each of some things
 _CACHE = 1 << 19  # bytes, half of a second cache
 
@@ -160,11 +160,11 @@ class Sums:
         worth = _whole("floordiv", Number(elements * _WORTH), one)
         least = _larger(worth, size(_FEWEST))
         half = _whole("floordiv", Number(count), _whole("mul", least, Number(size(2))))
-        pairs = _whole("min", half, Number(size(_STRIPS // 2)))
+        pairs = _larger(_whole("min", half, Number(size(_STRIPS // 2))), size(1))
         strips = Var("strips")
         each = _whole("floordiv", Number(count + size(strips) - 1), Number(size(strips)))
         return (
-            Let(strips, DType.I64, _larger(_whole("mul", pairs, Number(size(2))), size(1))),
+            Let(strips, DType.I64, _whole("mul", pairs, Number(size(2)))),
             Let(Var("each"), DType.I64, _larger(each, size(_FEWEST))),
         )
 
