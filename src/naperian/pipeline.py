@@ -45,6 +45,7 @@ from naperian.passes.algebra.scatter import scatter
 from naperian.passes.algebra.simplify import simplify
 from naperian.passes.algebra.windows import windows
 from naperian.passes.derivatives.answered import answered
+from naperian.passes.derivatives.carried import carried
 from naperian.passes.derivatives.noted import noted
 from naperian.passes.derivatives.remade import remade
 from naperian.passes.derivatives.undo import undo
@@ -169,7 +170,7 @@ PASSES: tuple[Step, ...] = (
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
     Step("forwards", lambda p: windows(forwards(p)), ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
-    Step("noted", lambda p: remade(answered(noted(p))), ainf_check.check, ainf_show.show),
+    Step("noted", lambda p: remade(carried(answered(noted(p)))), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
 )
