@@ -71,6 +71,35 @@ def over(b: Binding) -> tuple[Var, ...]:
     return b.prim.entries[0].over if isinstance(b.prim, Accumulate) else ()
 
 
+# parameters and body: sums of products of many factors
+MATRICES = {
+    "rows and columns": "(a: n=>n=>Float, b: n=>n=>Float, s: n=>Float) -> n=>n=>Float =\n"
+    "    [sum(s[i] * a[i, k] * b[k, j] * s[j] for k) for i, j]",
+    "elements": "(a: n=>n=>Float, b: n=>n=>Float, c: n=>n=>Float) -> n=>n=>Float =\n"
+    "    [sum(a[i, k] * b[k, j] * c[i, j] for k) for i, j]",
+    "signs and halves": "(a: n=>n=>Float, b: n=>n=>Float) -> n=>n=>Float =\n"
+    "    [sum(-a[i, k] * b[k, j] / 2.0 for k) for i, j]",
+    "two products": "(a: n=>n=>Float, b: n=>n=>Float, c: n=>n=>Float) -> n=>n=>Float =\n"
+    "    [sum(a[i, k] * b[k, j] - c[i, k] * a[k, j] for k) for i, j]",
+    "factors in turn": "(a: n=>n=>Float, b: n=>n=>Float, w: n=>Float) -> n=>n=>Float =\n"
+    "    [sum(a[i, k] * b[k, j] * w[k] * exp(a[i, k]) for k) for i, j]",
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_products_of_matrices_however_written(name: str) -> None:
+    """The sum is contractions, and equal; `strict` adds up what is written."""
+    text = MATRICES[name]
+    m = nap.compile(f"def f{text}\n\n@strict\ndef g{text}\n")
+    many = 2 if name == "two products" else 1
+    assert sum("a contraction" in line for line in m.f.account) == many
+    assert not any("a contraction" in line for line in m.g.account)
+    axes = [s.count("n=>") for s in text.split("->")[0].split(",")]
+    for n in (0, 1, 5, 33):
+        args = [np.cos(np.arange(n**k) * (k + 1)).reshape((n,) * k) for k in axes]
+        np.testing.assert_allclose(m.f(*args), m.g(*args), rtol=1e-9, atol=1e-12)
+
+
 STAYS = (
     # one factor for all: a product is saved, and an empty sum is not 0 / 0
     "  for i<n: v = div(x[i], y)\n  s = add over i<n of v[i] from 0.0",

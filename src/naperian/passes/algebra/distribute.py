@@ -36,6 +36,7 @@ from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.passes.algebra.chosen import chosen
 from naperian.passes.algebra.cse import cse
+from naperian.passes.algebra.factored import factored
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.prims import Math
@@ -70,6 +71,7 @@ def distribute(program: Program) -> Program:
     program = chosen(program)
     if program.math is Math.STRICT:
         return program
+    program = factored(program)
     made = _Distribute(program)
     changed = made.result()
     return program if not made.changed else prune(cse(changed))
