@@ -15,16 +15,32 @@ from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.surface import syntax as s
-from naperian.types import Exists, Function, Table, Type, TypeVar
+from naperian.types import Exists, Function, Index, Scalar, Table, Type, TypeVar
 
 
-def guides(e: s.Expr) -> bool:
-    """Whether an expression is typed better when its expected type is known."""
-    return isinstance(
-        e,
-        s.Lambda | s.Rank | s.Comprehension | s.Bracket | s.Name | s.Section | s.TupleExpr
-        | s.Checked,
-    )
+def guide(w: Walk, e: s.Expr, param: Type) -> Type | None:
+    """The type of the parameter, where an expression is typed better when it is known: not of a
+    table that has more axes as it is written, for over those the call is lifted."""
+    kinds = s.Lambda | s.Rank | s.Bracket | s.Name | s.Section | s.TupleExpr | s.Checked
+    if isinstance(e, kinds | s.Comprehension):
+        wanted, cell = w.solver.axes(param)
+        number = isinstance(cell, Scalar) or (
+            isinstance(cell, TypeVar) and bool(w.solver.dtypes_of(cell))
+        )
+        return None if number and _axes(e) > len(wanted) else param
+    return None
+
+
+def _axes(e: s.Expr) -> int:
+    """How many axes a table has at least, as it is written."""
+    match e:
+        case s.Comprehension(_, element, binders, condition):
+            return (len(binders) if condition is None else 1) + _axes(element)
+        case s.Bracket(_, items) if items:
+            first = items[0]
+            return _axes(first.value) if isinstance(first, s.Star) else 1 + _axes(first)
+        case _:
+            return 0
 
 
 def order(given: Sequence[s.Expr | Typed | None]) -> list[int]:
@@ -35,6 +51,43 @@ def order(given: Sequence[s.Expr | Typed | None]) -> list[int]:
 def waits(e: s.Expr | Typed | None) -> bool:
     """Whether an argument is a function that is made where it stands."""
     return isinstance(e, s.Lambda | s.Rank | s.Section)
+
+
+def points(w: Walk, args: Sequence[s.Expr]) -> list[Typed | None]:
+    """What is differentiated at these points is typed after them: those that need no guide."""
+    return [w.infer(a) if _is_plain(a) else None for a in args]
+
+
+def _is_plain(e: s.Expr) -> bool:
+    match e:
+        case s.TupleExpr(_, items):
+            return all(map(_is_plain, items))
+        case s.Name() | s.Field() | s.IndexExpr():
+            return True
+        case s.Call(_, _, args):
+            return not any(isinstance(a, s.Keyword | s.Generator) for a in args)
+        case _:
+            return False
+
+
+def at_points(w: Walk, given: Sequence[Typed | None]) -> Function:
+    """The type that points of floats say a function has; what else is given becomes a float."""
+    solver = w.solver
+
+    def told(t: Type) -> Type:
+        _, cell = solver.axes(t)
+        match cell:
+            case Scalar(dtype) if not dtype.is_float:
+                return solver.type("a")
+            case Index():
+                return solver.type("a")
+            case TypeVar() if solver.is_open(cell):
+                return solver.type("a")
+            case _:
+                return t
+
+    params = tuple(solver.type("a") if x is None else told(x.type) for x in given)
+    return Function(params, solver.type("r"))
 
 
 def tell(w: Walk, param: Type, arg: Typed) -> None:

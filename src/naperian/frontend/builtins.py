@@ -198,8 +198,8 @@ def _bitcast(w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
 def contract(w: Walk, left: Typed, right: Typed, span: Span, op_span: Span) -> Typed:
     """`a @ b`: the last axis of `a` with the first of `b`; every other axis stays. Not lifted."""
     solver = w.solver
-    (a_axes, a_cell), (b_axes, b_cell) = solver.axes(left.type), solver.axes(right.type)
-    for t, axes, cell, side in ((left, a_axes, a_cell, "left"), (right, b_axes, b_cell, "right")):
+    for t, side in ((left, "left"), (right, "right")):
+        axes, cell = solver.axes(t.type)
         if not axes:
             if not solver.is_open(cell):
                 raise lift_errors.contraction(

@@ -7,6 +7,7 @@ from functools import partial
 from naperian.core import syntax as core
 from naperian.frontend import data, effects, references
 from naperian.frontend.annotations import SCALARS
+from naperian.frontend.arguments import at_points, points
 from naperian.frontend.builtins import BUILTINS, contract
 from naperian.frontend.calls import (
     apply_value,
@@ -14,6 +15,7 @@ from naperian.frontend.calls import (
     use_definition,
 )
 from naperian.frontend.conversions import conversion
+from naperian.frontend.derivatives import is_operator, positional
 from naperian.frontend.fields import field as struct_field
 from naperian.frontend.fields import has_member, method
 from naperian.frontend.indexing import get
@@ -126,7 +128,10 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
         ) is not None:
             return made
         case s.Field(span, base, method, method_span):
-            if isinstance(base, s.Name) and method not in known_names(w):
+            if isinstance(base, s.Name) and (
+                (w.scope.find(base.name) is None and base.name not in known_names(w))
+                or method not in known_names(w)
+            ):
                 w.infer(base)  # a name that means nothing is told before the method is
             inner = s.Call(e.span, s.Name(method_span, method), (base, *e.args))
             return call(w, inner, expected)
@@ -134,6 +139,9 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
             return _call_ranked(w, e, function, ranks, expected)
         case _:
             pass
+    if isinstance(e.function, s.Call) and is_operator(w, e.function):
+        given = points(w, positional(e))
+        return apply_value(w, w.infer(e.function, at_points(w, given)), e, given)
     return apply_value(w, w.infer(e.function), e)
 
 

@@ -11,7 +11,7 @@ from naperian.frontend import references
 from naperian.frontend.ambient import given as given_effects
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_set
-from naperian.frontend.arguments import guides, order, tell, waits
+from naperian.frontend.arguments import guide, order, tell, waits
 from naperian.frontend.boxes import name_size, natural
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
@@ -124,7 +124,7 @@ def use_definition(
         elif isinstance(param, Reference):
             value = references.argument(w, a, d.params[k].effect)
         else:
-            value = w.infer(a, param if guides(a) else None)
+            value = w.infer(a, guide(w, a, param))
         if d.params[k].var in dependent:
             poly = _size_of(w, value, d.params[k].name)
             sizes[d.params[k].var] = poly
@@ -300,9 +300,11 @@ def _facts(w: Walk, d: core.Definition, name: str, at: Substitution, span: Span)
         w.solver.goals.append(goal)
 
 
-def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None = None) -> Typed:
+def apply_value(
+    w: Walk, function: Typed, e: s.Call, given: Sequence[Typed | None] | None = None
+) -> Typed:
     """A call of a function value: a parameter, a lambda, an element of a table of functions.
-    `given` are arguments that were walked already."""
+    `given` are arguments, those that were walked already."""
     solver = w.solver
     kind = solver.head(function.type)
     axes, cell = solver.axes(kind)
@@ -312,8 +314,9 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
         if isinstance(a, s.Keyword):
             raise errors.unknown_keyword(function.span.text, a.name, a.span, [])
     w.throws += w.throwing
+    walked: list[Typed | None] = [*given] if given is not None else [None] * len(args_e)
     if solver.is_open(cell):
-        typed = given if given is not None else [w.infer(a) for a in args_e]
+        typed = [t or w.infer(a) for a, t in zip(args_e, walked, strict=True)]
         fresh = Function(tuple(t.type for t in typed), solver.type("r"))
         equate(w, title, cell, fresh, function.span)
         if not axes:
@@ -322,7 +325,7 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
                 lambda: core.Call(function.build(), tuple(t.build() for t in typed)),
                 e.span,
             )
-        cell, given = solver.head(cell), typed
+        cell, walked = solver.head(cell), [*typed]
     if not isinstance(cell, Function):
         own = function.span.text
         raise errors.not_a_function(
@@ -332,11 +335,12 @@ def apply_value(w: Walk, function: Typed, e: s.Call, given: list[Typed] | None =
         raise errors.arity(
             function.span.text, len(cell.params), len(args_e), e.span, show(w, cell)
         )
-    typed = given if given is not None else [
-        references.argument(w, a, next(iter(cell.effects), ""))
+    typed = [
+        t if t is not None
+        else references.argument(w, a, next(iter(cell.effects), ""))
         if isinstance(p, Reference)
-        else w.infer(a, p if guides(a) else None)
-        for a, p in zip(args_e, cell.params, strict=True)
+        else w.infer(a, guide(w, a, p))
+        for a, p, t in zip(args_e, cell.params, walked, strict=True)
     ]
 
     def text(texts: list[str]) -> str:

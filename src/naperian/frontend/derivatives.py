@@ -16,6 +16,8 @@ from naperian.core.derivatives import bare, rows_of
 from naperian.core.rows import spreadable
 from naperian.core.varying import floating, has_floats
 from naperian.dtypes import FLOATS
+from naperian.frontend.arguments import at_points
+from naperian.frontend.arguments import points as points_of
 from naperian.frontend.calls import instantiate
 from naperian.frontend.cells import show
 from naperian.frontend.constraints import is_space
@@ -124,9 +126,16 @@ def scalar(w: Walk, name: str, t: Type, span: Span) -> None:
     tangents(w, t, "the result", span)
 
 
-def function(w: Walk, name: str, e: s.Expr, given: Typed | None = None) -> tuple[Typed, Function]:
-    """The function to differentiate."""
-    f = given if given is not None else w.infer(e, _declared(w, e))
+def function(
+    w: Walk, name: str, e: s.Expr, given: Typed | None = None, expected: Function | None = None
+) -> tuple[Typed, Function]:
+    """The function to differentiate; one that is made here has the `expected` parameters."""
+    if isinstance(e, s.Lambda):
+        fits = expected is not None and len(expected.params) == len(e.params)
+        wanted = expected if fits else None
+    else:
+        wanted = expected if isinstance(e, s.Call) and is_operator(w, e) else _declared(w, e)
+    f = given if given is not None else w.infer(e, wanted)
     kind = w.solver.head(f.type)
     if not isinstance(kind, Function):
         raise derivative_errors.not_a_function(name, show(w, kind), e.span)
@@ -161,7 +170,18 @@ def _zonked(w: Walk, kind: Function) -> Function:
     return done
 
 
-def _positional(e: s.Call) -> list[s.Expr]:
+def is_operator(w: Walk, e: s.Call) -> bool:
+    """Whether a call is `grad(f)` or its like: a function of the parameters of `f`."""
+    match e.function:
+        case s.Name(_, name):
+            return name in OPERATORS and w.scope.find(name) is None and (
+                name not in w.globals.definitions
+            )
+        case _:
+            return False
+
+
+def positional(e: s.Call) -> list[s.Expr]:
     return [a for a in e.args if not isinstance(a, s.Keyword | s.Generator)]
 
 
@@ -199,12 +219,18 @@ def _wrt(w: Walk, e: s.Call, f: s.Expr) -> tuple[int, ...]:
 # ---------------------------------------------------------------- functions of functions
 
 
+def _parameter(names: list[str], k: int) -> str:
+    return f"parameter `{names[k]}`" if k < len(names) and names[k] else f"parameter {k + 1}"
+
+
 def gradient(
-    w: Walk, name: str, f: Typed, kind: Function, wrt: tuple[int, ...], value: bool, span: Span
-) -> Typed:
-    """`grad(f)` and `value_and_grad(f)`."""
+    w: Walk, name: str, f: Typed, kind: Function, wrt: tuple[int, ...], value: bool, span: Span,
+    names: list[str],
+) -> Typed:  # fmt: skip
+    """`grad(f)` and `value_and_grad(f)`; `names` are those of the parameters."""
     for k in wrt:
-        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, parts=Parts.TAGS, rows=True)
+        what = _parameter(names, k)
+        tangents(w, kind.params[k], what, f.span, parts=Parts.TAGS, rows=True)
     scalar(w, name, kind.result, f.span)
     back = bare([kind.params[k] for k in wrt])
     result = Tuple((kind.result, back)) if value else back
@@ -216,11 +242,11 @@ def gradient(
 
 
 def jacobian(
-    w: Walk, f: Typed, kind: Function, wrt: tuple[int, ...], span: Span
+    w: Walk, f: Typed, kind: Function, wrt: tuple[int, ...], span: Span, names: list[str]
 ) -> Typed:
     """`jacobian(f)`: the axes of the value, then those of the parameter."""
     for k in wrt:
-        tangents(w, kind.params[k], f"parameter {k + 1}", f.span, Parts.TAGS, rows=True)
+        tangents(w, kind.params[k], _parameter(names, k), f.span, Parts.TAGS, rows=True)
     tangents(w, kind.result, "the result", f.span, Parts.FIELDS, rows=True)
     solver = w.solver
     rows: Type = solver.type("rows")
@@ -249,24 +275,28 @@ def _operator(name: str) -> Builtin:
     def builtin(
         w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
     ) -> Typed:
-        plain = _positional(e)
+        plain = positional(e)
         if len(plain) != 1:
             helps = (f"`{name}(f)` is a function of its own: `{name}(f)(x)`",)
             raise errors.arity(name, 1, len(plain), e.span, f"{name}(f)", helps)
-        f, kind = function(w, name, plain[0], args[0] if args else None)
+        wanted = w.solver.head(expected) if expected is not None else None
+        of = Function(wanted.params, w.solver.type("r")) if isinstance(wanted, Function) else None
+        f, kind = function(w, name, plain[0], args[0] if args else None, of)
         if not kind.params:
             raise derivative_errors.no_parameters(name, plain[0].span)
         wrt = _wrt(w, e, plain[0])
+        names = _parameter_names(w, plain[0])
         if name == "hessian":  # whose rows would be of different variants
             for k in wrt:
-                tangents(w, kind.params[k], f"parameter {k + 1}", f.span, Parts.FIELDS, rows=True)
+                what = _parameter(names, k)
+                tangents(w, kind.params[k], what, f.span, Parts.FIELDS, rows=True)
         if name == "jacobian":
-            return jacobian(w, f, kind, wrt, e.span)
+            return jacobian(w, f, kind, wrt, e.span, names)
         if name != "hessian":
-            return gradient(w, name, f, kind, wrt, name == "value_and_grad", e.span)
-        inner = gradient(w, name, f, kind, wrt, False, e.span)
+            return gradient(w, name, f, kind, wrt, name == "value_and_grad", e.span, names)
+        inner = gradient(w, name, f, kind, wrt, False, e.span, names)
         assert isinstance(inner.type, Function)
-        return jacobian(w, inner, inner.type, wrt, e.span)
+        return jacobian(w, inner, inner.type, wrt, e.span, names)
 
     return builtin
 
@@ -284,7 +314,7 @@ def _applied(
     def builtin(
         w: Walk, e: s.Call, args: list[Typed] | None, expected: Type | None
     ) -> Typed:
-        plain = _positional(e)
+        plain = positional(e)
         if len(plain) != points + 1:
             usage = {0: f"{name}(f)", 1: f"{name}(f, x)", 2: f"{name}(f, x, dx)"}[points]
             helps: tuple[str, ...] = ()
@@ -294,7 +324,9 @@ def _applied(
                 more = ", …" if points > 1 else ""
                 helps = (f"of several parameters, a point is a tuple: `{name}(f, ({at}){more})`",)
             raise errors.arity(name, points + 1, len(plain), e.span, usage, helps)
-        f, kind = function(w, name, plain[0], args[0] if args else None)
+        said = _at_point(w, plain[0], plain[1]) if points and args is None else None
+        expected_here = said[1] if said is not None else None
+        f, kind = function(w, name, plain[0], args[0] if args else None, expected_here)
         if prepare is not None:
             f = prepare(w, f, kind)
             assert isinstance(f.type, Function)
@@ -307,18 +339,36 @@ def _applied(
         tangents(w, kind.result, "the result", f.span, parts, rows=points > 0)
         if points == 0:
             return Typed(types(kind), lambda: make(f.build(), _zonked(w, kind), e.span), e.span)
-        given = args[1:] if args else [w.infer(a, whole) for a in plain[1:]]
+        first = [said[0]] if said is not None else []
+        rest = args[1:] if args else [w.infer(a, whole) for a in plain[1 + len(first) :]]
         callee = Callee(
             f"`{name}`", (whole,) * points, types(kind),
             lambda cells: core.Call(make(f.build(), _zonked(w, kind), e.span), tuple(cells)),
         )
-        return apply(w, callee, given, e.span)
+        return apply(w, callee, [*first, *rest], e.span)
 
     return builtin
 
 
+def _at_point(w: Walk, f: s.Expr, e: s.Expr) -> tuple[Typed, Function] | None:
+    """The point of a function that is made where it stands, and what it says of its type."""
+    if not isinstance(f, s.Lambda):
+        return None
+    [point] = points_of(w, [e])
+    if point is None:
+        return None
+    kind = w.solver.head(point.type)
+    if len(f.params) == 1:
+        items = [point]
+    elif isinstance(kind, Tuple) and len(kind.items) == len(f.params):
+        items = [Typed(t, point.build, point.span) for t in kind.items]
+    else:
+        return point, Function(tuple(w.solver.type("a") for _ in f.params), w.solver.type("r"))
+    return point, at_points(w, items)
+
+
 def _gradient_of(w: Walk, f: Typed, kind: Function) -> Typed:
-    return gradient(w, "hvp", f, kind, (0,), False, f.span)
+    return gradient(w, "hvp", f, kind, (0,), False, f.span, [])
 
 
 def _along(f: core.Expr, t: Function, origin: Span) -> core.Lambda:
@@ -332,7 +382,7 @@ def _stopped(
 ) -> Typed:
     """`stop_gradient(x)`: x, a constant to every derivative; of a tuple, struct or table, all its
     floats."""
-    plain = _positional(e)
+    plain = positional(e)
     if len(plain) != 1 or len(e.args) != 1:
         raise errors.arity("stop_gradient", 1, len(e.args), e.span, "a -> a")
     x = args[0] if args else w.infer(plain[0], expected)
@@ -350,12 +400,12 @@ def _stopped(
     return Typed(x.type, lambda: derivatives.stopped(x.build(), w.solver.zonk(x.type)), e.span)
 
 
+OPERATORS: dict[str, Builtin] = {
+    name: _operator(name) for name in ("grad", "value_and_grad", "jacobian", "hessian")
+}
 DERIVATIVES: dict[str, Builtin] = {
     "stop_gradient": _stopped,
-    "grad": _operator("grad"),
-    "value_and_grad": _operator("value_and_grad"),
-    "jacobian": _operator("jacobian"),
-    "hessian": _operator("hessian"),
+    **OPERATORS,
     "jvp": _applied(
         "jvp", 2, derivatives.tangent, lambda k: Tuple((k.result, k.result)), None
     ),
