@@ -183,6 +183,36 @@ def test_memory_is_what_is_said(name: str) -> None:
         assert said == 0
 
 
+def test_a_sort_takes_memory_beside_its_rows() -> None:
+    """What is measured: nothing for values, codes for places; both where they lie apart."""
+    text = (
+        "def values(x: n=>Float) -> n=>Float = sort(x)\n"
+        "def places(x: n=>Float) -> n=>n = argsort(x)\n"
+    )
+    m = nap.compile(text)
+    said = {"values": "0", "places": "8 * n"}
+    for name, between in said.items():
+        line = getattr(m, name).account[-1]
+        assert line == f"memory: 8 * n bytes in results, {between} in between"
+
+
+def test_sizes_that_are_found_are_said_to_be() -> None:
+    """No formula has a name that nothing explains."""
+    m = nap.compile(
+        "def kept(x: n=>Float) = [v for v in x if v > 0.0]\n"
+        "def near(x: n=>d=>Float, y: m=>d=>Float) = "
+        "[sum((x[i, a] - y[j, a]) ** 2 for a) for i, j]\n"
+        "def sieve(k: Int) -> Fin(k)=>Bool:\n"
+        "    with state([i >= 2 for i in Fin(k)]) as prime:\n"
+        "        for i in Fin(k):\n"
+        "            for j in 2..(k // max(i, 1)):\n"
+        "                prime[wrap(i * j)] := False\n"
+    )
+    assert m.kept.account[-1] == "where v is found in the run"
+    assert "where start is m if short else 0" in m.near.account
+    assert "rounds of j" in m.sieve.account[0]
+
+
 def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tmp_path.joinpath("f.nap").write_text(TEXT)
     place = f"{tmp_path / 'f.nap'}:matmul"

@@ -6,8 +6,8 @@
 
 Bytes are those of different elements that a nest touches, once each: what a cache that is large
 enough moves. A loop that goes as far as data says counts as `rounds of …`; one that depends on an
-outer loop, half. Memory is what is alive at once, at most, beside the arguments
-and the copies of panels that large matrix products make, some megabytes.
+outer loop, half. Memory is what is alive at once, at most, beside the arguments, with what a sort
+takes, but not the copies of panels that large matrix products make, some megabytes.
 """
 
 from __future__ import annotations
@@ -91,17 +91,31 @@ def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
     """A line for each nest, one for all if there are several, and one for memory; vectors are of so
     many bytes."""
     program = _in_sizes(program)
+    known = _known_before(program)
+    named = known | {s.var for s in program.body if isinstance(s, Let | Variable)}
     buffers = {b.var: b for b in program.buffers}
     for s in statements(program.body):
         if isinstance(s, Allocate):
             buffers[s.buffer.var] = _changed(s, buffers)
-    nests = [_nest(s, buffers, vector_bytes) for s in _outermost(_sides(program.body, buffers))]
+    whole = _sides(program.body, buffers, named)
+    nests = [_nest(s, buffers, named, vector_bytes) for s in _outermost(whole)]
     lines = [_told(n) for n in nests]
     if len(nests) > 1:
         lines.append(f"all nests: {_work(nests)}")
     lines.append(_memory(program))
     told = [n for x in nests for n in _sizes(x)]
-    return (*lines, *_where(program, (*told, *peak(program))))
+    return (*lines, *_where(program, known, (*told, *peak(program))))
+
+
+def _known_before(program: Program) -> frozenset[Var]:
+    """The numbers that sizes and arguments say; others are found in the run."""
+    known = {*program.sizes, *(b.var for b in program.buffers if b.role is Role.IN)}
+    for s in statements(program.body):
+        if isinstance(s, Let) and s.dtype in (DType.I64, DType.BOOL):
+            read = any(isinstance(x, Load) and x.at for x in parts(s.value))
+            if not read and known.issuperset(used(s.value)):
+                known.add(s.var)
+    return frozenset(known)
 
 
 def _changed(s: Allocate, buffers: Mapping[Var, Buffer]) -> Buffer:
@@ -112,22 +126,26 @@ def _changed(s: Allocate, buffers: Mapping[Var, Buffer]) -> Buffer:
     return replace(s.buffer, shape=(size(len(own)), *s.buffer.shape[1:]))
 
 
-def _sides(body: tuple[Stmt, ...], buffers: dict[Var, Buffer]) -> tuple[Stmt, ...]:
+def _sides(
+    body: tuple[Stmt, ...], buffers: dict[Var, Buffer], known: frozenset[Var]
+) -> tuple[Stmt, ...]:
     """Of a choice between loops, the side that does more, as it would in sizes of a thousand: most
     are made by the compiler, and both sides do the same work."""
 
     def work(side: tuple[Stmt, ...]) -> int:
-        count = _Count(buffers, frozenset())
+        count = _Count(buffers, frozenset(), known)
         count.block(side, {})
         return evaluate(count.operations + count.functions * _FUNCTION, lambda _: 1000)
 
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, When) and all(map(_outermost, blocks(s))):
-            side: tuple[Stmt, ...] = max((_sides(b, buffers) for b in blocks(s)), key=work)
+            side: tuple[Stmt, ...] = max(
+                (_sides(b, buffers, known) for b in blocks(s)), key=work
+            )
             out += side
         else:
-            out.append(rebuild(s, lambda b: _sides(b, buffers)))
+            out.append(rebuild(s, lambda b: _sides(b, buffers, known)))
     return tuple(out)
 
 
@@ -179,15 +197,22 @@ def _sizes(n: Nest) -> tuple[Size, ...]:
     return (n.operations, n.functions, *n.reads.values(), *n.writes.values())
 
 
-def _where(program: Program, told: Iterable[Size]) -> Iterator[str]:
+def _where(program: Program, known: frozenset[Var], told: Iterable[Size]) -> Iterator[str]:
     """What the other numbers are that sizes mention."""
     mentioned = {v for n in told for v in used_in(n)}
     lines: list[str] = []
-    for s in reversed(remade(program.body, lambda a: within(a, {}))):
-        if isinstance(s, Let) and s.var in mentioned and _number(s.value) is None:
-            mentioned |= reads(s)
-            lines.append(f"where {s.var.name} is {written(s.value)}")
-    return reversed(lines)
+    body = remade(program.body, lambda a: within(a, {}))
+    for s in reversed([*statements(body)]):
+        match s:
+            case Let(var, _, value) if var in mentioned and _number(value) is None:
+                mentioned |= reads(s) if var in known else set()
+                what = written(value) if var in known else "found in the run"
+                lines.append(f"where {var.name} is {what}")
+            case Variable(var) if var in mentioned:
+                lines.append(f"where {var.name} is found in the run")
+            case _:
+                pass
+    return iter(dict.fromkeys(reversed(lines)))
 
 
 def peak(program: Program) -> tuple[Size, Size]:
@@ -206,6 +231,8 @@ def _alive(body: tuple[Stmt, ...], rounds: dict[object, Size]) -> Size:
     for s in body:
         if isinstance(s, Allocate) and s.buffer.role is Role.TEMP:
             total = total + _bytes(s.own, rounds)
+        if isinstance(s, Sort):
+            inner = inner + _taken(s, rounds)
         below = rounds | ({s.var: _rounds(s, rounds)} if isinstance(s, Loop) else {})
         for block in blocks(s):
             inside = _alive(block, below)
@@ -213,6 +240,15 @@ def _alive(body: tuple[Stmt, ...], rounds: dict[object, Size]) -> Size:
             larger = max(inside.constant or 0, inner.constant or 0)
             inner = size(larger) if known else inner + inside
     return total + inner
+
+
+def _taken(s: Sort, rounds: dict[object, Size]) -> Size:
+    """What a sort takes beside its rows: codes, and with them places, of which those that are the
+    result lie there, if that is contiguous (`backends/orders/rows.py`)."""
+    arrays = 2 if s.places else 1
+    if s.out[1][-1].single == s.axis[0]:
+        arrays -= 1
+    return size(arrays * (8 if s.places else s.dtype.bytes)) * _known(s.axis[1], rounds)
 
 
 def _bytes(b: Buffer, rounds: dict[object, Size]) -> Size:
@@ -230,7 +266,8 @@ def _known(s: Size, rounds: dict[object, Size]) -> Size:
             return rounds[a]
         if isinstance(a, Load):
             return size(Var(f"elements of {a.buffer.name}"))
-        return within(a, rounds)
+        there = within(a, rounds)
+        return None if there is None else substitute(there, atom)
 
     return substitute(s, atom)
 
@@ -245,10 +282,13 @@ def within(a: object, rounds: Mapping[object, Size]) -> Size | None:
     return substitute(there, lambda x: rounds.get(x) or within(x, rounds))
 
 
-def _rounds(s: Loop, rounds: dict[object, Size]) -> Size:
+def _rounds(
+    s: Loop, rounds: dict[object, Size], known: frozenset[Var] | None = None
+) -> Size:
     """How often a loop goes round; half of what an outer one may, where it depends on that."""
     extent = s.high - s.low
-    if any(isinstance(a, Load) for a in atoms(extent)):
+    found = known is not None and not all(v in known or v in rounds for v in used_in(extent))
+    if found or any(isinstance(a, Load) for a in atoms(extent)):
         return size(Var(f"rounds of {s.var.name}"))
     halves: dict[object, Size] = {v: (n + 1) // 2 for v, n in rounds.items()}
     return substitute(extent, lambda a: halves.get(a) or within(a, halves))
@@ -266,11 +306,15 @@ def _outermost(body: Iterable[Stmt]) -> list[Loop | While | Contract | Sort]:
 
 
 class _Count:
-    """Adds up a nest; `found` are the numbers that it computes from data, as where to write."""
+    """Adds up a nest; `found` are the numbers that it computes from data, as where to write, and
+    `known` those of before."""
 
-    def __init__(self, buffers: dict[Var, Buffer], found: frozenset[Var]) -> None:
+    def __init__(
+        self, buffers: dict[Var, Buffer], found: frozenset[Var], known: frozenset[Var]
+    ) -> None:
         self.buffers = buffers
         self.found = found
+        self.known = known
         self.made: set[Var] = set()  # numbers that have names in the nest
         self.operations = ZERO
         self.functions = ZERO
@@ -309,7 +353,7 @@ class _Count:
                 self.touch(s.buffer, s.at, False, rounds)
             below = dict(rounds)
             if isinstance(s, Loop):
-                below[s.var] = _rounds(s, rounds)
+                below[s.var] = _rounds(s, rounds, self.known)
                 if below[s.var].constant is not None:  # a strip, at another place each round
                     at = {*used_in(s.low)}
                     self.shifted[s.var] = [v for v in rounds if isinstance(v, Var) and v in at]
@@ -404,8 +448,11 @@ def _computed(body: tuple[Stmt, ...]) -> frozenset[Var]:
     return frozenset(found)
 
 
-def _nest(s: Loop | While | Contract | Sort, buffers: dict[Var, Buffer], vector_bytes: int) -> Nest:
-    count = _Count(buffers, _computed((s,)))
+def _nest(
+    s: Loop | While | Contract | Sort, buffers: dict[Var, Buffer], known: frozenset[Var],
+    vector_bytes: int,
+) -> Nest:  # fmt: skip
+    count = _Count(buffers, _computed((s,)), known)
     count.block((s,), {})
     lanes = vector_bytes // count.widest
     match s:
