@@ -41,6 +41,16 @@ def extremes(x: n=>Float) where n >= 1 = (min(x), max(x))
 def twice(f: Float -> Float, x: Float) = f(f(x))
 
 def evens(k: Int, odd: Bool) -> Fin(k)=>Int = [2 * i + (1 if odd else 0) for i in Fin(k)]
+
+def square(x) = x * x
+
+enum Shape = Dot | Disc(r: Float) | Box(w: Float, h: Float)
+
+def area(s: Shape) -> Float:
+    match s:
+        case Dot: 0.0
+        case Disc(r): pi * r ** 2
+        case Box(w, h): w * h
 '''
 
 
@@ -90,6 +100,13 @@ def test_nothing_else_is_exported(out: Path) -> None:
     made = ctypes.CDLL(str(out / "libstats.so"))
     for name in ("nap_parallel", "stats_mean.kernel", "kernel"):
         assert not hasattr(made, name)
+
+
+def test_the_header_says_what_numbers_mean(out: Path) -> None:
+    text = (out / "stats.h").read_text()
+    assert "from 0 to below 3: 0 Dot, 1 Disc(s_1), 2 Box(s_1, s_2)" in text
+    assert "give it back to stats_free" in text
+    assert "stats_square(double x," in text  # any number is a float
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -150,6 +167,8 @@ assert stats.extremes(np.array([3.0, 1.0])) == (1.0, 3.0)
 assert stats.positive(np.array([1.0, -2.0, 3.0])).tolist() == [1.0, 3.0]
 assert stats.positive([-1]).shape == (0,)
 assert stats.evens(odd=True, k=3).tolist() == [1, 3, 5]
+assert stats.histogram([0, 2, 2], bins=3).tolist() == [1, 0, 2]
+assert stats.square(1.5) == 2.25 and "Path" not in dir(stats) and "mean" in stats.__all__
 assert stats.matmul.__doc__.endswith("""
 Takes
     a: float64 (n, m)
@@ -159,7 +178,8 @@ Returns
 """)
 assert "arithmetic mean" in stats.mean.__doc__
 for call in (lambda: stats.matmul(a, a), lambda: stats.mean([]), lambda: stats.mean(),
-             lambda: stats.mean(np.array([1j])), lambda: stats.element(a[0], 9)):
+             lambda: stats.mean(np.array([1j])), lambda: stats.element(a[0], 9),
+             lambda: stats.mean(None), lambda: stats.histogram([0])):
     try:
         call()
     except (ValueError, TypeError, RuntimeError) as e:
@@ -171,11 +191,12 @@ for call in (lambda: stats.matmul(a, a), lambda: stats.mean([]), lambda: stats.m
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "ValueError b has shape (2, 3), but it must be (3, 3)",
-        "ValueError mean(): the sizes are negative or break a promise of the type, "
-        "`n=>Float -> Float where n >= 1`",
+        "ValueError mean(): needs n >= 1, but n is 0",
         "TypeError mean(x): missing a required argument: 'x'",
         "TypeError x is complex128, which would lose information as float64",
         "RuntimeError element(): index 9 is out of range for an axis of size 3",
+        "TypeError x is NoneType: no number and no array",
+        "TypeError histogram(xs, *, bins): missing a required argument: 'bins'",
     ]
 
 
@@ -215,6 +236,7 @@ def test_single_precision(tmp_path: Path) -> None:
         (["--precision", "f16"], "--precision is f64 or f32"),
         (["--target", "sparc"], "--target is native, avx2 or baseline"),
         (["--name", "3x"], "no name for a library"),
+        (["--name", "m"], "libm is a library of every system"),
     ],
 )
 def test_wrong_options(

@@ -44,6 +44,7 @@ from naperian.signature import Bind, Equal, Given, Leaf, Opened, late_sizes, slo
 from naperian.signed import instance, size_variables
 from naperian.sizes import Size
 
+_SYSTEM = ("c", "m", "dl", "rt", "util", "pthread", "gcc", "stdc")
 _NEEDS = {"baseline": [], "avx2": ["avx2", "fma", "bmi2"]}
 
 
@@ -53,6 +54,10 @@ def run(options: argparse.Namespace) -> int:
     name = options.name or re.sub(r"\W", "_", path.stem)
     if not name.isidentifier():
         raise cli.UsageError(f"`{name}` is no name for a library; give one with --name")
+    if name in _SYSTEM:
+        raise cli.UsageError(
+            f"lib{name} is a library of every system; give yours another name with --name"
+        )
     if options.precision not in ("f64", "f32"):
         raise cli.UsageError(f"--precision is f64 or f32, not {options.precision}")
     level = options.target or ("avx2" if options.wheel else "native")
@@ -113,7 +118,7 @@ def _compiled(
         definition = module.definitions[public]
         usual = border.usual(sig)
         dtypes = tuple(
-            precision if t.precision and d.is_float else d
+            precision if (t.precision and d.is_float) or t.instances is None else d
             for t, d in zip(sig.types, usual, strict=True)
         )
         at = program.options.at(definition, dtypes)
@@ -218,7 +223,7 @@ def _manifest(
                 "parameters": [kind for kind, _ in parameters(b.view, inst)],
                 "sizes": [sig.slots[k] for k in b.view.sizes], "inputs": inputs,
                 "outputs": outputs, "tuple": not isinstance(form, int),
-                "plan": _plan(b),
+                "plan": _plan(b), "implicit": [sig.slots[k] for k in sig.implicit],
                 "needs": [text for _, text in sig.facts],
                 "failures": [
                     {"answer": b.base + k, "message": f.message, "place": f.place}
@@ -238,7 +243,7 @@ def _plan(b: Built) -> list[dict[str, Any]] | None:
     """How shapes give sizes; None if that takes more than a division."""
     out: list[dict[str, Any]] = []
     inst, slots = b.instance, b.instance.signature.slots
-    if inst.signature.implicit or any(any(leaf.rows) for leaf in inst.signature.inputs):
+    if any(any(leaf.rows) for leaf in inst.signature.inputs):
         return None
     for step in inst.signature.plan:
         match step:
@@ -271,9 +276,11 @@ def _wheel(folder: Path, name: str, manifest: dict[str, Any], library: Path) -> 
     tag = f"py3-none-linux_{manifest['target']['machines'][0]}"
     info = f"{name}-{__version__}.dist-info"
     init = (
-        f'"""{name}, compiled by Naperian {__version__}."""\n\nfrom pathlib import Path\n\n'
-        "from .precompiled import functions\n\n"
-        "globals().update(functions(Path(__file__).parent))\n"
+        f'"""{name}, compiled by Naperian {__version__}."""\n\n'
+        "from pathlib import Path as _Path\n\n"
+        "from .precompiled import functions as _functions\n\n"
+        f"__all__ = {[*(f['name'] for f in known), 'set_threads']!r}\n"
+        "globals().update(_functions(_Path(__file__).parent))\n"
     )
     files: dict[str, bytes] = {
         f"{name}/__init__.py": init.encode(),

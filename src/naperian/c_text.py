@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from naperian import __version__
 from naperian.backends.entries.c_entry import View
 from naperian.dtypes import DType
-from naperian.signature import Given, Instance, late_sizes
+from naperian.signature import (
+    Form,
+    Given,
+    Instance,
+    Opened,
+    Record,
+    Rows,
+    Tagged,
+    late_sizes,
+)
 from naperian.sizes import Clamp, Quotient, Remainder, Size, show
 
 _C = {DType.F64: "double", DType.F32: "float", DType.BOOL: "bool"}
@@ -48,6 +58,8 @@ def size_text(s: Size, b: Built) -> str:
 def _declared(b: Built) -> list[tuple[str, str]]:
     """(declaration, comment) of every parameter."""
     sig, inst = b.instance.signature, b.instance
+    tags = {name: note for p in sig.params for name, note in _tags(p.form, b.view.inputs)}
+    tags |= dict(_tags(sig.result, b.view.outputs))
     out = [(f"int64_t {sig.slots[k]}", "") for k in b.view.sizes]
     for name, leaf in zip(b.view.inputs, sig.inputs, strict=True):
         kind = c_type(inst.dtype(leaf))
@@ -56,15 +68,53 @@ def _declared(b: Built) -> list[tuple[str, str]]:
         if leaf.low is not None and leaf.high is not None:
             note += f"{'; ' if shape else ''}from {size_text(leaf.low, b)} to below "
             note += size_text(leaf.high, b)
+        note += tags.get(name, "")
         out.append((f"const {kind} *{name}" if leaf.shape else f"{kind} {name}", note))
     for k, (name, leaf) in enumerate(zip(b.view.outputs, sig.outputs, strict=True)):
         kind = c_type(inst.dtype(leaf))
         shape = ", ".join(size_text(s, b) for s in leaf.shape)
         if b.late(k):
-            out.append((f"{kind} **{name}", f"{shape}; made by the call; give it back to _free"))
+            free = b.view.symbol.removesuffix(sig.name) + "free"
+            out.append((f"{kind} **{name}", f"{shape}; made by the call; give it back to {free}"))
         else:
-            out.append((f"{kind} *{name}", shape))
+            out.append((f"{kind} *{name}", f"{shape}{tags.get(name, '')}".removeprefix(": ")))
     return [*out, ("int64_t *error", "4 numbers about a failure, or NULL")]
+
+
+def _tags(form: Form, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """What the numbers of variants mean, and where their fields are, by the names of the tags."""
+    match form:
+        case Tagged(_, variants, items):
+            assert isinstance(items[0], int)
+            each = [
+                f"{k} {variant}" + (f"({', '.join(_held(items[at], names) for _, at in fields)})"
+                                    if fields else "")
+                for k, (variant, fields) in enumerate(variants)
+            ]  # fmt: skip
+            yield names[items[0]], f": {', '.join(each)}"
+            for x in items[1:]:
+                yield from _tags(x, names)
+        case Record(_, _, items) | (tuple() as items):
+            for x in items:
+                yield from _tags(x, names)
+        case Rows(_, _, value) | Opened(_, value):
+            yield from _tags(value, names)
+        case _:
+            pass
+
+
+def _held(form: Form, names: tuple[str, ...]) -> str:
+    """The first array of a field."""
+    match form:
+        case int():
+            return names[form]
+        case Record(_, _, items) | Tagged(_, _, items) | (tuple() as items):
+            return f"{_held(items[0], names)} …" if items else "()"
+        case Rows(_, rows, _):
+            return f"{names[rows]} …"
+        case Opened(_, value):
+            return _held(value, names)
+    return ""
 
 
 def header(name: str, built: list[Built]) -> str:

@@ -8,6 +8,7 @@ nothing is lost, and refused otherwise; sizes are bound from shapes.
 import ctypes
 import inspect
 import json
+import operator
 import platform
 from collections.abc import Callable
 from keyword import iskeyword
@@ -55,16 +56,19 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
     native.restype = ctypes.c_int64
 
     names = [p["name"] + "_" * iskeyword(p["name"]) for p in f["inputs"]]
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    kind, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(name, kind) for name in names]
+    implicit = [inspect.Parameter(name, by_name) for name in f["implicit"]]
+    signature = inspect.Signature([*parameters, *implicit])
 
     def call(*args: Any, **named: Any) -> Any:
         try:
-            given = signature.bind(*args, **named).args
+            bound = signature.bind(*args, **named)
         except TypeError as unfit:
             raise TypeError(f"{f['name']}{signature}: {unfit}") from None
-        arrays = [_array(p, a) for p, a in zip(f["inputs"], given, strict=True)]
-        sizes = _sizes(f, arrays)
+        arrays = [_array(p, a) for p, a in zip(f["inputs"], bound.args, strict=True)]
+        sizes = {s: operator.index(bound.kwargs[s]) for s in f["implicit"]}
+        sizes |= _sizes(f, arrays, sizes)
         for p, a in zip(f["inputs"], arrays, strict=True):
             wanted = tuple(max(0, _value(s, sizes)) for s in p["shape"])
             if a.shape != wanted:
@@ -79,7 +83,10 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
         answer = native(*words, error)
         if answer:
             text = message(answer).decode().replace("{value}", str(error[0]))
-            if answer == -4:
+            if answer == -4 and f["needs"]:
+                known = ", ".join(f"{s} is {n}" for s, n in sizes.items())
+                text = f"needs {', '.join(f['needs'])}, but {known}"
+            elif answer == -4:
                 text += f", `{f['type']}`"
             wrong = MemoryError if answer == -2 else ValueError if answer < 0 else RuntimeError
             raise wrong(f"{f['name']}(): {text.replace('{size}', str(error[1]))}")
@@ -118,6 +125,8 @@ def _shape(axes: list[Any]) -> str:
 
 def _array(p: dict[str, Any], given: Any) -> Any:
     array = np.asarray(given)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{p['name']} is {type(given).__name__}: no number and no array")
     if array.ndim != len(p["shape"]):
         axes = "1 axis" if len(p["shape"]) == 1 else f"{len(p['shape'])} axes"
         raise ValueError(f"{p['name']} must have {axes}, not {array.ndim}")
@@ -128,8 +137,8 @@ def _array(p: dict[str, Any], given: Any) -> Any:
     return np.require(array, wanted, ("C", "A"))
 
 
-def _sizes(f: dict[str, Any], arrays: list[Any]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+def _sizes(f: dict[str, Any], arrays: list[Any], said: dict[str, int]) -> dict[str, int]:
+    sizes = dict(said)
     for step in f["plan"]:
         array = arrays[step["input"]]
         if "axis" not in step:
