@@ -67,6 +67,24 @@ def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_derivatives_called_as_jax_calls_them_say_how() -> None:
+    f = nap.compile("def f(x: n=>Float) -> Float = sum(x * x)").f
+    x = np.ones(3)
+    calls = {"jvp": (x, x), "vjp": (x, x), "grad": (x,), "hvp": (x, x), "linearize": (x,)}
+    for name, args in calls.items():
+        with pytest.raises(TypeError, match=rf"{name}\(\) makes a function, .*{name}\(f\)\(x, "):
+            getattr(nap, name)(f, *args)
+    with pytest.raises(TypeError, match=r"not a function of Python's; `nap\.compile` makes"):
+        nap.grad(lambda x: x)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"sizes is a dictionary"):
+        nap.compile("def f(x: n=>Float) = x", sizes=[2])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="more than 0 bytes, not -1"):
+        nap.grad(f, memory=-1)
+    s = nap.compile("enum S = A(r: Float) | B(x: Float)\ndef f(s: S) -> Float = 1.0")
+    with pytest.raises(AttributeError, match=r"no definition 'A'; it is S\.A"):
+        s.A  # noqa: B018
+
+
 def test_values(m: Any) -> None:
     x = np.arange(3.0)
     assert m.affine(x).tolist() == [1, 3, 5]

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -128,7 +129,7 @@ class Function:
             self.instance(self._usual())
         return next(reversed(self._kernels.values()))[0]
 
-    def show(self, stage: str) -> str:
+    def show(self, stage: str = "core") -> str:
         """This definition at a stage of the compiler: one of `STAGES`. One that is no function of
         data has the first two; then it is a part of what calls it."""
         if stage not in ("surface", "elaborated"):
@@ -248,7 +249,7 @@ def hessian(f: Function, wrt: Wrt = 0) -> Function:
 def jvp(f: Function, wrt: Wrt = 0, many: bool = False) -> Function:
     """The derivative along a direction: `jvp(f)(x, …, dx)` is the value and its tangent. With
     `many`, `dx` is an array of directions, and the tangents have an axis more, the first."""
-    return _with_respect_to(f, "jvps" if many else "jvp", wrt)
+    return _with_respect_to(f, "jvps" if _is(many) else "jvp", wrt)
 
 
 def vjp(
@@ -257,14 +258,14 @@ def vjp(
     """The derivative pulled back: `vjp(f)(x, …, seed)` is the value and, for the cotangent `seed`
     of the value, the cotangent of the parameter. With `many`, `seed` is an array of cotangents,
     and the results have an axis more, the first. `memory` is as for `grad`."""
-    return _with_respect_to(f, "vjps" if many else "vjp", wrt, memory)
+    return _with_respect_to(f, "vjps" if _is(many) else "vjp", wrt, memory)
 
 
 def linearize(f: Function, wrt: Wrt = 0, many: bool = False) -> Callable[..., Any]:
     """The value and the linear function that is nearest: `y, along = linearize(f)(x, …)`, and
     `along(dx)` is the tangent of the value for the tangent `dx` of the parameter. With `many`, `dx`
     is an array of directions."""
-    tangent = _with_respect_to(f, "linearizes" if many else "linearize", wrt)
+    tangent = _with_respect_to(f, "linearizes" if _is(many) else "linearize", wrt)
 
     def linearized(*args: Any, **keywords: Any) -> tuple[Any, Callable[..., Any]]:
         return f(*args, **keywords), partial(tangent, *args, **keywords)
@@ -282,18 +283,29 @@ def transpose_linear(f: Function, wrt: Wrt = 0) -> Function:
 def hvp(f: Function, wrt: Wrt = 0, many: bool = False) -> Function:
     """The Hessian times a vector, without the Hessian: `hvp(f)(x, …, v)`. With `many`, `v` is an
     array of vectors, and the result has an axis more, the first."""
-    return _with_respect_to(f, "hvps" if many else "hvp", wrt)
+    return _with_respect_to(f, "hvps" if _is(many) else "hvp", wrt)
+
+
+def _is(many: object) -> bool:
+    """Not of an array, which is given in its place by who calls as JAX does."""
+    return isinstance(many, bool | int) and bool(many)
 
 
 def _with_respect_to(
     f: Function, kind: str, wrt: Wrt, memory: str | int | None = None
 ) -> Function:
+    name = kind.removesuffix("s")
     if not isinstance(f, Function):
-        name = kind.removesuffix("s")
-        raise TypeError(f"{name}() takes a Naperian function, not {type(f).__name__}")
+        raise TypeError(f"{name}() takes a Naperian function, not {told(f)}")
     names = [p.name for p in f._text.params]
+    several = wrt if isinstance(wrt, tuple | list) else (wrt,)
+    if not all(isinstance(w, str | int) for w in several):
+        raise TypeError(
+            f"{name}() makes a function, which is called with arrays: {name}(f)({_CALLED[kind]}); "
+            "wrt= takes names or numbers of parameters"
+        )
     chosen = []
-    for w in (wrt,) if isinstance(wrt, str | int) else wrt:
+    for w in several:
         if w not in names and w not in range(len(names)):
             raise TypeError(f"{f.__name__} has no parameter {w!r}: it has {', '.join(names)}")
         chosen.append(names.index(w) if isinstance(w, str) else w)
@@ -303,6 +315,24 @@ def _with_respect_to(
     if memory is not None:
         return _within(f, kind, tuple(chosen), within.amount(memory))
     return _derivative(f, kind, tuple(chosen))
+
+
+_CALLED = {
+    **dict.fromkeys(("grad", "value_and_grad", "jacobian", "hessian"), "x, …"),
+    **dict.fromkeys(("linearize", "linearizes"), "x, …"),
+    **dict.fromkeys(("jvp", "jvps"), "x, …, dx"), **dict.fromkeys(("vjp", "vjps"), "x, …, seed"),
+    **dict.fromkeys(("hvp", "hvps"), "x, …, v"), "transpose_linear": "…, y",
+}  # fmt: skip
+"""What the functions are called with that derivatives make."""
+
+
+def told(f: object) -> str:
+    """What stands where a Naperian function should."""
+    if isinstance(f, Module):
+        return f"a module; its functions are {', '.join(f.names)}"
+    if inspect.isfunction(f):
+        return "a function of Python's; `nap.compile` makes those that have derivatives"
+    return type(f).__name__
 
 
 def _derivative(
@@ -389,7 +419,7 @@ class Within(Function):
     def account(self) -> tuple[str, ...]:
         return self._last().account
 
-    def show(self, stage: str) -> str:
+    def show(self, stage: str = "core") -> str:
         return self._last().show(stage)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -469,8 +499,11 @@ class Module(ModuleType):
     def _constant(self, name: str) -> Any:
         """An attribute that is not there yet: a constant, computed when it is first asked for."""
         if name not in self._functions:
+            of = (e for e in self._program.summary.data.values() if isinstance(e, Tagged))
+            known = (f"; it is {e.name}.{name}" for e in of if name in dict(e.variants))
             raise AttributeError(
-                f"module {self.__name__!r} has no definition {name!r}", name=name, obj=self
+                f"module {self.__name__!r} has no definition {name!r}{next(known, '')}",
+                name=name, obj=self,
             )
         value = self.__dict__[name] = self._functions[name]()
         return value
@@ -516,9 +549,11 @@ def compile(
 
 
 def load(
-    path: str | Path, *, math: str = "default", sizes: Mapping[str, int] = _NONE
+    path: str | PathLike[str], *, math: str = "default", sizes: Mapping[str, int] = _NONE
 ) -> Module:
     """The module in a file; `math` and `sizes` as for `compile`."""
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"load() takes the path of a file, not {type(path).__name__}")
     try:
         source = source_of(Path(path))
     except CompileError as e:
@@ -543,6 +578,8 @@ def _options(math: str, sizes: Mapping[str, int]) -> Options:
     """What the caller decides, checked."""
     if math not in (kinds := [m.value for m in Math]):
         raise ValueError(f"math is one of {', '.join(kinds)}, not {math!r}")
+    if not isinstance(sizes, Mapping):
+        raise TypeError(f'sizes is a dictionary, {{"n": 3}}, not {type(sizes).__name__}')
     chosen = tuple(sorted((name, border.as_size(name, n)) for name, n in sizes.items()))
     return Options(Math(math), chosen)
 

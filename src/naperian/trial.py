@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from naperian import draws, pipeline
-from naperian.api import Function, RunError, jvp, vjp
+from naperian.api import Function, RunError, jvp, told, vjp
 from naperian.border import ShapeError, usual
 from naperian.core import places as core_places
 from naperian.core import run as core_run
@@ -41,6 +41,7 @@ from naperian.ragged import Ragged
 from naperian.signature import Form
 from naperian.signed import at, size_variables
 from naperian.sizes import size
+from naperian.source import CompileError
 from naperian.substitution import Substitution, boxed
 from naperian.types import F32, Fin, Index, Scalar
 from naperian.values import as_data, finite, same, show
@@ -52,7 +53,8 @@ Progress = Callable[[str, int, int], None]
 
 @node
 class Finding:
-    """Something that should be equal and is not, at these arguments."""
+    """Something that should be equal and is not, at these arguments; or, without any, what is said
+    instead of a derivative."""
 
     what: str
     arguments: tuple[Any, ...]
@@ -61,6 +63,8 @@ class Finding:
     expected: Any
 
     def __repr__(self) -> str:
+        if not self.arguments and self.found is None:
+            return f"  {_indented(self.what, 2)}"
         given = [show(x) for x in self.arguments] + [f"{n}={k}" for n, k in self.sizes.items()]
         return "\n".join(
             [f"{self.what}, at", *(f"    {_indented(x)}" for x in given),
@@ -153,10 +157,14 @@ def check(
 
     Raises TypeError if `f` takes what cannot be drawn: a function."""
     if not isinstance(f, Function):
-        raise TypeError(f"check() takes a Naperian function, not {type(f).__name__}")
+        raise TypeError(f"check() takes a Naperian function, not {told(f)}")
     if f._text.refusal:
         raise TypeError(f"{f.__name__} cannot be called from Python: {f._text.refusal}")
-    return _Trial(f, time.monotonic() + seconds).run(cases, seed, progress)
+    try:
+        return _Trial(f, time.monotonic() + seconds).run(cases, seed, progress)
+    except CompileError as e:  # of a derivative
+        wrong = Finding(str(e), (), {}, None, None)
+        return Checked(f.__name__, f.type, 0, 0, 0, "", False, (wrong,), 0, 0)
 
 
 def can_be_tried(f: Function) -> bool:

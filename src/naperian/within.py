@@ -39,7 +39,7 @@ def amount(memory: str | int) -> int:
     else:
         raise ValueError(f'memory is a number of bytes or a text like "2GB", not {memory!r}')
     if found <= 0:
-        raise ValueError(f"memory is more than {memory!r}")
+        raise ValueError(f"memory is more than 0 bytes, not {memory!r}")
     return found
 
 
