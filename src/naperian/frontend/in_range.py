@@ -180,7 +180,9 @@ def _no_index(w: Walk, t: Typed, axis: Set, table: str = "") -> errors.Reported:
     shown = show_set(w.solver.zonk_set(axis))
     if table and w.solver.set_is_open(axis) and show(w, kind) in index_errors.INTEGERS:
         return index_errors.unknown_axis(t.span.text, show(w, kind), table, t.span)
-    generic = isinstance(kind, TypeVar) and not w.solver.is_unknown(kind)
+    generic = isinstance(kind, TypeVar) and not (
+        w.solver.is_unknown(kind) or w.solver.dtypes_of(kind)
+    )
     return index_errors.not_an_index(t.span.text, show(w, kind), shown, t.span, generic)
 
 

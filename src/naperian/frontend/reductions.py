@@ -122,18 +122,25 @@ def _reduction(name: str) -> Builtin:
                 result = apply_primitive(w, name, [result, a], e.span)
             return result
         if len(args) != 1:
-            raise errors.arity(name, 1, len(args), e.span, "n=>a -> a")
+            raise errors.arity(name, 1, len(args), e.span, "n=>a -> a", (_along(name),))
         return _reduce_table(w, name, monoid, dtypes, args[0], e.span)
 
     return builtin
+
+
+def _along(name: str) -> str:
+    return f"an axis is chosen by the binder: `{name}(x[i, j] for i)` goes over `i`"
 
 
 def _plain(w: Walk, e: s.Call, name: str) -> list[Typed]:
     out = []
     for a in e.args:
         if isinstance(a, s.Keyword):
-            helps = ("an axis is chosen by the binder: `sum(x[i, j] for i)` adds over `i`",)
-            raise errors.no_keyword(name, a.name, a.span, helps if a.name == "axis" else ())
+            helps = {
+                "axis": (_along(name),),
+                "keepdims": ("nothing has to be kept: `x - mean(x)` lifts over the rows of `x`",),
+            }
+            raise errors.no_keyword(name, a.name, a.span, helps.get(a.name, ()))
         assert not isinstance(a, s.Generator)  # which the parser lets stand alone only
         out.append(w.infer(a))
     return out

@@ -42,6 +42,10 @@ def deep() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
+_DOTTED = ("(", "+", "-", "*", "/", "**", "^", "==", "<", ">")
+_LIFTS = "functions and operators lift without a dot: `sin(x)`, `x * y`"
+
+
 @mutable
 class Cursor:
     """Before token number `pos`.
@@ -136,7 +140,8 @@ class Cursor:
             return word, self.skip()
         if self.kind in KEYWORDS:
             raise Wrong(errors.keyword(self.here, role))
-        raise Wrong(errors.unexpected(f"the name of {role}", self.found, self.here))
+        helps = (_LIFTS,) if role == "a field" and self.kind in _DOTTED else ()
+        raise Wrong(errors.unexpected(f"the name of {role}", self.found, self.here, *helps))
 
     def down(self) -> None:
         """One level deeper; whoever calls this takes the level back."""

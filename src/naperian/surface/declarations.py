@@ -63,8 +63,14 @@ def _decorated(c: Cursor) -> s.Def:
             if word in [r.name for r in rules]:
                 raise Wrong(errors.second_rule(at.to(here), word))
             c.pos += 1
-            c.expect("(", "`(` and the rule")
+            if c.kind != "(":
+                help_ = f"the rule is a definition of its own: `@{word}(rule)`"
+                raise Wrong(errors.unexpected("`(` and the rule", c.found, c.here, help_))
+            c.pos += 1
             argument = expression(c)
+            if c.kind == ",":
+                help_ = "a rule is one definition, which computes itself what it needs"
+                raise Wrong(errors.unexpected("`)`", c.found, c.here, help_))
             close(c, ")")
             rules.append(s.Decorator(c.since(at.start), word, argument))
             nothing = Wrong(errors.misplaced_rule(word, rules[-1].span))
@@ -100,6 +106,9 @@ def _members(c: Cursor, word: Span, one: Callable[[Cursor], T]) -> tuple[str | N
         raise Wrong(errors.unexpected(text, c.found, here, "its lines stand indented below a `:`"))
     else:
         c.expect(":", f"`:` after this `{word.text}`")
+    if c.kind == "NAME":
+        help_ = f"what a `{word.text}` has stands below it, indented, each on a line of its own"
+        raise Wrong(errors.unexpected("the end of the line", c.found, c.here, help_))
     c.expect("NEWLINE", "the end of the line")
     if not c.take("INDENT"):
         c.open_ended = c.kind == "EOF"

@@ -108,6 +108,8 @@ def _two_words(c: Cursor) -> tuple[str, ...]:
     """What is meant by a word after an expression on the same line."""
     if c.kind == "else":
         return ("on one line it is `a if c else b`; after `if c: a` it starts a line of its own",)
+    if c.kind == "where":
+        return ("what sizes must be stands before the body: `def f(x: n=>Float) where n > 0 = …`",)
     if c.kind not in ("NAME", "NUM") or c.kinds[c.pos - 1] != "NAME":
         return ()
     if c.kind == "NAME" and c.word == "is":

@@ -34,12 +34,15 @@ def hidden_size(what: str, kind: str, span: Span) -> Reported:
 
 def not_scalar(name: str, kind: str, span: Span) -> Reported:
     """N0702"""
+    more = f"of a function of one number, for each: `[{name}(f)(v) for v in x]`"
+    if "sum(" in span.text:
+        more = "`sum` of rows leaves their sums: `sum(x[i, j] for i, j)` adds up all"
     return fail(
         "N0702",
         f"`{name}` needs a function with a scalar result, and this one gives `{kind}`",
         span,
         f"the result is `{kind}`",
-        helps=("`jacobian(f)` is the gradient of every element",),
+        helps=("`jacobian(f)` is the gradient of every element", more),
     )
 
 

@@ -81,6 +81,8 @@ def lambda_arity(wanted: int, found: int, expected: str, span: Span) -> Reported
 _OTHERWISE = {
     ("sort", "reverse"): "descending is `reverse(sort(x))`",
     ("argsort", "reverse"): "descending is `reverse(argsort(x))`",
+    **{(f, "argnums"): "`wrt=\"x\"` names a parameter, `wrt=(\"x\", \"y\")` several"
+       for f in ("value_and_grad", "jacobian", "hessian")},
     ("grad", "argnums"): "`wrt=\"x\"` names a parameter, `wrt=(\"x\", \"y\")` several",
 }
 
@@ -330,7 +332,11 @@ def unreachable_case(span: Span) -> Reported:
 def no_value(span: Span, name: str | None = None) -> Reported:
     """N0323. `name` is what the last line binds."""
     helps = ("end with the value itself",)
-    if name is not None and opener(span) in ("if", "elif", "else", "case"):
+    if name is not None and name[0].isupper() and (
+        re.search(r"\) *: *$", span.source.text[: span.start])
+    ):
+        helps = (f"the type of a result stands behind an arrow: `-> {name}`",)
+    elif name is not None and opener(span) in ("if", "elif", "else", "case"):
         whole = "match" if opener(span) == "case" else "if"
         helps = (f"a name for what the whole gives stands before it: `{name} = {whole} …:`",)
     elif name is not None and opener(span) == "loop":
@@ -355,9 +361,12 @@ def unused_value(span: Span, found: str, pattern: str | None = None) -> Reported
 
 def text_as_data(span: Span) -> Reported:
     """N0325"""
+    helps: tuple[str, ...] = ()
+    if span.source.text[span.end :].lstrip(" ").startswith(("%", ".format")):
+        helps = ("what is between braces of an f-string is shown: `f\"x is {x}\"`",)
     return fail(
         "N0325", "a string is a message, not data", span,
-        "strings stand only in `assert` and `print`",
+        "strings stand only in `assert` and `print`", helps=helps,
     )
 
 

@@ -6,6 +6,10 @@ from naperian.frontend.messages.report import Reported, fail
 from naperian.source import Span
 
 _STATE = "a table is made as a whole, `[e for i]`; what changes is a `with state(x) as s:`"
+_CHANGED = (
+    "a table with another element is a new one, `[v if j == i else x[j] for j]`; in place, "
+    "`with state(x) as s:` and `s[i] := v`"
+)
 _JOIN = "`[*a, *b]` joins tables, and `[a, b]` makes rows of them"
 _RECAST = "`x as (n, m)=>Float` and `x as Fin(k)=>Float` see the same data under other index sets"
 _LIFTS = "functions lift by themselves: `f(x)` applies `f` to every element"
@@ -44,7 +48,7 @@ _HABITS: dict[str, dict[str, str]] = {
         "reshape": _RECAST, "ravel": _RECAST, "flatten": _RECAST, "squeeze": _RECAST,
         "maximum": "write `max(a, b)`", "fmax": "write `max(a, b)`", "amax": "write `max(x)`",
         "minimum": "write `min(a, b)`", "fmin": "write `min(a, b)`", "amin": "write `min(x)`",
-        "clip": "write `max(low, min(x, high))`",
+        "clip": "write `clamp(x, low, high)`",
         "power": "write `x ** y`", "square": "write `x ** 2`", "absolute": "write `abs(x)`",
         "fabs": "write `abs(x)`", "arange": "write `[i for i in Fin(k)]`",
         "arcsin": "write `asin(x)`", "arccos": "write `acos(x)`", "arctan": "write `atan(x)`",
@@ -75,6 +79,7 @@ _HABITS: dict[str, dict[str, str]] = {
     "JAX": {
         "jnp": "functions are called by their own names, as `exp(x)`",
         "vmap": _LIFTS, "jit": "everything is compiled", "fori_loop": _LOOP, "while_loop": _LOOP,
+        "lax": _LOOP, "set": _CHANGED, "at": _CHANGED,
         "cond": "write `a if c else b`", "jacfwd": "write `jacobian(f)`",
         "jacrev": "write `jacobian(f)`",
     },

@@ -148,6 +148,8 @@ def not_a_set(text: str, found: str, span: Span) -> Reported:
         helps = (f"`Fin({text})` is the set 0 … {text}-1",)
     elif text.startswith("(") and "=>" in found:
         helps = ("tables are read together at one index: `… x[i] … y[i] … for i`",)
+    elif re.fullmatch(r"\(\w+(, \w+)+\)", text):
+        helps = (f"axes stand side by side, without parentheses: `{text[1:-1]}`",)
     elif found == "no index set" and text.isidentifier():
         helps = (f"`Fin({text})` in the signature makes it the size of one",)
     what = found if found.startswith("no ") else f"{found}, not an index set or an array"

@@ -18,8 +18,14 @@ def no_instance(
         notes.append(f"`{interface}` has no instance at all")
     return fail(
         "N0620", f"`{types}` is no instance of `{interface}`", because.span, because.text,
-        notes=tuple(notes), helps=(f"declare it: `instance {interface}({types}):`",),
+        notes=tuple(notes), helps=(_to_declare(interface, types),),
     )
+
+
+def _to_declare(interface: str, types: str) -> str:
+    if interface in ("Eq", "Ord") and types[:1].isupper():  # which its fields give
+        return f"declare it: `instance {interface}({types})`"
+    return f"declare it: `instance {interface}({types}):`, and the methods below"
 
 
 def overlap(new: str, old: str, span: Span, other: Span) -> Reported:

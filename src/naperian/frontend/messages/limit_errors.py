@@ -78,15 +78,24 @@ _ALIKE = {
 }  # fmt: skip
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("Complex", "ComplexF64", "complex64", "complex128"), "complex"),
+    **dict.fromkeys(("Float64", "Float32", "f64", "f32", "Double"), "float"),
+    **dict.fromkeys(("Int64", "Int32", "Integer", "i64", "i32", "u8", "Nat"), "int"),
+    **dict.fromkeys(("Vector", "Matrix", "Vec", "Tensor"), "list"),
+}
+
+
 def python_type(e: s.Expr) -> Reported | None:
     """N0757, if this is a type of Python's."""
     inner = e.base if isinstance(e, s.IndexExpr) else e
     name = inner.name if isinstance(inner, s.Name | s.Field) else ""
-    help = _PYTHON_TYPES.get(_ALIKE.get(name, name))
+    help = _PYTHON_TYPES.get(_ALIKE.get(name, _ELSEWHERE.get(name, name)))
     if help is None:
         return None
+    whose = "not a type here" if name in _ELSEWHERE else "a type of Python's, and not one here"
     return fail(
-        "N0757", f"`{e.span.text}` is a type of Python's, and not one here", e.span,
+        "N0757", f"`{e.span.text}` is {whose}", e.span,
         "a type stands here", helps=(help,),
     )
 

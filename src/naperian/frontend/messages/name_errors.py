@@ -25,6 +25,7 @@ _VALUES = {
     **dict.fromkeys(("none", "null", "NULL", "nil", "undefined", "Nothing"), "None"),
     **dict.fromkeys(("Inf", "Infinity", "infinity", "INFINITY"), "inf"),
     **dict.fromkeys(("NaN", "NAN"), "nan"),
+    "ln": "log",
 }
 """What values are called elsewhere."""
 _MODULES = ("linalg", "numeric", "random", "stats")
@@ -44,6 +45,8 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         helps = (f"the parameter `{name}` comes later; put it before what uses it",)
     elif name[0].isupper() and _is_set(span):
         helps = (f"a name in small letters stands for any: `{name.lower()}`",)
+    elif name in ("state", "accum"):
+        helps = (f"it opens a block: `with {name}({'x' if name == 'state' else ''}) as r:`",)
     elif name in _MODULES and span.source.text[span.end : span.end + 1] == ".":
         helps = (f"`import {name}` stands at the top of the file",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
@@ -111,6 +114,10 @@ def hides_enclosing(name: str, span: Span, outer: Span, kind: str) -> Reported:
     )
     if opener(span) in ("if", "elif", "else"):
         help = f"outside the `if`: `{name} = … if … else {name}`"
+    if outer.text.startswith("accum("):
+        help = f"into an accumulator goes `{name} += …`"
+    elif outer.text.startswith("state("):
+        help = f"a state is given another value by `{name} := …`"
     return fail(
         "N0206",
         f"`{name}` of the enclosing block cannot be changed inside {kind}",
@@ -162,8 +169,16 @@ def misplaced_top(span: Span) -> Reported:
         "only definitions stand at the top of a module",
         span,
         "this would run nowhere",
-        helps=("name it (`result = …`), or put it into a `def`",),
+        helps=(_at_the_top(span.text),),
     )
+
+
+def _at_the_top(text: str) -> str:
+    if re.match(r"[a-z]\w*\([^()]*\) *=[^=]", text):
+        return f"write `def {text.partition(chr(10))[0]}`"
+    if re.fullmatch(r"[\w/. -]+\.nap", text):
+        return "a file is read by `nap.load`"
+    return "name it (`result = …`), or put it into a `def`"
 
 
 def misplaced_member(m: Member) -> Reported:
