@@ -38,12 +38,12 @@ HERE: Names = {}
 def size_of(operand: Operand) -> Size:
     """An integer operand (or a Boolean one, as 0 or 1) as an index expression."""
     match operand:
-        case Number(value):
-            return value
-        case Lit(value):
-            return size(int(value))
+        case Number():
+            return operand.value
         case Read():
             return sizes.atom(operand)
+        case Lit():
+            return size(int(operand.value))
 
 
 @kept
@@ -91,10 +91,10 @@ def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var,
 def free(operand: Operand) -> tuple[Var, ...]:
     """The indices and size parameters an operand mentions."""
     match operand:
-        case Read(_, at):
-            return tuple([v for e in at for v in variables(e)])
-        case Number(value):
-            return variables(value)
+        case Read():
+            return tuple([v for e in operand.at for v in variables(e)])
+        case Number():
+            return variables(operand.value)
         case Lit():
             return ()
 
@@ -162,9 +162,11 @@ def free_in(prim: Prim) -> Iterator[Var]:
             yield index
             yield from free(init)
             yield from (v for v in free(next) if v != time)
-        case _:
-            for o in operands(prim):
+        case Op():
+            for o in prim.args:
                 yield from free(o)
+        case Check():
+            yield from free(prim.condition)
 
 
 def stops(prim: Prim) -> bool:
@@ -188,12 +190,12 @@ def rewrite_size(s: Size, names: Names, read: Reader | None = None) -> Size:
         return s
 
     def replace(a: Atom) -> Size | None:
+        if type(a) is Var:
+            return names.get(a)
         match a:
-            case Var():
-                return names.get(a)
             case Read():
                 new = rewrite(a, names, read)
-                return None if new == a else size_of(new)
+                return None if new is a or new == a else size_of(new)
             case Trips(time, at):
                 return sizes.atom(
                     Trips(time, tuple((i, rewrite_size(e, names, read)) for i, e in at))
@@ -213,15 +215,15 @@ def _plain(r: Read) -> bool:
 def rewrite(operand: Operand, names: Names, read: Reader | None = None) -> Operand:
     """An operand with indices replaced by `names` and then reads by `read`."""
     match operand:
-        case Read(var, at):
+        case Read():
             if names or not _plain(operand):
-                there = tuple([rewrite_size(e, names, read) for e in at])
-                if there != at:
-                    operand = Read(var, there)
+                there = tuple([rewrite_size(e, names, read) for e in operand.at])
+                if there != operand.at:
+                    operand = Read(operand.var, there)
             return read(operand) if read else operand
-        case Number(value):
-            changed = rewrite_size(value, names, read)
-            return operand if changed is value else number(changed)
+        case Number():
+            changed = rewrite_size(operand.value, names, read)
+            return operand if changed is operand.value else number(changed)
         case Lit():
             return operand
 
@@ -248,8 +250,8 @@ def map_guards(guards: tuple[Guard, ...], f: Operands, g: Sizes) -> tuple[Guard,
 def map_prim(prim: Prim, f: Operands, g: Sizes) -> Prim:
     """A primitive with `f` applied to its operands and `g` to its targets; what it binds stays."""
     match prim:
-        case Op(name, args, code):
-            return Op(name, tuple([f(a) for a in args]), code)
+        case Op():
+            return Op(prim.name, tuple([f(a) for a in prim.args]), prim.code)
         case Accumulate(monoid, init, entries):
             return Accumulate(
                 monoid,
@@ -292,10 +294,10 @@ def closures(indices: Mapping[Var, Index]) -> dict[Var, frozenset[Var]]:
 def dtype_of(operand: Operand, dtypes: Mapping[Var, DType]) -> DType:
     """The dtype of an operand, given those of bindings and parameters."""
     match operand:
-        case Read(var):
-            return dtypes[var]
-        case Lit(_, dtype):
-            return dtype
+        case Read():
+            return dtypes[operand.var]
+        case Lit():
+            return operand.dtype
         case Number():
             return DType.I64
 

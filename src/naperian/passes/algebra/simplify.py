@@ -11,6 +11,7 @@ no longer depends on a loop leaves it. Laws that reassociate floating sums do no
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -87,9 +88,10 @@ class _Simplify:
         self.sizes = frozenset(program.sizes)
         self.values: dict[Var, tuple[tuple[Var, ...], Operand]] = {}
         self.ops: dict[Var, Op] = {}
-        self.simple: dict[tuple[Size, Guards, Facts], Size] = {}  # under guards, with what is known
+        # under guards, with what is known: what became of index expressions
+        self.simple: dict[tuple[Guards, Facts], dict[Size, Size]] = defaultdict(dict)
         self.known = Facts()
-        self.guards: Guards = ()
+        self.under(())
         self.context: tuple[Var, ...] = ()
         self.times = {b.prim.time for b in program.bindings if isinstance(b.prim, Delay)}
         self.unchanging = unchanging(program)
@@ -99,8 +101,10 @@ class _Simplify:
         for b in self.program.bindings:
             for i in b.context:
                 self.open(i)
-            self.context, self.guards = b.context, ()
-            self.guards = self.live(b.guards)
+            self.context = b.context
+            self.under(())
+            if b.guards:
+                self.under(self.live(b.guards))
             if any(isinstance(g.operand, Lit) for g in self.guards):
                 self.never(b)
             elif isinstance(b.prim, Delay) and b.var in self.unchanging:
@@ -111,7 +115,7 @@ class _Simplify:
                 self.delay(b, b.prim)
             else:
                 self.binding(b)
-        self.guards = ()
+        self.under(())
         for k, prim in slots:
             old = self.b.bindings[k]
             self.b.bindings[k] = replace(old, prim=map_prim(prim, self.operand, self.size))
@@ -126,6 +130,11 @@ class _Simplify:
         p = self.program
         made = self.b.program(results, p.failures, p.math, p.lines)
         return without_unused_indices(narrow(made))
+
+    def under(self, guards: Guards) -> None:
+        """What follows stands under these guards."""
+        self.guards = guards
+        self.here = self.simple[guards, self.known]
 
     def still(self, time: Var, old: Operand, new: Operand) -> Operand:
         """A condition that depends on the checks that it depended on, if these are left."""
@@ -145,9 +154,10 @@ class _Simplify:
         for v in found:
             if v in self.program.indices:
                 self.open(v)
-        around, self.guards = self.guards, ()
+        around = self.guards
+        self.under(())
         extent = None if index.extent is None else self.size(index.extent)
-        self.guards = around
+        self.under(around)
         self.b.add_index(i, Index(extent, index.condition, index.name), found)
 
     # operands
@@ -155,10 +165,11 @@ class _Simplify:
     def operand(self, o: Operand) -> Operand:
         new = rewrite(o, {}, self.read)
         match new:
-            case Number(s):
-                return self.number(self.simpler(s))
-            case Read(var, at):
-                return Read(var, tuple(self.simpler(e) for e in at))
+            case Read():
+                at = tuple([self.simpler(e) for e in new.at])
+                return new if at == new.at else Read(new.var, at)
+            case Number():
+                return self.number(self.simpler(new.value))
             case Lit():
                 return new
 
@@ -183,10 +194,10 @@ class _Simplify:
     def simpler(self, s: Size) -> Size:
         if s.plain:
             return s
-        where = s, self.guards, self.known
-        if where not in self.simple:
-            self.simple[where] = ranges.simpler(s, self.facts, self.seen)
-        return self.simple[where]
+        found = self.here.get(s)
+        if found is None:
+            found = self.here[s] = ranges.simpler(s, self.facts, self.seen)
+        return found
 
     def facts(self, s: Size) -> Facts:
         known = ranges.facts_about(s, self.b.indices, self.sizes, self.guards, self.known)
@@ -351,6 +362,7 @@ class _Simplify:
             if args and all(self.dtype(a) is DType.I64 for a in args):
                 fact = (size_of(args[0]) - size_of(args[1])) * sign
                 self.known = self.known.and_(fact - 1 if name in ("gt", "lt") else fact)
+                self.under(self.guards)
 
     # reductions
 

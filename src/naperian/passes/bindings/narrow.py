@@ -12,7 +12,8 @@ back to it from every round), or, if states or a condition go through it, at the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -130,7 +131,9 @@ class _Narrow:
         self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
         self.open: dict[Var, set[Var]] = {i: {i} for i in program.indices}
         # of a binding's axis (an index that an index needs): who reads there, at what
-        self.readers: dict[tuple[Var, Var], list[tuple[set[Var], Var, Size, _Inner]]] = {}
+        self.readers: dict[tuple[Var, Var], list[tuple[set[Var], Var, Size, _Inner]]] = (
+            defaultdict(list)
+        )
         self.dependants: dict[Var, list[tuple[set[Var], Var, _Inner]]] = {}
         self.found: list[tuple[Var, Var]] = []  # what is needed by whom, still to be told
         self.growing: set[Var] = set()  # the indices of which more may be told later
@@ -271,38 +274,38 @@ class _Narrow:
                 pass
 
     def read(self, known: set[Var], whose: Var, r: Read, inner: _Inner) -> None:
-        var = r.var
-        if var not in self.contexts:
-            for e in r.at:
-                self.size(known, whose, e, inner)
+        var, at = r.var, r.at
+        if var in self.contexts:
+            self.where(self.needs[var], var, zip(self.contexts[var], at, strict=True),
+                       known, whose, inner)  # fmt: skip
             return
-        needs = self.needs[var]
-        for i, e in zip(self.contexts[var], r.at, strict=True):
-            self.where(needs, (var, i), known, whose, e, inner)
+        for e in at:
+            self.size(known, whose, e, inner)
 
     def where(
-        self, needs: set[Var], axis: tuple[Var, Var], known: set[Var], whose: Var, e: Size,
-        inner: _Inner,
+        self, needs: set[Var], var: Var, at: Iterable[tuple[Var, Size]], known: set[Var],
+        whose: Var, inner: _Inner,
     ) -> None:
-        """What an index expression needs, once the axis where it stands is needed."""
-        if axis[1] in needs:
-            self.size(known, whose, e, inner)
-        else:
-            self.readers.setdefault(axis, []).append((known, whose, e, inner))
+        """What index expressions need, each once the axis where it stands is needed."""
+        for i, e in at:
+            if i in needs:
+                self.size(known, whose, e, inner)
+            else:
+                self.readers[var, i].append((known, whose, e, inner))
 
     def size(self, known: set[Var], whose: Var, s: Size, inner: _Inner) -> None:
         for m, _ in s.terms:
             for a in m:
                 if type(a) is Var:
-                    if a in self.open:
+                    needed = self.open.get(a)
+                    if needed is not None and (a in self.growing or not needed <= known):
                         self.index(known, whose, a, inner)
                     continue
                 match a:
                     case Read():
                         self.read(known, whose, a, inner)
                     case Trips(time, at):
-                        for i, e in at:
-                            self.where(self.open[time], (time, i), known, whose, e, inner)
+                        self.where(self.open[time], time, at, known, whose, inner)
                     case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
                         self.size(known, whose, x, inner)
                         self.size(known, whose, y, inner)
