@@ -18,7 +18,7 @@ from each other. What is in range then needs no check and no clamp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -219,7 +219,7 @@ class _Walk(Values):
         self.now, self.truth, self.versions, self.implied = now, truth, versions, implied
         self.changed(s)
         key = object()
-        for v in assigned(s):
+        for v in _in_order(assigned(s)):
             if v in now:
                 sides = [x[v] for x in numbers]
                 choices = [Choice(x, f) for x, f in zip(sides, learned, strict=True)]
@@ -302,6 +302,12 @@ class _Walk(Values):
         return While(head, condition, body)
 
 
+def _in_order(some: Iterable[Var]) -> list[Var]:
+    """Variables in the order in which they were made: what is found in so many steps must not hang
+    on where a set has them."""
+    return sorted(some, key=lambda v: v.id)
+
+
 class _Carried:
     """What a loop carries: in a round something new, of which the guesses hold that hold before the
     first one."""
@@ -311,7 +317,7 @@ class _Carried:
         self.index = index
         self.number = w.guesses.next_loop()
         changed = assigned(s)
-        self.start = {v: w.now[v] for v in changed if v in w.now}
+        self.start = {v: w.now[v] for v in _in_order(changed) if v in w.now}
         self.symbols = {v: object() for v in self.start}
         first = [(self.symbols[v], x) for v, x in self.start.items()]
         self.held: list[Line] = []
