@@ -407,11 +407,11 @@ def _signature_names(d: s.Def) -> set[str]:
     """The names its own types bring in: `n` in `x: n=>Float` is not the module's `n`."""
     types = [p.type for p in d.params if p.type is not None]
     types += [d.result] if d.result is not None else []
-    called = {id(x.function) for t in types for x in nodes(t) if isinstance(x, s.Call)}
+    inside = nodes(tuple(types))
+    called = {id(x.function) for x in inside if isinstance(x, s.Call)}
     return {
         x.name
-        for t in types
-        for x in nodes(t)
+        for x in inside
         if isinstance(x, s.Name) and x.name[0].islower() and id(x) not in called
     }
 

@@ -191,6 +191,9 @@ class Unknowns:
         s = self.head_set(s)
         if isinstance(s, SetVar):
             return s
+        if isinstance(s, Fin):
+            n = self.zonk_size(s.size)
+            return s if n is s.size else Fin(n)
         if isinstance(s, Range):
             return make_range(self.zonk_size(s.low), self.zonk_size(s.high))
         return set_mapped(s, self.zonk_size, self.zonk_set, self.zonk)
@@ -199,6 +202,9 @@ class Unknowns:
         t = self.head(t)
         if isinstance(t, Scalar) or isinstance(t, TypeVar):  # noqa: SIM101
             return t
+        if isinstance(t, Table) and t.index is None:
+            own, cell = self.zonk_set(t.set), self.zonk(t.cell)
+            return t if own is t.set and cell is t.cell else Table(own, cell)
         return mapped(t, self.zonk_size, self.zonk_set, self.zonk)
 
     def axes(self, t: Type) -> tuple[list[Set], Type]:

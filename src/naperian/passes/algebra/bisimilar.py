@@ -69,6 +69,8 @@ def colours(bindings: Iterable[Binding]) -> dict[Var, int]:
                for b in bindings if isinstance(b.prim, Delay)}  # fmt: skip
         if len(told) == len({*known.values()}):
             return known
+        if len(told) == len(new):  # all differ
+            return new
         known = new
 
 

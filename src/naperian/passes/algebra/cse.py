@@ -46,6 +46,7 @@ from naperian.ainf.walk import (
     rewrite,
     rewrite_size,
     stops,
+    variables,
 )
 from naperian.broken import Broken
 from naperian.names import Lit, Var
@@ -85,6 +86,8 @@ class _Merge:
         self.merged: dict[Var, tuple[Var, tuple[int, ...]]] = {}
         self.given = {b.var: b for b in program.bindings}
         self.delays: dict[Signature, list[Binding]] = {}
+        self.said: dict[Hashable, Signature] = {}  # of extents, by the numbers of what they mention
+        self.extents: dict[Var, tuple[int, Size | None]] = {}  # after so many were merged
 
     def result(self) -> Program:
         for b in self.program.bindings:
@@ -119,8 +122,10 @@ class _Merge:
 
     def untouched(self, b: Binding) -> bool:
         """Whether a binding reads nothing that was merged. Those of facts are few."""
-        if any([r.var in self.merged for r in reads(b)]):
-            return False
+        merged = self.merged
+        for r in reads(b):
+            if r.var in merged:
+                return False
         guards = list(b.guards)
         if isinstance(b.prim, Accumulate):
             guards += (g for e in b.prim.entries for g in e.guards)
@@ -131,6 +136,15 @@ class _Merge:
 
     def size(self, s: Size) -> Size:
         return rewrite_size(s, {}, self.read)
+
+    def extent(self, i: Var) -> Size | None:
+        """The extent of an index that is no loop's own, by what was merged so far."""
+        known = self.extents.get(i)
+        if known is None or known[0] != len(self.merged):
+            x = self.program.indices[i]
+            bound = None if x.extent is None or x.condition is not None else self.size(x.extent)
+            known = self.extents[i] = len(self.merged), bound
+        return known[1]
 
     def read(self, r: Read) -> Read:
         while r.var in self.merged:
@@ -242,7 +256,7 @@ class _Key:
     """The signature of a binding: indices are numbered as they are met."""
 
     def __init__(self, merge: _Merge) -> None:
-        self.program = merge.program
+        self.indices = merge.program.indices
         self.merge = merge
         self.numbers: dict[Var, int] = {}
 
@@ -251,14 +265,18 @@ class _Key:
         for i in b.context:
             self.number(i)
         extents: list[Signature] = []
-        while len(extents) < len(self.numbers):  # an extent may mention indices not yet met
-            extents.append(self.extent(list(self.numbers)[len(extents)]))
+        met = [*self.numbers]
+        while len(extents) < len(met):
+            extents += [self.extent(i) for i in met[len(extents) :]]
+            if len(self.numbers) > len(met):  # an extent may mention indices not yet met
+                met = [*self.numbers]
         context = frozenset(self.numbers[i] for i in b.context)
         return (body, b.dtype, context, tuple(extents))
 
     def prim(self, b: Binding) -> Signature:
         match b.prim:
-            case Op(name, args):
+            case Op():
+                name, args = b.prim.name, b.prim.args
                 if name in COMMUTATIVE:
                     args = tuple(sorted(args, key=_rank))
                 return (name, tuple([self.operand(a) for a in args]))
@@ -282,17 +300,23 @@ class _Key:
         return self.numbers.setdefault(i, len(self.numbers))
 
     def extent(self, i: Var) -> Signature:
-        index = self.program.indices[i]
-        if index.extent is None or index.condition is not None:
+        n = self.merge.extent(i)
+        if n is None:
             return i  # a loop's own index is itself only
-        return self.size(self.merge.size(index.extent))
+        inside = [self.numbers.get(v) for v in variables(n) if v in self.indices]
+        if None in inside:
+            return self.size(n)
+        said, key = self.merge.said, (n, *inside)
+        if key not in said:
+            said[key] = self.size(n)
+        return said[key]
 
     def operand(self, o: Operand) -> Signature:
         match o:
-            case Read(var, at):
-                return (var, tuple([self.size(e) for e in at]))
-            case Number(value):
-                return ("number", self.size(value))
+            case Read():
+                return (o.var, tuple([self.size(e) for e in o.at]))
+            case Number():
+                return ("number", self.size(o.value))
             case Lit():
                 return o
 
@@ -314,16 +338,16 @@ class _Key:
             case Var():
                 if a in self.numbers:
                     return (0, self.numbers[a])
-                return (2, 0) if a in self.program.indices else (1, a.id)
+                return (2, 0) if a in self.indices else (1, a.id)
             case Read(var):
                 return (3, var.id)
             case _:
                 return (4, 0)
 
     def atom(self, a: Atom) -> Signature:
+        if type(a) is Var:
+            return ("index", self.number(a)) if a in self.indices else a
         match a:
-            case Var():
-                return ("index", self.number(a)) if a in self.program.indices else a
             case Read():
                 return self.operand(a)
             case Trips(time, at):
