@@ -40,6 +40,7 @@ from naperian.sizes import Quotient, Remainder, Size
 _LIGHT = 3  # a value: two loads and an addition
 _CONDITION = 6  # two such values compared
 _FREE = 24  # a value of indices alone, which a cut loop may decide
+_NUMBER = 12  # a float of indices alone, which none decides: a sine takes longer than to read it
 _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
 _OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
@@ -182,6 +183,10 @@ def _loads(graph: Graph, p: Task) -> bool:
     return True
 
 
+def _free(p: Task) -> int:
+    return _NUMBER if p.dtype.is_float else _FREE
+
+
 def _weight(t: Task, weights: dict[Task, int]) -> int:
     """What it takes to compute a value again: its operation, its loads, its light producers. What
     is read twice at a place is loaded once."""
@@ -245,7 +250,7 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
 
 
 def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
-    if p.kind is Kind.FINAL or weight > _FREE:
+    if p.kind is Kind.FINAL or weight > _free(p):
         return False
     point = dict(zip(p.context, at, strict=True))
     theirs = [point[i].single for i in p.path if i in point]
@@ -263,7 +268,7 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
     if _own(graph, t, p, at):
         if p.kind is Kind.FINAL or set(t.path[: len(names)]) == set(names):
             return False
-        return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _FREE)
+        return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _free(p))
     if p.kind is Kind.FINAL:
         return True
     seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)

@@ -131,6 +131,8 @@ def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
         return s
     if not all(isinstance(x, Let | Variable | When) for x in s.body if not _plain(x, s)):
         return s
+    if any(isinstance(x, Loop) and not _few(x) for x in inner):
+        return s
     for rounds in _ROUNDS:
         strip = Var("strip")
         count, low, high = in_strips(s, strip, rounds)
@@ -139,7 +141,7 @@ def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
             first = parted.block(s.body)
         except _Stays:
             return s
-        if sum(constant_bytes(b) or 0 for b in parted.tables) <= _BYTES:
+        if sum(constant_bytes(b) or _BYTES + 1 for b in parted.tables) <= _BYTES:
             break
     else:
         return s
@@ -155,9 +157,8 @@ def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
 def _plain(x: Stmt, s: Loop) -> bool:
     """Whether a statement is one that a block of vectors may have."""
     match x:
-        case Loop(var, low, high, body, order):
-            n = (high - low).constant
-            few = n is not None and n <= _FEW and order is Order.FREE
+        case Loop(var, _, _, body, order):
+            few = _few(x) and order is Order.FREE
             return few and var != s.var and all(_plain(y, s) for y in body)
         case When(_, then, otherwise):
             return all(_plain(y, s) for y in (*then, *otherwise))
@@ -165,6 +166,11 @@ def _plain(x: Stmt, s: Loop) -> bool:
             return constant_bytes(buffer) is not None
         case _:
             return isinstance(x, Let | Variable | Assign | Store | Update)
+
+
+def _few(s: Loop) -> bool:
+    n = (s.high - s.low).constant
+    return n is not None and n <= _FEW
 
 
 def _scatters(s: Stmt, made: Collection[Var]) -> bool:

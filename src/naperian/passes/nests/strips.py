@@ -136,6 +136,9 @@ def _strips(s: Loop) -> Loop:
 
 def in_strips(s: Loop, strip: Var, rounds: int = STRIP) -> tuple[Size, Size, Size]:
     """How many strips of so many rounds a loop has, and where one of them begins and ends."""
+    few = (s.high - s.low).constant
+    if few is not None and 0 < few <= rounds:
+        return size(1), s.low, s.high
     low = s.low + size(strip) * rounds
     high = low + clamp(s.high - low, size(rounds + 1))
     return (s.high - s.low + rounds - 1) // rounds, low, high
