@@ -45,7 +45,7 @@ from naperian.node import node, replace
 from naperian.prims import unit
 from naperian.sizes import ONE, ZERO, Size, rename, size
 
-TINY = 512  # multiplications that are not worth a call
+TINY = 511  # multiplications that are not worth a call: a panel of eight is
 CHANNELS = 8  # so many elements of a sum are worth a product for every window
 WINDOW = 32  # elements that are written out
 

@@ -20,6 +20,7 @@ after the loop, and no longer a sum in it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from naperian.ainf.syntax import Operand, Read
@@ -30,6 +31,7 @@ from naperian.sizes import Size
 
 _SHORT = 16  # elements of an axis that a loop along it is not worth
 _FEW = 4  # products whose sum takes longer to store and load than to compute
+_PANEL = 8  # elements of each side, from where a panel of them is as fast for small products, too
 _SMALL = 4096  # multiplications, if the extents are constants: a plain nest is unrolled instead
 
 
@@ -137,7 +139,8 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
         return
     if over and _tiny(graph, (*rows, *columns)):  # sums in registers, and no history
         return
-    if _tiny(graph, (*rows, *columns, *inside)):
+    sides = (rows, columns, inside)
+    if _tiny(graph, (*rows, *columns, *inside)) and any(_terms(graph, x) < _PANEL for x in sides):
         return
     least = min(_terms(graph, rows), _terms(graph, columns))
     if _terms(graph, inside) <= _FEW and (final.home is None or least <= _FEW):
@@ -274,7 +277,7 @@ def _few(graph: Graph, over: set[Var]) -> bool:
     return not any(n is None or n.constant is None or n.constant >= _CHANNELS for n in extents)
 
 
-def _terms(graph: Graph, inside: set[Var]) -> float:
+def _terms(graph: Graph, inside: Collection[Var]) -> float:
     """How many products are summed."""
     return prod(
         float("inf") if n is None or n.constant is None else n.constant
