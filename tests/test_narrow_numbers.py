@@ -73,3 +73,14 @@ def test_numpys_integers_are_taken_where_their_type_fits() -> None:
                 else:
                     with pytest.raises(TypeError, match="would lose information"):
                         f(*given)
+
+
+def test_functions_of_bytes() -> None:
+    """A vector of bytes is wider than the forms that functions have."""
+    text = """
+def powers(x: n=>U8, g: Float) -> n=>U8 = [U8(254 * (x[i] / 255) ** g + 0.5) for i]
+def waves(x: n=>U8, g: Float) -> n=>U8 = [U8(30 * (2 + sin(g * x[i]) + exp(x[i] / 255.0))) for i]
+"""
+    m, x, g = nap.compile(text), np.arange(200, dtype=np.uint8), 2.2
+    assert (m.powers(x, g) == np.uint8(254 * (x / 255) ** g + 0.5)).all()
+    assert (m.waves(x, g) == np.uint8(30 * (2 + np.sin(g * x) + np.exp(x / 255)))).all()

@@ -21,12 +21,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from naperian.backends import divided
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
 from naperian.backends.functions import math
 from naperian.backends.functions.elementary import PAIRS
 from naperian.backends.lifted import quotient
 from naperian.backends.masks import gathered, loaded, stored
+from naperian.backends.rare import LANES
 from naperian.backends.traits import UNROLLED
 from naperian.dtypes import DType
 from naperian.node import mutable
@@ -45,6 +47,7 @@ _OWN = re.compile(r"!alias\.scope !(\d+)")
 _GROUP = re.compile(r"!llvm\.access\.group !(\d+)")
 _INLINE = re.compile(r"nap\.(\w+)\.f(32|64)$")
 _CALLED = re.compile(r"nap_(\w+)_f(32|64)$")
+_FUNCTION = re.compile(r"@nap[._]\w+[._]f(32|64)\(")
 
 _BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
 _PLAIN = {"fadd", "fsub", "fmul", "fdiv", "add", "sub", "mul", "and", "or", "xor", "shl", "ashr",
@@ -57,6 +60,8 @@ _PURE = _PLAIN | _COMPARES | _CASTS | {"fneg", "select", "getelementptr", "sdiv"
 _EXTREMES = {f"llvm.{x}" for x in ("smin", "smax", "umin", "umax", "minimum", "maximum")}
 _NAME = re.compile(r"%\w+")
 _FLOATS = {"32": DType.F32, "64": DType.F64}
+
+_SHORT_ROW = 4  # vectors, whose divisions take no longer than what stands in front of them
 
 NOWHERE = "", 0, 0
 VECTOR = None  # how a value moves that has nothing but lanes
@@ -142,6 +147,7 @@ class _Writer:
         # what is not in here does not
         self.moves: dict[Value, int | Value | None] = {index: 1}
         self.spreads: dict[tuple[Value, str], Value] = {}
+        self.inverses: dict[tuple[Value, Value], list[Value]] = {}
         self.block_ = Block()
         self.now: dict[Value, Value] = {}  # what the variables of a round are
         self.mask: Value = ""  # which lanes do what is written, if not all
@@ -167,7 +173,7 @@ class _Writer:
         return self.block_
 
     def _lanes(self, parsed: Sequence[_Parsed]) -> int:
-        """As many as the widest elements of memory fill a vector."""
+        """As many as the widest elements of memory fill a vector, and functions have forms for."""
         widest = max((_BYTES.get(x.type, 1) for x in self.block_.sums), default=0)
         self.stored = set[str]()
         for line, _, op, rest in parsed:
@@ -189,6 +195,8 @@ class _Writer:
             raise _Stays
         bytes = self.frame.module.target.vector_bytes
         lanes = (min(32, bytes) if self.frame.narrow else bytes) // widest
+        if any(op == "call" and _FUNCTION.search(rest) for _, _, op, rest in parsed):
+            lanes = min(lanes, LANES[-1])
         few = self.rounds < lanes and self.rounds in (2, 4, 8, 16, 32)
         return int(self.rounds) if few else lanes
 
@@ -251,6 +259,8 @@ class _Writer:
                 m = _LINE.match(q.product)
                 assert m is not None
                 self._operation(name, m[2], m[3])
+            case "fdiv" if self._divides(name, rest):
+                pass
             case _:
                 self._operation(name, op, rest)
 
@@ -521,6 +531,29 @@ class _Writer:
         module.definitions[f.symbol] = f.text
         module.calls[f.symbol] += 1
         return f.symbol[1:]
+
+    def _divides(self, name: Value, rest: str) -> bool:
+        """A vector divided by what no round changes, if there is something faster."""
+        m, module = _TWO.match(rest), self.frame.module
+        if m is None or m[4] in self.moves or self.rounds < _SHORT_ROW * self.lanes:
+            return False
+        type, divisor = m[2], m[4]
+        if not divided.pays(module.target, type, divisor):
+            return False
+        symbol, result, text = divided.inverse(type)
+        module.definitions[symbol] = text
+        key = symbol, divisor
+        if key not in self.inverses:
+            one = self._before(f"call {result} {symbol}({type} {divisor})")
+            parts = (f"extractvalue {result} {one}, {k}" for k in range(3))
+            self.inverses[key] = [self._before(x) for x in parts]
+        symbol, text = divided.quotient(type, self.lanes)
+        module.definitions[symbol] = text
+        types = (type, type, type, type, f"i{8 * _BYTES[type]}")
+        values = zip((m[3], divisor, *self.inverses[key]), types, strict=True)
+        args = ", ".join(f"{self._type(t)} {self._many(v, t)}" for v, t in values)
+        self._wide(name, f"call {self._type(type)} {symbol}({args})")
+        return True
 
     def _operation(self, name: Value, op: str, rest: str) -> None:
         if op in _CASTS:
