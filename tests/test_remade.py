@@ -90,6 +90,30 @@ def test_derivatives_are_differences(loops: nap.Module, name: str) -> None:
         assert slope == pytest.approx((near[1] - near[0]) / 2e-6, rel=1e-5, abs=1e-6)
 
 
+SPRINGS = """
+def springs(q: Fin(n)=>Float, p: Fin(n)=>Float, k: Float, steps: Int) -> Float:
+    def force(q: Fin(n)=>Float) -> Fin(n)=>Float:
+        for i:
+            a = q.get(i + 1, 0.0) - q[i]
+            b = q[i] - q.get(i - 1, 0.0)
+            a - b + k * (a ** 3 - b ** 3)
+    loop q = q, p = p for _ in Fin(steps):
+        v = p + 0.05 * force(q)
+        (q + 0.1 * v, v)
+    sum(q[i] * q[i] for i)
+
+def slope(q: Fin(n)=>Float, p: Fin(n)=>Float, k: Float, steps: Int):
+    grad(springs, wrt=("q", "p", "k"))(q, p, k, steps)
+"""
+
+
+def test_what_a_round_backwards_needs_is_made_in_it() -> None:
+    """Only carried values are kept for every round; what is made of them, not across memory."""
+    loops = nap.compile(SPRINGS).slope.show("loops")
+    assert not re.findall(r"allocate (?!q|p)\w+: f64\[.*, ", loops)
+    assert not re.findall(r"allocate \w+: f64\[n, ", loops)
+
+
 def test_the_least_cut() -> None:
     # what two readers want is made again from one that is kept, not kept twice
     chain = {"a": (1, ["s"]), "b": (2, ["s"])}

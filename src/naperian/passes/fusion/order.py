@@ -173,7 +173,9 @@ def _readers_first(graph: Graph, tasks: list[Task], first: dict[Task, tuple[Var,
         found = set()
         for t, s in readers.get(q, ()):
             mine = {e.single: i for i, e in zip(q.context, s.at, strict=False)}
-            found.add(tuple(mine.get(i) for i in (() if t.units else first.get(t, ()))))
+            shared = first.get(t, ())
+            alone = t.units and t.path == shared  # a number that waits: what does not comes before
+            found.add(tuple(mine.get(i) for i in (() if alone else shared)))
         loops = next(iter(found), ())
         own, now = tuple(i for i in loops if i is not None), first.get(q, ())
         if len(found) == 1 and len(own) > len(now) and own == loops and own[: len(now)] == now:
@@ -272,7 +274,12 @@ def _reading(t: Task) -> Iterator[tuple[Task, dict[Var, Var]]]:
 
 
 def _as_it_lies(q: Task, x: Read) -> Read:
-    """A read of what a task stores as its loops stand."""
+    """A read of what a task stores as its loops stand; all values of a carried array by times."""
+    if q.kind is Kind.STEP and q.cell is not None and q.cell.index in q.cell.context:
+        at = dict(zip(q.cell.context, x.at, strict=True))
+        around = [i for i in q.path[: q.path.index(q.cell.time)] if i in at]
+        first = dict.fromkeys((*around, q.cell.index))
+        return Read(x.var, tuple(at[i] for i in (*first, *(i for i in at if i not in first))))
     if q.kind is not Kind.COMPUTE or set(q.path) != set(q.context):
         return x
     at = dict(zip(q.context, x.at, strict=True))
