@@ -19,11 +19,15 @@ from naperian.backends.traits import (
     sums_a_row,
 )
 from naperian.loops.syntax import Let, Load, Loop, Order, Store, Update, Variable, While
-from naperian.loops.walk import assigned, gathers, scatters, statements
+from naperian.loops.walk import assigned, gathers, loads, scatters, statements
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
 # square: half a second here, minutes for what a program writes that writes programs.
 _MOST_VECTORISED = 3_000
+
+# Lines of a round that LLVM reckons for vectors of every length, which takes half of its time. Of a
+# longer one with much to compute whole vectors are best, and what is left over is no matter.
+_WEIGHED = 400
 
 # Lines of a round. One that waits for the one before, and is longer, is not worth writing out eight
 # times: that took LLVM a sixth of its time for tridiagonal systems, and the run no less.
@@ -63,6 +67,8 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
             # Not masked, though that would save the remainder's copy: masked accesses are slow
             told.append('!"llvm.loop.interleave.count", i32 1')
             told.append('!"llvm.loop.unroll.disable"')
+            if lines > _WEIGHED:
+                told.append(f'!"llvm.loop.vectorize.width", i32 {_lanes(frame, s)}')
         elif is_ragged_sum(s) and is_side_by_side(s):
             # its rows are short: a masked vector at a time, and no element by itself
             told.append('!"llvm.loop.interleave.count", i32 1')
@@ -149,6 +155,16 @@ def stays(frame: Frame, s: Loop, free: bool) -> bool:
 def _has_lanes(s: Loop) -> bool:
     """Whether a loop's body is made of vectors; a lane by itself is one of them."""
     return any(isinstance(x, Loop) and x.order is Order.LANES for x in s.body)
+
+
+def _lanes(frame: Frame, s: Loop) -> int:
+    """How many of the widest elements that a loop reads or writes are a vector."""
+    each = list(statements(s.body))
+    read = [x.buffer for y in each for x in loads(y)]
+    stored = [x.buffer for x in each if isinstance(x, Store | Update)]
+    widest = max((frame.element_type(v).bytes for v in (*read, *stored)), default=8)
+    bytes = frame.module.target.vector_bytes
+    return (min(32, bytes) if frame.narrow else bytes) // widest
 
 
 def _vectors(frame: Frame, s: Loop) -> int:
