@@ -27,7 +27,7 @@ from naperian.ainf.syntax import Operand, Read
 from naperian.ainf.walk import free, variables
 from naperian.names import Lit, Var
 from naperian.passes.fusion.graph import Graph, Kind, Task, in_order, link, rename_operand
-from naperian.sizes import Size
+from naperian.sizes import ZERO, Size, size
 
 _SHORT = 16  # elements of an axis that a loop along it is not worth
 _FEW = 4  # products whose sum takes longer to store and load than to compute
@@ -130,7 +130,8 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     rows, columns = one - two, two - one
     if not rows or not columns or not one | two >= context:
         return
-    asked = {i for g in t.guards for i in free(g.operand)}
+    guards = () if _is_triangle(graph, t, (a, b), rows, columns) else t.guards
+    asked = {i for g in guards for i in free(g.operand)}
     if (asked - within[t] - within[m]) & (rows | columns) or asked & inside:
         return
     times = [i for i in t.context if i in within[t] or i in within[m] or i in asked]
@@ -162,6 +163,7 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     for task in gone:
         task.uses = -1 if task is not final else task.uses
     final.kind = Kind.PRODUCT
+    final.guards = guards
     final.path = opened
     final.args = (rename_operand(a, names), rename_operand(b, names))
     final.over = over_all
@@ -171,6 +173,40 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     if not opened and not final.guards and not any(graph.mentioned[i] for i in context):
         for x, side in ((a, rows), (b, columns)):
             _as_read(graph, final, [v for i in _along(graph, x) if (v := from_.get(i, i)) in side])
+
+
+def _is_triangle(
+    graph: Graph, t: Task, factors: tuple[Read, Read], rows: set[Var], columns: set[Var]
+) -> bool:
+    """Whether a product is needed for half of a square, told by an order of a row and a column, and
+    its factors are there for all of it: the scores of what comes before, in causal attention. The
+    other half is computed in vain, which takes less than to leave it out."""
+    if len(t.guards) != 1 or (fact := t.guards[0].fact) is None:
+        return False
+    for i in rows:
+        for j in columns:
+            far = (fact - size(i) + size(j)).constant, (fact + size(i) - size(j)).constant
+            extents = {graph.program.indices[v].extent for v in (i, j)}
+            if not {0, -1}.isdisjoint(far) and len(extents) == 1:
+                return all(_is_there(graph, x) for x in factors)
+    return False
+
+
+def _is_there(graph: Graph, x: Read) -> bool:
+    """Whether a factor is read along whole axes of an array that is made without a condition."""
+    q = graph.source.get(x.var)
+    if q is None:
+        shape = graph.params[x.var].shape
+    elif q.guards or q.kind is Kind.STEP:
+        return False
+    else:
+        extents = [graph.program.indices[i].extent for i in q.context]
+        shape = tuple(ZERO if n is None else n for n in extents)
+    for e, n in zip(x.at, shape, strict=True):
+        i = graph.program.indices.get(v) if isinstance(v := e.single, Var) else None
+        if i is None or i.extent != n:
+            return False
+    return True
 
 
 def _along(graph: Graph, x: Read) -> list[Var]:
