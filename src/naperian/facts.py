@@ -270,8 +270,13 @@ def _with_products(facts: list[Size]) -> list[Size]:
     if len(about) > 24:
         return facts
     new = []
+    inside = [f.atoms() for f in about]
+    either = products | {(b, a) for a, b in products}
     for k, f in enumerate(about):
-        for g in about[k:]:
+        partners = {b for a, b in either if a in inside[k]}
+        for g, atoms in zip(about[k:], inside[k:], strict=True):
+            if partners.isdisjoint(atoms):
+                continue
             p = f * g
             if any(m in products for m, _ in p.terms):
                 new.append(p)

@@ -183,9 +183,11 @@ def is_reduction(context: tuple[Var, ...], prim: Accumulate) -> bool:
 
 def rewrite_size(s: Size, names: Names, read: Reader | None = None) -> Size:
     """An index expression with indices replaced by `names` and then reads by `read`."""
-    one = s.single
-    if type(one) is Var:
-        return names.get(one, s)
+    terms = s.terms
+    if len(terms) == 1:  # mostly one variable
+        m, c = terms[0]
+        if c == 1 and len(m) == 1 and type(m[0]) is Var:
+            return names.get(m[0], s)
     if names.keys().isdisjoint(variables(s)) and not (read and atoms_of(s)):
         return s
 

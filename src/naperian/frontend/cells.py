@@ -175,7 +175,7 @@ def short(text: str) -> str:
 def widens(w: Walk, found: Type, wanted: Type) -> bool:
     """Whether a scalar becomes another by itself (and is not the same already)."""
     found, wanted = w.solver.head(found), w.solver.head(wanted)
-    if w.solver.is_unknown(found) or w.solver.is_unknown(wanted):
+    if found is wanted or w.solver.is_unknown(found) or w.solver.is_unknown(wanted):
         return False
     match found, wanted:
         case Scalar(a), Scalar(b):
@@ -201,8 +201,8 @@ def join_cells(
     """The one scalar type the operands are converted to, among `dtypes` (an integer becomes
     `Float` when only floats will do); or another type with instances of what is needed."""
     solver = w.solver
-    for c in cells:
-        t = solver.head(c.type)
+    heads = [solver.head(c.type) for c in cells]
+    for t in heads:
         if isinstance(t, Tuple | Index) and solver.overloads(
             t, needs or (interface_name(dtypes),)
         ):
@@ -213,8 +213,7 @@ def join_cells(
     rigid: TypeVar | None = None
     first: Typed | None = None
     open_cells: list[TypeVar] = []
-    for c in cells:
-        t = solver.head(c.type)
+    for c, t in zip(cells, heads, strict=True):
         match t:
             case Scalar(d):
                 if d is DType.BOOL and DType.BOOL not in dtypes:

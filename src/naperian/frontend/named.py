@@ -42,13 +42,14 @@ from naperian.types import (
 def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
     entry = w.scope.find(e.name)
     match entry:
-        case Variable(_, kind) if isinstance(w.solver.head(kind), Reference):
-            return references.read(w, e.name, e.span)
-        case Variable(var, kind, _, poly, _):
-            if poly is None and w.solver.head(kind) == INT:
+        case Variable():
+            kind, poly, var = w.solver.head(entry.type), entry.poly, entry.var
+            if isinstance(kind, Reference):
+                return references.read(w, e.name, e.span)
+            if poly is None and kind == INT:
                 poly = size(var)
-            exact = isinstance(w.solver.head(kind), Index)
-            return Typed(kind, lambda: core.Ref(var), e.span, poly, exact=exact)
+            exact = isinstance(kind, Index)
+            return Typed(entry.type, lambda: core.Ref(var), e.span, poly, exact=exact)
         case SetName(own, _):
             count = cardinality(own)
             return Typed(

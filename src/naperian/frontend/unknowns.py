@@ -234,7 +234,8 @@ class Unknowns:
 
     def is_unknown(self, t: Type) -> bool:
         """Whether the type is an unknown, a scalar one perhaps."""
-        t = self.head(t)
+        if type(t) is TypeVar:
+            t = self._bound(t)
         return isinstance(t, TypeVar) and t.var in self.unknown
 
     def set_is_open(self, s: Set) -> bool:

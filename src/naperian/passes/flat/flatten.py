@@ -151,9 +151,12 @@ class _Flatten(Tables):
     def expr(self, e: core.Expr) -> Value:
         while True:  # a block's lines are nested to the right: a loop, not recursion
             match e:
-                case core.Let(var, value, body):
-                    self.env[var] = self.named(self.expr(value))
-                    e = body
+                case core.Ref():
+                    known = self.env.get(e.var)  # else a size parameter as a number
+                    return number(size(e.var)) if known is None else known
+                case core.Let():
+                    self.env[e.var] = self.named(self.expr(e.value))
+                    e = e.body
                 case core.Check(condition, message, then, origin):
                     self.demand(self.scalar(condition), message, origin)
                     e = then
@@ -162,14 +165,20 @@ class _Flatten(Tables):
 
     def other(self, e: core.Expr) -> Value:
         match e:
-            case core.Ref(var) if var in self.env:
-                return self.env[var]
-            case core.Ref(var):
-                return number(size(var))  # a size parameter as a number
-            case core.Const(lit):
-                return lit
-            case core.Number(s):
-                return number(self.size(s))
+            case core.At():
+                indices = []
+                while isinstance(e, core.At):
+                    indices.append((e.set, e.index))
+                    e = e.table
+                places = [self.place_in(s, self.expr(i)) for s, i in reversed(indices)]
+                return self.read_all(self.expr(e), places)
+            case core.Op():
+                args = tuple([self.scalar(a) for a in e.args])
+                return self.primitive(e.name, args, e.type, e.origin)
+            case core.Number():
+                return number(self.size(e.value))
+            case core.Const():
+                return e.lit
             case core.Pack(items):
                 return Items(tuple(self.expr(x) for x in items))
             case core.Part(inner, k):
@@ -184,19 +193,10 @@ class _Flatten(Tables):
             case core.Literal(s, items):
                 made = tuple(self.expr(x) for x in items)
                 return Listed(self.set(s), made, self.guards)
-            case core.At():
-                indices = []
-                while isinstance(e, core.At):
-                    indices.append((e.set, e.index))
-                    e = e.table
-                places = [self.place_in(s, self.expr(i)) for s, i in reversed(indices)]
-                return self.read_all(self.expr(e), places)
             case core.Box(_, _, value):
                 return self.expr(value)
             case core.Recast(value, old, new, _):
                 return self.recast(self.expr(value), old, new)
-            case core.Op(name, args, type_, origin):
-                return self.primitive(name, tuple(self.scalar(a) for a in args), type_, origin)
             case core.Reduce():
                 return self.reduce(e)
             case core.Loop():

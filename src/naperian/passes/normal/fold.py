@@ -92,6 +92,8 @@ def _unit(
     name: str, args: tuple[Expr, ...], values: list[Any], dtype: DType
 ) -> Expr | None:
     left, right = values
+    if left is None and right is None:
+        return None
     match name:
         case "and":
             return _logic(args, left, right, stop=False)

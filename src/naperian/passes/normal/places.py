@@ -22,23 +22,30 @@ from naperian.types import Set, cardinality, numbers
 
 
 class Places:
-    """The index variables met so far, each with the bounds of its set."""
+    """The index variables met so far, each with its set, and the bounds of those asked about."""
 
     def __init__(self) -> None:
+        self.sets: dict[Var, Set] = {}
         self.bounds: dict[Var, tuple[Size, Size]] = {}
         self.known: dict[Atom, Size | None] = {}  # what became of atoms that were looked at
 
     def add(self, var: Var, s: Set) -> None:
         """`var` is an index of `s` that is a number."""
-        first, step = numbers(s)
-        end = first + step * (cardinality(s) - 1) + 1
-        self.bounds[var] = first, end
+        self.sets[var] = s
+
+    def bounds_of(self, v: Var) -> tuple[Size, Size]:
+        """The first number that an index may be, and one more than the last."""
+        if v not in self.bounds:
+            first, step = numbers(self.sets[v])
+            end = first + step * (cardinality(self.sets[v]) - 1) + 1
+            self.bounds[v] = first, end
+        return self.bounds[v]
 
     def facts(self, *about: Size) -> Facts:
         known = Facts()
         for v in dict.fromkeys(v for s in about for v in variables(s)):
-            if v in self.bounds:
-                low, high = self.bounds[v]
+            if v in self.sets:
+                low, high = self.bounds_of(v)
                 known = known.and_(size(v) - low, high - 1 - v)
         return known
 
