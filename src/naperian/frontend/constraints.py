@@ -144,7 +144,9 @@ def is_vector(w: Walk, t: Type) -> bool:
 
 def is_space(w: Walk, t: Type) -> bool:
     """Whether the signature says that a type variable is a vector space."""
-    return isinstance(t, TypeVar) and _held(w, core.Wanted("VSpace", (t,))) is not None
+    if not isinstance(t, TypeVar) or not (w.given or w.inferred):
+        return False
+    return _held(w, core.Wanted("VSpace", (t,))) is not None
 
 
 def demand(w: Walk, d: Demand) -> None:

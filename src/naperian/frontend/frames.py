@@ -50,6 +50,8 @@ def align(
     w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], span: Span, force: bool
 ) -> tuple[list[Set], list[tuple[int, ...]]] | None:
     """The common frame and every frame's places in it; None if that hangs on unknowns."""
+    if not any(frames):
+        return [], [()] * len(frames)
     solver = w.solver
     common = max(frames, key=len, default=[])
     places: list[tuple[int, ...]] = []

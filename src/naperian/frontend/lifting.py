@@ -219,13 +219,13 @@ def _split(
 ) -> tuple[list[Set], list[Set], Type] | None:
     """The argument's frame, its cell's axes and its innermost cell."""
     solver = w.solver
-    wanted, pcell = solver.axes(param)
     axes, cell = solver.axes(arg.type)
+    if callee.scalars is not None:  # a primitive, whose parameters are scalars
+        return None if not force and solver.is_open(cell) else (axes, [], cell)
+    wanted, pcell = solver.axes(param)
     if isinstance(pcell, Function):
         return (axes, [], cell) if callee.lifts_functions and k == 0 else ([], axes, cell)
-    takes_all = callee.scalars is None and isinstance(pcell, TypeVar) and (
-        not solver.is_cell(pcell)
-    )
+    takes_all = isinstance(pcell, TypeVar) and not solver.is_cell(pcell)
     if takes_all and (len(axes) <= len(wanted) or solver.is_unknown(pcell)):
         return [], axes, cell
     if solver.is_open(cell):

@@ -90,7 +90,7 @@ def overloaded(
 ) -> Typed | None:
     """The operation, if an operand is no scalar and it means something there."""
     solver = w.solver
-    cells = [solver.head(solver.axes(a.type)[1]) for a in args]
+    cells = [solver.axes(a.type)[1] for a in args]
     t = next((c for c in cells if is_data(w, c)), None)
     if t is None:
         return None

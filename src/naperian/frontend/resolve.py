@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
@@ -370,6 +371,7 @@ def _numbers(written: Mapping[str, s.Def | s.Bind], order: list[str]) -> list[st
     return found
 
 
+_WORD = re.compile(r"\w+")
 _BINDING = (s.PName, s.Param, s.Handler)
 
 
@@ -383,6 +385,10 @@ def _uses(written: Mapping[str, s.Def | s.Bind]) -> dict[str, list[str]]:
             methods.setdefault(short, []).append(n)
     uses: dict[str, list[str]] = {}
     for n, d in written.items():
+        words = _WORD.findall(d.span.text)
+        if not methods and words.count(n) == 1 and not written.keys() & {*words} - {n}:
+            uses[n] = []
+            continue
         found: dict[str, None] = {}
         # a rule may use what it is for
         inside = nodes(replace(d, decorators=()) if isinstance(d, s.Def) else (d.type, d.value))

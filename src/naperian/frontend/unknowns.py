@@ -147,6 +147,8 @@ class Unknowns:
     def head(self, t: Type) -> Type:
         """The type with its outermost constructor known, if it is."""
         if type(t) is TypeVar:
+            if t.var not in self.types:  # most are the precision, which the caller chooses
+                return t
             t = self._bound(t)
         if type(t) is Index:
             s = self.head_set(t.set)
@@ -234,8 +236,7 @@ class Unknowns:
 
     def is_unknown(self, t: Type) -> bool:
         """Whether the type is an unknown, a scalar one perhaps."""
-        if type(t) is TypeVar:
-            t = self._bound(t)
+        t = self.head(t)
         return isinstance(t, TypeVar) and t.var in self.unknown
 
     def set_is_open(self, s: Set) -> bool:
