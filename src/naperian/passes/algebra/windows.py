@@ -88,7 +88,9 @@ class _Windows:
                     pass
                 case _:
                     break
-            if not isinstance(entry.value, Read) or entry.at != tuple(map(size, reader.context)):
+            if not isinstance(entry.value, Read) or entry.value.var != b.var:  # it starts with it
+                break
+            if entry.at != tuple(map(size, reader.context)):
                 break
             there = dict(zip(b.context, entry.value.at, strict=True))
             names = {i: rewrite_size(e, there) for i, e in names.items()}
