@@ -75,6 +75,7 @@ class _Vacant:
             self.b.add_index(i, index, (v for v in inside if v in self.b.closures))
         self.unsure: dict[Var, Sizes] = {}  # what is a value only where these axes have elements
         self.checked = tuple(_checked(program))
+        self.known: dict[tuple[Size, Guards], Read] = {}
         self.changed = False
 
     def result(self) -> Program:
@@ -119,9 +120,15 @@ class _Vacant:
             return o
         self.changed = True
         for n in sorted(places, key=str):
-            some = self.b.op("gt", (number(n), Lit(0, DType.I64)), DType.BOOL, guards)
-            o = self.there(o, some, n, guards, b)
+            o = self.there(o, self.some(n, guards), n, guards, b)
         return o
+
+    def some(self, n: Size, guards: Guards) -> Read:
+        """Whether an axis has elements, asked once under the same guards."""
+        if (n, guards) not in self.known:
+            test = self.b.op("gt", (number(n), Lit(0, DType.I64)), DType.BOOL, guards)
+            self.known[n, guards] = test
+        return self.known[n, guards]
 
     def placed(self, b: Binding, e: Entry, here: frozenset[Var]) -> Entry:
         """What goes to a place that is there."""
@@ -129,8 +136,8 @@ class _Vacant:
         for n in sorted({n for k in e.at for n in self.needed(Number(k))}, key=str):
             if not self.positive(n, here, guards) and not self.asked(n, here, guards):
                 self.changed = True
-                some = self.b.op("gt", (number(n), Lit(0, DType.I64)), DType.BOOL, guards)
-                e = replace(e, guards=(*e.guards, Guard(some, True, n - 1)))
+                there_is_one = Guard(self.some(n, b.guards), True, n - 1)
+                e = replace(e, guards=(*e.guards, there_is_one))
         return e
 
     def there(self, o: Operand, some: Read, n: Size, guards: Guards, b: Binding) -> Operand:
