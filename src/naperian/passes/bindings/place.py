@@ -128,12 +128,14 @@ class Place:
 
     def same(self, holds: Operand, context: tuple[Var, ...]) -> list[Var]:
         """The loops of a context whose rounds all ask the same, inner ones first, if how many there
-        are is known outside them."""
+        are is known outside them: not that of a condition, which may fail before the first."""
         asked = self.b.closed([*free(holds), *(v for g in self.guards for v in free(g.operand))])
         out: list[Var] = []
         for i in reversed(context):
             inner = any(i in self.b.closures[j] for j in context if j != i and j not in out)
-            if i not in asked and not inner and self.b.extent(i) is not None:
+            index = self.b.indices[i]
+            counted = index.extent is not None and index.condition is None
+            if i not in asked and not inner and counted:
                 out.append(i)
                 asked |= self.b.closures[i] - {i}
         return out

@@ -58,10 +58,12 @@ def vacant(program: Program) -> Program:
 
 @node
 class _Checked:
-    """That an axis has elements where all of these have some, under guards."""
+    """That an axis has elements where all of these have some, in loops that conditions end and
+    under guards."""
 
     axis: Size
     rounds: tuple[Size, ...]
+    loops: frozenset[Var]
     guards: frozenset[Guard]
 
 
@@ -156,7 +158,7 @@ class _Vacant:
     def asked(self, n: Size, here: frozenset[Var], guards: Guards) -> bool:
         """Whether a check has found elements in an axis, before any round of these loops."""
         return bool(here) and any(
-            c.axis == n and c.guards.issubset(guards)
+            c.axis == n and c.guards.issubset(guards) and c.loops <= here
             and all(self.positive(e, here, guards) for e in c.rounds)
             for c in self.checked
         )  # fmt: skip
@@ -242,7 +244,9 @@ def _checked(program: Program) -> Iterator[_Checked]:
         if not isinstance(b.prim, Check):
             continue
         axes: list[Size] = []
-        rounds = [e for i in b.context if (e := program.indices[i].extent) is not None]
+        around = {i: program.indices[i] for i in b.context}
+        loops = frozenset(i for i, index in around.items() if index.condition is not None)
+        rounds = [x.extent for x in around.values() if x.extent is not None]
         work = [b.prim.condition]
         while work:
             o = work.pop()
@@ -258,4 +262,4 @@ def _checked(program: Program) -> Iterator[_Checked]:
                 case _:  # it holds for another reason, perhaps
                     axes += (ZERO, ZERO)
         if len(axes) == 1:
-            yield _Checked(axes[0], tuple(rounds), frozenset(b.guards))
+            yield _Checked(axes[0], tuple(rounds), loops, frozenset(b.guards))
