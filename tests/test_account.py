@@ -202,15 +202,9 @@ def test_sizes_that_are_found_are_said_to_be() -> None:
         "def kept(x: n=>Float) = [v for v in x if v > 0.0]\n"
         "def near(x: n=>d=>Float, y: m=>d=>Float) = "
         "[sum((x[i, a] - y[j, a]) ** 2 for a) for i, j]\n"
-        "def sieve(k: Int) -> Fin(k)=>Bool:\n"
-        "    with state([i >= 2 for i in Fin(k)]) as prime:\n"
-        "        for i in Fin(k):\n"
-        "            for j in 2..(k // max(i, 1)):\n"
-        "                prime[wrap(i * j)] := False\n"
     )
     assert m.kept.account[-1] == "where v is found in the run"
     assert "where start is m if short else 0" in m.near.account
-    assert "rounds of j" in m.sieve.account[0]
 
 
 def test_the_command_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ def falls_out(
         helps.append(
             f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
             f"outside; `{postfix(text)}?` checks at run time; a range of the index, as "
-            "`for i in 1..n - 1` has it, or an `if` keeps it inside"
+            "`for … in 1..n - 1` has it, or an `if` keeps it inside"
         )
     else:
         helps.append(
