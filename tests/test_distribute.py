@@ -81,6 +81,8 @@ MATRICES = {
     "    [sum(-a[i, k] * b[k, j] / 2.0 for k) for i, j]",
     "two products": "(a: n=>n=>Float, b: n=>n=>Float, c: n=>n=>Float) -> n=>n=>Float =\n"
     "    [sum(a[i, k] * b[k, j] - c[i, k] * a[k, j] for k) for i, j]",
+    "an axis of what comes out": "(a: n=>n=>Float, b: n=>n=>Float, c: n=>n=>n=>Float) ->"
+    " n=>n=>n=>Float =\n    [sum(a[l, k] * exp(c[j, l, i]) * b[k, i] for k) for i, j, l]",
     "factors in turn": "(a: n=>n=>Float, b: n=>n=>Float, w: n=>Float) -> n=>n=>Float =\n"
     "    [sum(a[i, k] * b[k, j] * w[k] * exp(a[i, k]) for k) for i, j]",
 }

@@ -181,7 +181,7 @@ def _made(out: Builder, b: Binding, products: tuple[_Product, ...]) -> None:
 
 
 def _product(out: Builder, b: Binding, p: _Product, own: bool = False) -> Prim:
-    """The last operation of one product, without its sign."""
+    """The last operation of one product, without its sign. Its sum may depend on fewer indices."""
     assert isinstance(b.prim, Accumulate)
     over = b.prim.entries[0].over
     copies = {i: out.index(out.indices[i].extent, out.indices[i].name) for i in over if own}
@@ -190,11 +190,12 @@ def _product(out: Builder, b: Binding, p: _Product, own: bool = False) -> Prim:
     one, two = (_multiplied(out, b, side) for side in sides)
     value = out.op("mul", (one, two), b.dtype, (), b.origin)
     over = tuple(copies.values()) or over
-    total = Accumulate("add", b.prim.init, (Entry(over, places(b.context), value, ()),))
+    context = out.order(out.closed(free(value)) - {*over})
+    total = Accumulate("add", b.prim.init, (Entry(over, places(context), value, ()),))
     if not p.outside:
         return total
     outside = _multiplied(out, b, p.outside)
-    return Op("mul", (out.add(total, b.context, (), b.dtype, b.origin), outside))
+    return Op("mul", (out.add(total, context, (), b.dtype, b.origin), outside))
 
 
 def _multiplied(out: Builder, b: Binding, factors: Iterable[Operand]) -> Operand:
