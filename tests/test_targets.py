@@ -69,6 +69,26 @@ def test_old_processors(level: str, bits: str) -> None:
     assert (done.stdout.strip(), done.stderr) == (bits, "")
 
 
+def test_what_is_far_is_fetched() -> None:
+    """Where the third-level cache is far: the keys of counts, and the rows of sparse matrices."""
+    text = """
+def counts(k: n=>bins, like: bins=>Float) -> bins=>Int = [sum(1 if k[i] == b else 0 for i) for b]
+def product(
+    rows: Fin(n + 1)=>Fin(z + 1), cols: Fin(z)=>m, vals: Fin(z)=>Float, x: m=>Float
+) -> Fin(n)=>Float = [sum(vals[e] * x[cols[e]] for e in rows[i]..rows[i + 1]) for i in Fin(n)]
+def plain(x: n=>Float) = [exp(x[i]) for i]
+"""
+    module, wrong = pipeline.front(Source("<text>", text))
+    assert module is not None, wrong
+    for name, fetches in (("counts", True), ("product", True), ("plain", False)):
+        kinds = {t: F64 for t in module.definitions[name].types}
+        program = pipeline.lower(module, name, Substitution(types=kinds))
+        for cpu, far in (("sapphirerapids", True), ("znver4", False)):
+            machine = Target("x86_64-unknown-linux-gnu", cpu, "+avx512f", 64, 32)
+            listing = assembly(emit(program, machine), machine)
+            assert ("prefetch" in listing) == (far and fetches)
+
+
 def test_an_unknown_target_says_what_there_is() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=os.environ | {"NAPERIAN_TARGET": "sse9"},

@@ -23,6 +23,15 @@ from naperian.backends.bulk import in_bulk
 from naperian.backends.code import MEMORY, Value, literal
 from naperian.backends.copies import has_masks
 from naperian.backends.ending import ended
+from naperian.backends.fetching import (
+    AHEAD,
+    LINE,
+    NEXT,
+    a_line,
+    fetch,
+    looks_up_rows,
+    updates_far,
+)
 from naperian.backends.frame import Frame, Module, Nest, Place, strides
 from naperian.backends.hints import hints, stays, sums_at_a_time
 from naperian.backends.indexing import address, element, load, number, offset, store
@@ -279,7 +288,34 @@ def _counted(
     """The loop itself. With `polls`, every iteration looks whether it is time to."""
     if free and frame.depth and sums_a_row(s) and not has_masks(frame):
         low = _fours(frame, s, low, high)
+    if not polls and updates_far(frame, s):
+        _fetching(frame, s, low, high, free)
+        return
+    if looks_up_rows(frame, s):
+        fetch(frame, s, low, 2 * LINE // 8, NEXT)
     _rounds(frame, s, low, high, free, polls)
+
+
+def _fetching(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> None:
+    """The loop, a line of the cache at a time: before each what is read later is fetched."""
+    code = frame.code
+    strip, done = code.label("strip"), code.label("done")
+    start, stop = code.name(), code.name()
+    before = code.block
+    code.branch(code.let(f"icmp slt i64 {low}, {high}"), strip, done)
+    code.begin(strip)
+    at = len(code.lines)
+    code.put("")
+    with frame.scope():
+        rounds = a_line(frame, s)
+        fetch(frame, s, start, rounds, AHEAD)
+        far = code.let(f"add nsw i64 {start}, {rounds}")
+        code.put(f"{stop} = call i64 @llvm.smin.i64(i64 {far}, i64 {high})")
+        _rounds(frame, s, start, stop, free, False)
+    code.lines[at] = f"  {start} = phi i64 [ {low}, %{before} ], [ {stop}, %{code.block} ]"
+    code.branch(code.let(f"icmp slt i64 {stop}, {high}"), strip, done)
+    code.loops.append((at - 1, len(code.lines)))
+    code.begin(done)
 
 
 _FOUR = 4

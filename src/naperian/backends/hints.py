@@ -69,7 +69,7 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
             told.append('!"llvm.loop.unroll.disable"')
             if lines > _WEIGHED:
                 told.append(f'!"llvm.loop.vectorize.width", i32 {_lanes(frame, s)}')
-        elif is_ragged_sum(s) and is_side_by_side(s):
+        elif is_ragged_sum(s) and (is_side_by_side(s) or frame.module.target.is_far):
             # its rows are short: a masked vector at a time, and no element by itself
             told.append('!"llvm.loop.interleave.count", i32 1')
             told.append('!"llvm.loop.vectorize.predicate.enable", i1 true')

@@ -47,6 +47,13 @@ class Target:
         return replace(self, features=self.features + NO_GATHER)
 
     @property
+    def is_far(self) -> bool:
+        """Whether it is a processor with many cores whose third-level cache is far (`fetching`),
+        and which gathers vectors, with or without masks, as fast as elements: Intel's servers."""
+        wide = "+avx512f" in self.features.split(",")
+        return wide and not self.cpu.startswith("znver")
+
+    @property
     def attributes(self) -> str:
         """The attribute group that every function of a module carries."""
         return f'nounwind "prefer-vector-width"="{self.vector_bytes * 8}"'
