@@ -362,6 +362,37 @@ def test_a_scatter_tests_its_keys_by_one_comparison() -> None:
     assert "@llvm.smin" not in part  # nor strips: the pool polls between parts
 
 
+KEPT = """
+def edges(x: Fin(h)=>Fin(w)=>Float, limit: Float) -> (Fin(h)=>Fin(w)=>Float, Fin(64)=>Int):
+    edge = [sqrt(x[i, clamp(j + 1)] - x[i, j]) for i, j in Fin(w)]
+    bin = [clamp(Int(16.0 * edge[i, j]), Fin(64)) for i, j]
+    ([e if e > limit else 0.0 for e in edge], [sum(1 if bin[i, j] == b else 0 for i, j) for b])
+def kept(k: n=>Int, like: bins=>Float) -> bins=>Int =
+    [sum(1 if clamp(k[i], bins) == b else 0 for i) for b]
+"""
+
+
+def test_keys_that_are_kept_in_range_are_not_tested() -> None:
+    """And what is stored beside the counts is computed in vectors before them, in every row."""
+    m = nap.compile(KEPT)
+    rng = np.random.default_rng(0)
+    text = m.edges.show("loops")
+    assert "inside" not in text
+    assert re.search(r"free for i\S* in 2048 \* strip.*\n +v\S*: f64 = sqrt", text)
+    for h, w in ((0, 3), (3, 1), (5, 33), (2, 5000)):
+        x = np.cumsum(rng.random((h, w)) * 30, axis=1)
+        edge = np.sqrt(np.diff(x, axis=1, append=x[:, -1:]))
+        found, counts = m.edges(x, 2.0)
+        assert np.allclose(found, np.where(edge > 2.0, edge, 0.0))
+        assert counts.sum() == h * w
+        bins = (16 * edge).astype(int).ravel().clip(0, 63)
+        assert np.array_equal(counts, np.bincount(bins, minlength=64))
+    k = rng.integers(-5, 15, 1000)
+    assert np.array_equal(m.kept(k, np.zeros(9)), np.bincount(k.clip(0, 8), minlength=9))
+    assert m.kept(k, np.zeros(0)).shape == (0,)
+    assert not m.kept(k[:0], np.zeros(9)).any()
+
+
 def test_a_sum_is_read_behind_all_who_add() -> None:
     """What the second line adds to is read at `i`, in its loop over `i`; but not what the first
     line adds to, and both share a loop."""

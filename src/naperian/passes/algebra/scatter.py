@@ -33,7 +33,7 @@ from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.algebra.compact import compact
 from naperian.prims import Math, unit
-from naperian.sizes import ONE, Size, size
+from naperian.sizes import ONE, Clamp, Size, size
 
 _FEW = 8  # with fewer keys, comparing with each of them in vectors is faster
 
@@ -156,13 +156,15 @@ class _Scatter:
     ) -> Iterator[Binding]:
         guards: list[Guard] = []
         at = size_of(key)
-        if self.first_best(key, extent):  # which is 0 if there is none
+        if self.in_range(key, extent):
+            pass
+        elif self.first_best(key, extent) or _kept_in(key) == extent:  # 0 if there is none
             some = fresh("some")
             yield Binding(
                 some, (), (), DType.BOOL, Op("lt", (Lit(0, DType.I64), Number(extent))), b.origin
             )
             guards.append(Guard(Read(some, ()), True, extent - ONE))
-        elif not self.in_range(key, extent):
+        else:
             context = tuple(dict.fromkeys(v for v in free(key) if v in self.indices))
             for name, fact in (("ge", at), ("lt", extent - at - ONE)):
                 limit = Number(extent) if name == "lt" else Lit(0, DType.I64)
@@ -183,7 +185,11 @@ class _Scatter:
         return self.indices[b.prim.entries[0].over[0]].extent == extent
 
     def in_range(self, key: Operand, extent: Size) -> bool:
-        """Whether every key is an index of the target, by its dtype or its parameter's bound."""
+        """Whether every key is an index of the target, by its dtype or its parameter's bound, or as
+        it is kept in a range."""
+        kept = _kept_in(key)
+        if kept is not None and kept.constant and extent.constant:
+            return 0 < kept.constant <= extent.constant
         if not isinstance(key, Read):
             return False
         dtype, bound = self.bounds.get(key.var, (None, None))
@@ -196,6 +202,12 @@ class _Scatter:
         return dtype is not None and dtype.is_unsigned and wide is not None and (
             wide >= 1 << dtype.bits
         )
+
+
+def _kept_in(key: Operand) -> Size | None:
+    """How many indices the set has in whose range a key is kept by `clamp`."""
+    atom = key.value.single if isinstance(key, Number) else None
+    return atom.extent if isinstance(atom, Clamp) else None
 
 
 def _reads(o: Operand) -> Iterator[Read]:

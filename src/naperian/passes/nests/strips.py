@@ -84,17 +84,30 @@ def _under(s: Loop) -> tuple[Loop, Expr | None]:
 
 
 def _only_scatters(s: Loop) -> bool:
-    """Whether a loop does nothing else, and reads nothing that it changes."""
+    """Whether a loop does nothing else but store along arrays, and reads nothing that it
+    changes."""
     few = (s.high - s.low).constant
     if s.order is Order.PARALLEL or s.reductions or (few is not None and few < _LEAST):
         return False
     updates = [x for x in s.body if isinstance(x, Update)]
-    changed = {x.buffer for x in updates}
+    stores = [x for x in s.body if isinstance(x, Store)]
+    changed = {x.buffer for x in updates} | {x.buffer for x in stores}
     return (
         bool(updates)
-        and all(isinstance(x, Let) or _scatters(x) for x in s.body)
+        and len(changed) == len(stores) + len({x.buffer for x in updates})
+        and all(isinstance(x, Let) or x in stores or _scatters(x) for x in s.body)
+        and all(_goes_along(s, x) for x in stores)
         and all(changed.isdisjoint(y.buffer for y in loads(x)) for x in s.body)
         and not any(_dear(x.value) for x in updates)
+    )
+
+
+def _goes_along(s: Loop, x: Store) -> bool:
+    """Whether every round stores somewhere else."""
+    own = {s.var, *(y.var for y in s.body if isinstance(y, Let))}
+    return any(
+        e.coefficient(s.var) and own.isdisjoint(used_in(e - size(s.var) * e.coefficient(s.var)))
+        for e in x.at
     )
 
 
@@ -102,10 +115,11 @@ def _scattering(s: Loop) -> Loop:
     strip = Var("strip")
     count, low, high = in_strips(s, strip)
     scattered = [x for x in s.body if isinstance(x, Update)]
+    rest: list[Stmt] = [x for x in s.body if isinstance(x, Store)]
     buffers, stores, made = _second(s, list(scattered), size(s.var) - low)
-    if not stores:
+    if not rest and not stores:
         return s
-    first = _with_lets(s, list(stores), [])
+    first = _with_lets(s, [*rest, *stores], rest)
     vectors = Loop(s.var, low, high, (*first, *stores), Order.FREE, (), s.work)
     scatter = Loop(s.var, low, high, tuple(made), Order.SERIAL, (), s.work)
     body: tuple[Stmt, ...] = (*buffers, vectors, scatter)
