@@ -19,10 +19,10 @@ Bounds: TypeAlias = "tuple[int, int]"
 
 _DEEP = 6  # operations that are looked through
 
-_MAKERS = (
+_MAKERS = frozenset({
     "cast", "bitand", "shr", "mod", "floordiv", "min", "max", "abs", "select", "add", "sub", "mul",
     "neg",
-)  # fmt: skip
+})  # fmt: skip
 
 
 def type_bounds(dtype: DType) -> Bounds:
@@ -41,15 +41,13 @@ def between(o: Operand, known: Known, deep: int = _DEEP) -> Bounds:
         return int(o.value), int(o.value)
     if not deep or dtype is DType.BOOL:
         return whole
-    for name in _MAKERS:
-        args = known.made(o, name)
-        if args is not None:
-            if any(known.dtype(a).is_float for a in args):
-                return whole
-            found = _made(name, [between(a, known, deep - 1) for a in args])
-            fits = found is not None and whole[0] <= found[0] and found[1] <= whole[1]
-            return found if found is not None and fits else whole
-    return whole
+    name = known.maker(o)
+    args = known.made(o, name) if name in _MAKERS else None
+    if args is None or any(known.dtype(a).is_float for a in args):
+        return whole
+    found = _made(name, [between(a, known, deep - 1) for a in args])
+    fits = found is not None and whole[0] <= found[0] and found[1] <= whole[1]
+    return found if found is not None and fits else whole
 
 
 def _made(name: str, args: list[Bounds]) -> Bounds | None:

@@ -26,6 +26,10 @@ class Known(Protocol):
         """The operands of the operation that made `o`, if it was `name`."""
         ...
 
+    def maker(self, o: Operand) -> str:
+        """The name of the operation that made `o`, if one did."""
+        ...
+
     def dtype(self, o: Operand) -> DType: ...
 
 

@@ -223,22 +223,29 @@ class _Simplify:
         names = dict(zip(self.b.contexts[o.var], o.at, strict=True))
         return tuple(rewrite(a, names) for a in self.ops[o.var].args)
 
+    def maker(self, o: Operand) -> str:
+        op = self.ops.get(o.var) if isinstance(o, Read) else None
+        return "" if op is None else op.name
+
     def dtype(self, o: Operand) -> DType:
         return self.b.dtype(o)
 
     # bindings
 
     def binding(self, b: Binding) -> None:
-        match b.prim:
-            case Op("checked"):
-                self.checked(b, b.prim)
-            case Op("print", args, code):
-                self.add(b, Op("print", tuple(map(self.operand, args)), code), b.context)
-            case Op(name, args, code):
-                op = Op(name, tuple(self.operand(a) for a in args), code)
-                self.keep(b, self.op(op, b.dtype))
+        prim = b.prim
+        match prim:
+            case Op():
+                if prim.name == "checked":
+                    self.checked(b, prim)
+                    return
+                op = Op(prim.name, tuple([self.operand(a) for a in prim.args]), prim.code)
+                if prim.name == "print":
+                    self.add(b, op, b.context)
+                else:
+                    self.keep(b, self.op(op, b.dtype))
             case Accumulate():
-                self.accumulate(b, b.prim)
+                self.accumulate(b, prim)
             case Check(condition, code):
                 holds = self.operand(condition)
                 if not (isinstance(holds, Lit) and holds.value):
@@ -306,7 +313,8 @@ class _Simplify:
 
     def op(self, op: Op, dtype: DType) -> Op | Operand:
         """An operation by the laws, until none applies."""
-        op = replace(op, args=tuple(self.under_guards(a) for a in op.args))
+        if self.guards:
+            op = replace(op, args=tuple(self.under_guards(a) for a in op.args))
         if op.name == "copy":
             if isinstance(op.args[0], Number) and weight(op.args[0].value) > HEAVY:
                 return op  # a name for what would be written wherever it is read
