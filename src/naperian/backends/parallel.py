@@ -42,7 +42,7 @@ def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
     grain = _grain(frame, work)
     if arrays:
         grain = private.grain(frame, arrays, trips, work, grain)
-    few = code.let(f"icmp sle i64 {trips}, {grain}")
+    few = _few(frame, trips, grain)
 
     child = Frame(module, parent=frame, nest=Nest())
     for r in scalars:
@@ -116,7 +116,16 @@ def _run(
 def is_little(frame: Frame, s: Loop) -> Value:
     """Whether a loop is not worth another thread's while."""
     trips = frame.code.minus(number(frame, s.high), number(frame, s.low))
-    return frame.code.let(f"icmp sle i64 {trips}, {_grain(frame, _work(frame, s.work))}")
+    return _few(frame, trips, _grain(frame, _work(frame, s.work)))
+
+
+def _few(frame: Frame, trips: Value, grain: Value) -> Value:
+    """Whether there is one chunk at most."""
+    code = frame.code
+    if grain.lstrip("-").isdigit():
+        return code.let(f"icmp sle i64 {trips}, {max(1, int(grain))}")
+    least = code.let(f"call i64 @llvm.smax.i64(i64 {grain}, i64 1)")
+    return code.let(f"icmp sle i64 {trips}, {least}")
 
 
 def _cleared(frame: Frame, s: Loop) -> tuple[Value, int] | None:
@@ -191,11 +200,11 @@ def _work(frame: Frame, work: Size) -> Value:
 
 
 def _grain(frame: Frame, work: Value) -> Value:
-    """How many iterations are worth a thread's while."""
+    """How many iterations are worth a thread's while, or, less than 0, of how many such an
+    iteration has the work."""
     if work.isdigit():
-        return str(max(1, GRAIN // int(work)))
-    share = frame.code.let(f"udiv i64 {GRAIN}, {work}")
-    return frame.code.let(f"call i64 @llvm.smax.i64(i64 {share}, i64 1)")
+        return str(GRAIN // int(work) or -(int(work) // GRAIN))
+    return frame.code.let(f"call i64 @nap_grain(i64 {work})")
 
 
 def _outside(frame: Frame, a: Atom) -> bool:

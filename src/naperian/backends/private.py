@@ -45,17 +45,20 @@ def grain(
     frame: Frame, arrays: tuple[Reduction, ...], trips: Value, work: Value, least: Value
 ) -> Value:
     """How many iterations a chunk has at least: `least`, so many that there are few copies, and
-    so many that making and merging them is little beside their work."""
+    so many that making and merging them is little beside their work. One is `least`, which may
+    be less than 0."""
     code = frame.code
 
     def larger(a: Value, b: Value) -> Value:
         return code.let(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
 
     up = code.let(f"add i64 {trips}, {MOST - 1}")
-    result = larger(least, code.let(f"sdiv i64 {up}, {MOST}"))
+    few = code.let(f"sdiv i64 {up}, {MOST}")
     count = sum((_elements(frame, r) for r in arrays), ZERO)
     worth = code.let(f"mul i64 {number(frame, count)}, {WORTH}")
-    return larger(result, code.let(f"sdiv i64 {worth}, {work}"))
+    several = larger(few, code.let(f"sdiv i64 {worth}, {work}"))
+    one = code.let(f"icmp sle i64 {several}, 1")
+    return code.let(f"select i1 {one}, i64 {least}, i64 {larger(several, least)}")
 
 
 def copies(frame: Frame, r: Reduction, chunks: Value) -> Copies:

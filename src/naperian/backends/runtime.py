@@ -45,7 +45,7 @@ else:
 
 _SERVICES = (
     "nap_parallel", "nap_parts", "nap_poll", "nap_alloc", "nap_free",
-    "nap_run", "nap_zero", "nap_merge", "nap_times", "nap_report",
+    "nap_run", "nap_grain", "nap_zero", "nap_merge", "nap_times", "nap_report",
     *(f"nap_merge_add_{t}" for t in SUMMED),
 )  # fmt: skip
 _CONTROLS = ("nap_set_threads", "nap_forked", "nap_workers")

@@ -2,6 +2,7 @@
 
     i64 nap_run(part, env, low, high, grain, few)     the loop that `part` is, here or by the pool
     i64 nap_parts(low, high, grain, few)              how many chunks that makes
+    i64 nap_grain(work)                               of iterations, or less than 0 (see `GRAIN`)
     i64 nap_zero(p, bytes)                            0, or not: the bytes become 0
     i64 nap_merge(part, to, copies, stride, n, count) an array's n copies are combined with it
     i64 nap_times(a, b)                               a product of sizes, -1 where it overflows
@@ -19,7 +20,9 @@ An environment starts with three words: a lock, the lowest chunk that failed and
 from __future__ import annotations
 
 CHUNKS = 256  # at most: enough to balance 64 threads, few enough to merge
-GRAIN = 1 << 16  # additions that are worth another thread: about 20 microseconds
+GRAIN = 1 << 16
+"""Additions that are worth another thread: about 20 microseconds. The grain of a loop is how many
+iterations have so many, or minus how often one iteration has them."""
 
 PART = "ptr %env, i64 %low, i64 %high, i64 %chunk"
 """The parameters of a part: what it mentions, its range, and which chunk of the loop that is."""
@@ -27,6 +30,7 @@ PART = "ptr %env, i64 %low, i64 %high, i64 %chunk"
 DECLARATIONS = """\
 declare i64 @nap_run(ptr, ptr, i64, i64, i64, i1) nounwind
 declare i64 @nap_parts(i64, i64, i64, i1) nounwind willreturn memory(none)
+declare i64 @nap_grain(i64) nounwind willreturn memory(none)
 declare i64 @nap_zero(ptr, i64) nounwind
 declare i64 @nap_merge(ptr, ptr, ptr, i64, i64, i64) nounwind
 declare i64 @nap_times(i64, i64) nounwind willreturn memory(none)
@@ -128,6 +132,15 @@ one:
 many:
   %chunks = call i64 @chunks_of(i64 %low, i64 %high, i64 %grain)
   ret i64 %chunks
+}}
+
+define i64 @nap_grain(i64 %work) {{
+  %several = udiv i64 {GRAIN}, %work
+  %often = udiv i64 %work, {GRAIN}
+  %minus = sub i64 0, %often
+  %none = icmp eq i64 %several, 0
+  %grain = select i1 %none, i64 %minus, i64 %several
+  ret i64 %grain
 }}
 
 ; bytes become 0, shared out if they are many

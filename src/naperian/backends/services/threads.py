@@ -528,8 +528,11 @@ cut:
 open:
   store atomic i32 {_OPEN}, ptr @gate seq_cst, align 4
   atomicrmw add ptr @generation, i32 1 seq_cst
-  %least = call i64 @llvm.umax.i64(i64 %grain, i64 1)
-  %grains = udiv i64 %n, %least
+  %least = call i64 @llvm.smax.i64(i64 %grain, i64 1)
+  %often = sub i64 0, %grain
+  %each = call i64 @llvm.smax.i64(i64 %often, i64 1)
+  %parts = udiv i64 %n, %least
+  %grains = mul i64 %parts, %each
   %few = icmp ult i64 %grains, {MANY}
   br i1 %few, label %work, label %summon
 summon:

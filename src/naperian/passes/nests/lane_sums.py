@@ -58,7 +58,8 @@ from naperian.sizes import ONE, ZERO, Atom, Quotient, Size, clamp, size
 
 _FEWEST = 4  # vectors of rows in a strip
 _STRIPS = 32  # at most: enough for the threads
-_WORTH = 480  # additions for every element that is cleared and added up
+_WORTH = 160  # additions for every element that is cleared and added up,
+_FAR = 3  # and so many times more where that is in no cache
 _LARGE = 3  # unknown extents: a matrix for each of some things
 _CACHE = 1 << 19  # bytes, half of a second cache
 
@@ -154,7 +155,7 @@ class Sums:
         and strips are even in number, for two threads."""
         elements = sum((_product(made.shape) for made in self.arrays()), ZERO)
         others = (r for r in self.loop.reductions if r.var not in self.of)
-        elements = sum((_product(self.shape(r)) for r in others), elements)
+        elements = sum((_product(self.shape(r)) * _FAR for r in others), elements)
         known = Size(tuple((m, c) for m, c in work.terms if self.sizes_only(Size(((m, c),)))))
         one = _larger(Number(known), size(1))
         worth = _whole("floordiv", Number(elements * _WORTH), one)
