@@ -236,6 +236,36 @@ def test_paths_of_steps_that_take_long(k: int) -> None:
         assert np.allclose(value, m.value(z, 0.5, 1.0), rtol=1e-12)
 
 
+VOLATILE = """
+def value(p: Fin(5)=>Float, z: n=>Fin(t)=>Fin(2)=>Float, strike: Float) -> Float:
+    (v0, kappa, theta, xi, rho) = (p[0], p[1], p[2], p[3], p[4])
+    dt = 1.0 / t
+    each = for i:
+        loop s = 0.0, v = v0 for k in Fin(t):
+            a = max(v, 0.0)
+            w = rho * z[i, k, 0] + sqrt(1.0 - rho * rho) * z[i, k, 1]
+            more = kappa * (theta - a) * dt + xi * sqrt(a * dt + 0.0001) * w
+            (s - 0.5 * a * dt + sqrt(a * dt + 0.0001) * z[i, k, 0], v + more)
+        max(100.0 * exp(s) - strike, 0.0)
+    mean(each)
+def slope(p: Fin(5)=>Float, z: n=>Fin(t)=>Fin(2)=>Float, strike: Float):
+    grad(value, wrt=("p", "z"))(p, z, strike)
+"""
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_lanes_that_store_several_elements_of_a_row(n: int) -> None:
+    """Some are made of what all lanes read, and are stored behind the others; none is lost."""
+    m = nap.compile(VOLATILE)
+    r = np.random.default_rng(n)
+    p, z = np.array([0.04, 1.5, 0.04, 0.3, -0.6]), at_the_end(r.normal(size=(n, 6, 2)))
+    dp, dz = m.slope(p, z, 90.0)
+    rows = [m.slope(p, z[i : i + 1], 90.0) for i in range(n)]
+    if n:
+        assert np.allclose(dp, np.mean([row for row, _ in rows], axis=0), rtol=1e-12)
+        assert np.allclose(dz, np.concatenate([row for _, row in rows]) / n, rtol=1e-12)
+
+
 def test_small_arrays_of_lanes_stay_in_registers() -> None:
     """Lanes without a row are left out where they touch memory, not where they touch their sums."""
     text = """

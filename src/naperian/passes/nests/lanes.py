@@ -389,6 +389,7 @@ class _Rows:
         out: list[Stmt] = []
         rows: list[Stmt] = []
         ends: list[Stmt] = []
+        late = self.late(body)
         sums: list[Sum] = []
         stored = False
 
@@ -434,12 +435,9 @@ class _Rows:
                     rows += self.after_loads(rows, partial(self.addend, x))
                     sums += self.added(x)
                 case _:
-                    ending = isinstance(x, Store) and self.ends(x, rows)
-                    if (stored and self.reads_on(x)) or (
-                        ends and self.writes_on(x) and not ending
-                    ):
+                    if stored and self.reads_on(x):
                         close()
-                    if isinstance(x, Store) and ending:
+                    if isinstance(x, Store) and x.buffer in late:
                         kept = Buffer(Var("x"), self.buffers[x.buffer].dtype, (), Role.TEMP)
                         self.allocate(kept)
                         self.own.add(kept.var)
@@ -450,16 +448,22 @@ class _Rows:
         close()
         return tuple(out)
 
-    def ends(self, x: Store, run: Sequence[Stmt]) -> bool:
-        """Whether lanes that have a row store what is made of elements that all of them read, in
-        one loop for the lanes: LLVM would load these for each of them, under the condition."""
-        if not self.beside or x.buffer in self.varying:
-            return False
-        names = {y.var for y in run if isinstance(y, Let | Variable)}
-        return names.isdisjoint(v for e in x.at for v in used_in(e)) and any(
-            e.buffer not in self.varying and not self.axes(e.at)
-            for e in loads(replace(x, at=()))
-        )
+    def late(self, body: tuple[Stmt, ...]) -> set[Var]:
+        """The arrays that lanes which have a row store to behind the others, in one loop for the
+        lanes: what is made of elements that all lanes read. LLVM would load these for each of them,
+        under the condition."""
+        if not self.beside:
+            return set()
+        names = {y.var for y in body if isinstance(y, Let | Variable)}
+        writes = [x for x in body if isinstance(x, Store | Update) and self.writes_on(x)]
+        shared = {
+            x.buffer for x in writes for e in loads(replace(x, at=()))
+            if e.buffer not in self.varying and not self.axes(e.at)
+        }  # fmt: skip
+        return shared - {
+            x.buffer for x in writes
+            if isinstance(x, Update) or not names.isdisjoint(v for e in x.at for v in used_in(e))
+        }
 
     def until(self, x: While) -> Stmt:
         def stmts(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
