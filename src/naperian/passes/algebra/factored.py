@@ -65,6 +65,8 @@ class _Factors:
         self.readers = Counter(r.var for b in program.bindings for r in reads(b))
         ends = (a for r in program.results for a in atoms(r.value))
         self.readers.update(a.var for a in ends if isinstance(a, Read))
+        sums = (e for b in program.bindings for e in _entries(b) if e.over)
+        self.summed = {e.value.var for e in sums if isinstance(e.value, Read)}
 
     def products(self, b: Binding) -> tuple[_Product, ...] | None:
         """The products that a sum is of, if they are better two matrices each than as they are."""
@@ -74,6 +76,8 @@ class _Factors:
             case _:
                 return None
         if b.guards or entry.guards or not b.dtype.is_float or not entry.over:
+            return None
+        if b.var in self.summed:  # of a quadratic form, which is summed for many rows at once
             return None
         if not all(map(self.is_plain, (*b.context, *entry.over))):
             return None
@@ -160,6 +164,10 @@ class _Factors:
                 return odd, [*found, Lit(1.0 / value, dtype)]
             case _:
                 return False, [o]
+
+
+def _entries(b: Binding) -> tuple[Entry, ...]:
+    return b.prim.entries if isinstance(b.prim, Accumulate) else ()
 
 
 def _is_power(value: bool | int | float) -> bool:
