@@ -26,14 +26,15 @@ from naperian.node import replace
 
 PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
 
-# program, definition: how many lines its module may have, which is a fifth more than it has
+# program, definition: how many lines its module may have, which is a fifth more than it has where
+# divisions take more lines (Intel's processors)
 LINES = {
     ("chain", "chain"): 120,
     ("black_scholes", "black_scholes"): 230,
     ("stencil", "stencil"): 290,
     ("convolution", "convolution"): 385,
     ("matmul", "matmul"): 60,
-    ("softmax", "rows"): 370,
+    ("softmax", "rows"): 485,
     ("distances", "distances"): 500,
     ("gather", "gather"): 200,
     ("small", "small"): 100,
@@ -53,8 +54,8 @@ LINES = {
     ("batched", "products"): 170,
     ("batched", "factors"): 310,
     ("conv2d", "conv2d"): 1100,
-    ("network", "heads"): 600,
-    ("network", "layer_norm"): 400,
+    ("network", "heads"): 760,
+    ("network", "layer_norm"): 560,
     ("network", "lstm"): 550,
     ("tridiagonal", "tridiagonal"): 690,
     ("locvol", "locvol"): 3340,
@@ -80,7 +81,8 @@ def layers(n: int) -> str:
 
 def test_the_same_loop_is_compiled_once() -> None:
     ten, twenty = (nap.compile(layers(n)).f.show("llvm") for n in (10, 20))
-    assert len(functions(ten)) == len(functions(twenty)) <= 5
+    made, twice = ([f for f in functions(ir) if "@nap." not in f] for ir in (ten, twenty))
+    assert len(made) == len(twice) <= 5
     assert ten.count("call i64 @nap_run(") == 11
     assert len(twenty.splitlines()) < 2.2 * len(ten.splitlines())
 
