@@ -81,8 +81,8 @@ def plain(x: n=>Float) = [exp(x[i]) for i]
     module, wrong = pipeline.front(Source("<text>", text))
     assert module is not None, wrong
     for name, fetches in (("counts", True), ("product", True), ("plain", False)):
-        kinds = {t: F64 for t in module.definitions[name].types}
-        program = pipeline.lower(module, name, Substitution(types=kinds))
+        kinds = {t.var: F64 for t in module.definitions[name].types}
+        program = pipeline.lower(module, name, Substitution(kinds, {}, {}))
         for cpu, far in (("sapphirerapids", True), ("znver4", False)):
             machine = Target("x86_64-unknown-linux-gnu", cpu, "+avx512f", 64, 32)
             listing = assembly(emit(program, machine), machine)
