@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,12 @@ from naperian.backends.llvm import compile_all, is_left, optimised
 from naperian.backends.pieces import pieces
 from naperian.backends.twins import without_twins
 from naperian.broken import Broken
+from naperian.core import syntax as core
+from naperian.core.walk import everything
 from naperian.facts import _proved
+from naperian.frontend.listed import PUBLIC
 from naperian.node import replace
+from naperian.source import Source
 
 PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
 
@@ -174,6 +179,46 @@ def test_what_is_asked_again_is_not_proved_again() -> None:
     nap.load(PROGRAMS / "fft.nap").transforms.show("loops")
     asked = _proved.cache_info()
     assert asked.hits > asked.misses  # what is seen at once is not asked
+
+
+def test_of_a_module_that_comes_with_the_language_only_what_is_used_is_elaborated(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = cache(pipeline.library.__wrapped__)
+    monkeypatch.setattr(pipeline, "library", fresh)
+    text = "import linalg\ndef f(a: n=>n=>Float, b: n=>Float) = linalg.solve_lower(a, b)\n"
+    program, _ = pipeline.front(Source("<solve>", text))
+    assert program is not None
+    found = {n for n in program.definitions if n.startswith("linalg.")}
+    # a rule is needed only for a derivative, but what it is for must know that it fits
+    used = {"forwards", "solve_lower", "solve_lower_back", "backwards"}
+    assert found == {f"linalg.{n}" for n in used}
+    (rule,) = program.definitions["linalg.solve_lower"].rules
+    assert rule.use.name == "linalg.solve_lower_back"
+    nothing, _ = pipeline.front(Source("<nothing>", "def f(x: Float) = x\n"))
+    assert nothing is not None
+    assert not any(n.startswith("linalg.") for n in nothing.definitions)
+
+
+def test_all_that_comes_with_the_language_is_right() -> None:
+    """Nobody else elaborates what no program uses. In whatever order it is, callees come first."""
+    text = "".join(f"import {m}\n" for m in PUBLIC if m != "std")
+    for turned in (False, True):
+        library = cache(pipeline.library.__wrapped__)()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pipeline, "library", lambda library=library: library)
+            assert pipeline.front(Source("<all>", text))[0] is not None
+            known = [library, *(m.globals.definitions for m in library.modules.values())]
+            with pipeline.deep():
+                for some in known:
+                    for n in sorted(some, reverse=turned):
+                        assert some[n].name.endswith(n)
+            program, wrong = pipeline.front(Source("<all again>", text))
+        assert program is not None, wrong
+        place = {n: k for k, n in enumerate(program.definitions)}
+        for d in program.definitions.values():
+            used = [e.name for e in everything(d.body) if isinstance(e, core.Use)]
+            assert all(place[n] < place[d.name] for n in used), d.name
 
 
 # --- the first program of a process -------------------------------------------------------------

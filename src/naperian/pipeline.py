@@ -91,6 +91,14 @@ def known_type(name: str) -> str | None:
         return general_type(name, library().globals)
 
 
+def library_definition(name: str) -> core.Definition | None:
+    """`linalg.solve`, once that module, which comes with the language, is imported."""
+    module, _, own = name.rpartition(".")
+    there = library().modules.get(module)
+    with deep():
+        return there.globals.definitions.get(own) if there is not None else None
+
+
 def listing() -> dict[str, list[Listed]]:
     """What the modules of the library have for everybody; that of `std` needs no import."""
     known = library().globals
@@ -102,7 +110,8 @@ def listing() -> dict[str, list[Listed]]:
     assert program is not None, wrong
     for m in PUBLIC:
         if m not in out:
-            out[m] = [listed(f"{m}.{n}", program.definitions[f"{m}.{n}"]) for n in PUBLIC[m]]
+            names = ((f"{m}.{n}", library_definition(f"{m}.{n}")) for n in PUBLIC[m])
+            out[m] = [listed(name, d) for name, d in names if d is not None]
     return out
 
 

@@ -193,7 +193,8 @@ class Program:
 
     def imported_type(self, name: str) -> str | None:
         """The type of a definition of an imported module; None if it has none of this name."""
-        found = self.core().definitions.get(name)
+        with _compiling:
+            found = self.core().definitions.get(name) or pipeline.library_definition(name)
         return written.written_type(found) if found is not None else None
 
     def show(self, name: str, dtypes: tuple[DType, ...], stage: str) -> str:

@@ -22,6 +22,7 @@ from naperian.frontend.messages import (
     limit_errors,
     name_errors,
 )
+from naperian.frontend.on_demand import OnDemand
 from naperian.frontend.rules import differentiates_itself, with_rules
 from naperian.frontend.walk import DataInfo, EnumInfo, Globals, Interface
 from naperian.names import Var
@@ -51,28 +52,22 @@ class Loaded:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-class Library(Mapping[str, core.Definition]):
-    """The definitions of the standard library, each elaborated when it is first used."""
+class Library(OnDemand):
+    """The standard library, and the modules that come with the language, once imported."""
 
     def __init__(self, module: s.Module) -> None:
-        self._written = {d.name: d for d in module.decls if isinstance(d, s.Def)}
-        self._constants = {
-            d.pattern.name: d
-            for d in module.decls
-            if isinstance(d, s.Bind) and isinstance(d.pattern, s.PName)
-        }
-        self._done: dict[str, core.Definition] = {}
-        self.modules: dict[str, Loaded] = {}  # those that come with the language, once imported
         self.globals = Globals(definitions=self)
+        super().__init__(module, "std.", Globals(), self.globals)
+        self.modules: dict[str, Loaded] = {}
         enums = {d.name: d for d in module.decls if isinstance(d, s.Enum)}
         wrong: list[Diagnostic] = []
         for info in declare_all(enums, "std.", self.globals, Globals(), wrong):
-            self._done |= {d.name: d for d in info.makers.values()}
+            self.done |= {d.name: d for d in info.makers.values()}
         assert not wrong, wrong
         declared = Declared(self.globals, self.globals, "")
         wrong += declared.interfaces([d for d in module.decls if isinstance(d, s.Interface)], {})
         assert not wrong, wrong
-        self._done |= {d.name: d for d in declared.methods.values()}
+        self.done |= {d.name: d for d in declared.methods.values()}
         self.instances: list[core.Instance] = []
         self._bodies: dict[str, list[Callable[[], core.Definition]]] = {}
         for interface in self.globals.interfaces.values():
@@ -104,41 +99,24 @@ class Library(Mapping[str, core.Definition]):
 
     def __getitem__(self, name: str) -> core.Definition:
         if name in self._methods:
-            self._done |= {d.name: d for d in (make() for make in self._bodies.pop(name, ()))}
+            self.done |= {d.name: d for d in (make() for make in self._bodies.pop(name, ()))}
             return self._methods[name]
-        if name not in self._done:
-            globals = Globals()
-            library = self.globals
-            if name in self._written:
-                made, wrong = define(self._written[name], f"std.{name}", globals, library)
-            elif name in self._constants:
-                made, wrong = constant(self._constants[name], f"std.{name}", globals, library)
-            else:
-                raise KeyError(name)
-            if made is None:
-                raise AssertionError(f"the library's {name}: {wrong}")
-            self._done[name] = made
-            if name in self._written:
-                made, wrong = with_rules(made, self._written[name], globals, library)
-                assert not wrong, wrong
-                self._done[name] = made
-        return self._done[name]
+        return super().__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._written
-        yield from self._constants
+        yield from super().__iter__()
         yield from self._methods
 
     def __len__(self) -> int:
-        return len(self._written) + len(self._constants) + len(self._methods)
+        return super().__len__() + len(self._methods)
 
     def __contains__(self, name: object) -> bool:
-        return any(name in x for x in (self._written, self._constants, self._methods))
+        return super().__contains__(name) or name in self._methods
 
     @property
     def used(self) -> dict[str, core.Definition]:
         """What was elaborated so far, callees before callers."""
-        return {d.name: d for d in self._done.values()}
+        return {d.name: d for d in self.done.values()}
 
 
 def module(
@@ -243,7 +221,7 @@ def module(
             ruled, mistakes = with_rules(loaded.named[n], d, loaded.globals, lib)
             wrong.extend(mistakes)
             loaded.named[n] = loaded.definitions[ruled.name] = ruled
-    there_are = {**library.used, **loaded.definitions}
+    there_are = {**library.used, **_demanded(known), **loaded.definitions}
     for n, d in written.items():
         if isinstance(d, s.Def) and n in loaded.named:
             for rule in loaded.named[n].rules:
@@ -254,7 +232,8 @@ def module(
     if not wrong and loaded.globals.indexed:
         wrong += _by_use(loaded)
     if not wrong:
-        wrong += declared.endless({**library.used, **loaded.definitions})
+        wrong += declared.endless({**library.used, **_demanded(known), **loaded.definitions})
+    loaded.definitions = {**_demanded(known), **loaded.definitions}
     loaded.diagnostics = tuple(
         sorted(wrong, key=lambda d: d.labels[0].span.start if d.labels else 0)
     )
@@ -310,7 +289,10 @@ def _import(
             if mistakes:
                 wrong.extend(mistakes)
                 return
-            there = module(dotted, tree, read, parse, library, path, known)
+            if ours and all(isinstance(x, s.Def | s.Bind) for x in tree.decls):
+                there = _on_demand(dotted, tree, library)
+            else:
+                there = module(dotted, tree, read, parse, library, path, known)
             wrong.extend(there.diagnostics)
         if ours:
             library.modules[dotted] = there
@@ -339,6 +321,19 @@ def _import(
                 names = there.globals.names()
                 error = name_errors.unknown_member(dotted, a.name, a.span, names)
                 wrong.append(error.diagnostic)
+
+
+def _on_demand(name: str, tree: s.Module, library: Library) -> Loaded:
+    """A module of functions and constants that comes with the language."""
+    globals = Globals()
+    globals.definitions = OnDemand(tree, f"{name}.", globals, library.globals)
+    return Loaded(globals, {})
+
+
+def _demanded(known: Mapping[str, Loaded]) -> dict[str, core.Definition]:
+    """What was elaborated so far of those modules."""
+    those = (m.globals.definitions for m in known.values())
+    return {d.name: d for m in those if isinstance(m, OnDemand) for d in m.done.values()}
 
 
 # ---------------------------------------------------------------- order
