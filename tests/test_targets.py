@@ -7,25 +7,41 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from naperian import pipeline
 from naperian.backends.emit import emit
-from naperian.backends.llvm import assembly
+from naperian.backends.llvm import assembly, is_left
 from naperian.backends.products.contract import contract_module
-from naperian.backends.target import Target
+from naperian.backends.target import Target, host
 from naperian.dtypes import DType
+from naperian.loops.syntax import Loop, Order, When
+from naperian.loops.walk import statements
 from naperian.source import Source
 from naperian.substitution import Substitution
 from naperian.types import F64
 
-PROGRAM = '''
+LANES = """
+def solved(x: r=>m=>n=>Float, y: r=>n=>m=>Float, k: Int) -> r=>m=>n=>Float:
+    for q:
+        loop v = [x[q, j] for j] for step in Fin(k):
+            for j in m: scan(lambda s, i: (s + v[j, i]) / (2.0 + y[q, i, j]), 0.0, [i for i in n])
+        v
+def escapes(re: w=>Float, im: h=>Float, most: Int) -> h=>w=>Int:
+    for y, x:
+        loop zr = 0.0, zi = 0.0, k = 0 while zr * zr + zi * zi <= 4.0 and k < most:
+            (zr * zr - zi * zi + re[x], 2.0 * zr * zi + im[y], k + 1)
+        k
+"""
+
+PROGRAM = f'LANES = """{LANES}"""' + '''
 import re
 import numpy as np
 import naperian as nap
 
-m = nap.compile("""
+m = nap.compile(LANES + """
 def affine(x: n=>Float) = [exp(x[i]) * 2.0 + 1.0 for i]
 def total(x: n=>Float) = sum(x)
 def product(a: n=>m=>Float, b: m=>p=>Float) = a @ b
@@ -40,6 +56,20 @@ def mixed(low: k=>(a: Fin(d))=>(..a)=>Float, x: n=>Fin(d)=>Float) -> Float:
 def slopes(low: k=>(a: Fin(d))=>(..a)=>Float, x: n=>Fin(d)=>Float):
     grad(mixed, wrt="low")(low, x)
 """)
+def by_hand(x, y, k):
+    for _ in range(k):
+        s, v = np.zeros(x.shape[:2], x.dtype), x.copy()
+        for i in range(x.shape[2]):
+            s = v[:, :, i] = (s + x[:, :, i]) / (2 + y[:, i])
+        x = v
+    return x
+def escaped(re, im, most):
+    c = re + 1j * im[:, None]
+    z, k = 0 * c, np.zeros(c.shape, int)
+    for _ in range(most):
+        on = abs(z) <= 2
+        z, k = np.where(on, z * z + c, z), k + on
+    return k
 rng = np.random.default_rng(0)
 for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
     x = rng.normal(size=1001).astype(dtype)
@@ -54,6 +84,11 @@ for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
     triangles = m.slopes(np.zeros((2, 21), dtype), y)
     want = np.concatenate([(2 * y.T @ y)[a, :a] for a in range(7)])
     assert np.array_equal(getattr(triangles, "values", triangles), [want, want])
+    for r in (0, 1, 3, 15, 16, 17, 40):
+        x, y = rng.random((r, 5, 7)).astype(dtype), rng.random((r, 7, 5)).astype(dtype)
+        assert np.allclose(m.solved(x, y, k=3), by_hand(x, y, 3), rtol=close)
+        x, y = np.linspace(-2, 0.5, r), np.linspace(-1, 1, 3)
+        assert np.array_equal(m.escapes(x, y, 20), escaped(x, y, 20))
 k = rng.integers(0, 7, 10_000)
 assert np.array_equal(m.counts(k, bins=7), np.bincount(k))
 print(re.search(r"prefer-vector-width.=.(\\d+)", m.affine.show("llvm"))[1])
@@ -97,6 +132,21 @@ def test_an_unknown_target_says_what_there_is() -> None:
     assert done.returncode
     last = done.stderr.strip().splitlines()[-1]
     assert last == "ValueError: NAPERIAN_TARGET is native, avx2 or baseline, not 'sse9'"
+
+
+@pytest.mark.parametrize("bytes", [32, 64])
+def test_lanes_of_which_some_are_there_are_vectors(bytes: int) -> None:
+    """Also where no register is for masks: LLVM would take several times as long for them."""
+    module, wrong = pipeline.front(Source("<text>", LANES))
+    assert module is not None, wrong
+    machine = replace(host("avx2"), vector_bytes=bytes)
+    for d in (module.definitions[n] for n in module.public):
+        at = Substitution({p.var: F64 for p in d.types}, {}, {})
+        program = pipeline.lower(module, d.name, at)
+        lanes = [s for s in statements(program.body)
+                 if isinstance(s, Loop) and s.order is Order.LANES]  # fmt: skip
+        assert any(isinstance(x, When) for s in lanes for x in s.body)
+        assert not is_left(emit(program, machine))
 
 
 NEON = Target("aarch64-unknown-linux-gnu", "generic", "", 16, 32)

@@ -36,7 +36,7 @@ def copied(frame: Frame, block: Block, index: Value, first: Value, mark: str) ->
 
 
 def has_masks(frame: Frame) -> bool:
-    """Whether the processor reads and writes some lanes of a vector."""
+    """Whether the processor reads and writes some lanes of a vector, as fast as all of them."""
     return frame.module.target.vector_bytes == 64
 
 

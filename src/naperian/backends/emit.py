@@ -44,6 +44,7 @@ from naperian.backends.leaving import (
     poll,
     work_of,
 )
+from naperian.backends.masks import masks
 from naperian.backends.orders.calls import Row
 from naperian.backends.parallel import alone, bounds, is_little, parallel
 from naperian.backends.products.contraction import Product, declaration, lower
@@ -374,7 +375,7 @@ def _rounds(
     lines = len(code.lines) - start
     entries: Entries | None = None
     several = free or (not few and not s.reductions and apart(frame, s))
-    plain = code.block == body or (s.order is Order.LANES and has_masks(frame))
+    plain = code.block == body or (s.order is Order.LANES and masks(frame.module.target))
     if plain and several:
         at_a_time = vectors or sums_at_a_time(frame, s)
         entries = in_vectors(frame, s, start, done, index, low, high, group, at_a_time)

@@ -1,13 +1,25 @@
-"""How lanes of a vector are read and written that a mask names; the others are zeros, or stay."""
+"""How lanes of a vector are read and written that a mask names; the others are zeros, or stay.
+
+Processors without registers for masks have them for elements of four and eight bytes, and no
+gathers that are worth it: there an element is read by itself, elsewhere if its lane is not named.
+"""
 
 from __future__ import annotations
 
 import re
 
 from naperian.backends.code import Value
+from naperian.backends.target import Target
 
 _KINDS = {"float": "f32", "double": "f64"}
 _ALIGN = re.compile(r", align (\d+)(.*)")
+
+
+def masks(target: Target, type: str = "double") -> bool:
+    """Whether some lanes of a vector of such elements are read and written at once."""
+    if target.vector_bytes == 64:
+        return True
+    return target.vector_bytes == 32 and type not in ("i8", "i16")
 
 
 def loaded(lanes: int, type: str, pointer: Value, tags: str, mask: Value) -> str:

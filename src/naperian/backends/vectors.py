@@ -27,7 +27,7 @@ from naperian.backends.frame import Frame
 from naperian.backends.functions import math
 from naperian.backends.functions.elementary import PAIRS
 from naperian.backends.lifted import quotient
-from naperian.backends.masks import gathered, loaded, stored
+from naperian.backends.masks import gathered, loaded, masks, stored
 from naperian.backends.rare import LANES
 from naperian.backends.traits import UNROLLED
 from naperian.dtypes import DType
@@ -152,6 +152,7 @@ class _Writer:
         self.now: dict[Value, Value] = {}  # what the variables of a round are
         self.mask: Value = ""  # which lanes do what is written, if not all
         self.labels: tuple[str, str] = "", ""  # where that begins and ends
+        self.elsewhere: dict[str, Value] = {}  # what is read and written of lanes not in the mask
 
     def block(self, lines: Sequence[str]) -> Block:
         parsed = []
@@ -331,9 +332,12 @@ class _Writer:
             return
         vector = self._type(m[1])
         if self.mask and not self._is_whole(m[2]):
-            first = self._one(m[2])
-            if step == 1:
+            first, target = self._one(m[2]), self.frame.module.target
+            if step == 1 and masks(target, m[1]):
                 operation = loaded(self.lanes, m[1], first, m[3], self.mask)
+            elif target.vector_bytes < 64:
+                self._gathered(name, m[1], first, step, m[3])
+                return
             else:
                 places = self._own(f"getelementptr {m[1]}, ptr {first}, {self._apart(step)}")
                 operation = gathered(self.lanes, m[1], places, m[3], self.mask)
@@ -361,9 +365,10 @@ class _Writer:
             old = self._own(f"load {t}, ptr {to}{m[4]}")
             value = self._own(f"select {self._type('i1')} {self.mask}, {t} {value}, {t} {old}")
         elif self.mask:
-            if step != 1:
-                raise _Stays
-            self.block_.vectors.append(stored(self.lanes, m[1], value, to, m[4], self.mask))
+            if step == 1 and masks(self.frame.module.target, m[1]):
+                self.block_.vectors.append(stored(self.lanes, m[1], value, to, m[4], self.mask))
+            else:
+                self._scattered(m[1], value, to, step, m[4])
             return
         if self._side_by_side(step):
             self.block_.vectors.append(f"  store {self._type(m[1])} {value}, ptr {to}{m[4]}")
@@ -372,11 +377,7 @@ class _Writer:
             value, to = self._own(self._turned(self._type(m[1]), value)), self._last(m[1], m[3])
             self.block_.vectors.append(f"  store {self._type(m[1])} {value}, ptr {to}{m[4]}")
             return
-        assert step is not VECTOR
-        for k in range(self.lanes):
-            x = self._own(f"extractelement {self._type(m[1])} {value}, i64 {k}")
-            at = self._own(f"getelementptr {m[1]}, ptr {to}, i64 {self._far(step, k)}")
-            self.block_.vectors.append(f"  store {m[1]} {x}, ptr {at}{m[4]}")
+        self._scattered(m[1], value, to, step, m[4])
 
     def _assign(self, type: str, value: Value, cell: Value) -> None:
         """A variable of a round is changed: in the lanes that are asked."""
@@ -443,14 +444,40 @@ class _Writer:
         self, name: Value, type: str, first: Value, step: int | Value | None, tags: str
     ) -> None:
         """Elements that lie so far apart, one by one: processors gather no faster."""
-        assert step is not VECTOR
         self.block_.gathers, (vector, insert) = True, ("poison", "")
         for k in range(self.lanes):
-            at = self._own(f"getelementptr {type}, ptr {first}, i64 {self._far(step, k)}")
-            x = self._own(f"load {type}, ptr {at}{tags}")
+            x = self._own(f"load {type}, ptr {self._element(type, first, step, k, 'read')}{tags}")
             insert = f"insertelement {self._type(type)} {vector}, {type} {x}, i64 {k}"
             vector = self._own(insert) if k < self.lanes - 1 else vector
         self._wide(name, insert)
+
+    def _scattered(
+        self, type: str, value: Value, first: Value, step: int | Value | None, tags: str
+    ) -> None:
+        """The elements of a vector go so far apart, one by one."""
+        for k in range(self.lanes):
+            x = self._own(f"extractelement {self._type(type)} {value}, i64 {k}")
+            at = self._element(type, first, step, k, "written")
+            self.block_.vectors.append(f"  store {type} {x}, ptr {at}{tags}")
+
+    def _element(
+        self, type: str, first: Value, step: int | Value | None, k: int, how: str
+    ) -> Value:
+        """Where the element of a lane is; of a lane that the mask does not name, elsewhere."""
+        if step is VECTOR:
+            raise _Stays
+        at = self._own(f"getelementptr {type}, ptr {first}, i64 {self._far(step, k)}")
+        if not self.mask:
+            return at
+        named = f"{self.mask} {k}", "i1"
+        if named not in self.spreads:
+            x = f"extractelement {self._type('i1')} {self.mask}, i64 {k}"
+            self.spreads[named] = self._own(x)
+        if how not in self.elsewhere:
+            code = self.frame.code
+            self.elsewhere[how] = code.first("alloca i64, align 8")
+            code.entry.append(f"  store i64 0, ptr {self.elsewhere[how]}")
+        return self._own(f"select i1 {self.spreads[named]}, ptr {at}, ptr {self.elsewhere[how]}")
 
     def _far(self, step: int | Value, k: int) -> Value:
         """Where the element of a lane is."""
