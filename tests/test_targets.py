@@ -36,12 +36,25 @@ def escapes(re: w=>Float, im: h=>Float, most: Int) -> h=>w=>Int:
         k
 """
 
-PROGRAM = f'LANES = """{LANES}"""' + '''
+ROWS = """
+def sums(x: n=>m=>Float) -> n=>Float = [sum(x[i]) for i]
+def softmax(x: n=>m=>Float) -> n=>m=>Float:
+    for i:
+        top = max(x[i])
+        e = [exp(x[i, j] - top) for j]
+        [e[j] / sum(e) for j]
+def factors(x: n=>m=>Float) -> Float = prod(prod(x[i, j] for j) for i)
+def apart(x: n=>m=>Float) -> n=>Float = [sum((x[i, j] - min(x[i])) ** 2 for j) for i]
+def both(x: n=>Float) -> (Float, Float) = (sum(cos(x[i]) for i), sum(sin(x[i]) for i))
+def counted(x: n=>m=>Int) -> n=>Int = [sum(1 if x[i, j] > 2 else 0 for j) for i]
+"""
+
+PROGRAM = f'LANES = """{LANES}"""; ROWS = """{ROWS}"""' + '''
 import re
 import numpy as np
 import naperian as nap
 
-m = nap.compile(LANES + """
+m = nap.compile(LANES + ROWS + """
 def affine(x: n=>Float) = [exp(x[i]) * 2.0 + 1.0 for i]
 def total(x: n=>Float) = sum(x)
 def product(a: n=>m=>Float, b: m=>p=>Float) = a @ b
@@ -89,6 +102,16 @@ for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
         assert np.allclose(m.solved(x, y, k=3), by_hand(x, y, 3), rtol=close)
         x, y = np.linspace(-2, 0.5, r), np.linspace(-1, 1, 3)
         assert np.array_equal(m.escapes(x, y, 20), escaped(x, y, 20))
+    for n in (1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 64, 67, 200):
+        x = rng.normal(size=(3, n)).astype(dtype)
+        assert np.allclose(m.sums(x), x.sum(1), rtol=close, atol=close)
+        e = np.exp(x - x.max(1, keepdims=True))
+        assert np.allclose(m.softmax(x), e / e.sum(1, keepdims=True), rtol=close)
+        assert np.allclose(m.factors(1 + x / 99), np.prod(1 + x / 99), rtol=close)
+        assert np.allclose(m.apart(x), ((x - x.min(1, keepdims=True)) ** 2).sum(1), rtol=close)
+        assert np.allclose(m.both(x[0]), (np.cos(x[0]).sum(), np.sin(x[0]).sum()), atol=n * close)
+        y = rng.integers(0, 6, (3, n))
+        assert np.array_equal(m.counted(y), (y > 2).sum(1))
 k = rng.integers(0, 7, 10_000)
 assert np.array_equal(m.counts(k, bins=7), np.bincount(k))
 print(re.search(r"prefer-vector-width.=.(\\d+)", m.affine.show("llvm"))[1])
@@ -147,6 +170,19 @@ def test_lanes_of_which_some_are_there_are_vectors(bytes: int) -> None:
                  if isinstance(s, Loop) and s.order is Order.LANES]  # fmt: skip
         assert any(isinstance(x, When) for s in lanes for x in s.body)
         assert not is_left(emit(program, machine))
+
+
+@pytest.mark.parametrize("bytes", [16, 32, 64])
+def test_rows_that_are_added_up_are_vectors(bytes: int) -> None:
+    """LLVM's vectoriser takes as long for them as for all the rest."""
+    module, wrong = pipeline.front(Source("<text>", ROWS))
+    assert module is not None, wrong
+    machine = replace(host("avx2"), vector_bytes=bytes)
+    for d in (module.definitions[n] for n in module.public):
+        at = Substitution({p.var: F64 for p in d.types}, {}, {})
+        text = emit(pipeline.lower(module, d.name, at), machine)
+        assert "!llvm.loop" in text
+        assert not is_left(text), d.name
 
 
 NEON = Target("aarch64-unknown-linux-gnu", "generic", "", 16, 32)

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from naperian.backends.apart import apart
 from naperian.backends.bulk import in_bulk
 from naperian.backends.code import MEMORY, Value, literal
-from naperian.backends.copies import has_masks
 from naperian.backends.ending import ended
 from naperian.backends.fetching import (
     AHEAD,
@@ -65,7 +64,6 @@ from naperian.backends.traits import (
     regroups,
     starts,
     streams,
-    sums_a_row,
     trips,
 )
 from naperian.backends.wide import Entries, in_vectors
@@ -287,8 +285,6 @@ def _counted(
     frame: Frame, s: Loop, low: Value, high: Value, free: bool, polls: bool = False
 ) -> None:
     """The loop itself. With `polls`, every iteration looks whether it is time to."""
-    if free and frame.depth and sums_a_row(s) and not has_masks(frame):
-        low = _fours(frame, s, low, high)
     if not polls and updates_far(frame, s):
         _fetching(frame, s, low, high, free)
         return
@@ -319,26 +315,8 @@ def _fetching(frame: Frame, s: Loop, low: Value, high: Value, free: bool) -> Non
     code.begin(done)
 
 
-_FOUR = 4
-_LONG = 8  # times four vectors: a long row
-
-
-def _fours(frame: Frame, s: Loop, low: Value, high: Value) -> Value:
-    """A long row's sums, vectors at a time, for each waits for the one before; the first round
-    that is left. A short row would leave many, and pay for adding up the four."""
-    code = frame.code
-    block = _FOUR * frame.module.target.lanes(min(r.dtype.bytes for r in s.reductions))
-    rounds = code.let(f"sub nsw i64 {high}, {low}")
-    whole = code.let(f"and i64 {rounds}, {-block}")
-    long = code.let(f"icmp sge i64 {rounds}, {_LONG * block}")
-    many = code.let(f"select i1 {long}, i64 {whole}, i64 0")
-    end = code.let(f"add nsw i64 {low}, {many}")
-    _rounds(frame, s, low, end, True, False, _FOUR)
-    return end
-
-
 def _rounds(
-    frame: Frame, s: Loop, low: Value, high: Value, free: bool, polls: bool, vectors: int = 0
+    frame: Frame, s: Loop, low: Value, high: Value, free: bool, polls: bool
 ) -> None:
     code = frame.code
     left = turned(frame, s, low, high) if free else low
@@ -377,14 +355,14 @@ def _rounds(
     several = free or (not few and not s.reductions and apart(frame, s))
     plain = code.block == body or (s.order is Order.LANES and masks(frame.module.target))
     if plain and several:
-        at_a_time = vectors or sums_at_a_time(frame, s)
+        at_a_time = sums_at_a_time(frame, s)
         entries = in_vectors(frame, s, start, done, index, low, high, group, at_a_time)
     if entries == []:
         code.jump(done)
         code.begin(done)
         return
     finished = few or polls or bool(entries)
-    told = hints(frame, s, None if entries else group, finished, lines, vectors)
+    told = hints(frame, s, None if entries else group, finished, lines)
     first = ", ".join(f"[ {x}, %{block} ]" for x, block in entries or [(low, before)])
     at = code.lines.index(f"{body}:", start)
     code.lines[at] += f"\n  {index} = phi i64 {first}, [ {after}, %{code.block} ]"

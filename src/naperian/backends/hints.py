@@ -36,9 +36,9 @@ _SHORT = 30
 _FAR = 8  # elements: no two are in a line of the cache
 
 
-def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vectors: int) -> int:
+def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> int:
     """What LLVM is told about a loop with so many lines, which with `few` rounds, or finished, is
-    left as it is. `vectors` at a time, if somebody chose."""
+    left as it is."""
     told = ['!"llvm.loop.mustprogress"']
     few = few or adds_lanes(s) or (s.order is Order.SERIAL and bool(s.reductions))
     if few or _has_lanes(s):
@@ -60,8 +60,6 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int, vecto
             # not unrolled before it is a vector
             told.append('!"llvm.loop.unroll.disable"')
             told.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
-        elif vectors:
-            told.append(f'!"llvm.loop.interleave.count", i32 {vectors}')
         elif heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow

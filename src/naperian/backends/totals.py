@@ -1,12 +1,12 @@
 """A loop of vectors that are added up, or the like: several at a time first, for each waits for the
-one before, then whole ones, then one with a mask."""
+one before, then whole ones, then one with a mask, where there are such."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, left, masked
+from naperian.backends.copies import copied, finished, has_masks, left, masked
 from naperian.backends.frame import Frame
 from naperian.backends.vectors import Block, Sum
 
@@ -16,17 +16,22 @@ _REDUCED = {"minimum": "fminimum", "maximum": "fmaximum"}
 
 def totals(
     frame: Frame, block: Block, index: Value, low: Value, high: Value, vectors: int
-) -> None:
+) -> Value | None:
     """Writes the loop from here on; there is at least one round. So many vectors at a time, or
-    none without a mask: rows are short."""
+    none without a mask: rows are short. Where there are no masks, the round is told from which on
+    those are left that are no whole vector."""
     found, at = [_start(frame, x, block.lanes) for x in block.sums], low
     if vectors:
         for several in dict.fromkeys((vectors, 1)):
             found, at = _whole(frame, block, index, found, at, high, several)
+        if not has_masks(frame):
+            _added(frame, block, found)
+            return at
         found = _rest(frame, block, index, found, at, (low, high))
     else:
         found = _masked(frame, block, index, found, low, high)
     _added(frame, block, found)
+    return None
 
 
 def _added(frame: Frame, block: Block, found: Sequence[Value]) -> None:

@@ -43,7 +43,7 @@ def in_vectors(
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
-    if block.sums and (block.ones or (not few and not has_masks(frame))):
+    if block.sums and (block.ones or not (few or vectors or has_masks(frame))):
         return None
     if block.masks and not few:
         return None
@@ -68,19 +68,27 @@ def in_vectors(
     if not block.sums:
         in_place = rows_in_place(frame, s) if frame.depth else frozenset[str]()
         return _loop(frame, start, (body, done), block, index, (low, high), in_place)
-    enter = _before(frame, start, body, block)
-    if not _may_be_short(frame, s, block, vectors):
-        totals(frame, block, index, low, high, vectors)
-        return []
-    many = code.label("many")
-    short = code.let(f"icmp slt i64 {code.minus(high, low)}, {_SHORT}")
-    code.branch(short, body, many)
-    code.begin(many)
-    totals(frame, block, index, low, high, vectors)
-    code.jump(done)
-    code.begin(body)
-    code.lines += block.scalars
-    return [(low, enter)]
+    entries = [(low, _before(frame, start, body, block))]
+    alone = _SHORT if _may_be_short(frame, s, block, vectors) else 0
+    if frame.depth and not has_masks(frame):
+        alone = max(alone, block.lanes)  # without a whole vector
+    if alone:
+        many = code.label("many")
+        short = code.let(f"icmp slt i64 {code.minus(high, low)}, {alone}")
+        code.branch(short, body, many)
+        code.begin(many)
+    else:
+        entries.clear()
+    after = totals(frame, block, index, low, high, vectors)
+    if after is not None:
+        entries.append((after, code.block))
+        code.branch(code.let(f"icmp slt i64 {after}, {high}"), body, done)
+    elif entries:
+        code.jump(done)
+    if entries:
+        code.begin(body)
+        code.lines += block.scalars
+    return entries
 
 
 def _may_be_short(frame: Frame, s: Loop, block: Block, vectors: int) -> bool:
