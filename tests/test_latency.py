@@ -40,7 +40,7 @@ LINES = {
     ("convolution", "convolution"): 385,
     ("matmul", "matmul"): 60,
     ("softmax", "rows"): 485,
-    ("distances", "distances"): 500,
+    ("distances", "distances"): 600,
     ("gather", "gather"): 200,
     ("small", "small"): 100,
     ("hotspot", "hotspot"): 580,

@@ -300,11 +300,24 @@ class _Writer:
             self._lifted(line)
             return
         base, at = self.moves.get(m[2], 0), self.moves.get(m[3], 0)
-        if base is VECTOR or at is VECTOR or (base and at):
-            raise _Stays  # it waits for memory, and LLVM knows processors
+        if base is VECTOR or at is VECTOR:
+            self._anywhere(name, m)
+            return
+        if base and at:
+            raise _Stays
         self.moves[name] = base or at
         self._place(name, m[1], m[2], m[3])
         self._first(name, f"getelementptr {m[1]}, ptr {self._one(m[2])}, i64 {self._one(m[3])}")
+
+    def _anywhere(self, name: Value, m: re.Match[str]) -> None:
+        """The addresses of a few elements that lie where each says."""
+        if self.rounds > UNROLLED or self.frame.module.target.vector_bytes == 64:
+            raise _Stays  # it waits for memory, and LLVM knows processors
+        if self.moves.get(m[2], VECTOR) is not VECTOR:
+            raise _Stays
+        pointer = self._type("ptr") if m[2] in self.moves else "ptr"
+        each = f"{self._type('i64')} {self._many(m[3], 'i64')}"
+        self._wide(name, f"getelementptr {m[1]}, {pointer} {self._one(m[2])}, {each}")
 
     def _load(self, line: str, name: Value, rest: str) -> None:
         m = _LOAD.match(rest)
@@ -342,6 +355,8 @@ class _Writer:
                 places = self._own(f"getelementptr {m[1]}, ptr {first}, {self._apart(step)}")
                 operation = gathered(self.lanes, m[1], places, m[3], self.mask)
             self._wide(name, operation)
+        elif step is VECTOR:
+            self._gathered(name, m[1], self._one(m[2]), step, m[3])
         elif self._side_by_side(step):
             self._wide(name, f"load {vector}, ptr {self._one(m[2])}{m[3]}")
         elif step == -1:
@@ -370,6 +385,8 @@ class _Writer:
             else:
                 self._scattered(m[1], value, to, step, m[4])
             return
+        if step is VECTOR:
+            raise _Stays  # two rounds might write one element
         if self._side_by_side(step):
             self.block_.vectors.append(f"  store {self._type(m[1])} {value}, ptr {to}{m[4]}")
             return
@@ -381,9 +398,9 @@ class _Writer:
 
     def _assign(self, type: str, value: Value, cell: Value) -> None:
         """A variable of a round is changed: in the lanes that are asked."""
-        if self.mask:
-            if cell not in self.now:
-                raise _Stays
+        if self.mask and cell not in self.now and cell not in self.cells:
+            raise _Stays
+        if self.mask and cell in self.now:  # else it begins here, for these lanes
             new, old = self._many(value, type), self._many(self.now[cell], type)
             t, value = self._type(type), self.frame.code.name()
             self._wide(value, f"select {self._type('i1')} {self.mask}, {t} {new}, {t} {old}")
@@ -417,10 +434,10 @@ class _Writer:
         room = self.frame.arrays.get(root, 0) - start
         return lane == 1 and start >= 0 and self.rounds <= room
 
-    def _side_by_side(self, step: int | Value | None) -> bool:
+    def _side_by_side(self, step: int | Value) -> bool:
         """Whether elements lie side by side; a loop that is no vector otherwise asks for that."""
-        if step == 1 or step is VECTOR:
-            return step == 1 or self._stay()
+        if step == 1:
+            return True
         if self.rounds <= UNROLLED or step == -1:
             return False
         if isinstance(step, int):
@@ -465,8 +482,9 @@ class _Writer:
     ) -> Value:
         """Where the element of a lane is; of a lane that the mask does not name, elsewhere."""
         if step is VECTOR:
-            raise _Stays
-        at = self._own(f"getelementptr {type}, ptr {first}, i64 {self._far(step, k)}")
+            at = self._own(f"extractelement {self._type('ptr')} {first}, i64 {k}")
+        else:
+            at = self._own(f"getelementptr {type}, ptr {first}, i64 {self._far(step, k)}")
         if not self.mask:
             return at
         named = f"{self.mask} {k}", "i1"

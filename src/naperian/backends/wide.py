@@ -11,7 +11,7 @@ from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips
 from naperian.backends.vectors import Block, widened
 from naperian.loops.syntax import Allocate, Loop, Variable
-from naperian.loops.walk import used_in
+from naperian.loops.walk import statements, used_in
 
 _MOST_LINES = 600  # of vectors one after the other
 _MOST_LEFT = 8  # rounds by themselves are too many
@@ -36,7 +36,10 @@ def in_vectors(
     body = code.lines[start].removesuffix(":")
     if group is None and any(isinstance(x, Allocate) for x in s.body):
         return None
-    cells = frozenset(frame.cells[x.var][0] for x in s.body if isinstance(x, Variable))
+    cells = frozenset(
+        frame.cells[x.var][0] for x in statements(s.body)
+        if isinstance(x, Variable) and x.var in frame.cells
+    )  # fmt: skip
     rounds = trips(low, high)
     few = rounds <= UNROLLED
     block = widened(frame, code.lines[start + 1 :], index, group, cells, rounds)
