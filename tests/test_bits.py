@@ -65,7 +65,7 @@ def test_values(m, n: int) -> None:
 @pytest.mark.parametrize("name", ["turned", "checked", "gray", "spread"])
 def test_words_side_by_side(m, name: str) -> None:
     assert m[name].show("loops").count("for ") == 1
-    assert re.search(r"<(8|16) x i(32|64)>", optimised(m[name].show("llvm")))
+    assert re.search(r"<(2|4|8|16) x i(32|64)>", optimised(m[name].show("llvm")))
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 100])
