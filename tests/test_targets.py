@@ -13,6 +13,7 @@ import pytest
 
 from naperian import pipeline
 from naperian.backends.emit import emit
+from naperian.backends.functions import math
 from naperian.backends.llvm import assembly, is_left
 from naperian.backends.products.contract import contract_module
 from naperian.backends.target import Target, host
@@ -56,12 +57,21 @@ def nearest(x: n=>d=>Float, y: m=>d=>Float) -> n=>m where m >= 1 =
     [argmin(sum((x[i, c] - y[j, c]) ** 2 for c) for j) for i]
 """
 
-PROGRAM = f'LANES = """{LANES}"""; ROWS = """{ROWS}"""; PANELS = """{PANELS}"""' + '''
+CALLED = """
+def powers(u: Float, y: t=>n=>Float) = sum(u ** y[k, i] for k, i)
+def errors(y: t=>n=>Float) = sum(erf(y[k, i]) for k, i)
+def factorials(y: t=>n=>Float) = sum(gamma(y[k, i]) for k, i)
+def angles(u: Float, y: t=>n=>Float) = sum(atan2(u, y[k, i]) for k, i)
+def large(y: t=>n=>Float) = sum(sin(y[k, i]) for k, i)
+"""
+
+PROGRAM = f'MORE = """{CALLED + LANES + ROWS + PANELS}"""' + '''
+import math
 import re
 import numpy as np
 import naperian as nap
 
-m = nap.compile(LANES + ROWS + PANELS + """
+m = nap.compile(MORE + """
 def affine(x: n=>Float) = [exp(x[i]) * 2.0 + 1.0 for i]
 def total(x: n=>Float) = sum(x)
 def product(a: n=>m=>Float, b: m=>p=>Float) = a @ b
@@ -104,6 +114,15 @@ for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-4)):
     triangles = m.slopes(np.zeros((2, 21), dtype), y)
     want = np.concatenate([(2 * y.T @ y)[a, :a] for a in range(7)])
     assert np.array_equal(getattr(triangles, "values", triangles), [want, want])
+    for n in (1, 2, 3, 5, 7, 9, 30):  # what is left of a row is one element at a time
+        y = rng.uniform(0.5, 3.0, (4, n)).astype(dtype)
+        of = lambda f: sum(f(float(x)) for x in y.flat)
+        assert np.isclose(m.powers(1.5, y), of(lambda x: 1.5**x), rtol=close)
+        assert np.isclose(m.errors(y), of(math.erf), rtol=close)
+        assert np.isclose(m.factorials(y), of(math.gamma), rtol=close)
+        assert np.isclose(m.angles(1.5, y), of(lambda x: math.atan2(1.5, x)), rtol=close)
+        y[1::2] *= dtype(1e9)  # rare arguments, which have a way of their own
+        assert np.isclose(m.large(y), of(math.sin), rtol=close, atol=n * close)
     for r in (0, 1, 3, 15, 16, 17, 40):
         x, y = rng.random((r, 5, 7)).astype(dtype), rng.random((r, 7, 5)).astype(dtype)
         assert np.allclose(m.solved(x, y, k=3), by_hand(x, y, 3), rtol=close)
@@ -136,6 +155,17 @@ def test_old_processors(level: str, bits: str) -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert (done.stdout.strip(), done.stderr) == (bits, "")
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+@pytest.mark.parametrize("name", ["pow", "erf", "gamma", "atan2"])
+def test_a_function_clears_no_register_of_its_caller(name: str, lanes: int) -> None:
+    """A loop calls it with vectors in registers, of which it puts back those that it used."""
+    machine = host("avx2")
+    for dtype in (DType.F32, DType.F64):
+        listing = assembly(math.module(name, dtype, lanes, machine.convention), machine)
+        assert "ret" in listing
+        assert "vzeroupper" not in listing
 
 
 def test_what_is_far_is_fetched() -> None:

@@ -16,7 +16,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from naperian.backends.gathers import MARK, computed
 from naperian.backends.rare import declared
-from naperian.backends.target import NO_GATHER, Target, host
+from naperian.backends.target import NO_CLEARING, NO_GATHER, Target, host
 
 _OURS = {
     "-disable-lsr": ("", True),
@@ -25,7 +25,7 @@ _OURS = {
 }
 """Settings that are usually the other way round, with the start of a triple."""
 
-VERSION = f"llvmlite {llvm.llvm_version_info} {_OURS} {NO_GATHER}"
+VERSION = f"llvmlite {llvm.llvm_version_info} {_OURS} {NO_GATHER} {NO_CLEARING}"
 
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
@@ -105,6 +105,8 @@ def _prepared(
 ) -> Iterator[tuple[llvm.ModuleRef, llvm.TargetMachine]]:
     """The module after the optimiser, and the machine that code is generated for."""
     wanted = target or host()
+    if _is_called_with_vectors(text, wanted):
+        wanted = wanted.with_whole_registers
     other = wanted.one_by_one
     with _machine(wanted) as machine:
         module = _optimised(text, machine, target)
@@ -113,6 +115,13 @@ def _prepared(
             return
     with _machine(other) as machine:
         yield _optimised(text, machine, target), machine
+
+
+def _is_called_with_vectors(text: str, target: Target) -> bool:
+    """Whether functions of a module leave their callers' vectors in registers: those of `math`, and
+    what goes from lane to lane for rare arguments."""
+    convention = target.convention
+    return bool(convention) and (f"hidden {convention}" in text or "@nap.rare." in text)
 
 
 def _computes_places(module: llvm.ModuleRef) -> bool:

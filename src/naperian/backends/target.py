@@ -47,6 +47,16 @@ class Target:
         return replace(self, features=self.features + NO_GATHER)
 
     @property
+    def with_whole_registers(self) -> Target:
+        """The machine for functions that their callers call with vectors in registers
+        (`convention`). With AVX, LLVM clears the upper halves of registers where a function that
+        used vectors returns a scalar, also of those that it has just put back for its caller; with
+        AVX-512, those to put back are others."""
+        if not self.triple.startswith("x86_64") or self.vector_bytes != 32:
+            return self
+        return replace(self, features=self.features + NO_CLEARING)
+
+    @property
     def is_far(self) -> bool:
         """Whether it is a processor with many cores whose third-level cache is far (`fetching`),
         and which gathers vectors, with or without masks, as fast as elements: Intel's servers."""
@@ -92,5 +102,6 @@ def _host_features() -> str:
 
 
 NO_GATHER = ",+prefer-no-gather"
+NO_CLEARING = ",-vzeroupper"
 _NO_SCATTER = ",+prefer-no-scatter"
 """AMD's processors store a vector to scattered places more slowly than its elements one by one."""
