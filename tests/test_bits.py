@@ -9,6 +9,7 @@ import pytest
 
 import naperian as nap
 from naperian.backends.llvm import optimised
+from naperian.backends.target import host
 
 TEXT = """
 def turned(x: n=>U32) -> n=>U32:
@@ -65,7 +66,9 @@ def test_values(m, n: int) -> None:
 @pytest.mark.parametrize("name", ["turned", "checked", "gray", "spread"])
 def test_words_side_by_side(m, name: str) -> None:
     assert m[name].show("loops").count("for ") == 1
-    assert re.search(r"<(2|4|8|16) x i(32|64)>", optimised(m[name].show("llvm")))
+    lanes = host().lanes(8)
+    wide = rf"<({lanes} x i64|{2 * lanes} x i32|{lanes} x i32)>"
+    assert re.search(wide, optimised(m[name].show("llvm")))
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 100])

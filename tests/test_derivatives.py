@@ -323,13 +323,16 @@ def test_products_are_divided_where_they_are_normal_numbers(dtype: type) -> None
     ], dtype)  # fmt: skip
     rest = np.stack([np.prod(np.delete(x, j, 1), 1) for j in range(3)], 1)
     want = np.arange(7.0)[:, None] * np.cos(x.prod(1))[:, None] * rest
-    close = {"rtol": 1e-12 if dtype is np.float64 else 1e-4}  # 40 factors, and a cosine of them
+    close = {"rtol": 1e-12 if dtype is np.float64 else 1e-5}
     np.testing.assert_allclose(m.slopes(x), want, **close)
     for shape in ((0, 3), (2, 0), (3, 1), (2, 40)):
         y = 0.6 + np.random.default_rng(0).random(shape).astype(dtype)
-        rest = y.prod(1)[:, None] / y
-        want = np.arange(len(y))[:, None] * np.cos(y.prod(1))[:, None] * rest
-        np.testing.assert_allclose(m.slopes(y), want, **close)
+        whole = y.astype(np.float64).prod(1)[:, None]
+        want = np.arange(len(y))[:, None] * np.cos(whole) * (whole / y)
+        # the cosine of 7.687 magnifies what 40 factors were rounded by 45 times
+        rounded = 45 * 40 * np.finfo(np.float32).eps / 2 if y.size == 80 else 0.0
+        near = close if dtype is np.float64 else {"rtol": max(close["rtol"], rounded)}
+        np.testing.assert_allclose(m.slopes(y), want, **near)
     kept = np.array([[0.5, 2.0, 3.0], [0.5, 0.0, 3.0], [4.0, 0.5, 0.5]], dtype)
     want = [[0, 0, 0], [0, 3, 0], [2 * np.cos(4.0), 0, 0]]
     np.testing.assert_allclose(nap.grad(m.few)(kept), want, rtol=1e-5)
