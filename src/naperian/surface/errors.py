@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import unicodedata
+from difflib import get_close_matches
 
 from naperian.source import Diagnostic, Label, Span
 
@@ -41,7 +42,10 @@ def misplaced_rule(name: str, span: Span) -> Diagnostic:
 
 def missing_comma(span: Span) -> Diagnostic:
     """N0131"""
-    return _error("N0131", "a `,` is missing between two items", span, "the next item starts here")
+    meant = get_close_matches(span.text, ("for", "if", "else", "while"), 1)
+    helps = (f"did you mean `{meant[0]}`?",) if meant else ()
+    return _error("N0131", "a `,` is missing between two items", span, "the next item starts here",
+                  helps=helps)
 
 
 def missing_type(found: str, span: Span) -> Diagnostic:
