@@ -71,7 +71,8 @@ def in_vectors(
     if not block.sums:
         in_place = rows_in_place(frame, s) if frame.depth else frozenset[str]()
         return _loop(frame, start, (body, done), block, index, (low, high), in_place)
-    entries = [(low, _before(frame, start, body, block))]
+    enter = _before(frame, start, body, block)
+    entries: Entries = []
     alone = _SHORT if _may_be_short(frame, s, block, vectors) else 0
     if frame.depth and not has_masks(frame):
         alone = max(alone, block.lanes)  # without a whole vector
@@ -80,8 +81,7 @@ def in_vectors(
         short = code.let(f"icmp slt i64 {code.minus(high, low)}, {alone}")
         code.branch(short, body, many)
         code.begin(many)
-    else:
-        entries.clear()
+        entries.append((low, enter))
     after = totals(frame, block, index, low, high, vectors)
     if after is not None:
         entries.append((after, code.block))
