@@ -22,13 +22,22 @@ def guide(w: Walk, e: s.Expr, param: Type) -> Type | None:
     """The type of the parameter, where an expression is typed better when it is known: not of a
     table that has more axes as it is written, for over those the call is lifted."""
     kinds = s.Lambda | s.Rank | s.Bracket | s.Name | s.Section | s.TupleExpr | s.Checked
-    if isinstance(e, kinds | s.Comprehension):
+    if isinstance(e, kinds | s.Comprehension) or _is_brought(e):
         wanted, cell = w.solver.axes(param)
         number = isinstance(cell, Scalar) or (
             isinstance(cell, TypeVar) and bool(w.solver.dtypes_of(cell))
         )
         return None if number and _axes(e) > len(wanted) else param
     return None
+
+
+def _is_brought(e: s.Expr) -> bool:
+    """Whether this is `clamp(k)` or `wrap(k)`, of a set that its place says."""
+    match e:
+        case s.Call(_, s.Name(_, "clamp" | "wrap"), (arg,)):
+            return not isinstance(arg, s.Keyword | s.Generator)
+        case _:
+            return False
 
 
 def _axes(e: s.Expr) -> int:

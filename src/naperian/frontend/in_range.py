@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.frontend.cells import convert, show
+from naperian.frontend.cells import convert, is_so, show
 from naperian.frontend.coded import encode
 from naperian.frontend.messages import errors, index_errors
 from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.unknowns import Because
-from naperian.frontend.unproved import falls_out, index_bounds, wrong_set
+from naperian.frontend.unproved import example, falls_out, index_bounds, wrong_set
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import node
@@ -52,14 +52,26 @@ Step = Callable[[core.Expr, Callable[[core.Expr], core.Expr]], core.Expr]
 """One axis taken: from the table and what is done with the cell, the core expression."""
 
 
-def use(w: Walk, t: Typed, axis: Set, table: str, checked: bool = False) -> Build:
+Refusal = Callable[[str], errors.Reported]
+"""The message where an index is wanted that is no table's, from an example that falls outside."""
+
+
+def use(
+    w: Walk, t: Typed, axis: Set, table: str, checked: bool = False,
+    refusal: Refusal | None = None,
+) -> Build:
     """A typed expression as an index of `axis`: equal sets, an embedding, or a proof."""
     chosen: list[Build] = []
     scope = w.scope.so_far()
 
     def attempt(force: bool) -> bool:
         with w.inside(scope):
-            build = _decide(w, scope, t, axis, table, checked, force)
+            try:
+                build = _decide(w, scope, t, axis, table, checked, force, refusal)
+            except errors.Reported:
+                if refusal is None:
+                    raise
+                raise refusal("") from None
         if build is None:
             return False
         chosen.append(build)
@@ -70,12 +82,15 @@ def use(w: Walk, t: Typed, axis: Set, table: str, checked: bool = False) -> Buil
 
 
 def _decide(
-    w: Walk, scope: Scope, t: Typed, axis: Set, table: str, checked: bool, force: bool
+    w: Walk, scope: Scope, t: Typed, axis: Set, table: str, checked: bool, force: bool,
+    refusal: Refusal | None,
 ) -> Build | None:
     solver = w.solver
     kind = solver.head(t.type)
     target = _added(w, solver.head_set(axis))
-    because = Because(t.span, f"`{t.span.text}` indexes `{table}` here")
+    because = is_so(w, t)
+    if refusal is None:
+        because = Because(t.span, f"`{t.span.text}` indexes `{table}` here")
     if solver.is_unknown(kind) and t.poly is None:
         if not force and solver.set_is_open(target):
             return None
@@ -99,7 +114,7 @@ def _decide(
                 _close_range(w, own, target, because)
             if solver.set_is_open(target):
                 if isinstance(target, SetVar):
-                    if isinstance(own, Range) and not force:
+                    if (refusal is not None or isinstance(own, Range)) and not force:
                         return None
                     solver.unify_set(target, own, because)
                     return t.build
@@ -120,7 +135,7 @@ def _decide(
                     base_of(there) + cardinality(there) - 1 - t.poly
                 ):
                     raise wrong_set(w, t, own, axis, table)
-            return _prove_index(w, scope, t, own, axis, table, checked)
+            return _prove_index(w, scope, t, own, axis, table, checked, refusal)
         case Scalar(DType.BOOL) if isinstance(target, BoolSet):
             return t.build
         case Scalar(DType.BOOL):
@@ -137,10 +152,14 @@ def _decide(
                 return t.build
             raise _no_index(w, t, axis)
         case _ if t.poly is not None:
+            if refusal is not None and solver.set_is_open(target):
+                if not force:
+                    return None
+                raise refusal("")
             number(w, t)
             if isinstance(target, EnumSet | TupleSet | BoolSet | UnitSet):
                 raise _no_index(w, t, axis)
-            return _prove_poly(w, scope, t, axis, table, checked)
+            return _prove_poly(w, scope, t, axis, table, checked, refusal)
         case _:
             if checked:
                 return checked_index(w, t, axis, t.span)
@@ -223,20 +242,22 @@ class Goal:
 
 
 def _prove_index(
-    w: Walk, scope: Scope, t: Typed, own: Set, axis: Set, table: str, checked: bool
+    w: Walk, scope: Scope, t: Typed, own: Set, axis: Set, table: str, checked: bool,
+    refusal: Refusal | None,
 ) -> Build:
     """An index of one set used on another axis: a `Fin` that provably contains it."""
     if t.poly is not None:
-        return _prove_poly(w, scope, t, axis, table, checked)
+        return _prove_poly(w, scope, t, axis, table, checked, refusal)
     v = Var("k")
     inner = scope.inner()
     inner.assume_index(v, own)
     named = Typed(t.type, lambda: core.Ref(v), t.span, size(v), ((v, t.build),))
-    return _prove_poly(w, inner, named, axis, table, checked)
+    return _prove_poly(w, inner, named, axis, table, checked, refusal)
 
 
 def _prove_poly(
-    w: Walk, scope: Scope, t: Typed, axis: Set, table: str, checked: bool
+    w: Walk, scope: Scope, t: Typed, axis: Set, table: str, checked: bool,
+    refusal: Refusal | None,
 ) -> Build:
     assert t.poly is not None
     poly = t.poly
@@ -255,6 +276,8 @@ def _prove_poly(
             if checked:
                 fallback.append(checked_index(w, t, axis, t.span))
                 return
+            if refusal is not None:
+                raise refusal(example(w, scope, found, low_ok=facts.proves(found - base)))
             raise falls_out(w, scope, facts, t, found, axis, table)
 
     w.solver.goals.append(goal)
@@ -262,6 +285,8 @@ def _prove_poly(
     def build() -> core.Expr:
         if fallback:
             return fallback[0]()
+        if refusal is not None:
+            return numbered(w.solver.zonk_size(poly), w.solver.zonk_set(axis))
         return numbered_at(w, w.solver.zonk_size(poly), axis)
 
     return wrap(t.lets, build)

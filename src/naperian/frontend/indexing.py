@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
@@ -229,6 +229,8 @@ def _something(w: Walk, how: str, target: Set, span: Span) -> None:
 
 def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
     """`clamp(k, n)` and `wrap(k, n)` away from an axis: an index of the set."""
+    if w.solver.set_is_open(target):
+        return Typed(Index(target), _into(w, how, t, target), span)
     named = as_poly(w, t)
     assert named.poly is not None
     _counted(w, how, t, target)
@@ -245,13 +247,14 @@ def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
 
 def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span) -> Typed:
     """`x.get(i + 1, default)`: the element, or the default where an index is outside. Of a table of
-    indices, a number as default makes it one of numbers."""
+    indices, a number as default makes it one of numbers. Of tables in tables a tuple is an index
+    for each: `x.get((i - 1, j), 0.0)` is `x.get(i - 1, j, 0.0)`."""
     solver = w.solver
     t = solver.head(base.type)
     tests: list[Callable[[], list[core.Expr]]] = []
     steps: list[Step] = []
     lets: list[tuple[Var, Build]] = []
-    for e in indices:
+    for e in _side_by_side(w, indices, t):
         if not isinstance(t, Table):
             raise errors.not_a_table(base.span.text, show(w, base.type), base.span)
         steps.append(_point(w, _tried(w, e, t.set, base.span.text, tests, lets), t.set))
@@ -272,6 +275,17 @@ def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span
 
     converts(w, "the default", kind, value.type, value, default.span)
     return Typed(kind, wrap(tuple(lets), build), span)
+
+
+def _side_by_side(w: Walk, indices: list[s.Expr], t: Type) -> Sequence[s.Expr]:
+    """The indices axis by axis: the items of a tuple where as many tables are in each other."""
+    match indices:
+        case [s.TupleExpr(_, items)] if isinstance(t, Table):
+            own = w.solver.head_set(t.set)
+            tuples = isinstance(own, TupleSet | UnitSet) or w.solver.set_is_open(own)
+            if not tuples and 1 < len(items) <= len(w.solver.axes(t)[0]):
+                return items
+    return indices
 
 
 def _is_negative(e: s.Expr) -> bool:

@@ -15,10 +15,12 @@ from typing import TypeGuard
 from naperian.core import syntax as core
 from naperian.frontend.cells import clash, convert, converts, equate, join_cells, show
 from naperian.frontend.frames import LETTERS, Callee, align, because_of, frame_labels
+from naperian.frontend.index_arguments import taken
 from naperian.frontend.messages import lift_errors
 from naperian.frontend.scalars import NUMBERS
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Typed
+from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import mutable
@@ -53,6 +55,8 @@ class Plan:
 def apply(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed:
     """The application, lifted as far as the arguments need."""
     solver = w.solver
+    if callee.scalars is None:
+        args = [_index(w, callee, k, arg) for k, arg in enumerate(args)]
     by_rows = _by_rows(w, callee, args, span)
     if by_rows is not None:
         return by_rows
@@ -89,6 +93,24 @@ def apply(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed:
         return _build(w, callee, args, plan)
 
     return Typed(result, build, span)
+
+
+def _index(w: Walk, callee: Callee, k: int, arg: Typed) -> Typed:
+    """An argument that may be an index of the parameter's set."""
+    others = (t for n, t in enumerate(callee.params) if n != k)
+    return taken(
+        w, _argument(callee, k), callee.params[k], arg, others, _declared(callee, k)
+    )
+
+
+def _argument(callee: Callee, k: int) -> str:
+    """What messages call an argument."""
+    name = callee.names[k] if k < len(callee.names) else ""
+    return f"argument `{name}` of {callee.title}" if name else f"the argument of {callee.title}"
+
+
+def _declared(callee: Callee, k: int) -> Because | None:
+    return callee.declared[k] if k < len(callee.declared) else None
 
 
 def _by_rows(w: Walk, callee: Callee, args: list[Typed], span: Span) -> Typed | None:
@@ -279,11 +301,9 @@ def _match_cells(
     out: list[Type] = []
     for k, (param, arg) in enumerate(zip(callee.params, args, strict=True)):
         rest, cell = rests[k]
-        name = callee.names[k] if k < len(callee.names) else ""
-        what = f"argument `{name}` of {callee.title}" if name else f"the argument of {callee.title}"
         out.append(param)
-        converts(w, what, param, table(rest, cell), arg, span,
-                 callee.declared[k] if k < len(callee.declared) else None)
+        what, declared = _argument(callee, k), _declared(callee, k)
+        converts(w, what, param, table(rest, cell), arg, span, declared)
     return out
 
 

@@ -90,18 +90,18 @@ def falls_out(
     divisors = [a.below - 1 for a in poly.atoms() if isinstance(a, Quotient | Remainder)]
     unsaid = _unsaid(w, scope, [x for x in divisors if not facts.proves(x)] or wanted)
     if unsaid:
-        example = f"nothing says that {' and '.join(f'`{x}`' for x in unsaid)}"
+        shows = f"nothing says that {' and '.join(f'`{x}`' for x in unsaid)}"
         claim = f"`assert {' and '.join(unsaid)}`"
         helps = [f"{claim} above, or `where {', '.join(unsaid)}` in the signature, says so"]
     elif poly.constant is not None and isinstance(own, SetVar):
-        example = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
+        shows = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
         more = f"where {shown} >= {poly.constant + 1}"
         helps = [f"name the axis in the signature, `{table}: {shown}=>…`, and say `{more}`"]
     elif poly.constant is not None and extent.single in w.opened:
-        example = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
+        shows = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
         helps = [f"`assert size({table}) >= {poly.constant + 1}` above says so"]
     else:
-        example = _example(w, scope, poly, low_ok=facts.proves(poly))
+        shows = example(w, scope, poly, low_ok=facts.proves(poly))
         helps = []
     if poly.constant is None:
         helps.append(
@@ -114,7 +114,7 @@ def falls_out(
             f"`{table}.get({text}, default)` gives a default; `{text}?` checks at run time"
         )
     return index_errors.out_of_range(
-        table, text, shown, example, t.span, _ranges_of(w, scope, poly), tuple(helps)
+        table, text, shown, shows, t.span, _ranges_of(w, scope, poly), tuple(helps)
     )
 
 
@@ -172,7 +172,7 @@ def _ranges_of(w: Walk, scope: Scope, poly: Size) -> tuple[Because, ...]:
     return tuple(out)
 
 
-def _example(w: Walk, scope: Scope, poly: Size, *, low_ok: bool) -> str:
+def example(w: Walk, scope: Scope, poly: Size, *, low_ok: bool) -> str:
     """The extreme index values and what they give."""
     bounds = index_bounds(w, scope)
     value = poly
