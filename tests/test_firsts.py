@@ -1,4 +1,4 @@
-"""The first few of a row in order: they are selected, the others are not put in order."""
+"""The first few of a row in order, or the last: they are selected, and no more is put in order."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ TEXT = """
 def least(x: m=>n=>a) -> m=>Fin(5)=>a where a: Ord, n >= 5 = [sort(x[i])[..5] for i]
 def places(x: m=>n=>a) -> m=>Fin(5)=>n where a: Ord, n >= 5 =
     [argsort(x[i])[r] for i, r in Fin(5)]
+def most(x: m=>n=>a) -> m=>Fin(5)=>a where a: Ord, n >= 5 = [sort(x[i])[n - 5..n] for i]
+def last_places(x: m=>Fin(n)=>a) -> m=>Fin(5)=>Fin(n) where a: Ord, n >= 5 =
+    [[argsort(row)[n - 1 - r] for r in Fin(5)] for row in x]
+def second(x: Fin(n)=>Float) -> Float where n >= 2 = sort(x)[n - 2]
 def third(x: Fin(n)=>Float) -> Float where n >= 3 = sort(x)[2]
 def nearest(q: m=>d=>Float, p: Fin(n)=>d=>Float, kind: Fin(n)=>Fin(4)) -> m=>Fin(4) where n >= 5:
     for i:
@@ -41,8 +45,12 @@ def test_any_numbers(m, n: int, dtype: type) -> None:
     for x in (r.normal(size=(3, n)) * 1000, few, -np.arange(3 * n).reshape(3, n), few * 0):
         x = x.astype(np.int64).astype(dtype) if np.dtype(dtype).kind in "iu" else x.astype(dtype)
         assert np.array_equal(m.least(x), np.sort(x)[:, :5])
-        assert np.array_equal(m.places(x), np.argsort(x, kind="stable")[:, :5])
+        assert np.array_equal(m.most(x), np.sort(x)[:, -5:])
+        order = np.argsort(x, kind="stable")
+        assert np.array_equal(m.places(x), order[:, :5])
+        assert np.array_equal(m.last_places(x), order[:, :-6:-1])
         if dtype is np.float64:
+            assert [m.second(row) for row in x] == [np.sort(row)[-2] for row in x]
             assert [m.third(row) for row in x] == [np.sort(row)[2] for row in x]
 
 
@@ -52,12 +60,17 @@ def test_zeros_and_what_is_no_number(m, some: int, dtype: type) -> None:
     r = np.random.default_rng(some)
     x = np.where(r.random((4, 200)) < 0.5, 0.0, -0.0).astype(dtype)
     assert np.array_equal(m.places(x), np.tile(np.arange(5), (4, 1)))
+    assert np.array_equal(m.last_places(x), np.tile(np.arange(199, 194, -1), (4, 1)))
     assert np.signbit(m.least(x)).all()
+    assert not np.signbit(m.most(x)).any()
     for row in x:
         row[r.permutation(200)[:some]] = np.nan
     x[1, 50], x[2, 150] = np.inf, -np.inf
     assert np.array_equal(m.least(x), np.sort(x)[:, :5], equal_nan=True)
-    assert np.array_equal(m.places(x), np.argsort(x, kind="stable")[:, :5])
+    assert np.array_equal(m.most(x), np.sort(x)[:, -5:], equal_nan=True)
+    order = np.argsort(x, kind="stable")
+    assert np.array_equal(m.places(x), order[:, :5])
+    assert np.array_equal(m.last_places(x), order[:, :-6:-1])
 
 
 @pytest.mark.parametrize("n", LENGTHS)
@@ -74,7 +87,7 @@ def test_neighbours(m, n: int) -> None:
 
 
 def test_what_is_selected(m) -> None:
-    for f in (m.third, m.nearest):
+    for f in (m.third, m.nearest, m.second):
         text = optimised(f.show("llvm"))
         assert "codes" in f.show("loops")
         assert re.search(rf"icmp s[lg]t <{host().lanes(8)} x i64>", text)

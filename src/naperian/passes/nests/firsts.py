@@ -1,4 +1,5 @@
-"""Of a row in order of which only the first few are read, only these are found. loops → loops
+"""Of a row in order of which only the first few, or the last, are read, only these are found.
+loops → loops
 
     before   sort v[q] = places of sorted x[q] over q < n        after   if n < 128: as before
              … v[0], … v[4]                                              else:
@@ -9,6 +10,10 @@
                                                                 codes[5], the last of the first
                                                          if some: for these eight: if it does,
                                                                   it goes where it belongs, too
+
+Of the last few the same is done from the end: a code has all its bits turned, so what comes last is
+the least, and the elements are gone through from the last to the first, since of equal ones that
+which stands later comes later.
 
 Of `n` in any order the first `k` change k·log(n / k) times, so most vectors are read and compared
 once. Numbers are compared by their codes, as rows in order are (`orders/codes.py`); codes[0] is
@@ -63,7 +68,7 @@ def firsts(program: Program) -> Program:
     made = {s.buffer.var for s in inside if isinstance(s, Allocate) and s.buffer.role is Role.TEMP}
     few = {
         s: k for s in sorts
-        if s.out[0] in made and (k := _read(s.out[0], program.body)) is not None
+        if s.out[0] in made and (k := _read(s, program.body)) is not None
     }  # fmt: skip
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -75,37 +80,42 @@ def firsts(program: Program) -> Program:
     return replace(program, body=block(program.body)) if few else program
 
 
-def _read(v: Var, body: tuple[Stmt, ...]) -> int | None:
-    """How many of the first elements of its rows are all that is read of a buffer, if they are
-    few."""
-    most = 0
+def _read(s: Sort, body: tuple[Stmt, ...]) -> tuple[int, bool] | None:
+    """How many of the first elements of its rows are all that is read of what is sorted, or of the
+    last (then True), if they are few."""
+    v, at = s.out
+    if at[-1] != size(s.axis[0]):
+        return None
     inside = statements(body)
-    ends = {s.var: s.high.constant for s in inside if isinstance(s, Loop) and s.low == ZERO}
-    for s in inside:
-        if v in takes(s) or (writes(s) == v and not isinstance(s, Sort)):
-            return None
-        for e in loads(s):
-            if e.buffer == v:
-                last = e.at[-1]
-                end = None if last.constant is None else last.constant + 1
-                if isinstance(last.single, Var):
-                    end = ends.get(last.single)
-                if end is None or not 0 < end <= _MOST:
-                    return None
-                most = max(most, end)
-    return most or None
+    ends = {x.var: x.high.constant for x in inside if isinstance(x, Loop) and x.low == ZERO}
+    read = {e.at[-1] for x in inside for e in loads(x) if e.buffer == v}
+    if any(v in takes(x) or (writes(x) == v and not isinstance(x, Sort)) for x in inside):
+        return None
+    for last in (False, True):
+        most = 0
+        for e in read:
+            place = s.axis[1] - 1 - e if last else e
+            end = None if place.constant is None else place.constant + 1
+            if isinstance(place.single, Var):
+                end = ends.get(place.single)
+            if end is None or not 0 < end <= _MOST:
+                break
+            most = max(most, end)
+        else:
+            return (most, last) if most else None
+    return None
 
 
-def _either(s: Sort, k: int) -> When:
+def _either(s: Sort, few: tuple[int, bool]) -> When:
     long = Apply("ge", (Number(s.axis[1]), Lit(_LEAST, DType.I64)), DType.BOOL, DType.I64)
-    return When(long, tuple(_First(s, k).statements()), (s,))
+    return When(long, tuple(_First(s, *few).statements()), (s,))
 
 
 class _First:
-    """The first few of one row."""
+    """The first few of one row, or its `last`."""
 
-    def __init__(self, s: Sort, k: int) -> None:
-        self.s, self.k, self.n = s, k, s.axis[1]
+    def __init__(self, s: Sort, k: int, last: bool) -> None:
+        self.s, self.k, self.n, self.last = s, k, s.axis[1], last
         self.codes, self.type = Var("codes"), _CODES[s.dtype]
 
     def statements(self) -> Iterator[Stmt]:
@@ -134,7 +144,11 @@ class _First:
 
     def to(self, q: Size) -> tuple[Size, ...]:
         """Where the element goes that so many come before."""
-        return tuple(rename(e, {self.s.axis[0]: q}) for e in self.s.out[1])
+        return tuple(rename(e, {self.s.axis[0]: self.turned(q)}) for e in self.s.out[1])
+
+    def turned(self, i: Size) -> Size:
+        """The i-th in the order in which elements are gone through."""
+        return self.n - 1 - i if self.last else i
 
     def placed(self, i: Var, last: Size, code: Expr) -> Iterator[Stmt]:
         """An element goes where it belongs, and those behind it one place on; the last is gone."""
@@ -150,13 +164,13 @@ class _First:
         yield While((), earlier, tuple(moves))
         yield Store(self.codes, (here + 1,), code)
         if self.s.places:
-            yield Store(self.s.out[0], self.to(here), Number(size(i)))
+            yield Store(self.s.out[0], self.to(here), Number(self.turned(size(i))))
 
     def code(self, i: Var) -> tuple[Expr, tuple[Stmt, ...]]:
         """The code of an element, and what is named for it."""
         buffer, at = self.s.value
         t, own = self.type, self.s.dtype
-        x: Expr = Load(buffer, tuple(rename(e, {self.s.axis[0]: size(i)}) for e in at))
+        x: Expr = Load(buffer, tuple(rename(e, {self.s.axis[0]: self.turned(size(i))}) for e in at))
         lets: list[Stmt] = []
 
         def let(name: str, dtype: DType, e: Expr) -> Local:
@@ -170,12 +184,18 @@ class _First:
             bits = self.flipped(let("bits", t, Apply("bitcast", (x,), t, own)))
             odd = Apply("isnan", (x,), DType.BOOL, own)
             x = Apply("select", (odd, Lit(unit("min", t), t), bits), t, t)
-        return let("code", t, x), tuple(lets)
+        return let("code", t, self.reversed(x)), tuple(lets)
 
     def number(self, code: Expr) -> Expr:
         """The number that has a code."""
         own, t = self.s.dtype, self.type
+        code = self.reversed(code)
         return Apply("bitcast", (self.flipped(code),), own, t) if own.is_float else code
+
+    def reversed(self, code: Expr) -> Expr:
+        """A code by which what comes last is the least, and back."""
+        t = self.type
+        return Apply("bitxor", (code, Lit(-1, t)), t, t) if self.last else code
 
     def flipped(self, bits: Expr) -> Expr:
         """The bits of a float as a code, and back."""
