@@ -43,6 +43,7 @@ from naperian.passes.nests.independent import independent
 from naperian.passes.nests.joined import joined
 from naperian.passes.nests.lanes import lanes
 from naperian.passes.nests.later import later
+from naperian.passes.nests.limited import limited
 from naperian.passes.nests.needed import needed
 from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
@@ -89,7 +90,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
 """The passes, in their order. They know of each other only what the loops show."""
 
 _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
-    once, unswitched, cut, unmoved, guarded,  # without conditions in them that go before,
+    once, limited, unswitched, cut, unmoved, guarded,  # without conditions in them that go before,
     behind,
 )  # fmt: skip
 
