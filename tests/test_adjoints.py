@@ -6,6 +6,8 @@ Counted in the program, and every gradient is compared with the forward mode.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from test_cost import cost
@@ -26,6 +28,14 @@ CONTRACTIONS = {
         "def f(a: n=>m=>Float, b: m=>p=>Float, w: n=>p=>Float) -> Float = "
         "sum((a @ b)[i, k] * w[i, k] for i, k)",
         (x(N, M), x(M, P), x(N, P)), ("a", "b"), 2,
+    ),
+    "one of two products, by a flag": (
+        """
+def f(a: n=>m=>Float, b: m=>p=>Float, c: m=>p=>Float, first: Bool) -> Float:
+    y = a @ b if first else a @ c
+    sum(y[i, k] ** 2 for i, k)
+""",
+        (x(N, M), x(M, P), x(M, P), True), ("a",), 4,
     ),
     "its square": (
         "def f(a: n=>m=>Float, b: m=>p=>Float) -> Float = sum((a @ b)[i, k] ** 2 for i, k)",
@@ -260,3 +270,30 @@ def f(ws: l=>d=>d=>Float, xs: n=>d=>Float) -> Float:
         expected[k] = slope.T @ hs[k]
         slope = slope @ ws[k]
     np.testing.assert_allclose(nap.grad(module.f)(ws, xs), expected, 1e-12, 1e-12)
+
+
+UPWIND = """
+def f(u: n=>Float, c: n=>Float, steps: Int) -> Float:
+    loop v = u for _ in Fin(steps):
+        [v[i] - (c[i] * (v[i] - v[wrap(i - 1)]) if c[i] > 0.0 else c[i] * (v[wrap(i + 1)] - v[i]))
+         for i]
+    sum(v[i] ** 2 for i)
+"""
+
+
+def test_what_both_sides_of_a_condition_send_is_one_sum() -> None:
+    """`c[i]` gets what one side of the condition sends or what the other one does, in every round:
+    a sum of choices, which all lanes of a vector add to."""
+    f = nap.compile(UPWIND).f
+    slope = nap.grad(f, wrt=("u", "c"))
+    text = slope.show("loops")
+    assert "update" in text
+    assert not re.search(r"^ *if v_\d+\[.*\]:$", text, re.MULTILINE)
+    u, c = x(7), x(7)[::-1].copy()
+    du, dc = slope(u, c, 9)
+    for k in range(7):
+        for given, found in ((u, du), (c, dc)):
+            d = np.zeros(7)
+            d[k] = 1e-6
+            more, less = ((u + d, c), (u - d, c)) if given is u else ((u, c + d), (u, c - d))
+            assert found[k] == pytest.approx((f(*more, 9) - f(*less, 9)) / 2e-6, rel=1e-6, abs=1e-8)

@@ -1,6 +1,8 @@
 """Parts that are one number for every element: their sum at a point.
 
     y = Σ_i x[i + j] · k[j]         at q: Σ_j of what was sent from q - j and j
+
+What the two sides of a condition send to the same places is a choice before it is summed.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from naperian.names import Var
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.derivatives.ends import Ends
 from naperian.passes.derivatives.invert import invert
-from naperian.passes.derivatives.parts import At, Part
+from naperian.passes.derivatives.parts import At, Part, sides
 from naperian.passes.derivatives.rules import Flow, Rules
 from naperian.sizes import clamp, size
 
@@ -25,6 +27,8 @@ class Dense(Ends):
 
     def total(self, var: Var, dense: list[Part], at: At) -> Flow:
         rules = Rules(self.place, self.b.dtypes[var])
+        if len(dense) > 1:
+            dense = sides(self.place, rules.dtype, dense, self.extent, self.domain)
         terms = [t for p in dense if (t := self.term(var, p, at)) is not None]
         terms = self.joined(terms, rules)
         return rules.sum([rules.where(guards, value) for value, guards in terms])

@@ -10,10 +10,11 @@ Each place is then found, read and written once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeAlias
 
 from naperian.ainf.syntax import Operand
-from naperian.ainf.walk import rewrite, rewrite_size
+from naperian.ainf.walk import free, rewrite, rewrite_size
 from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.node import node
@@ -38,10 +39,35 @@ class Part:
 
 def alike(place: Place, dtype: DType, parts: Iterable[Part], extent: Extent) -> list[Part]:
     """The parts, of which no two go to the same places under conditions that fit."""
+    return _joined(parts, extent, partial(_both, place, dtype))
+
+
+def sides(
+    place: Place, dtype: DType, parts: Iterable[Part], extent: Extent,
+    domain: Callable[[Part], tuple[Var, ...]],
+) -> list[Part]:  # fmt: skip
+    """The parts, of which no two are what the sides of a condition send to the same places. It is
+    one that hangs on their own indices, their `domain`: what another guards is a sum as it stands,
+    perhaps a product of matrices."""
+
+    def both(q: Part, p: Part) -> Part | None:
+        if not q.guards or place.b.closed(free(q.guards[-1].operand)).isdisjoint(domain(q)):
+            return None
+        found = Rules(place, dtype).either((q.value, q.guards), (p.value, p.guards))
+        return None if found is None else Part(q.over, q.at, *found)
+
+    return _joined(parts, extent, both)
+
+
+def _joined(
+    parts: Iterable[Part], extent: Extent, join: Callable[[Part, Part], Part | None]
+) -> list[Part]:
+    """The parts, of which two that go to the same places are joined if they can be."""
     out: list[Part] = []
     for p in parts:
         for k, q in enumerate(out):
-            both = _both(place, dtype, q, _as(q, p, extent))
+            same = _as(q, p, extent)
+            both = None if same is None else join(q, same)
             if both is not None:
                 out[k] = both
                 break
@@ -66,10 +92,8 @@ def _as(q: Part, p: Part, extent: Extent) -> Part | None:
     return Part(q.over, q.at, rewrite(p.value, names), renamed(p.guards, names)) if names else p
 
 
-def _both(place: Place, dtype: DType, q: Part, p: Part | None) -> Part | None:
+def _both(place: Place, dtype: DType, q: Part, p: Part) -> Part | None:
     """The sum of two parts that go to the same places."""
-    if p is None:
-        return None
     if len(p.guards) < len(q.guards):
         p, q = q, p
     n = len(q.guards)
