@@ -9,7 +9,7 @@ import pytest
 
 import naperian as nap
 from naperian import pipeline
-from naperian.loops.syntax import Allocate, Contract, Loop, Program, Update
+from naperian.loops.syntax import Allocate, Contract, Loop, Program, Store, Update, When
 from naperian.loops.walk import statements
 from naperian.signed import at
 
@@ -244,3 +244,37 @@ def f(x: Fin(n + 4)=>c=>Float, k: Fin(5)=>Float) -> Fin(n)=>c=>Float =
     wanted = sum(k[a] * x[a : a + 19] for a in range(5))
     np.testing.assert_allclose(f(x, k), wanted, rtol=1e-12)
     assert not any(isinstance(s, Update) for s in statements(compiled(f).body))
+
+
+PICTURE = """
+def f(x: b=>Fin(h + W - 1)=>Fin(w + W - 1)=>Float, k: Fin(W)=>Fin(W)=>Float,
+      y: b=>Fin(h)=>Fin(w)=>Float) -> Float:
+    sum(y[n, i, j] * tanh(sum(x[n, i + r, j + s] * k[r, s] for r, s))
+        for n, i in Fin(h), j in Fin(w))
+"""
+
+
+@pytest.mark.parametrize("wide", [3, 4, 5])
+def test_rows_away_from_the_borders_ask_for_none(wide: int) -> None:
+    """What goes back to a pixel comes from all places of the window, in all rows but the first and
+    last few: there the long loop over a row has no tests in it."""
+    f = nap.compile(PICTURE.replace("W", str(wide))).f
+    slope = nap.grad(f)
+    loops = [s for s in statements(compiled(slope).body) if isinstance(s, Loop)]
+    inside = [[x for x in statements(s.body) if not isinstance(x, Loop)] for s in loops]
+    rows = [k for k, s in enumerate(loops) if s.high.constant is None
+            and any(isinstance(x, Store) and x.buffer.name == "out" for x in inside[k])
+            and not any(isinstance(x, Loop) and x.high.constant is None
+                        for x in statements(s.body))]  # fmt: skip
+    assert rows
+    assert any(not any(isinstance(x, When) for x in inside[k]) for k in rows)
+    rng = np.random.default_rng(wide)
+    for h, w in ((0, 5), (1, 1), (2, 40), (7, 19), (40, 3)):
+        x = rng.normal(size=(2, h + wide - 1, w + wide - 1))
+        k, y = rng.normal(size=(wide, wide)), rng.normal(size=(2, h, w))
+        cells = list(product(range(wide), repeat=2))
+        z = sum((x[:, r : r + h, s : s + w] * k[r, s] for r, s in cells), np.zeros((2, h, w)))
+        back, dx = y * (1 - np.tanh(z) ** 2), np.zeros_like(x)
+        for r, s in cells:
+            dx[:, r : r + h, s : s + w] += back * k[r, s]
+        np.testing.assert_allclose(slope(x, k, y), dx, rtol=1e-12, atol=1e-12)

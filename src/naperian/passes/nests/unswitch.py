@@ -38,6 +38,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import atoms, expressions, parts, reads, rebuild, statements, used
 from naperian.names import Lit, Var
 from naperian.node import replace
+from naperian.passes.nests.borders import away
 from naperian.passes.nests.once import asked, changed, loaded
 
 _VERSIONS = 2  # conditions tested before one loop: so many versions, and one more
@@ -66,6 +67,8 @@ def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
             case Variable(var, DType.BOOL):
                 flags.add(var)
                 out.append(s)
+            case Loop() if (free := away(s, definitions)) is not None:
+                out.append(_apart(s, definitions, *free))
             case Loop() if _innermost(s) and s.order is not Order.PARALLEL:
                 changed = {x.var for x in statements(s.body) if isinstance(x, Assign)}
                 held = {v: Local(v) for v in flags - changed}
@@ -75,6 +78,16 @@ def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
             case _:
                 out.append(rebuild(s, lambda b: _block(b, definitions)))
     return tuple(out)
+
+
+def _apart(s: Loop, definitions: Definitions, free: Expr, tests: Known) -> Stmt:
+    """The loop where it is away from all borders, and in the few rounds around it where it is
+    not. See `borders`."""
+    known: dict[Expr, bool] = {}
+    for e, holds in tests.items():
+        known |= _closed({e: holds}, definitions)
+    inside = replace(s, body=wanted(assumed(s.body, known, definitions)))
+    return When(free, (inside,) if inside.body else (), (s,))
 
 
 def _innermost(s: Loop) -> bool:
@@ -253,6 +266,8 @@ def assumed(
                     continue
                 then = assumed(then, known, definitions)
                 out.append(When(c, then, assumed(otherwise, known, definitions)))
+            case Loop():
+                out.append(rebuild(s, lambda b: assumed(b, known, definitions)))
             case _:
                 out.append(s)
     return tuple(out)
