@@ -26,7 +26,8 @@ vectors, because it calculates, or waits for memory, keeps a flag of its own:
                      outside_2 := outside_2 or key[i, e] != clamp(key[i, e], m)
                  fail OUTSIDE if outside_2
 
-and goes in strips if it is not in a loop already:
+and goes in strips if it is not in a loop already. A strip's keys stay in the first cache, so they
+are tested beforehand, if they are there before the loop, and what reads them need not clamp:
 
     before   parallel for i in 0..n reducing or outside:
                  store y[i] = x[clamp(key[i], m)]
@@ -35,16 +36,17 @@ and goes in strips if it is not in a loop already:
     after    parallel for strip in 0..⌈n / 2048⌉:
                  var outside_2 = False
                  free for i in the strip reducing or outside_2:
-                     store y[i] = x[clamp(key[i], m)]
                      outside_2 := outside_2 or key[i] != clamp(key[i], m)
                  fail OUTSIDE if outside_2
+                 free for i in the strip:
+                     store y[i] = x[key[i]]
 
 A loop that does nothing but test a whole array comes first; then no reader of it has to clamp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from naperian.ainf.syntax import OUTSIDE
@@ -196,14 +198,10 @@ def _block(body: Iterable[Stmt], flags: frozenset[Var], inside: bool) -> tuple[S
         else:
             deeper = inside or isinstance(s, While)
             out.append(rebuild(s, partial(_block, flags=flags, inside=deeper)))
-    sure: set[Atom] = set()
-
-    def undone(a: Atom) -> Size | None:
-        return a.value if isinstance(a, Clamp) and a in sure else None
-
+    sure: set[Clamp | None] = set()
     for k, s in enumerate(out):
         if sure:
-            (out[k],) = remade([s], undone)
+            (out[k],) = _behind(sure, [s])
         if isinstance(s, Fail) and s.code == OUTSIDE:
             sure.add(_tested(s.condition))
     return tuple(out)
@@ -253,8 +251,34 @@ def _loop(s: Loop, flags: frozenset[Var], inside: bool) -> tuple[Stmt, ...]:
     strip = Var("strip")
     count, low, high = in_strips(s, strip)
     sums = tuple(r for r in s.reductions if r.var not in flags)
-    body = alone(replace(s, low=low, high=high, order=Order.FREE))
+    here = replace(s, low=low, high=high, order=Order.FREE)
+    tests = tuple(x for x in s.body if isinstance(x, Assign) and x.var in flags)
+    if len(tests) == len(mine) < len(s.body) and _are_there(tests, s.body):
+        asked = tuple(r for r in s.reductions if r.var in flags)
+        sure = {_tested(c) for x in tests if (c := _found(x, flags)) is not None}
+        rest = _behind(sure, [x for x in s.body if x not in tests])
+        body = (
+            *alone(replace(here, body=tests, reductions=asked)),
+            replace(here, body=rest, reductions=sums),
+        )
+    else:
+        body = alone(here)
     return (Loop(strip, ZERO, count, body, s.order, sums, s.work * STRIP),)
+
+
+def _are_there(tests: Sequence[Assign], body: tuple[Stmt, ...]) -> bool:
+    """Whether tests read nothing that the body of their loop makes or writes."""
+    made = {_made(x) for x in statements(body) if x not in tests}
+    return made.isdisjoint(v for x in tests for v in used(x.value))
+
+
+def _behind(sure: Collection[Clamp | None], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Statements behind tests that were passed: these clamps change nothing."""
+
+    def undone(a: Atom) -> Size | None:
+        return a.value if isinstance(a, Clamp) and a in sure else None
+
+    return remade(body, undone)
 
 
 def _gains(s: Loop, flags: frozenset[Var]) -> bool:
