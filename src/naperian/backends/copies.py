@@ -35,11 +35,6 @@ def copied(frame: Frame, block: Block, index: Value, first: Value, mark: str) ->
         frame.code.lines.append(_OWN.sub(own, line) if mark else line)
 
 
-def has_masks(frame: Frame) -> bool:
-    """Whether the processor reads and writes some lanes of a vector, as fast as all of them."""
-    return frame.module.target.vector_bytes == 64
-
-
 def left(frame: Frame, block: Block, low: Value, high: Value) -> Value:
     """How many rounds are left after whole vectors; of the ends, so that rows of one length have
     one mask."""

@@ -17,9 +17,15 @@ _ALIGN = re.compile(r", align (\d+)(.*)")
 
 def masks(target: Target, type: str = "double") -> bool:
     """Whether some lanes of a vector of such elements are read and written at once."""
-    if target.vector_bytes == 64:
+    if free_masks(target):
         return True
     return target.vector_bytes == 32 and type not in ("i8", "i16")
+
+
+def free_masks(target: Target) -> bool:
+    """Whether some lanes take no longer than all of them, for there are registers for masks
+    (AVX-512): what is left of a row is one more round."""
+    return target.vector_bytes == 64
 
 
 def loaded(lanes: int, type: str, pointer: Value, tags: str, mask: Value) -> str:

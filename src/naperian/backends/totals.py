@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, has_masks, left, masked
+from naperian.backends.copies import copied, finished, left, masked
 from naperian.backends.frame import Frame
+from naperian.backends.masks import free_masks
 from naperian.backends.vectors import Block, Sum
 
 _UNITS = {"fadd": "-0.0", "fmul": "1.0", "add": "0", "mul": "1", "and": "-1", "or": "0", "xor": "0"}
@@ -24,7 +25,7 @@ def totals(
     if vectors:
         for several in dict.fromkeys((vectors, 1)):
             found, at = _whole(frame, block, index, found, at, high, several)
-        if not has_masks(frame):
+        if not free_masks(frame.module.target):
             _added(frame, block, found)
             return at
         found = _rest(frame, block, index, found, at, (low, high))

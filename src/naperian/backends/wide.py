@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, has_masks, left, masked, rows_in_place
+from naperian.backends.copies import copied, finished, left, masked, rows_in_place
 from naperian.backends.frame import Frame
+from naperian.backends.masks import free_masks
 from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips
 from naperian.backends.vectors import Block, widened
@@ -46,7 +47,7 @@ def in_vectors(
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
-    if block.sums and (block.ones or not (few or vectors or has_masks(frame))):
+    if block.sums and (block.ones or not (few or vectors or free_masks(frame.module.target))):
         return None
     if block.masks and not few:
         return None
@@ -56,7 +57,7 @@ def in_vectors(
         return None  # to gather few terms takes as long as to add them
     if few and (rounds % block.lanes or copies * len(block.vectors) > _MOST_LINES):
         return None
-    if block.lanes > _MOST_LEFT and not has_masks(frame):
+    if block.lanes > _MOST_LEFT and not free_masks(frame.module.target):
         return None
     frame.vectors.add(s.var)
     if few:
@@ -74,7 +75,7 @@ def in_vectors(
     enter = _before(frame, start, body, block)
     entries: Entries = []
     alone = _SHORT if _may_be_short(frame, s, block, vectors) else 0
-    if frame.depth and not has_masks(frame):
+    if frame.depth and not free_masks(frame.module.target):
         alone = max(alone, block.lanes)  # without a whole vector
     if alone:
         many = code.label("many")
@@ -128,7 +129,7 @@ def _loop(
     """A loop of whole vectors; the rest is one with a mask, where there are such, or the scalars'
     loop, which is also for elements that are not side by side after all."""
     code, lanes, (body, done), (low, high) = frame.code, block.lanes, labels, ends
-    in_lanes = has_masks(frame) and not block.ones
+    in_lanes = free_masks(frame.module.target) and not block.ones
     enter = _before(frame, start, body, block)
     wide, rest = code.label("wide"), code.label("rest")
     last_part = code.label("last") if in_lanes else body
