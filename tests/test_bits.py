@@ -87,6 +87,7 @@ def test_rows_of_a_number_of_elements_that_need_not_divide_all(m, k: int) -> Non
     assert (m.repeated(x, k) == x[i // 3] + 10 * (i % 3)).all()
 
 
+@pytest.mark.skipif(host().vector_bytes < 32, reason="SSE2 neither shifts nor shuffles bytes")
 @pytest.mark.parametrize("name", ["unpacked", "in_a_row", "seen_as_row"])
 def test_bits_go_side_by_side_by_bytes(m, name: str) -> None:
     text = optimised(m[name].show("llvm"))
