@@ -11,7 +11,7 @@ from naperian.backends.vectors import Block
 from naperian.loops.syntax import Loop, Store
 from naperian.loops.walk import loads
 
-_OWN = re.compile(r"(%\w+\.w)\b")  # what is another value in every copy
+_OWN = re.compile(r"(%[a-zA-Z0-9_]+\.w)\b")  # what is another value in every copy
 _MOST_PARTS = 16  # lanes of a vector that is written in parts
 
 AS_VECTORS = ('!"llvm.loop.mustprogress"', '!"llvm.loop.unroll.disable"',
@@ -28,11 +28,14 @@ def copied(frame: Frame, block: Block, index: Value, first: Value, mark: str) ->
     """The vectors from a round on, with names of their own."""
     round_ = f"{index}.w"
     here = re.compile(rf"{re.escape(round_)}\b")
-    own = rf"\g<1>{mark}"
     for line in block.vectors:
         if round_ in line:
             line = here.sub(first, line)
-        frame.code.lines.append(_OWN.sub(own, line) if mark else line)
+        if mark and ".w" in line:
+            parts = _OWN.split(line)
+            parts[1::2] = [own + mark for own in parts[1::2]]
+            line = "".join(parts)
+        frame.code.lines.append(line)
 
 
 def left(frame: Frame, block: Block, low: Value, high: Value) -> Value:

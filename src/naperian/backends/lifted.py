@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-_NAME = re.compile(r"%[\w.]+")
+_NAME = re.compile(r"%[a-zA-Z0-9_.]+")  # LLVM's letters: all of Unicode's take twice as long
+_APART = re.compile(f"({_NAME.pattern})")
 _PURE = {
     "add", "sub", "mul", "and", "or", "xor", "shl", "ashr", "lshr", "icmp", "fcmp", "select",
     "getelementptr", "sext", "zext", "trunc", "sitofp", "uitofp", "fpext", "fptrunc", "fneg",
@@ -66,36 +67,46 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
     same: dict[str, str] = {}  # values that others are
     ahead: set[str] = set()  # what a round hands to the next, which is named before it is computed
 
-    def known(m: re.Match[str]) -> str:
-        return same.get(m[0], m[0])
-
     waiting = sorted(loops, reverse=True)
+    depth, here = 0, out[-1]
+    change = waiting[-1][0]  # the next line where a loop begins or ends
     for k, line in enumerate(lines):
-        while open_ and open_[-1].end <= k:
-            open_.pop()
-        while waiting and waiting[-1][0] == k:
-            _, end = waiting.pop()
-            branch = out[-1].pop()
-            out += [[], [branch]]
-            open_.append(_Open(end, out[-2]))
-        if same and not same.keys().isdisjoint(_NAME.findall(line)):
-            line = _NAME.sub(known, line)
-        depth = len(open_)
+        if k >= change:
+            while open_ and open_[-1].end <= k:
+                open_.pop()
+            while waiting and waiting[-1][0] == k:
+                _, end = waiting.pop()
+                branch = out[-1].pop()
+                out += [[], [branch]]
+                open_.append(_Open(end, out[-2]))
+            depth = len(open_)
+            ends = [x.end for x in open_[-1:]]
+            change = min([*ends, *(begin for begin, _ in waiting[-1:])], default=len(lines))
+            here = out[-1]
+        names: list[str] | None = None
+        if same:
+            names = _NAME.findall(line)
+            if not same.keys().isdisjoint(names):
+                parts = _APART.split(line)
+                parts[1::2] = names = [same.get(v, v) for v in names]
+                line = "".join(parts)
         if not depth:
-            out[-1].append(line)
+            here.append(line)
             continue
         start = line.rfind("\n") + 1
-        words = line[start:].split(" ", 5)
+        words = (line[start:] if start else line).split(" ", 5)
         if len(words) < 6 or words[3] != "=":
-            out[-1].append(line)
+            here.append(line)
             continue
-        name, op, rest = words[2], words[4], words[5]
+        _, _, name, _, op, rest = words
         level = depth
         if op in _PURE or (op == "call" and rest.startswith(_CALLS)):
             level = 0
-            for v in _NAME.findall(rest):
-                if (inside := levels.get(v, 0)) > level:
+            for v in _NAME.findall(rest) if names is None or start else names[1:]:
+                if v in levels and (inside := levels[v]) > level:
                     level = inside
+                    if level == depth:
+                        break
         elif op == "fdiv" and (q := quotient(name, rest)) is not None:
             around = levels.get(q.divisor, 0)
             if around < depth:
@@ -105,7 +116,7 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
             ahead.update(_NAME.findall(rest))
         levels[name] = level
         if level == depth:
-            out[-1].append(line)
+            here.append(line)
             continue
         place = open_[level]
         first = place.computed.setdefault(f"{op} {rest}", name)
