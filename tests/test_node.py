@@ -7,10 +7,30 @@ from dataclasses import field, replace
 
 import pytest
 
-from naperian.loops.syntax import Local, Loop, Order, Store
-from naperian.loops.walk import mentions, rebuild, statements
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Buffer,
+    Local,
+    Loop,
+    Order,
+    Program,
+    Role,
+    Stmt,
+    Store,
+    When,
+)
+from naperian.loops.walk import (
+    mentions,
+    rebuild,
+    rebuild_allocations,
+    rebuild_loops,
+    renamed,
+    statements,
+)
 from naperian.names import Var
 from naperian.node import keeper, kept, mutable
+from naperian.passes.nests.searched import searched
 from naperian.sizes import ONE, ZERO, size
 
 
@@ -91,3 +111,44 @@ def test_a_statement_whose_blocks_stay_stays() -> None:
     assert rebuild(loop, lambda block: ()) == replace(loop, body=())
     assert [*statements((loop,))] == [loop, store]
     assert x in mentions(loop)
+
+
+def test_a_pass_looks_only_where_there_is_something_for_it() -> None:
+    i, j, x = Var("i"), Var("j"), Var("x")
+    store = Store(x, (size(i), size(j)), Local(Var("y")))
+    inner = Loop(j, ZERO, ONE, (When(Local(Var("c")), (store,), ()),), Order.SERIAL)
+    made = Allocate(Buffer(Var("t"), DType.F64, (ONE,), Role.TEMP))
+    asked: list[tuple[Stmt, ...]] = []
+
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        asked.append(body)
+        return tuple(rebuild_loops(s, block) for s in body)
+
+    def memory(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        asked.append(body)
+        return tuple(rebuild_allocations(s, memory) for s in body)
+
+    one, two = (Loop(i, ZERO, ONE, body, Order.SERIAL) for body in ((inner, store), (made, inner)))
+    assert block((one,)) == (one,)
+    assert asked == [(one,), one.body]  # not the body of the innermost loop
+    asked.clear()
+    assert memory((one, two)) == (one, two)
+    assert asked == [(one, two), two.body]
+    body = (one, two)
+    assert renamed(body, {}) is body
+
+
+def test_a_statement_that_a_branch_has_too_stays() -> None:
+    store = Store(Var("x"), (ZERO,), Local(Var("y")))
+    body = (When(Local(Var("c")), (), (store,)), store)
+    assert searched(Program("f", (), (), body, ())).body == body
+
+
+def test_a_size_knows_the_number_or_the_name_that_it_is() -> None:
+    n = Var("n")
+    sizes = [ZERO, ONE, size(n), size(n) * 2, size(n) + 1, size(n) - n, size(n) * n]
+    assert [s.constant for s in sizes] == [0, 1, None, None, None, 0, None]
+    assert [s.single for s in sizes] == [None, None, n, None, None, None, None]
+    for s in sizes:
+        again = pickle.loads(pickle.dumps(s))
+        assert (again.constant, type(again.single)) == (s.constant, type(s.single))

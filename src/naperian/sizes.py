@@ -15,8 +15,9 @@ that is not negative (`facts.py` proves with these).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import field
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from naperian.names import Var
 from naperian.node import keeper, kept, node
@@ -28,9 +29,31 @@ Term: TypeAlias = tuple[Monomial, int]
 
 @keeper
 class Size:
-    """A polynomial; `terms` is sorted and has no zero coefficient, so equality is structural."""
+    """A polynomial; `terms` is sorted and has no zero coefficient, so equality is structural.
+
+    `constant` is the number this is, if it is one, and `single` the atom, if it is one atom with
+    coefficient 1. Both are asked for several times as often as a size is made, so they are known
+    from the start."""
 
     terms: tuple[Term, ...]
+    constant: int | None = field(init=False, compare=False, repr=False)
+    single: Atom | None = field(init=False, compare=False, repr=False)
+
+    def __init__(self, terms: tuple[Term, ...]) -> None:
+        made: Any = self  # a node, which nobody else sets
+        made.terms = terms
+        made.constant = made.single = made._kept = None
+        if len(terms) == 1:
+            m, c = terms[0]
+            if not m:
+                made.constant = c
+            elif c == 1 and len(m) == 1:
+                made.single = m[0]
+        elif not terms:
+            made.constant = 0
+
+    def __reduce__(self) -> tuple[type[Size], tuple[tuple[Term, ...]]]:
+        return Size, (self.terms,)
 
     def __add__(self, other: Size | Var | int) -> Size:
         if type(other) is int:
@@ -116,29 +139,9 @@ class Size:
         return atom(Remainder(_unwrapped(self, by), by))
 
     @property
-    def constant(self) -> int | None:
-        """The number this is, if it is one."""
-        terms = self.terms
-        if not terms:
-            return 0
-        if len(terms) == 1 and not terms[0][0]:
-            return terms[0][1]
-        return None
-
-    @property
     def offset(self) -> int:
         """The constant term."""
         return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
-
-    @property
-    def single(self) -> Atom | None:
-        """The atom this is, if it is one atom with coefficient 1."""
-        terms = self.terms
-        if len(terms) == 1:
-            m, c = terms[0]
-            if c == 1 and len(m) == 1:
-                return m[0]
-        return None
 
     def coefficient(self, a: Atom) -> int:
         """The coefficient of the monomial that is just `a`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 
 from naperian.names import Var
 from naperian.node import node
@@ -164,13 +165,17 @@ def mapped(
                 size(a) if isinstance(a, Size) else set(a) if isinstance(a, SETS) else type(a)
                 for a in t.args
             ]
-            return Data(tuple(map(type, t.items)), t.layout, tuple(args))
+            new = tuple(map(type, t.items))
+            same = all(map(is_, new, t.items)) and all(map(is_, args, t.args))
+            return t if same else Data(new, t.layout, tuple(args))
         case Tuple(items):
-            return Tuple(tuple(map(type, items)))
+            new = tuple(map(type, items))
+            return t if all(map(is_, new, items)) else Tuple(new)
         case Function(params, result):
             return Function(tuple(map(type, params)), type(result), t.effects)
         case Reference(cell):
-            return Reference(type(cell))
+            inner = type(cell)
+            return t if inner is cell else Reference(inner)
         case Exists(vars, body):
             return Exists(vars, type(body))
 

@@ -556,7 +556,7 @@ def _set_note(a: Set, b: Set) -> tuple[str, ...]:
 
 def convert(w: Walk, expr: core.Expr, found: Type, wanted: Type) -> core.Expr:
     """`expr` of type `found` as `wanted`: the widening the solver allowed, under all axes."""
-    if found is wanted:
+    if found is wanted or found == wanted:
         return expr
     found, wanted = w.solver.zonk(found), w.solver.zonk(wanted)
     if found == wanted:

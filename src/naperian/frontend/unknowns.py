@@ -261,23 +261,26 @@ class Unknowns:
 
     def unknown_types(self, t: Type) -> Iterator[Var]:
         """The unknown types in a type."""
-        t = self.zonk(t)
+        return self._unknown_in(self.zonk(t))
+
+    def _unknown_in(self, t: Type) -> Iterator[Var]:
+        """Those in a type with every solved unknown written in."""
         match t:
             case TypeVar(v):
                 if v in self.unknown:
                     yield v
             case Table(_, cell):
-                yield from self.unknown_types(cell)
+                yield from self._unknown_in(cell)
             case Tuple(items):
                 for x in items:
-                    yield from self.unknown_types(x)
+                    yield from self._unknown_in(x)
             case Function(params, result):
                 for x in (*params, result):
-                    yield from self.unknown_types(x)
+                    yield from self._unknown_in(x)
             case Reference(cell):
-                yield from self.unknown_types(cell)
+                yield from self._unknown_in(cell)
             case Exists(_, body):
-                yield from self.unknown_types(body)
+                yield from self._unknown_in(body)
             case Scalar() | Index() | Text():
                 pass
 

@@ -310,6 +310,34 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
             return s
 
 
+def rebuild_loops(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """`rebuild`, for a pass that changes nothing where there is no loop: it does not look at what
+    innermost loops do, which is most of a program."""
+    return rebuild(s, block) if type(s) in _WITH_BLOCKS and _has_loops(s) else s
+
+
+def rebuild_allocations(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """`rebuild`, for a pass that changes nothing where nothing is allocated."""
+    return rebuild(s, block) if type(s) in _WITH_BLOCKS and allocates(s) else s
+
+
+@kept
+def _has_loops(s: Stmt) -> bool:
+    """Whether there are loops in its blocks."""
+    for block in blocks(s):
+        for x in block:
+            kind = type(x)
+            if kind is Loop or kind is While or (kind is When and _has_loops(x)):
+                return True
+    return False
+
+
+@kept
+def allocates(s: Stmt) -> bool:
+    """Whether something is allocated here or in its blocks."""
+    return type(s) is Allocate or any([allocates(x) for block in blocks(s) for x in block])
+
+
 def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
     """Whether these are the same ones."""
     return len(a) == len(b) and all(map(is_, a, b))
@@ -334,6 +362,8 @@ def touched(s: Stmt) -> frozenset[Var]:
 
 def renamed(body: tuple[Stmt, ...], new: Mapping[Var, Var]) -> tuple[Stmt, ...]:
     """Statements with buffers under new names; what touches none of them stays itself."""
+    if not new:
+        return body
     return tuple(
         s if touched(s).isdisjoint(new) else remade((s,), lambda _: None, new)[0] for s in body
     )

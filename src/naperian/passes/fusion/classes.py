@@ -21,16 +21,16 @@ class Classes:
             self.members[x] = {x[0]: x[1]}
             return x
         root = above
-        while (above := self.parent[root]) != root:
+        while (above := self.parent[root]) is not root:  # what leads there is one object
             root = above
-        while (above := self.parent[x]) != root:
+        while (above := self.parent[x]) is not root:
             self.parent[x] = root
             x = above
         return root
 
     def union(self, x: tuple[Task, Var], y: tuple[Task, Var]) -> bool:
         x, y = self.find(x), self.find(y)
-        if x == y:
+        if x is y:
             return True
         mine, theirs = self.members[x], self.members[y]
         if len(mine) < len(theirs):

@@ -151,6 +151,10 @@ class _Block:
 
     def mark(self, tasks: list[Task]) -> None:
         """Find the roots."""
+        if all([len(t.path) <= self.depth for t in tasks]):  # mostly: there are no loops in here
+            for t in tasks:
+                t.root = True
+            return
         inner: dict[Task, int] = {}
         for t in tasks:
             for s in t.sites:
@@ -182,8 +186,14 @@ class _Block:
         return all(n is not None and n.constant is not None for n in extents)
 
     def place(self, root: Task) -> None:
-        group = self.group(root)
         head = self.head(root)
+        if head is None and not self.nests:  # there is nothing that it may have to follow
+            root.level = self.after
+            self.statements.append(root)
+            if _stops(root):
+                self.barrier = max(self.barrier, root.level + 1)
+            return
+        group = self.group(root)
         if head is None:
             root.level = self.lowest(group, statement=True)[0]
             self.statements.append(root)

@@ -19,7 +19,7 @@ from itertools import product
 from operator import eq, ge, gt, le, lt, ne
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
-from naperian.ainf.walk import atoms_of, variables
+from naperian.ainf.walk import atoms, atoms_of, variables
 from naperian.broken import Broken
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
@@ -355,8 +355,11 @@ class _Unrolled:
     # operands: a component is another task now
 
     def read(self, r: Read) -> Read:
-        moved = with_sizes(r, self.size)
-        assert isinstance(moved, Read)
+        moved = r
+        if len(atoms(r)) > 1:  # mostly nothing is read in its indices
+            new = with_sizes(r, self.size)
+            assert isinstance(new, Read)
+            moved = new
         q = self.gone.get(r.var)
         if q is None:
             return moved
@@ -382,12 +385,12 @@ class _Unrolled:
                 return x
 
     def size(self, s: Size) -> Size:
-        def atom(a: Read | Trips | Var) -> Size | None:
-            if not (isinstance(a, Read) and a.var in self.gone):
-                return None
-            return size_of(self.read(a))
+        return s if s.plain else rewrite_size(s, self.atom)
 
-        return s if s.plain else rewrite_size(s, atom)
+    def atom(self, a: Read | Trips | Var) -> Size | None:
+        if not (isinstance(a, Read) and a.var in self.gone):
+            return None
+        return size_of(self.read(a))
 
 
 _COMPARED: dict[str, Callable[[int, int], bool]] = {

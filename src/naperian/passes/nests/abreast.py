@@ -45,7 +45,7 @@ from naperian.loops.walk import (
     index_expressions,
     loads,
     mentions,
-    rebuild,
+    rebuild_loops,
     remade,
     statements,
     used_in,
@@ -77,7 +77,7 @@ def _block(
         if sums is not None and sums.are_apart(users):
             out += sums.four_at_a_time(made, whole_rounds(sums.loop, _FOUR, program.sizes))
         else:
-            out.append(rebuild(s, lambda b: _block(program, b, made, users)))
+            out.append(rebuild_loops(s, lambda b: _block(program, b, made, users)))
     return tuple(out)
 
 

@@ -18,7 +18,7 @@ in one go, while it is in the cache, and not once in each of eight rounds (`prod
 from __future__ import annotations
 
 from naperian.loops.syntax import Load, Loop, Order, Stmt, Store
-from naperian.loops.walk import rebuild, remade, used_in
+from naperian.loops.walk import rebuild_loops, remade, used_in
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.rounds import whole_rounds
@@ -34,7 +34,7 @@ def across(body: tuple[Stmt, ...], sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
         if isinstance(s, Loop) and _turns(s):
             out += _together(s, whole_rounds(s, _COLUMNS, sizes))
         else:
-            out.append(rebuild(s, lambda b: across(b, sizes)))
+            out.append(rebuild_loops(s, lambda b: across(b, sizes)))
     return tuple(out)
 
 

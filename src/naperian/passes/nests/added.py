@@ -30,7 +30,7 @@ from naperian.loops.syntax import (
     Stmt,
     Variable,
 )
-from naperian.loops.walk import assigned, mentions, parts, rebuild, statements, used
+from naperian.loops.walk import assigned, mentions, parts, rebuild, rebuild_loops, statements, used
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import Math, unit
@@ -63,7 +63,7 @@ class _Loops:
         types = {s.var: s.dtype for s in body if isinstance(s, Variable)}
         out: list[Stmt] = []
         for s in body:
-            s = rebuild(s, partial(self.block, inside=inside or isinstance(s, Loop)))
+            s = rebuild_loops(s, partial(self.block, inside=inside or isinstance(s, Loop)))
             if isinstance(s, Loop) and s.order is Order.SERIAL and not s.reductions:
                 made = _in_any_order(s, types, self.math, inside)
                 if made is not None:

@@ -48,7 +48,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import loads, rebuild, remade, used, used_in, writes
+from naperian.loops.walk import loads, rebuild_loops, remade, used, used_in, writes
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.sizes import ZERO, Atom, Size, clamp, size
@@ -68,7 +68,7 @@ def ahead(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         elif isinstance(s, Loop) and (whole := _of_rows(s)):
             out += whole
         else:
-            out.append(rebuild(s, ahead))
+            out.append(rebuild_loops(s, ahead))
     return tuple(out)
 
 

@@ -21,7 +21,15 @@ from naperian.loops.syntax import (
     Role,
     Stmt,
 )
-from naperian.loops.walk import blocks, mentions, rebuild, renamed, statements
+from naperian.loops.walk import (
+    allocates,
+    blocks,
+    mentions,
+    rebuild,
+    rebuild_allocations,
+    renamed,
+    statements,
+)
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
@@ -162,6 +170,8 @@ def _hoisted(
                 if made not in around:
                     here.add(made)
                     out.append(made)
+            case _ if not allocates(s):
+                out.append(s)
             case Loop(order=Order.SERIAL):
                 inner = _hoisted(s.body, kept, around | here)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
@@ -204,4 +214,4 @@ def _shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             else:
                 pool.append((last.get(b.var, k), b.var))
     kept = [s for s in body if not (isinstance(s, Allocate) and s.buffer.var in names)]
-    return tuple(rebuild(s, _shared) for s in renamed(tuple(kept), names))
+    return tuple(rebuild_allocations(s, _shared) for s in renamed(tuple(kept), names))

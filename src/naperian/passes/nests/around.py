@@ -34,7 +34,7 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import loads, rebuild, statements, used_in
+from naperian.loops.walk import loads, rebuild_loops, statements, used_in
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.independent import At, are_apart
@@ -49,7 +49,7 @@ def around(program: Program) -> Program:
     types = {b.var: b.dtype for b in (*program.buffers, *made)}
     cut: Counter[str] = Counter()
     inside = partial(_block, types=types, cut=cut)
-    body = tuple(rebuild(s, inside) for s in program.body)
+    body = tuple(rebuild_loops(s, inside) for s in program.body)
     return replace(program, body=body, notes=tuple(_told(n, cut) for n in program.notes))
 
 
@@ -69,7 +69,7 @@ def _block(body: tuple[Stmt, ...], types: dict[Var, DType], cut: Counter[str]) -
         made = _cut(s, types) if isinstance(s, Loop) else None
         if made is not None and isinstance(s, Loop):
             cut[s.var.name] += 1
-        out.append(made or rebuild(s, partial(_block, types=types, cut=cut)))
+        out.append(made or rebuild_loops(s, partial(_block, types=types, cut=cut)))
     return tuple(out)
 
 

@@ -22,7 +22,7 @@ from naperian.loops.walk import (
     conjuncts,
     mentions,
     reads,
-    rebuild,
+    rebuild_loops,
     statements,
     used,
     writes,
@@ -37,7 +37,7 @@ _FALSE = Lit(False, _BOOL)
 def behind(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
     return tuple(
-        _behind(x) if isinstance(x, While) else x for x in (rebuild(s, behind) for s in body)
+        _behind(x) if isinstance(x, While) else x for x in (rebuild_loops(s, behind) for s in body)
     )
 
 

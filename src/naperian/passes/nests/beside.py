@@ -12,7 +12,6 @@ rows' axis can be its last one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeVar
 
 from naperian.loops.syntax import (
@@ -46,7 +45,8 @@ def beside(program: Program) -> Program:
         if isinstance(s, Contract | Sort):
             for v in takes(s):
                 rank.pop(v, None)
-    found = list(_accesses(program.body, ()))
+    found: list[_Access] = []
+    _accesses(program.body, (), found)
     outer = {(var, id(loop)) for var, _, around, _ in found for loop in around[:-1]}
     for var, at, around, stored in found:
         if var not in rank or (around and not stored and (var, id(around[-1])) in outer):
@@ -79,16 +79,14 @@ def _moved(items: tuple[_T, ...], axis: int) -> tuple[_T, ...]:
 _Access = tuple[Var, tuple[Size, ...], tuple[Loop, ...], bool]
 
 
-def _accesses(body: tuple[Stmt, ...], around: tuple[Loop, ...]) -> Iterator[_Access]:
+def _accesses(body: tuple[Stmt, ...], around: tuple[Loop, ...], found: list[_Access]) -> None:
     """The elements that are read or written, with the loops around."""
     for s in body:
         if isinstance(s, Store | Update):
-            yield s.buffer, s.at, around, True
-        for e in loads(s):
-            yield e.buffer, e.at, around, False
-        inner = (*around, s) if isinstance(s, Loop) else around
+            found.append((s.buffer, s.at, around, True))
+        found += [(e.buffer, e.at, around, False) for e in loads(s)]
         for b in blocks(s):
-            yield from _accesses(b, inner)
+            _accesses(b, (*around, s) if isinstance(s, Loop) else around, found)
 
 
 def _axis(at: tuple[Size, ...], along: Loop | None, stored: bool) -> int | None:

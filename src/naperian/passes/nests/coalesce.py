@@ -42,6 +42,7 @@ from naperian.loops.walk import (
     loads,
     mentions,
     rebuild,
+    rebuild_loops,
     renamed,
     statements,
     takes,
@@ -202,7 +203,7 @@ def _one_each(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         found = _several(s)
-        out += [rebuild(s, _one_each)] if found is None else found
+        out += [rebuild_loops(s, _one_each)] if found is None else found
     return tuple(out)
 
 

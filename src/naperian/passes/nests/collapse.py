@@ -23,7 +23,7 @@ from naperian.loops.syntax import (
     Store,
     Update,
 )
-from naperian.loops.walk import expressions, indices, parts, rebuild, remade, statements
+from naperian.loops.walk import expressions, indices, parts, rebuild_loops, remade, statements
 from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.sizes import ONE, ZERO, Atom, Clamp, Quotient, Remainder, Size, is_natural, size
@@ -47,7 +47,7 @@ def _block(
     for s in body:
         if isinstance(s, Loop):
             s = _collapsed(s, shapes, naturals)
-        out.append(rebuild(s, lambda b: _block(b, shapes, naturals)))
+        out.append(rebuild_loops(s, lambda b: _block(b, shapes, naturals)))
     return tuple(out)
 
 

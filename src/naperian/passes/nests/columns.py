@@ -49,7 +49,7 @@ from naperian.loops.walk import (
     loads,
     mentions,
     reads,
-    rebuild,
+    rebuild_loops,
     statements,
     used_in,
 )
@@ -68,7 +68,7 @@ def columns(program: Program) -> Program:
 
 def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(
-        _wide(s) if isinstance(s, Loop) and _pays(s) else rebuild(s, _block) for s in body
+        _wide(s) if isinstance(s, Loop) and _pays(s) else rebuild_loops(s, _block) for s in body
     )
 
 

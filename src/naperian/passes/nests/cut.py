@@ -32,7 +32,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, parts, rebuild, statements, used
+from naperian.loops.walk import atoms, expressions, parts, rebuild_loops, statements, used
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.unswitch import assumed, wanted
@@ -47,7 +47,7 @@ def cut(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         halves = _halves(s) if isinstance(s, Loop) else None
-        out += halves or (rebuild(s, cut),)
+        out += halves or (rebuild_loops(s, cut),)
     return tuple(out)
 
 

@@ -60,7 +60,7 @@ from naperian.loops.walk import (
     loads,
     mentions,
     parts,
-    rebuild,
+    rebuild_loops,
     statements,
     used,
     used_in,
@@ -90,7 +90,7 @@ def deferred(
         if isinstance(s, Loop) and s.order is Order.PARALLEL:
             sums = {r.var: r.dtype for r in s.reductions}
             cut = _deferred(s, sums)
-            s = rebuild(s, partial(_within, types=types)) if cut is s else cut
+            s = rebuild_loops(s, partial(_within, types=types)) if cut is s else cut
         out.append(s)
     return tuple(out)
 
@@ -101,7 +101,7 @@ def _within(body: tuple[Stmt, ...], types: Mapping[Var, DType]) -> tuple[Stmt, .
     for s in body:
         sums = _only_added(s, types) if isinstance(s, Loop) else {}
         cut = _deferred(s, sums) if isinstance(s, Loop) and sums else s
-        out.append(rebuild(s, partial(_within, types=types)) if cut is s else cut)
+        out.append(rebuild_loops(s, partial(_within, types=types)) if cut is s else cut)
     return tuple(out)
 
 

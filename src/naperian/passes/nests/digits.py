@@ -22,6 +22,7 @@ Only variable m are worth it: for numbers, LLVM knows what to do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -47,7 +48,7 @@ from naperian.loops.walk import (
     expressions,
     index_expressions,
     parts,
-    rebuild,
+    rebuild_loops,
     remade,
     statements,
 )
@@ -96,18 +97,17 @@ class _Parts:
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s, known in zip(body, products(body, self.products), strict=True):
-            inside = replace(self, products=known)
             if isinstance(s, Loop) and s.order is not Order.SERIAL:
-                out += inside.apart(s, _DEEP)
+                out += replace(self, products=known).apart(s, _DEEP)
             else:
-                out.append(rebuild(s, inside.block))
+                out.append(rebuild_loops(s, partial(_within, self, known)))
         return tuple(out)
 
     def apart(self, s: Loop, left: int) -> tuple[Stmt, ...]:
         """The loop over the parts of its index, and the loop over the rest."""
         below = _below(s) if left else None
         if below is None:
-            return (rebuild(s, self.block),)
+            return (rebuild_loops(s, self.block),)
         outer, inner = fresh(s.var), fresh(s.var)
         whole = divided(substitute(s.high, self.products.get), below)
         count = natural(s.high // below) if whole is None else whole
@@ -147,6 +147,11 @@ class _Parts:
                     one = Apply("eq", (Number(n), Number(ONE)), DType.BOOL, DType.I64)
                     return When(one, (single,), (s,))
         return s
+
+
+def _within(outer: _Parts, known: Products, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements of a block at whose statement so much is known."""
+    return replace(outer, products=known).block(body)
 
 
 def _below(s: Loop) -> Size | None:

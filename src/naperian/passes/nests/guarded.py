@@ -35,7 +35,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import rebuild, statements
+from naperian.loops.walk import rebuild, rebuild_loops, statements
 from naperian.names import Lit, Var
 
 
@@ -53,7 +53,7 @@ def guarded(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             inner = tuple(y for x in run for y in _under(x, guard))
             out.append(When(Local(guard), guarded(inner)))
         else:
-            out.extend(rebuild(x, guarded) for x in run)
+            out.extend(rebuild_loops(x, guarded) for x in run)
         run.clear()
         guard = None
 
@@ -62,7 +62,7 @@ def guarded(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         if own is None or own != guard:
             close()
         guard = own
-        (out if own is None else run).append(s if own is not None else rebuild(s, guarded))
+        (out if own is None else run).append(s if own is not None else rebuild_loops(s, guarded))
     close()
     return tuple(out)
 

@@ -36,7 +36,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, parts, rebuild, statements
+from naperian.loops.walk import expressions, parts, rebuild_loops, statements
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import unit
@@ -49,7 +49,7 @@ def handed(body: tuple[Stmt, ...], types: Types) -> tuple[Stmt, ...]:
     """The statements of a program whose buffers have these types; see the module."""
     out: list[Stmt] = []
     for s in body:
-        s = rebuild(s, lambda b: handed(b, types))
+        s = rebuild_loops(s, lambda b: handed(b, types))
         found = _last(s) if isinstance(s, Loop) else None
         if isinstance(s, Loop) and found is not None:
             out += _in_a_register(s, *found, types[found[0].buffer])

@@ -15,7 +15,7 @@ with 0.0 never is.
 from __future__ import annotations
 
 from naperian.loops.syntax import Apply, Assign, Let, Local, Loop, Program, Stmt, Variable
-from naperian.loops.walk import rebuild, statements
+from naperian.loops.walk import rebuild_loops, statements
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import unit
@@ -35,7 +35,7 @@ def idle(program: Program) -> Program:
 
 def _without(body: tuple[Stmt, ...], zero: set[Var]) -> tuple[Stmt, ...]:
     return tuple(
-        rebuild(s, lambda b: _without(b, zero)) for s in body
+        rebuild_loops(s, lambda b: _without(b, zero)) for s in body
         if not (isinstance(s, Loop) and _does_nothing(s, zero))
     )  # fmt: skip
 

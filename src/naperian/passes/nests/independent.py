@@ -29,7 +29,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, loads, mentions, rebuild, statements, used
+from naperian.loops.walk import expressions, loads, mentions, rebuild_loops, statements, used
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import Size, size
@@ -39,13 +39,13 @@ At = tuple[Size, ...]
 
 def independent(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    return tuple(rebuild(s, lambda b: _inside(b, strict)) for s in body)
+    return tuple(rebuild_loops(s, lambda b: _inside(b, strict)) for s in body)
 
 
 def _inside(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
     out = []
     for s in body:
-        new = rebuild(s, lambda b: _inside(b, strict))
+        new = rebuild_loops(s, lambda b: _inside(b, strict))
         sums = isinstance(new, Loop) and new.reductions
         if (
             isinstance(new, Loop) and new.order is Order.SERIAL

@@ -28,15 +28,7 @@ from __future__ import annotations
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import Let, Load, Loop, Number, Order, Stmt, Update
-from naperian.loops.walk import (
-    atoms,
-    expressions,
-    mentions,
-    parts,
-    rebuild,
-    remade,
-    used_in,
-)
+from naperian.loops.walk import atoms, expressions, mentions, parts, rebuild_loops, remade, used_in
 from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.rounds import whole_rounds
@@ -52,7 +44,7 @@ def jam(body: tuple[Stmt, ...], sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
         if isinstance(s, Loop) and s.order is not Order.FREE and _adds_rows(s):
             out += _jammed(s, whole_rounds(s, ROWS, sizes))
         else:
-            out.append(rebuild(s, lambda b: jam(b, sizes)))
+            out.append(rebuild_loops(s, lambda b: jam(b, sizes)))
     return tuple(out)
 
 

@@ -69,6 +69,7 @@ from naperian.loops.walk import (
     mentions,
     parts,
     rebuild,
+    rebuild_loops,
     statements,
     used,
     used_in,
@@ -124,7 +125,7 @@ def _block(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> 
         elif isinstance(s, Loop) and (parts := _parts(s, buffers, sizes)):
             out += _block(parts, buffers, sizes)
         else:
-            out.append(rebuild(s, lambda b: _block(b, buffers, sizes)))
+            out.append(rebuild_loops(s, lambda b: _block(b, buffers, sizes)))
     return tuple(out)
 
 

@@ -20,6 +20,8 @@ this is for a recurrence that no other is beside, or whose sums keep it apart.
 
 from __future__ import annotations
 
+from functools import partial
+
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -40,7 +42,16 @@ from naperian.loops.syntax import (
     Variable,
     While,
 )
-from naperian.loops.walk import atoms, mentions, parts, rebuild, statements, used, used_in, writes
+from naperian.loops.walk import (
+    atoms,
+    mentions,
+    parts,
+    rebuild_loops,
+    statements,
+    used,
+    used_in,
+    writes,
+)
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.alike import sums_nothing
@@ -62,7 +73,7 @@ def leading(body: tuple[Stmt, ...], beside: bool = False) -> tuple[Stmt, ...]:
             side = beside or sums_nothing(s)
         else:
             side = beside or isinstance(s, Loop | While)
-        out.append(cut or rebuild(s, lambda b, side=side: leading(b, side)))  # type: ignore[misc]
+        out.append(cut or rebuild_loops(s, partial(leading, beside=side)))
     return tuple(out)
 
 

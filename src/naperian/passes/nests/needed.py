@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from naperian.loops.memory import constant_bytes
 from naperian.loops.syntax import Allocate, Apply, Assign, Local, Role, Stmt, Store, When
-from naperian.loops.walk import loads, mentions, rebuild, statements
+from naperian.loops.walk import loads, mentions, rebuild_allocations, statements
 from naperian.names import Lit, Var
 
 
 def needed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    out = [rebuild(s, needed) for s in body]
+    out = [rebuild_allocations(s, needed) for s in body]
     if any(isinstance(s, When) for s in out):
         for s in reversed(out):
             if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and not s.planes:

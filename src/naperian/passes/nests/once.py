@@ -25,14 +25,14 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import all_of, atoms, parts, rebuild, statements, used, writes
+from naperian.loops.walk import all_of, atoms, parts, rebuild_loops, statements, used, writes
 from naperian.names import Lit, Var
 from naperian.node import replace
 
 
 def once(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    return tuple(_asked(rebuild(s, once)) for s in body)
+    return tuple(_asked(rebuild_loops(s, once)) for s in body)
 
 
 def _asked(s: Stmt) -> Stmt:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from naperian.loops.donors import together
 from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import Allocate, Buffer, Program, Role, Stmt, made_here
-from naperian.loops.walk import mentions, rebuild, remade
+from naperian.loops.walk import mentions, rebuild_allocations, remade
 from naperian.names import Var
 from naperian.node import replace
 
@@ -45,7 +45,7 @@ def _block(
         if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and s.fill is None
         and not s.planes and (constant_bytes(s.buffer) or SMALL + 1) > SMALL
     }  # fmt: skip
-    inner = tuple(rebuild(s, lambda block: _block(block, (), names)) for s in body)
+    inner = tuple(rebuild_allocations(s, lambda block: _block(block, (), names)) for s in body)
     if not made:
         return inner
     after = _successors(body, made, {**made, **{r.var: r for r in results}})

@@ -26,7 +26,7 @@ from naperian.loops.syntax import (
     Store,
     Variable,
 )
-from naperian.loops.walk import loads, reads, rebuild, remade, statements, used_in
+from naperian.loops.walk import loads, reads, rebuild_loops, remade, statements, used_in
 from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.rounds import whole_rounds
@@ -50,7 +50,7 @@ def _block(
         if isinstance(s, Loop) and _is_plain(s) and _pays(s, own):
             out += _pair(s, whole_rounds(s, 2, sizes))
         else:
-            out.append(rebuild(s, lambda b: _block(b, own, sizes)))
+            out.append(rebuild_loops(s, lambda b: _block(b, own, sizes)))
     return tuple(out)
 
 

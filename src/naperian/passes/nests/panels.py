@@ -61,6 +61,7 @@ from naperian.loops.walk import (
     expressions,
     loads,
     rebuild,
+    rebuild_loops,
     remade,
     statements,
     used,
@@ -107,7 +108,7 @@ def _block(
                 before, s = rows.in_panels(s)
                 out += before
                 found.append(rows)
-        out.append(rebuild(s, lambda b: _block(b, buffers, found)))
+        out.append(rebuild_loops(s, lambda b: _block(b, buffers, found)))
     return tuple(out)
 
 

@@ -46,7 +46,7 @@ from naperian.loops.walk import (
     expressions,
     loads,
     parts,
-    rebuild,
+    rebuild_loops,
     remade,
     statements,
     used,
@@ -74,7 +74,7 @@ def rarely(program: Program) -> tuple[Stmt, ...]:
         for s in body:
             made = _in_blocks(s, shapes) if isinstance(s, Loop) else None
             lanes = isinstance(s, Loop) and s.order is Order.LANES
-            out.append(made or (s if lanes else rebuild(s, block)))
+            out.append(made or (s if lanes else rebuild_loops(s, block)))
         return tuple(out)
 
     return block(program.body)

@@ -52,7 +52,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import rebuild, remade, used_in
+from naperian.loops.walk import rebuild_loops, remade, used_in
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.prims import unit
@@ -67,12 +67,14 @@ def searched(program: Program) -> Program:
 
     def block(body: tuple[Stmt, ...], inside: bool) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
+        both: Stmt | None = None
         for s, after in zip_longest(body, body[1:]):
-            if out and isinstance(out[-1], When) and s in out[-1].otherwise:
-                continue  # the second loop of two that are there already
+            if both is not None:  # the second loop of two that are there already
+                both = None
+                continue
             both = _in_one_go(s, after, sizes) if inside and after is not None else None
             within = inside or isinstance(s, Loop)
-            out.append(both or rebuild(s, partial(block, inside=within)))
+            out.append(both or rebuild_loops(s, partial(block, inside=within)))
         return tuple(out)
 
     return replace(program, body=block(program.body, False))

@@ -35,7 +35,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import rebuild, statements, writes
+from naperian.loops.walk import rebuild_loops, statements, writes
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import ZERO, Size, atom, size
@@ -52,7 +52,7 @@ def short(program: Program) -> Program:
     sizes = frozenset(program.sizes)
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(_chosen(s, sizes, buffers) or rebuild(s, block) for s in body)
+        return tuple(_chosen(s, sizes, buffers) or rebuild_loops(s, block) for s in body)
 
     return replace(program, body=block(program.body))
 

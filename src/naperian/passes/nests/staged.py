@@ -35,6 +35,7 @@ from naperian.loops.walk import (
     loads,
     mentions,
     rebuild,
+    rebuild_allocations,
     remade,
     statements,
     used,
@@ -58,7 +59,7 @@ def staged(program: Program) -> Program:
         for s in body:
             if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and s.fill is None:
                 body = _without(body, s, shapes) or body
-        return tuple(rebuild(s, block) for s in body)
+        return tuple(rebuild_allocations(s, block) for s in body)
 
     return replace(program, body=block(program.body))
 

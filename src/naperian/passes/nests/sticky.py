@@ -31,7 +31,7 @@ from naperian.loops.syntax import (
     Store,
     Variable,
 )
-from naperian.loops.walk import mentions, rebuild, used
+from naperian.loops.walk import mentions, rebuild_loops, used
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import Math
@@ -47,7 +47,7 @@ def sticky(program: Program) -> Program:
 def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        s = rebuild(s, _block)
+        s = rebuild_loops(s, _block)
         out += _remembering(s) if isinstance(s, Loop) and s.order is Order.SERIAL else (s,)
     return tuple(out)
 

@@ -37,7 +37,16 @@ from naperian.loops.syntax import (
     Variable,
     While,
 )
-from naperian.loops.walk import expressions, loads, parts, rebuild, remade, statements, used_in
+from naperian.loops.walk import (
+    expressions,
+    loads,
+    parts,
+    rebuild,
+    rebuild_loops,
+    remade,
+    statements,
+    used_in,
+)
 from naperian.names import fresh
 from naperian.node import replace
 from naperian.sizes import Atom, Size, size
@@ -71,7 +80,7 @@ def _block(body: tuple[Stmt, ...], inside: bool) -> tuple[Stmt, ...]:
 
 
 def _inner(s: Stmt, inside: bool) -> Stmt:
-    return rebuild(s, lambda b: _block(b, inside))
+    return rebuild_loops(s, lambda b: _block(b, inside))
 
 
 def _goes(s: Loop) -> bool:

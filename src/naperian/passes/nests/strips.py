@@ -38,7 +38,7 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import loads, mentions, parts, rebuild, used, used_in
+from naperian.loops.walk import loads, mentions, parts, rebuild_loops, used, used_in
 from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.prims import PRIMITIVES
@@ -54,7 +54,7 @@ def strips(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         cut = _strips(s) if isinstance(s, Loop) else s
-        out.append(rebuild(s, _within) if cut is s else cut)
+        out.append(rebuild_loops(s, _within) if cut is s else cut)
     return tuple(out)
 
 
@@ -67,7 +67,7 @@ def _within(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             cut = _scattering(inner)
             out.append(s if cut is inner else cut if when is None else When(when, (cut,), ()))
         else:
-            out.append(rebuild(s, _within))
+            out.append(rebuild_loops(s, _within))
     return tuple(out)
 
 

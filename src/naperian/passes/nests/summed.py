@@ -32,7 +32,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import loads, rebuild, statements, used_in
+from naperian.loops.walk import loads, rebuild_loops, statements, used_in
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.independent import are_apart
@@ -62,7 +62,7 @@ def _block(body: tuple[Stmt, ...], types: dict[Var, DType]) -> tuple[Stmt, ...]:
             loop = next(x for x in made if isinstance(x, Loop))
             out += made if are_apart(loop) else (s,)
         else:
-            out.append(rebuild(s, lambda b: _block(b, types)))
+            out.append(rebuild_loops(s, lambda b: _block(b, types)))
     return tuple(out)
 
 

@@ -42,6 +42,7 @@ from naperian.loops.walk import (
     expressions,
     parts,
     rebuild,
+    rebuild_loops,
     statements,
     used_in,
     writes,
@@ -72,7 +73,7 @@ class _Tables:
         for s in body:
             if isinstance(s, Loop) and (s.high - s.low).constant not in range(_FEW + 1):
                 s = self.freed(s, out)
-            out.append(rebuild(s, self.block))
+            out.append(rebuild_loops(s, self.block))
         return tuple(out)
 
     def freed(self, s: Loop, out: list[Stmt]) -> Loop:

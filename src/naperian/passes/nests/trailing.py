@@ -43,7 +43,7 @@ from naperian.loops.walk import (
     loads,
     mentions,
     parts,
-    rebuild,
+    rebuild_loops,
     remade,
     statements,
     used_in,
@@ -68,7 +68,7 @@ def _block(body: tuple[Stmt, ...], dtypes: dict[Var, DType]) -> tuple[Stmt, ...]
     out: list[Stmt] = []
     for s in body:
         cut = _cut(s, dtypes) if isinstance(s, Loop) else None
-        out.append(cut or rebuild(s, lambda inner: _block(inner, dtypes)))
+        out.append(cut or rebuild_loops(s, lambda inner: _block(inner, dtypes)))
     return tuple(out)
 
 

@@ -43,7 +43,15 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import index_expressions, loads, parts, rebuild, statements, used_in
+from naperian.loops.walk import (
+    index_expressions,
+    loads,
+    parts,
+    rebuild,
+    rebuild_loops,
+    statements,
+    used_in,
+)
 from naperian.names import Lit, Var
 from naperian.node import replace
 
@@ -55,7 +63,7 @@ def tried(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         if isinstance(s, Loop) and s.order in (Order.FREE, Order.PARALLEL) and _is_harmless(s):
             out += _both(s)
         else:
-            out.append(rebuild(s, tried))
+            out.append(rebuild_loops(s, tried))
     return tuple(out)
 
 

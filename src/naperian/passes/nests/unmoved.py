@@ -32,7 +32,7 @@ from naperian.loops.syntax import (
     Store,
     Variable,
 )
-from naperian.loops.walk import loads, mentions, rebuild, remade, statements, used_in, writes
+from naperian.loops.walk import loads, mentions, rebuild_loops, remade, statements, used_in, writes
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.sizes import ZERO, Remainder, Size, size, substitute
@@ -42,7 +42,7 @@ def unmoved(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
     out: list[Stmt] = []
     for s in body:
-        inner = rebuild(s, unmoved)
+        inner = rebuild_loops(s, unmoved)
         out.append(_round(inner) if isinstance(inner, Loop) else inner)
     return tuple(out)
 

@@ -35,7 +35,16 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, parts, reads, rebuild, statements, used
+from naperian.loops.walk import (
+    atoms,
+    expressions,
+    parts,
+    reads,
+    rebuild,
+    rebuild_loops,
+    statements,
+    used,
+)
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.borders import away
@@ -76,7 +85,7 @@ def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
             case While(head, condition, inner):
                 out.append(While(_block(head, definitions), condition, _block(inner, definitions)))
             case _:
-                out.append(rebuild(s, lambda b: _block(b, definitions)))
+                out.append(rebuild_loops(s, lambda b: _block(b, definitions)))
     return tuple(out)
 
 

@@ -37,7 +37,7 @@ from naperian.loops.syntax import (
     Store,
     Variable,
 )
-from naperian.loops.walk import rebuild, remade, statements, touched, used_in, writes
+from naperian.loops.walk import rebuild_allocations, remade, statements, touched, used_in, writes
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.collapse import digits_of
@@ -73,7 +73,7 @@ def _block(body: _Body, without: Callable[[Buffer, _Body], _Body | None]) -> _Bo
             if found is not None:
                 rest = found
                 continue
-        out.append(rebuild(first, lambda b: _block(b, without)))
+        out.append(rebuild_allocations(first, lambda b: _block(b, without)))
     return tuple(out)
 
 

@@ -40,7 +40,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import rebuild, remade, statements, used, used_in, writes
+from naperian.loops.walk import rebuild_loops, remade, statements, used, used_in, writes
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.pieces import Pieces, compare
@@ -62,7 +62,7 @@ def windows(program: Program) -> Program:
         out: list[Stmt] = []
         for s in body:
             made = _in_pieces(s, exact) if isinstance(s, Loop) else None
-            out += (rebuild(s, block),) if made is None else made
+            out += (rebuild_loops(s, block),) if made is None else made
         return tuple(out)
 
     return replace(program, body=block(program.body))
