@@ -32,6 +32,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.algebra.compact import compact
+from naperian.passes.algebra.replaced import replaced
 from naperian.prims import Math, unit
 from naperian.sizes import ONE, Clamp, Size, size
 
@@ -44,7 +45,7 @@ def scatter(program: Program) -> Program:
     bindings: list[Binding] = []
     for b in program.bindings:
         bindings.extend(made.binding(b))
-    return compact(replace(program, bindings=tuple(bindings), indices=made.indices))
+    return replaced(compact(replace(program, bindings=tuple(bindings), indices=made.indices)))
 
 
 class _Scatter:
