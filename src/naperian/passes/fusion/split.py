@@ -136,7 +136,10 @@ def segments(
     cuts = ([size(start)] if start else []) + (
         [min(near, key=lambda e: (e - extent).constant or 0)] if near else []
     )
-    cuts += [e for e in ends if e not in near][: 2 - len(cuts)]
+    far = [e for e in ends if e not in near][: 2 - len(cuts)]
+    if len(far) == 2 and ((far[0] - far[1]).constant or 0) > 0:
+        far.reverse()  # j == i: from i on, and no longer from i + 1 on
+    cuts += far
     out: list[Segment] = []
     passed: tuple[Size, ...] = (ZERO,)
     last = ZERO
