@@ -297,3 +297,46 @@ def test_what_both_sides_of_a_condition_send_is_one_sum() -> None:
             d[k] = 1e-6
             more, less = ((u + d, c), (u - d, c)) if given is u else ((u, c + d), (u, c - d))
             assert found[k] == pytest.approx((f(*more, 9) - f(*less, 9)) / 2e-6, rel=1e-6, abs=1e-8)
+
+
+DECOMPOSED = """
+def f(a: n=>n=>Float, w: n=>n=>Float) -> Float:
+    l = with state([[a[i, j] if j <= i else 0.0 for j] for i]) as l:
+        for j in n:
+            l[j, j] := sqrt(l[j, j])
+            for i in j<..: l[i, j] := l[i, j] / l[j, j]
+            for k in j<..:
+                for i in k..: l[i, k] -= l[i, j] * l[k, j]
+    sum(l[i, j] * w[i, j] for i, j)
+"""
+
+SWEPT = """
+def f(x: Fin(n + 2)=>Float) -> Float:
+    (y, s) = with state(x) as s:
+        for t in Fin(3):
+            for i in Fin(n): s[i + 1] := 0.5 * s[i] * s[i + 2] + s[i + 1]
+            (sum(s[i + 1] ** 2 for i in Fin(n)), s[0] * sum(s))
+    sum(a * b for (a, b) in y) + sum(s[i] * s[n + 1 - i] for i in Fin(n + 2))
+"""
+
+
+def test_a_column_that_is_taken_from_all_behind_it_is_kept_once() -> None:
+    """Every column gets the products of the column `j`: n² numbers are kept, and not the column
+    once for each of those behind it."""
+    f = nap.compile(DECOMPOSED).f
+    slope = nap.grad(f)
+    assert not re.search(r"allocate.*n \* n \* n", slope.show("loops"))
+    a = x(6, 6)
+    a, w, d = a @ a.T + np.eye(6), x(6, 6), x(6, 6)
+    below = 1e-6 * (d + d.T)
+    quotient = (f(a + below, w) - f(a - below, w)) / 2
+    assert np.sum(slope(a, w) * below) == pytest.approx(quotient, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_what_rounds_assign_is_read_behind_them(n: int) -> None:
+    """In each of several rounds around the loop that assigns, and after them."""
+    f = nap.compile(SWEPT).f
+    at, d = x(n + 2), 1e-6 * x(n + 2, 1)[:, 0]
+    quotient = (f(at + d) - f(at - d)) / 2
+    assert np.sum(nap.grad(f)(at) * d) == pytest.approx(quotient, rel=1e-6, abs=1e-12)
