@@ -690,3 +690,16 @@ def exact(a: F64) = a + 0.5
     for odd in (np.float32(0.1), np.int64(-(2**53) - 1), np.int8(-128), np.uint32(2**32 - 1)):
         assert m.scaled(x, odd).tolist() == (x * float(odd)).tolist()
     assert m.product(2.0, np.int64(3)) == 6.0
+
+
+def test_the_fast_way_tells_no_sizes_of_tables_that_are_given_packed() -> None:
+    """A table of triangles is an array; of two results, the second call gave a third: a size."""
+    m = nap.compile("""
+def products(x: n=>Float) -> (i: n)=>(..=i)=>Float = [[x[i] * x[j] for j] for i]
+def all(x: rows=>n=>Float) = [products(x[r]) for r in rows]
+""")
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for _ in range(3):
+        value, tangent = nap.jvp(m.all)(x, x)
+        np.testing.assert_array_equal(value, [[1.0, 2.0, 4.0], [9.0, 12.0, 16.0]])
+        np.testing.assert_array_equal(tangent, 2.0 * value)

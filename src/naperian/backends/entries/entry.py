@@ -136,7 +136,7 @@ def _seen(sig: Signature) -> tuple[int, Form]:
 
 def told(sig: Signature) -> tuple[int, ...]:
     """The slots that say where the rows of results start; the entry gives them after the leaves."""
-    rows = [n for leaf in sig.outputs for sizes in leaf.rows for n in sizes]
+    rows = [n for leaf in sig.outputs for n in (leaf.rows[0] if leaf.rows else ())]
     return tuple(sorted({k for n in rows for k in slots_of(n) if k >= 0}))
 
 
