@@ -8,15 +8,6 @@ So an element of a table that is changed in place is read once, not in every rou
 leaves it alone: the row and the column of a pivot. What was just assigned is what is read. Two
 elements are different ones if the difference of their indices on some axis is never zero, whatever
 the natural numbers that it is made of.
-
-Of what is differentiated, also what a loop behind which it is read assigned there in one of its
-rounds is read as it was made in that round:
-
-    for j:       s = delay over t<n from x[i] next last at [t + 1] of v[t] from s[t]
-    for k<n - j: y = mul(s[j + k + 1, n], …)  ⇒  for k: y = mul(v[j + k], …)
-
-The derivative keeps what was multiplied by, and `v` has one value a round, however often it is
-read: a column of a Cholesky decomposition that is taken from all columns behind it.
 """
 
 from __future__ import annotations
@@ -35,7 +26,6 @@ from naperian.ainf.syntax import (
 )
 from naperian.ainf.walk import (
     Names,
-    atoms_of,
     map_guards,
     map_prim,
     reads,
@@ -43,20 +33,18 @@ from naperian.ainf.walk import (
     rewrite_size,
     variables,
 )
-from naperian.facts import Facts
 from naperian.names import Var, fresh
 from naperian.node import mutable, replace
 from naperian.passes.bindings.builder import Builder
-from naperian.passes.bindings.ranges import facts_about
 from naperian.passes.bindings.states import state_of
 from naperian.prims import Math
-from naperian.sizes import ZERO, Clamp, Size, rename, size
+from naperian.sizes import Size, size
 
 _MOST = 64  # changes that are looked through for one read
 
 
-def settled(program: Program, kept: bool = False) -> Program:
-    """See the module; with `kept`, values of rounds may be kept."""
+def settled(program: Program) -> Program:
+    """See the module."""
     made = {b.var: b for b in program.bindings}
     tables = frozenset(
         b.var for b in program.bindings
@@ -64,7 +52,7 @@ def settled(program: Program, kept: bool = False) -> Program:
     )  # fmt: skip
     if not tables:
         return program
-    return _Settled(program, made, tables, kept).result()
+    return _Settled(program, made, tables).result()
 
 
 def settle_last(b: Builder, start: int) -> None:
@@ -72,7 +60,7 @@ def settle_last(b: Builder, start: int) -> None:
     adds up what is read once, and not in a table that is changed in every round."""
     program = b.program((), (), Math.DEFAULT, ())
     if any(isinstance(x.prim, Delay) for x in b.bindings[start:]):
-        b.bindings[start:] = settled(program, kept=True).bindings[start:]
+        b.bindings[start:] = settled(program).bindings[start:]
 
 
 @mutable
@@ -80,22 +68,17 @@ class _Settled:
     program: Program
     made: dict[Var, Binding]
     tables: frozenset[Var]
-    kept: bool
-    places: dict[Var, int] = field(default_factory=dict)  # of bindings in the list
-    here: int = 0  # the place of the one that is looked at
     natural: set[Var] = field(default_factory=set)
     known: dict[Read, Operand] = field(default_factory=dict)
 
     def result(self) -> Program:
         self.natural = {*self.program.sizes, *self.program.indices}
-        self.places = {b.var: k for k, b in enumerate(self.program.bindings)}
         bindings = tuple(map(self.binding, self.program.bindings))
         return replace(self.program, bindings=bindings)
 
     def binding(self, b: Binding) -> Binding:
         if isinstance(b.prim, Delay) or not any(self.is_table(r.var) for r in reads(b)):
             return b
-        self.here = self.places[b.var]
 
         def operand(o: Operand) -> Operand:
             return rewrite(o, {}, self.first)
@@ -155,50 +138,10 @@ class _Settled:
                         return rewrite(init, names)
                     o = self.before(o, False) if isinstance(o, Read) else None
                     if o is None:
-                        break
-                n = self.program.indices[time].extent
-                if value and self.kept and n is not None and rewrite_size(n, names) == names[index]:
-                    return self.in_round(rewrite(step, round_), here, some, names[index])
+                        return None
             case _:
                 pass
         return None
-
-    def in_round(self, now: Operand, before: Read, time: Var, rounds: Size) -> Operand | None:
-        """What the one round of a loop of `rounds` assigns to an element that goes there. The
-        element is `before` what it is `now` in the round `time`."""
-        x = self.made.get(now.var) if isinstance(now, Read) else None
-        if x is None or not isinstance(now, Read) or not self.is_table(x.var):
-            return None
-        names: Names = dict(zip(x.context, now.at, strict=True))
-        match x.prim:
-            case Accumulate("last", init, (Entry((), _, value, ()) as e,)) if (
-                not x.guards and rewrite(init, names) == before
-            ):
-                pass
-            case _:
-                return None
-        gaps = [names[i] - there for i, there in self.axes(x, e, names) or ()]
-        if any(self.places.get(v, -1) >= self.here for v in _read(value)):
-            return None
-        found = next((r for g in gaps if (r := _solved(g, time)) is not None), None)
-        if found is None or any(rename(g, {time: found}) != ZERO for g in gaps):
-            return None
-        if not all(map(self.is_natural, (found, rounds - 1 - found))):
-            return None
-        return rewrite(rewrite(value, names), {time: found})
-
-    def is_natural(self, s: Size) -> bool:
-        """Whether a number is not negative, by the ranges of the indices in it. An index of
-        max(e, 0) rounds is below e."""
-        indices = self.program.indices
-        known: list[Size] = []
-        for v in variables(s):
-            n = indices[v].extent if v in indices else None
-            a = n.single if n is not None else None
-            if isinstance(a, Clamp) and a.extent == a.value + 1:
-                known.append(a.value - 1 - size(v))
-        sizes = frozenset(self.program.sizes)
-        return facts_about(s, indices, sizes, (), Facts().and_(*known)).proves(s)
 
     def is_apart(self, b: Binding, e: Entry, names: Names) -> bool:
         """Whether an entry goes to other elements than this one."""
@@ -229,17 +172,3 @@ class _Settled:
         return gap.offset != 0 and all(
             a in self.natural for a in gap.atoms()
         ) and len({c > 0 for _, c in gap.terms}) == 1
-
-
-def _read(o: Operand) -> list[Var]:
-    """The bindings that an operand reads, also for its indices."""
-    if not isinstance(o, Read):
-        return []
-    return [o.var, *(v for e in o.at for a in atoms_of(e) if isinstance(a, Read) for v in _read(a))]
-
-
-def _solved(gap: Size, time: Var) -> Size | None:
-    """The only round in which a difference is zero."""
-    by = gap.coefficient(time)
-    rest = gap - size(time) * by
-    return rest * -by if abs(by) == 1 and time not in variables(rest) else None
