@@ -41,7 +41,7 @@ LINES = {
     ("matmul", "matmul"): 60,
     ("softmax", "rows"): 485,
     ("distances", "distances"): 600,
-    ("gather", "gather"): 200,
+    ("gather", "gather"): 235,
     ("small", "small"): 100,
     ("hotspot", "hotspot"): 580,
     ("pathfinder", "pathfinder"): 370,
