@@ -23,6 +23,7 @@ import naperian as nap
 from naperian import draws, records, trial
 from naperian.border import usual
 from naperian.core import places
+from naperian.core.bounds import Unended
 from naperian.draws import Draw
 from naperian.dtypes import DType
 from naperian.ragged import Ragged
@@ -258,7 +259,10 @@ def derivatives(m: Any, name: str, sizes: tuple[int, ...]) -> int:
         for slots in cases(len(f._text.slots), sizes):
             small = int(np.prod([max(1, n) for n in slots])) <= MOST // 10
             if small and draws.allowed(f._text, slots):
-                wrong = tried.failure(slots, 1 + sum(slots), "normal")
+                try:
+                    wrong = tried.failure(slots, 1 + sum(slots), "normal")
+                except Unended:  # more elements than the interpreter goes through
+                    continue
                 done += 1
                 if wrong is not None:
                     print(f"{f.__name__}, derivatives: {wrong}")
