@@ -1,10 +1,12 @@
 """Small programs, whose values must not hang on the way they are computed: compiled code beside
 the interpreter of core, rows together beside one row after the other, on one thread and on two, at
-sizes around those of vectors; and their derivatives. `test_alike.py` runs this for each processor:
+sizes around those of vectors. `test_alike.py` runs this for AVX2 in double precision, for old
+processors in single precision, and, among the long tests, at more sizes in single precision:
 
     python tests/alike.py [--long] [F32] [name…]
 
-It prints what differs, and at last how many values it compared.
+It prints what differs, and at last how many values it compared. In double precision `--long` tries
+the derivatives, too, which takes longer than a test may.
 """
 
 from __future__ import annotations
@@ -97,9 +99,8 @@ ordered(a: Fin(n)=>T) where n >= 1 = (sort(a), argmax(a), [Float(v) for v in a])
 TYPES = ("I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")
 SIZES = (0, 1, 3, 8, 17, 65)
 LONG = (0, 1, 2, 3, 5, 8, 17, 64, 65)
-MOST = 3_000
-FEW = 65
-"""How many elements a row has at most that is interpreted: of a long form, and of a short one."""
+MOST = 3_000  # elements of what is run
+FEW = 65  # elements of a row that is interpreted
 
 
 def definitions(text: str, suffix: str = "") -> Iterator[tuple[str, str]]:
@@ -261,7 +262,8 @@ def derivatives(m: Any, name: str, sizes: tuple[int, ...]) -> int:
             if small and draws.allowed(f._text, slots):
                 try:
                     wrong = tried.failure(slots, 1 + sum(slots), "normal")
-                except Unended:  # more elements than the interpreter goes through
+                except Unended:
+                    print(f"{f.__name__} at {slots}, derivatives: too long to be interpreted")
                     continue
                 done += 1
                 if wrong is not None:
