@@ -256,10 +256,15 @@ def conjuncts(e: Expr) -> list[Expr]:
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
     """Whether all conditions hold, as one."""
-    *before, whole = conditions
+    *before, last = conditions
     for e in reversed(before):
-        whole = Apply("select", (e, whole, Lit(False, DType.BOOL)), DType.BOOL, DType.BOOL)
-    return whole
+        last = Apply("select", (e, last, Lit(False, DType.BOOL)), DType.BOOL, DType.BOOL)
+    return last
+
+
+def whole(name: str, *args: Expr) -> Expr:
+    """An operation on integers."""
+    return Apply(name, args, DType.I64, DType.I64)
 
 
 def gathers(s: Loop) -> bool:

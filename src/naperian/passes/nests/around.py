@@ -34,7 +34,7 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import loads, rebuild_loops, statements, used_in
+from naperian.loops.walk import loads, rebuild_loops, statements, used_in, whole
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.independent import At, are_apart
@@ -99,7 +99,7 @@ def _cut(s: Loop, types: dict[Var, DType]) -> When | None:
         return None
     middle, after = Var("middle"), Var("after")
     m = Number(s.low + clamp(place - s.low, s.high - s.low + 1))
-    past = _whole("min", Number(size(middle) + ONE), Number(s.high))
+    past = whole("min", Number(size(middle) + ONE), Number(s.high))
     some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
     own_round = replace(s, low=size(middle), high=size(after))
     return When(some, (
@@ -144,7 +144,3 @@ def _read(
 
     lets = tuple(Let(v, types[e.buffer], e) for e, v in names.items())
     return lets, replace(s, body=block(s.body))
-
-
-def _whole(name: str, x: Expr, y: Expr) -> Expr:
-    return Apply(name, (x, y), DType.I64, DType.I64)

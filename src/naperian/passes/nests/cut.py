@@ -32,7 +32,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import atoms, expressions, parts, rebuild_loops, statements, used
+from naperian.loops.walk import atoms, expressions, parts, rebuild_loops, statements, used, whole
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.unswitch import assumed, wanted
@@ -75,9 +75,9 @@ def _halves(s: Loop) -> tuple[Stmt, ...] | None:
         middle = Var("middle")
         end = Number(s.high)
         if name in ("le", "gt"):  # the first that is beyond
-            last = _whole("min", border, Number(s.high - 1))
-            border = _whole("add", last, Lit(1, DType.I64))
-        place = _whole("max", Number(s.low), _whole("min", border, end))
+            last = whole("min", border, Number(s.high - 1))
+            border = whole("add", last, Lit(1, DType.I64))
+        place = whole("max", Number(s.low), whole("min", border, end))
         loops = (
             replace(s, high=size(middle), body=first),
             replace(s, low=size(middle), body=second),
@@ -115,7 +115,3 @@ def _is_steady(e: Expr, made: set[Var]) -> bool:
         isinstance(a, Load) for p in parts(e) if isinstance(p, Number) for a in atoms(p.value)
     )
     return isinstance(e, Local | Number) and not loaded and made.isdisjoint(used(e))
-
-
-def _whole(name: str, *args: Expr) -> Expr:
-    return Apply(name, args, DType.I64, DType.I64)

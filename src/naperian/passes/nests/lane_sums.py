@@ -50,7 +50,7 @@ from naperian.loops.syntax import (
     Update,
     Variable,
 )
-from naperian.loops.walk import used_in
+from naperian.loops.walk import used_in, whole
 from naperian.names import Lit, Var, fresh
 from naperian.node import node
 from naperian.prims import unit
@@ -158,14 +158,14 @@ class Sums:
         elements = sum((_product(self.shape(r)) * _FAR for r in others), elements)
         known = Size(tuple((m, c) for m, c in work.terms if self.sizes_only(Size(((m, c),)))))
         one = _larger(Number(known), size(1))
-        worth = _whole("floordiv", Number(elements * _WORTH), one)
+        worth = whole("floordiv", Number(elements * _WORTH), one)
         least = _larger(worth, size(_FEWEST))
-        half = _whole("floordiv", Number(count), _whole("mul", least, Number(size(2))))
-        pairs = _larger(_whole("min", half, Number(size(_STRIPS // 2))), size(1))
+        half = whole("floordiv", Number(count), whole("mul", least, Number(size(2))))
+        pairs = _larger(whole("min", half, Number(size(_STRIPS // 2))), size(1))
         strips = Var("strips")
-        each = _whole("floordiv", Number(count + size(strips) - 1), Number(size(strips)))
+        each = whole("floordiv", Number(count + size(strips) - 1), Number(size(strips)))
         return (
-            Let(strips, DType.I64, _whole("mul", pairs, Number(size(2)))),
+            Let(strips, DType.I64, whole("mul", pairs, Number(size(2)))),
             Let(Var("each"), DType.I64, _larger(each, size(_FEWEST))),
         )
 
@@ -225,11 +225,7 @@ def _both(r: Reduction, a: Expr, b: Expr) -> Expr:
 
 
 def _larger(a: Expr, b: Size) -> Expr:
-    return _whole("max", a, Number(b))
-
-
-def _whole(name: str, a: Expr, b: Expr) -> Expr:
-    return Apply(name, (a, b), DType.I64, DType.I64)
+    return whole("max", a, Number(b))
 
 
 def _product(shape: tuple[Size, ...]) -> Size:
@@ -251,4 +247,3 @@ def nest(names: Sequence[Var], extents: Sequence[Size], body: tuple[Stmt, ...]) 
         body = (Loop(v, ZERO, n, body, Order.SERIAL),)
     (only,) = body
     return only
-

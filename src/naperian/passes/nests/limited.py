@@ -32,7 +32,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import all_of, conjuncts, rebuild, used, used_in
+from naperian.loops.walk import all_of, conjuncts, rebuild, used, used_in, whole
 from naperian.names import Lit, Var
 from naperian.node import node, replace
 from naperian.passes.nests.once import changed, loaded
@@ -202,8 +202,8 @@ def _ended(x: _Limit, s: Loop) -> tuple[tuple[Stmt, ...], Loop]:
         if n.constant is None:
             tests += [_test("ge", n, size(-(1 << bits))), _test("le", n, size(1 << bits))]
     safe = Let(Var("safe"), DType.BOOL, all_of(list(dict.fromkeys(tests))))
-    by = _whole("max", Number(factor), Lit(1, DType.I64))
-    place = Let(Var("border"), DType.I64, _whole("floordiv", Number(x.rest), by))
+    by = whole("max", Number(factor), Lit(1, DType.I64))
+    place = Let(Var("border"), DType.I64, whole("floordiv", Number(x.rest), by))
     at, rounds = size(place.var), s.high - s.low
     # (rest // factor) is the last, and -(rest // factor) the first for which it holds
     mine, all_ = (at + 1 - s.low, rounds) if x.last else (-at - s.low, ZERO)
@@ -217,7 +217,3 @@ def _ended(x: _Limit, s: Loop) -> tuple[tuple[Stmt, ...], Loop]:
 
 def _test(name: str, x: Size, y: Size) -> Expr:
     return Apply(name, (Number(x), Number(y)), DType.BOOL, DType.I64)
-
-
-def _whole(name: str, *args: Expr) -> Expr:
-    return Apply(name, args, DType.I64, DType.I64)

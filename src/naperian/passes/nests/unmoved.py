@@ -32,7 +32,16 @@ from naperian.loops.syntax import (
     Store,
     Variable,
 )
-from naperian.loops.walk import loads, mentions, rebuild_loops, remade, statements, used_in, writes
+from naperian.loops.walk import (
+    loads,
+    mentions,
+    rebuild_loops,
+    remade,
+    statements,
+    used_in,
+    whole,
+    writes,
+)
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.sizes import ZERO, Remainder, Size, size, substitute
@@ -130,8 +139,8 @@ def _less(s: Loop, x: Loop) -> tuple[Stmt, ...] | None:
         return None
     before = remade(start, lambda a: here.get(a) if isinstance(a, Var) else None, names)
     first = Apply("lt", (Number(size(s.var)), Number(s.low + rounds)), DType.BOOL, DType.I64)
-    least = _whole("max", Number(x.low), Number(low))
-    most = _whole("min", Number(x.high), least)
+    least = whole("max", Number(x.low), Number(low))
+    most = whole("min", Number(x.high), least)
     stop = Var("stop")
     until = Apply("select", (first, Number(x.high), most), DType.I64, DType.I64)
     return (*before, Let(stop, DType.I64, until), replace(x, high=size(stop)))
@@ -148,7 +157,3 @@ def _made(s: Loop, e: Size, changed: set[Var]) -> tuple[Let, ...] | None:
             wanted |= mentions(y)
             out.insert(0, y)
     return None if wanted & changed else tuple(out)
-
-
-def _whole(name: str, x: Expr, y: Expr) -> Expr:
-    return Apply(name, (x, y), DType.I64, DType.I64)
