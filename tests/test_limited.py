@@ -38,6 +38,10 @@ def last(x: Fin(n)=>Int, a: Int, b: Int, c: Int) -> Int:
             m = a * j + b
             if m >= c and 2 * j < a: s := s * 3 + x[j] + j
 
+def beside(a: Int, n: Int) -> Int = sum(1 for j in Fin(n) if a * j < 9223372036854775800)
+
+def above(a: Int, n: Int) -> Int = sum(1 for j in Fin(n) if a * j + 9223372036854775800 >= 0)
+
 def neither(x: Fin(n)=>Int, a: Int, b: Int, c: Int) -> (Int, Int):
     with state(0) as s, state(0) as t:
         for j in Fin(n):
@@ -81,6 +85,15 @@ def test_numbers_that_wrap_around(m, n: int) -> None:
         assert m.first(x, a, b, c) == less
         assert m.last(x, a, b, c) == most
         assert m.neither(x, a, b, c)[0] == less
+
+
+@pytest.mark.parametrize("n", [0, 1, 40])
+@pytest.mark.parametrize("a", [0, 1, 3, -1, -5, 1 << 58, 3 << 59, -(1 << 63), (1 << 63) - 1])
+def test_a_comparison_with_what_fills_an_integer(m, n: int, a: int) -> None:
+    """It leaves no bits for the others, so all rounds are made."""
+    most = 9223372036854775800
+    assert m.beside(a, n) == sum(wrapped(a * j) < most for j in range(n))
+    assert m.above(a, n) == sum(wrapped(a * j + most) >= 0 for j in range(n))
 
 
 def test_which_loops_end(m) -> None:

@@ -54,15 +54,14 @@ def limited(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 @node
 class _Limit:
     """`rest` + `step` * index >= 0 is asked, where `step` is positive if `last` is False, and
-    negative if it is True; `atoms` are what is compared, in products of at most `degree`, of which
-    `weight` are added up."""
+    negative if it is True; no integer wraps around while the `atoms` of what is compared need no
+    more than `bits`."""
 
     step: Size
     rest: Size
     last: bool
     atoms: tuple[Atom, ...]
-    degree: int
-    weight: int
+    bits: int
 
 
 def _within(s: Loop) -> Iterator[Stmt]:
@@ -172,7 +171,8 @@ def _limit(e: Expr, s: Loop, moved: set[Var]) -> _Limit | None:
     atoms = dict.fromkeys(a for m, _ in terms for a in m if a != s.var)
     degree = max(len(m) for m, _ in terms)
     weight = sum(abs(c) for _, c in terms) + 1
-    return _Limit(step, rest, not signs.pop(), tuple(atoms), degree, weight)
+    bits = (_BITS - weight.bit_length()) // degree
+    return _Limit(step, rest, not signs.pop(), tuple(atoms), bits) if bits > 0 else None
 
 
 def _size(e: Expr) -> Size | None:
@@ -195,12 +195,11 @@ def _size(e: Expr) -> Size | None:
 
 def _ended(x: _Limit, s: Loop) -> tuple[tuple[Stmt, ...], Loop]:
     """The loop from where a comparison begins to hold, or to where it does no longer."""
-    bits = (_BITS - x.weight.bit_length()) // x.degree
     factor = -x.step if x.last else x.step
     tests = [_test("gt", factor, ZERO)]
     for n in (*map(atom, x.atoms), s.low, s.high):
         if n.constant is None:
-            tests += [_test("ge", n, size(-(1 << bits))), _test("le", n, size(1 << bits))]
+            tests += [_test("ge", n, size(-(1 << x.bits))), _test("le", n, size(1 << x.bits))]
     safe = Let(Var("safe"), DType.BOOL, all_of(list(dict.fromkeys(tests))))
     by = whole("max", Number(factor), Lit(1, DType.I64))
     place = Let(Var("border"), DType.I64, whole("floordiv", Number(x.rest), by))
