@@ -127,9 +127,9 @@ class Scope:
         return Scope(self.module, at, {**self.values, **sizes})
 
     def number(self, s: Size) -> int:
-        return evaluate(s, self._atom)
+        return evaluate(s, self.atom)
 
-    def _atom(self, a: Atom) -> int:
+    def atom(self, a: Atom) -> int:
         assert isinstance(a, Var)
         return int(self.values[a])
 
@@ -137,7 +137,7 @@ class Scope:
         def number(s: Size, bound: frozenset[Var]) -> Size:
             if not bound:
                 return size(self.number(s))
-            return substitute(s, lambda a: None if a in bound else size(self._atom(a)))
+            return substitute(s, lambda a: None if a in bound else size(self.atom(a)))
 
         return Resolve(
             number,
@@ -264,7 +264,7 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case ConstOf(value, t):
             return scalar(value, _dtype(t, scope))
         case Number(value):
-            return scope.number(value)
+            return evaluate(value, scope.atom, wraps=True)
         case Blank(t):
             return blank(scope.type(t))
         case Lambda(params, body):
