@@ -260,7 +260,8 @@ def _contradiction(facts: list[Size]) -> bool:
 
 def _with_products(facts: list[Size]) -> list[Size]:
     """When a product of atoms occurs, products of facts about its factors may be needed:
-    `i <= n - 1` times `m >= 0` gives `i * m <= n * m - m`. One round, for pairs."""
+    `i <= n - 1` times `m >= 0` gives `i * m <= n * m - m`. One round, for pairs; what squares
+    that gives are not negative."""
     products = {m for f in facts for m, _ in f.terms if len(m) == 2}
     if not products:
         return facts
@@ -280,7 +281,8 @@ def _with_products(facts: list[Size]) -> list[Size]:
             p = f * g
             if any(m in products for m, _ in p.terms):
                 new.append(p)
-    return facts + new
+    squares = {m for p in new for m, _ in p.terms if len(m) == 2 and m[0] == m[1]}
+    return facts + new + [atom(m[0]) * atom(m[0]) for m in sorted(squares - products, key=repr)]
 
 
 __all__ = ["ONE", "Facts", "at_least_zero"]
