@@ -128,8 +128,11 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
         ) is not None:
             return made
         case s.Field(span, base, method, method_span):
-            if isinstance(base, s.Name) and (
-                (w.scope.find(base.name) is None and base.name not in known_names(w))
+            root = base
+            while isinstance(root, s.Field):
+                root = root.base
+            if isinstance(root, s.Name) and (
+                (w.scope.find(root.name) is None and root.name not in known_names(w))
                 or method not in known_names(w)
             ):
                 w.infer(base)  # a name that means nothing is told before the method is

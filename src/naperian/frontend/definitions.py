@@ -145,7 +145,7 @@ def header(w: Walk, d: s.Def, own: Mapping[str, Var] = _NO_NAMES) -> Header:
     seen: dict[str, Span] = {}
     for p in d.params:
         if p.name in seen:
-            raise name_errors.duplicate(p.name, p.span, seen[p.name])
+            raise name_errors.parameter_twice(p.name, p.span, seen[p.name])
         seen[p.name] = p.span
         v = Var(p.name)
         # a parameter may stand in the types after it: `k: Int` and `Fin(k)`

@@ -257,16 +257,11 @@ def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:
     part = struct_field(w, typed, e.name, e.span, e.name_span)
     if part is not None:
         return part
-    if e.name == "T":
-        raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
-                              f"write `transpose({e.base.span.text})`")
+    hint = ""
     if e.name == "size" and typed.poly is not None:
-        raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
-                              f"as a number `{e.base.span.text}` is its size")
-    if e.name in ("shape", "size", "ndim"):
-        raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span,
-                              f"`size({e.base.span.text})` is the size of its first axis")
-    hint = f"write `{e.name}({e.base.span.text})`" if e.name in known_names(w) else ""
+        hint = f"as a number `{e.base.span.text}` is its size"
+    elif e.name != "size" and e.name in known_names(w):
+        hint = f"write `{e.name}({e.base.span.text})`"
     raise name_errors.no_field(e.base.span.text, show(w, typed.type), e.name, e.name_span, hint)
 
 

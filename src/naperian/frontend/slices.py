@@ -18,7 +18,7 @@ from naperian.frontend.in_range import (
     number,
     numbered_at,
 )
-from naperian.frontend.messages import errors, index_errors, set_errors
+from naperian.frontend.messages import index_errors, set_errors
 from naperian.frontend.ordered import Places, places
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, let_all, wrap
@@ -190,7 +190,7 @@ def _some_end(w: Walk, span: Span) -> Var:
 
     def goal() -> None:
         if w.solver.zonk_size(size(v)) == size(v):
-            raise errors.undetermined(f"the end of `{span.text}`", span)
+            raise index_errors.unknown_end(span.text, span)
 
     w.solver.goals.append(goal)
     return v

@@ -283,6 +283,20 @@ def _counted(t: Type) -> Type:
     return t
 
 
+def _unlike(w: Walk, e: s.Bracket, cells: list[Typed]) -> errors.Reported:
+    """Items that have no type together; a table among them may have been meant with its star."""
+    kinds = [w.solver.head(c.type) for c in cells]
+    tables = [isinstance(k, Table) for k in kinds]
+    other = next((k for k in range(1, len(cells)) if tables[k] != tables[0]), len(cells) - 1)
+    table = cells[other if tables[other] else 0]
+    starred = (x.value.span for x in e.items if isinstance(x, s.Star))
+    helps = () if table.span in starred else (f"`*{table.span.text}` joins its elements",)
+    return errors.elements(
+        show(w, cells[0].type), show(w, cells[other].type), cells[0].span, cells[other].span,
+        helps if tables[0] != tables[other] else (),
+    )
+
+
 def join(w: Walk, e: s.Bracket, cell_hint: Type | None, expected: Set | None) -> Typed:
     """`[a, *xs, b]`: pieces one after the other, over the sum of their sets (a `Fin` if they all
     are, or if one is expected)."""
@@ -306,7 +320,12 @@ def join(w: Walk, e: s.Bracket, cell_hint: Type | None, expected: Set | None) ->
             pieces.append((typed, ONE))
             sets.append(Fin(ONE))
             cells.append(typed)
-    cell = join_types(w, cells, e.span)
+    try:
+        cell = join_types(w, cells, e.span)
+    except errors.Reported as r:
+        if r.diagnostic.code != "N0315":
+            raise
+        raise _unlike(w, e, cells) from None
     total = ZERO
     for _, n in pieces:
         total = total + n

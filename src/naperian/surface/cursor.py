@@ -141,6 +141,8 @@ class Cursor:
         if self.kind in KEYWORDS:
             raise Wrong(errors.keyword(self.here, role))
         helps = (_LIFTS,) if role == "a field" and self.kind in _DOTTED else ()
+        if role == "a field" and self.text[self.starts[self.pos - 2] : self.here.start] == "...":
+            helps = ("axes that no index names are kept: `x[i]` is a row; in front, `x[.., j]`",)
         raise Wrong(errors.unexpected(f"the name of {role}", self.found, self.here, *helps))
 
     def down(self) -> None:

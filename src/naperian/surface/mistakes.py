@@ -110,11 +110,15 @@ def _two_words(c: Cursor) -> tuple[str, ...]:
         return ("on one line it is `a if c else b`; after `if c: a` it starts a line of its own",)
     if c.kind == "where":
         return ("what sizes must be stands before the body: `def f(x: n=>Float) where n > 0 = …`",)
+    if c.kind == "not" and c.kinds[c.pos + 1] == "in":
+        return ("whether `x` is not among the elements of `xs` is `all(y != x for y in xs)`",)
     if c.kind not in ("NAME", "NUM") or c.kinds[c.pos - 1] != "NAME":
         return ()
     if c.kind == "NAME" and c.word == "is":
         return ("`==` compares, and `match` asks which variant of an enum it is",)
     before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
+    if before == "del":
+        return ("a name is known to the end of its block, and what is not read takes no memory",)
     if before in ("let", "var", "const", "val"):
         return (f"a name is bound on a line of its own: `{c.word} = …`",)
     if before == "scan":

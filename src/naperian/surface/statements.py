@@ -451,7 +451,8 @@ def _body(c: Cursor, word: Span, name: str, in_interface: bool) -> s.Block | Non
     if c.kind == ":":
         return suite(c, word)
     if c.kind != "NEWLINE":
-        raise Wrong(errors.unexpected("`=` or `:` and a body", c.found, c.here))
+        helps = ("the body comes after `:`, and its lines are indented",) if c.kind == "{" else ()
+        raise Wrong(errors.unexpected("`=` or `:` and a body", c.found, c.here, *helps))
     end = c.ends[c.pos - 1]
     c.pos += 1
     if not in_interface or c.kind == "INDENT":

@@ -53,10 +53,18 @@ def no_set(
     )
 
 
+_FEWER = {
+    "round": "to two digits: `round(100.0 * x) / 100.0`",
+    "log": "to another base: `log2(x)`, `log10(x)`, or `log(x) / log(b)`",
+}
+
+
 def arity(
     name: str, wanted: int, found: int, span: Span, signature: str, helps: tuple[str, ...] = ()
 ) -> Reported:
     """N0302"""
+    if found > wanted and name in _FEWER and not helps:
+        helps = (_FEWER[name],)
     return fail(
         "N0302",
         f"`{name}` takes {plural(wanted, 'argument')}, but {found} "
@@ -109,9 +117,13 @@ def no_keyword(function: str, name: str, span: Span, helps: tuple[str, ...]) -> 
 
 def not_a_table_argument(function: str, text: str, found: str, span: Span) -> Reported:
     """N0307"""
+    help = "the type of an array is written with `=>`" if " -> " in found else ""
+    if found == "number":
+        help = "where a parameter is a matrix, its type says so: `x: n=>m=>Float`"
     return fail(
         "N0307", f"`{function}` needs an array, but `{text}` is `{found}`", span,
         f"this is `{found}`",
+        helps=(help,) if help else (),
     )
 
 
@@ -166,10 +178,17 @@ def too_many_indices(text: str, found: str, wanted: int, given: int, span: Span)
     )
 
 
+_OF_BOOLEANS = {"&": "`a and b`", "|": "`a or b`", "~": "`not a`", "^": "`a != b`"}
+
+
 def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] = ()) -> Reported:
     """N0309"""
-    if op == "^" and not helps:
+    if op == "^" and found != "Bool" and not helps:
         helps = ("a power is `x ** y`",)
+    if found == "Bool" and op in _OF_BOOLEANS and not helps:
+        helps = (f"of Booleans, element by element too, it is {_OF_BOOLEANS[op]}",)
+    if needs == "Booleans" and found in ("Int", "Float") and not helps:
+        helps = ("compare it: `… != 0`",)
     if found == "Bool" and "numbers" in needs and not helps:
         kind = "Float" if "floating" in needs else "Int"
         helps = (f"`{kind}(c)` is 1 where `c` holds, and 0 elsewhere",)
@@ -266,11 +285,13 @@ def branches(then: str, other: str, a: Span, b: Span) -> Reported:
     )
 
 
-def elements(first: str, other: str, a: Span, b: Span) -> Reported:
+def elements(
+    first: str, other: str, a: Span, b: Span, helps: tuple[str, ...] = ()
+) -> Reported:
     """N0316"""
     return fail(
         "N0316", f"all items of a table have one type, but here are `{first}` and `{other}`",
-        b, f"`{other}`", others=(Label(a, f"`{first}`"),),
+        b, f"`{other}`", others=(Label(a, f"`{first}`"),), helps=helps,
     )
 
 
@@ -362,7 +383,9 @@ def unused_value(span: Span, found: str, pattern: str | None = None) -> Reported
 def text_as_data(span: Span) -> Reported:
     """N0325"""
     helps: tuple[str, ...] = ()
-    if span.source.text[span.end :].lstrip(" ").startswith(("%", ".format")):
+    if span.text.startswith('"""'):
+        helps = ("it is documentation where a line follows that says what the value is",)
+    elif span.source.text[span.end :].lstrip(" ").startswith(("%", ".format")):
         helps = ("what is between braces of an f-string is shown: `f\"x is {x}\"`",)
     return fail(
         "N0325", "a string is a message, not data", span,

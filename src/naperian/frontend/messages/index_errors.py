@@ -121,6 +121,16 @@ def unknown_axis(text: str, found: str, table: str, span: Span) -> Reported:
 
 
 
+def unknown_end(text: str, span: Span) -> Reported:
+    """N0406"""
+    return fail(
+        "N0406", f"nothing says where `{text}` ends", span, "no end",
+        notes=("an end is taken from bare uses such as `x[i]` and from the expected type, never "
+               "from arithmetic",),
+        helps=(f"give it: `{text}n` ends before `n`",),
+    )
+
+
 def unknown_range(name: str, span: Span) -> Reported:
     """N0406"""
     return fail(

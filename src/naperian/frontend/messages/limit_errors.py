@@ -88,7 +88,7 @@ _ELSEWHERE = {
 
 def python_type(e: s.Expr) -> Reported | None:
     """N0757, if this is a type of Python's."""
-    inner = e.base if isinstance(e, s.IndexExpr) else e
+    inner = e.base if isinstance(e, s.IndexExpr) else e.function if isinstance(e, s.Call) else e
     name = inner.name if isinstance(inner, s.Name | s.Field) else ""
     help = _PYTHON_TYPES.get(_ALIKE.get(name, _ELSEWHERE.get(name, name)))
     if help is None:

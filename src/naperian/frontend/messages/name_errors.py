@@ -49,6 +49,8 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         helps = (f"it opens a block: `with {name}({'x' if name == 'state' else ''}) as r:`",)
     elif name in _MODULES and span.source.text[span.end : span.end + 1] == ".":
         helps = (f"`import {name}` stands at the top of the file",)
+    elif name == "random":
+        helps = ("`import random` has numbers that follow from a key: `random.rand(key)`",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
 
 
@@ -92,6 +94,14 @@ def import_cycle(path: list[str], span: Span) -> Reported:
         span,
         "this import closes the cycle",
         helps=("move what both need into a third module",),
+    )
+
+
+def parameter_twice(name: str, span: Span, first: Span) -> Reported:
+    """N0205"""
+    return fail(
+        "N0205", f"two parameters have the name `{name}`", span, "the second one",
+        others=(Label(first, "the first one"),),
     )
 
 
@@ -194,8 +204,19 @@ def misplaced_member(m: Member) -> Reported:
     )  # fmt: skip
 
 
+_PARTS = {
+    "T": "write `transpose({})`",
+    "shape": "`size({})` is the size of its first axis",
+    "size": "`size({})` is the size of its first axis",
+    "ndim": "how many axes it has, its type says",
+    "dtype": "what its elements are, its type says",
+}
+"""What arrays of NumPy have."""
+
+
 def no_field(text: str, found: str, field: str, span: Span, hint: str) -> Reported:
     """N0212"""
+    hint = hint or _PARTS.get(field, "").format(text)
     return fail(
         "N0212", f"`{text}` has no field `{field}`", span, f"`{text}` is `{found}`",
         helps=(hint,) if hint else (),
