@@ -6,12 +6,29 @@
              fail 1 if s[j] < 0                             store v[k] = x
 
 So the copy and the original can be one array (`coalesce`): a change that the program makes before
-it asks for what was there need not be made first.
+it asks for what was there need not be made first. What the next store in a row puts there is asked
+for by itself, so that two elements or rows can be exchanged:
+
+    store v[i] = s[j]       ⇒       y = s[j]
+    store v[j] = s[i]               z = s[i]
+                                    store v[i] = y
+                                    store v[j] = z
 """
 
 from __future__ import annotations
 
-from naperian.loops.syntax import Allocate, Assign, Fail, Let, Program, Stmt, Store, Variable
+from naperian.dtypes import DType
+from naperian.loops.syntax import (
+    Allocate,
+    Assign,
+    Fail,
+    Let,
+    Local,
+    Program,
+    Stmt,
+    Store,
+    Variable,
+)
 from naperian.loops.walk import loads, reads, rebuild, statements
 from naperian.names import Var
 from naperian.node import replace
@@ -20,16 +37,17 @@ from naperian.passes.nests.coalesce import copies
 
 def later(program: Program) -> Program:
     """See the module."""
-    every = statements(program.body)
-    shapes = {b.var: b.shape for b in program.buffers}
-    shapes |= {s.buffer.var: s.buffer.shape for s in every if isinstance(s, Allocate)}
+    every = [*statements(program.body)]
+    buffers = [*program.buffers, *(s.buffer for s in every if isinstance(s, Allocate))]
+    shapes = {b.var: b.shape for b in buffers}
+    dtypes = {b.var: b.dtype for b in buffers}
     originals: dict[Var, set[Var]] = {}
     for s in every:
         for to, of in copies(s, shapes):
             originals.setdefault(to, set()).add(of)
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        out = [rebuild(s, block) for s in body]
+        out = _asked_first([rebuild(s, block) for s in body], originals, dtypes)
         for k in reversed(range(len(out))):
             s = out[k]
             if isinstance(s, Store) and s.buffer in originals:
@@ -54,3 +72,22 @@ def _last(body: list[Stmt], k: int, originals: set[Var]) -> int:
         if any(x.buffer in originals for x in loads(s)):
             last = n
     return last
+
+
+def _asked_first(
+    body: list[Stmt], originals: dict[Var, set[Var]], dtypes: dict[Var, DType]
+) -> list[Stmt]:
+    """A block in which what several stores put into a copy is read from its original before."""
+    stored = [s.buffer for s in body if isinstance(s, Store)]
+    several = {v for v in originals if stored.count(v) > 1}
+    if not several:
+        return body
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Store) and s.buffer in several:
+            if any(x.buffer in originals[s.buffer] for x in loads(s)):
+                value = Let(Var("v"), dtypes[s.buffer], s.value)
+                out.append(value)
+                s = replace(s, value=Local(value.var))
+        out.append(s)
+    return out

@@ -7,7 +7,9 @@
         for i, j: store s[i, j] = v[i, j]
 
 Changed at once, the elements would no longer be what the next ones are computed from (`coalesce`):
-the rows of a matrix that is replaced by its product with another. So they wait until all are there.
+the rows of a matrix that is replaced by its product with another, or a row that is shifted. So they
+wait until all are there, and are put back by the same loops, under the same conditions; an element
+that is in no loop waits in a variable.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from naperian.loops.syntax import (
     Buffer,
     Let,
     Load,
+    Local,
     Loop,
     Number,
     Order,
@@ -42,10 +45,22 @@ from naperian.loops.walk import (
     used_in,
     writes,
 )
-from naperian.names import Var, fresh
-from naperian.node import replace
+from naperian.names import Lit, Var, fresh
+from naperian.node import node, replace
 from naperian.passes.nests.coalesce import Shapes, copies
+from naperian.prims import unit
 from naperian.sizes import Atom, Size, natural, size, substitute
+
+
+@node
+class _Stage:
+    """Where an element waits that a store puts into a copy, the statement that puts it there in its
+    place, and the store that puts it into the original afterwards."""
+
+    place: Stmt
+    store: Store
+    here: Stmt
+    there: Store
 
 
 def staged(program: Program) -> Program:
@@ -82,20 +97,39 @@ def _without(body: tuple[Stmt, ...], made: Allocate, shapes: Shapes) -> tuple[St
     back: list[Stmt] = []
     for k, x in enumerate(body):
         if k in between:
-            found = list(_paths(x, v))
-            if len(found) != 1 or any(y.buffer == v for z in statements((x,)) for y in loads(z)):
+            if any(y.buffer == v for z in statements((x,)) for y in loads(z)):
                 return None
-            stage = _stage(found[0], made.buffer, of, changed)
-            if stage is None:
+            stages = [_stage(path, made.buffer, of, changed) for path in _paths(x, v)]
+            if not stages or not all(stages):
                 return None
-            buffer, here, there = stage
-            back.append(there)
-            out += (Allocate(buffer), _replaced(x, found[0][-1], here))
+            found = [stage for stage in stages if stage is not None]
+            out += (s.place for s in found)
+            out.append(_replaced(x, {id(s.store): s.here for s in found}))
+            back += _put_back((x,), {id(s.store): s.there for s in found})
         elif k == last:
             out += back
         elif k != first and x is not made:
             out.append(x)
     return tuple(out)
+
+
+def _put_back(body: tuple[Stmt, ...], there: dict[int, Store]) -> Iterator[Stmt]:
+    """The loops and conditions of statements, with the stores that put what waits into a table."""
+    for s in body:
+        if id(s) in there:
+            yield there[id(s)]
+            continue
+        inner = [tuple(_put_back(block, there)) for block in blocks(s)]
+        match s:
+            case Loop() if inner[0]:
+                var = fresh(s.var)
+                names: dict[Atom, Size] = {s.var: size(var)}
+                order = Order.SERIAL if s.order is Order.SERIAL else Order.FREE
+                yield Loop(var, s.low, s.high, remade(inner[0], names.get), order)
+            case When(condition) if inner[0] or inner[1]:
+                yield When(condition, inner[0], inner[1])
+            case _:
+                pass
 
 
 def _changed(body: tuple[Stmt, ...]) -> set[Var]:
@@ -123,39 +157,34 @@ def _paths(s: Stmt, v: Var) -> Iterator[tuple[Stmt, ...]]:
 
 def _stage(
     path: tuple[Stmt, ...], table: Buffer, of: Var, changed: set[Var]
-) -> tuple[Buffer, Store, Stmt] | None:
-    """Where the elements wait, the store that puts one there, and the loops that put them into
-    the table; None if they may be more than it has, or are not known again afterwards."""
-    *around, store = path
+) -> _Stage | None:
+    """How an element waits; None if more of them may than the table has, or if they are not known
+    again afterwards."""
+    *around, old = path
     loops = [x for x in around if isinstance(x, Loop)]
     conditions = [x for x in around if isinstance(x, When)]
-    if not isinstance(store, Store) or not loops or len(loops) + len(conditions) < len(around):
+    if not isinstance(old, Store) or len(loops) + len(conditions) < len(around):
         return None
-    store = _by_the_loops(around, store)
-    names = {x.var: fresh(x.var) for x in loops}
-    fixed = [*(u for x in loops for n in (x.low, x.high) for u in used_in(n)),
-             *(u for x in conditions for u in used(x.condition))]  # fmt: skip
-    free = [u for i in store.at for u in used_in(i) if u not in names]
+    store = _by_the_loops(around, old)
+    own = [x.var for x in loops]
+    fixed = [u for x in loops for n in (x.low, x.high) for u in used_in(n)]
+    free = [u for i in store.at for u in used_in(i)]
+    free = [u for x in conditions for u in used(x.condition)] + free
+    free = [u for u in free if u not in own]
     if not changed.isdisjoint(fixed) or not changed.isdisjoint(free) or of in free:
         return None
+    if not loops:
+        alone = Variable(fresh(table.var), table.dtype, Lit(unit("add", table.dtype), table.dtype))
+        back = replace(store, buffer=of, value=Local(alone.var))
+        return _Stage(alone, old, Assign(alone.var, store.value), back)
     shape = tuple(_natural(x.high - x.low) for x in loops)
     fewer = _degree(shape) < _degree(table.shape) or shape == table.shape
     if not fewer and not _each_once(loops, store.at):
         return None
     wait = Buffer(fresh(table.var), table.dtype, shape, Role.TEMP)
     here = Store(wait.var, tuple(size(x.var) - x.low for x in loops), store.value)
-    there: Stmt = Store(of, store.at, Load(wait.var, here.at))
-    for x in reversed(around):
-        match x:
-            case When(condition, then):
-                sides = ((there,), ()) if _is_in(path, then) else ((), (there,))
-                there = When(condition, *sides)
-            case Loop():
-                order = Order.SERIAL if x.order is Order.SERIAL else Order.FREE
-                there = Loop(x.var, x.low, x.high, (there,), order)
-            case _:
-                pass
-    return wait, here, _renamed(there, names)
+    back = Store(of, store.at, Load(wait.var, here.at))
+    return _Stage(Allocate(wait), old, here, back)
 
 
 def _by_the_loops(around: list[Stmt], store: Store) -> Store:
@@ -179,33 +208,15 @@ def _each_once(loops: list[Loop], at: tuple[Size, ...]) -> bool:
     return alone.issuperset(names)
 
 
-def _renamed(s: Stmt, names: dict[Var, Var]) -> Stmt:
-    def replaced(a: Atom) -> Size | None:
-        return size(names[a]) if isinstance(a, Var) and a in names else None
-
-    def loop(x: Stmt) -> Stmt:
-        return replace(x, var=names[x.var]) if isinstance(x, Loop) else x
-
-    def all_(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(loop(rebuild(x, all_)) for x in body)
-
-    (out,) = all_(remade((s,), replaced))
-    return out
-
-
 def _degree(shape: tuple[Size, ...]) -> int:
     """How many factors of a product of extents are no numbers."""
     return sum(max((len(m) for m, _ in n.terms), default=0) for n in shape)
 
 
-def _is_in(path: tuple[Stmt, ...], block: tuple[Stmt, ...]) -> bool:
-    return any(x is y for x in path for y in block)
-
-
-def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    if s is old:
-        return new
-    return rebuild(s, lambda body: tuple(_replaced(x, old, new) for x in body))
+def _replaced(s: Stmt, new: dict[int, Stmt]) -> Stmt:
+    if id(s) in new:
+        return new[id(s)]
+    return rebuild(s, lambda body: tuple(_replaced(x, new) for x in body))
 
 
 def _natural(extent: Size) -> Size:
