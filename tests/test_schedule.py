@@ -706,7 +706,7 @@ def f(n; x: F64[n], k: I64[n] < 3):
   for i<n: r = add over j4<k[i], l4<m[i, j4] of c[i, j4, l4] from 0.0
   return for i<n: r[i]
 """)
-    assert len(shapes(p)) == 6  # the values, the lengths, four arrays of offsets
+    assert len(shapes(p)) == 7  # the values, the lengths, four arrays of offsets, what a row has
 
 
 def test_a_ragged_result_is_one_axis() -> None:

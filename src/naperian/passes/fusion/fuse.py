@@ -42,6 +42,7 @@ from naperian.sizes import Clamp, Remainder, Size, Term, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
 _FREE = ("add", "mul", "min", "max", "and", "or")  # in any order it is the same
+_LONG = 16  # elements of a row that are more than those of a window
 _NEAR = 4  # how many nests back one is looked for to share its arrays
 
 
@@ -311,7 +312,7 @@ class _Block:
         serial = self.serial(root)
         if near is not None and near.number == low:
             apart = serial and not near.serial and self.depth == 0 and not near.times
-            if not apart or self.time(root) is not None:
+            if not apart or (self.time(root) is not None and not self.is_deep(near)):
                 return near
         beside = self.beside(root, head, group, low)
         if beside is not None:
@@ -336,6 +337,13 @@ class _Block:
         if not copies:
             same.append(nest)
         return nest
+
+    def is_deep(self, nest: Nest) -> bool:
+        """Whether a nest has long loops inside. What they find is little beside what they read, so
+        it is stored for a recurrence, which would keep them from being parallel."""
+        inner = {i for t in nest.members for i in t.path[self.depth + 1 :]}
+        extents = (self.graph.program.indices[i].extent for i in inner)
+        return any(n is None or (n.constant or _LONG) >= _LONG for n in extents)
 
     def beside(self, root: Task, head: Var, group: list[Task], low: int) -> Nest | None:
         """The nest of other numbers that the loop in the text carries, where these carry none from

@@ -134,7 +134,8 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
 def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]:
     """What reads a recurrence at its time, and is in none itself, goes on in its loop: a sum over
     time is accumulated there, and what it adds up is never stored. These tasks, with the loops
-    that they share with the recurrence, if they share others with none."""
+    that they share with the recurrence, if they share others with none; and what comes after
+    recurrences and shares no loop with them."""
     first: dict[Task, tuple[Var, ...]] = {}  # the loops down to that over the time
     timed: dict[Task, set[Var]] = {}  # the loops that it has in common with recurrences
     for t in sorted(tasks, key=lambda t: t.order):
@@ -145,7 +146,7 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
             continue
         timed[t] = {
             v for s in t.sites for i, e in zip(s.task.context, s.at, strict=False)
-            if i in timed.get(s.task, ()) for v in variables(e)
+            if i in timed.get(s.task, ()) for v in _plain(e)
         }  # fmt: skip
         for s in t.sites:
             here = dict(zip(s.task.context, s.at, strict=False))
@@ -157,7 +158,28 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
                     t.path, first[t] = path, loops
                 break
     _readers_first(graph, tasks, first)
-    return {t: at for t, at in first.items() if not t.units and timed[t].issubset(at)}
+    before = _before([t for t in tasks if t.units])
+    alone = {t: () for t in tasks if t not in first and not timed[t] and t not in before}
+    beside = {t: at for t, at in first.items() if not t.units and timed[t].issubset(at)}
+    return beside | alone
+
+
+def _plain(e: Size) -> tuple[Var, ...]:
+    """The index that another one is, which two loops may then share."""
+    v = e.single
+    return (v,) if isinstance(v, Var) else ()
+
+
+def _before(tasks: list[Task]) -> set[Task]:
+    """Tasks, and all that they need."""
+    seen = set(tasks)
+    work = list(tasks)
+    while work:
+        for s in work.pop().sites:
+            if s.task not in seen:
+                seen.add(s.task)
+                work.append(s.task)
+    return seen
 
 
 def _readers_first(graph: Graph, tasks: list[Task], first: dict[Task, tuple[Var, ...]]) -> None:

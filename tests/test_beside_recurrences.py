@@ -1,0 +1,59 @@
+"""What comes before and after a recurrence does not go in its order: Cox's partial likelihood,
+whose risk is a running sum of exponentials of products."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+COX = nap.compile("""
+def cox(beta: d=>Float, x: Fin(n)=>d=>Float, event: Fin(n)=>Float) -> Float:
+    eta = x @ beta
+    risk = cumsum(exp(eta))
+    sum(event[i] * (eta[i] - log(risk[i])) for i)
+
+def slope(beta: d=>Float, x: Fin(n)=>d=>Float, event: Fin(n)=>Float) = grad(cox)(beta, x, event)
+
+def turned(beta: d=>Float, x: d=>Fin(n)=>Float) -> Fin(n)=>Float =
+    log(cumsum([exp(sum(x[k, i] * beta[k] for k)) for i]))
+
+def window(x: Fin(n + 2)=>Float) -> Fin(n)=>Float =
+    cumsum([sum(x[i + k] for k in Fin(3)) for i in Fin(n)])
+""")
+
+
+@pytest.mark.parametrize(("n", "d"), [(0, 3), (1, 1), (7, 0), (300, 5), (129, 20)])
+def test_a_running_sum_of_products(n: int, d: int) -> None:
+    r = np.random.default_rng(n)
+    beta, x, event = r.normal(size=d), r.normal(size=(n, d)), (r.uniform(size=n) < 0.5) * 1.0
+    eta = x @ beta
+    risk = np.cumsum(np.exp(eta))
+    value = (event * (eta - np.log(risk))).sum()
+    moved = np.cumsum(np.exp(eta)[:, None] * x, axis=0) / risk[:, None]
+    np.testing.assert_allclose(COX.cox(beta, x, event), value, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        COX.slope(beta, x, event), event @ (x - moved), rtol=1e-10, atol=1e-10
+    )
+    np.testing.assert_allclose(COX.turned(beta, x.T.copy()), np.log(risk), rtol=1e-12, atol=1e-12)
+
+
+def test_the_products_are_parallel_and_the_running_sum_is_not() -> None:
+    text = COX.cox.show("loops")
+    before, after = text.split("allocate small early")
+    assert "parallel for i in 0..n" in before
+    assert "exp(" in after
+    assert "for k" not in after
+
+
+def test_what_reads_a_recurrence_backwards_is_added_up_as_memory_lies() -> None:
+    text = COX.slope.show("loops")
+    assert "f64[n, d]" not in text.split("\n", 1)[1]  # no products of all rows are kept
+    assert "update out[" in text.split("for t")[-1]
+
+
+def test_the_sum_of_a_window_is_made_where_it_is_read() -> None:
+    assert "parallel" not in COX.window.show("loops")
+    x = np.arange(7.0)
+    np.testing.assert_array_equal(COX.window(x), [3, 9, 18, 30, 45])
