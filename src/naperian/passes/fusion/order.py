@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from naperian.ainf.syntax import Read
-from naperian.ainf.walk import free, variables
+from naperian.ainf.walk import atoms_of, free, variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
 from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Site, Task, in_order
@@ -262,7 +262,7 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
     if t.home is not None:
         order = tuple(t.context[k] for k in t.home[1])
         total += 1 if order[-1:] == (inner,) else _STRIDED if inner in order else 0
-    if t.kind is Kind.PUT:
+    if t.kind is Kind.PUT or (t.kind is Kind.ENTER and any(map(atoms_of, t.at))):
         total += _stride(graph, Read(t.var, t.at), inner)
     if t.kind is Kind.ENTER and inner not in t.over and t.over:
         extent = graph.program.indices[inner].extent
