@@ -55,15 +55,16 @@ def update(w: Walk, st: s.Update) -> Typed:
     if not accumulates and (st.op != "+" or whole is not None):
         return set_(w, s.Set(st.span, st.target, updated(st)))
     monoid = w.monoids.get(held.var) if held is not None else None
-    if accumulates and st.op == "-" and monoid == "add":
-        st = replace(st, value=s.Unary(st.value.span, "-", st.value))
-    elif accumulates and st.op != "+" and monoid not in _COMBINES.get(st.op, ()):
+    takes_away = st.op == "-" and monoid == "add"
+    if accumulates and st.op != "+" and not takes_away and monoid not in _COMBINES.get(st.op, ()):
         assert held is not None
         raise effect_errors.accum_is_state(held.var.name, st.op_span, held.span)
-    elif accumulates and whole is not None:
+    if accumulates and whole is not None:
         assert held is not None
         text = st.target.span.text
         raise effect_errors.adds_whole(text, show(w, whole), st.target.span, held.span)
+    if accumulates and takes_away:
+        st = replace(st, value=s.Unary(st.value.span, "-", st.value))
     return _combine(w, st)
 
 
