@@ -12,13 +12,15 @@ far the loop goes, as 1 / n.
 
     v = d / n; sum(v * x[i] for i)     the same, where the program itself stands in front
 
-Nor does what was computed, but read by nobody: where every loop that reads it made no rounds.
+Nor does what was computed, but read by nobody: where every loop that reads it made no rounds, and
+where every reader is a side of a condition that was not taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial, reduce
+from itertools import takewhile
 
 from naperian.ainf.syntax import Accumulate, Binding, Guard, Number, Op, Operand, Read
 from naperian.ainf.walk import atoms_of, free, number, operands, rewrite, rewrite_guards, variables
@@ -28,8 +30,9 @@ from naperian.partials import POLES, RULES, STRAIGHT
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.derivatives.closing import Closing
 from naperian.passes.derivatives.parts import Part
+from naperian.passes.derivatives.rules import renamed
 from naperian.prims import Math
-from naperian.sizes import Size
+from naperian.sizes import Size, size
 
 _TRUE = Lit(True, DType.BOOL)
 
@@ -81,6 +84,49 @@ class Asked(Closing):
             return ()
         each = [reduce(partial(self.made, "and"), map(self.positive, ns)) for ns in summed]
         return (Guard(reduce(partial(self.made, "or"), dict.fromkeys(each)), True),)
+
+    def chosen(self, b: Binding, parts: list[Part], names: Mapping[Var, Size]) -> Guards:
+        """What holds where a side of a condition reads a binding that nobody reads elsewhere, if
+        that is not sure: what all the parts ask, or that one of them does. At the points that
+        `names` give."""
+        if not isinstance(b.prim, Op) or _is_linear(b.prim) or not self.may_be_infinite(b.prim, ()):
+            return ()
+        each = [self.asks(p, [names[i] for i in b.context]) for p in parts]
+        each = _merged(each)
+        if not all(each):
+            return ()
+        together = zip(*each, strict=False)
+        common = tuple(gs[0] for gs in takewhile(lambda gs: len({*gs}) == 1, together))
+        if common:
+            return common
+        return (Guard(reduce(partial(self.made, "or"), map(self.holding, each)), True),)
+
+    def asks(self, part: Part, at: list[Size]) -> Guards:
+        """The first guards of a part that say the same of all that it sends to a point."""
+        there: dict[Var, Size] = {}
+        for e, x in zip(part.at, at, strict=True):
+            if e == x:
+                there |= {v: size(v) for v in variables(e)}
+            elif isinstance(e.single, Var) and self.is_as_long(e.single, x):
+                there[e.single] = x
+        own = {*self.domain(part)} - there.keys()
+        found = takewhile(lambda g: own.isdisjoint(self.b.closed(free(g.operand))), part.guards)
+        plain = dict.fromkeys(Guard(g.operand, g.holds) for g in found)  # an equality has two facts
+        return renamed(tuple(plain), {v: x for v, x in there.items() if x != size(v)})
+
+    def is_as_long(self, i: Var, at: Size) -> bool:
+        """Whether an index goes as far as the one that it is put in the place of."""
+        return isinstance(at.single, Var) and self.extent(i) == self.extent(at.single)
+
+    def holding(self, guards: Guards) -> Operand:
+        """Whether guards hold, each of which is asked where those before it do."""
+        holds: Operand = _TRUE
+        no = Lit(False, DType.BOOL)
+        for k, g in reversed(list(enumerate(guards))):
+            arms = (holds, no) if g.holds else (no, holds)
+            around = self.place.guards + guards[:k]
+            holds = self.b.op("select", (g.operand, *arms), DType.BOOL, around)
+        return holds
 
     def summed_over(self, part: Part) -> list[Size]:
         """How far the loops go that a part is summed over, which may make no rounds: those that
@@ -143,6 +189,24 @@ class Asked(Closing):
     def of_size(self, n: Size) -> frozenset[Var]:
         reads = (a for a in atoms_of(n) if isinstance(a, Read))
         return frozenset(variables(n)).union(*map(self.of_operand, reads))
+
+
+def _merged(each: list[Guards]) -> list[Guards]:
+    """Ways to be asked for, without those that begin as another one does, and both sides of a
+    condition as one."""
+    out: list[Guards] = []
+    for way in sorted(dict.fromkeys(each), key=len, reverse=True):
+        other = next((x for x in out if _opposite(x, way)), None)
+        if other is not None:
+            return _merged([x for x in each if x not in (other, way)] + [way[:-1]])
+        out.append(way)
+    return [x for x in out if not any(x != y and x[: len(y)] == y for y in out)]
+
+
+def _opposite(a: Guards, b: Guards) -> bool:
+    if not a or not b or a[:-1] != b[:-1]:
+        return False
+    return a[-1].operand == b[-1].operand and a[-1].holds != b[-1].holds
 
 
 def _is_linear(op: Op) -> bool:
