@@ -82,19 +82,22 @@ def _folded(frame: Frame, x: Sum, lanes: int, four: Sequence[Value]) -> Value:
 
         a0 a1 a2 a3 …   b0 b1 b2 b3 …   ⇒   a0+a1 b0+b1 a2+a3 b2+b3 …
 
-    then one half and the other of two such, and so on, until there are four."""
-    pairs, half = range(0, lanes, 2), range(lanes // 2)
-    beside = [[i for p in pairs for i in (p + k, p + k + lanes)] for k in (0, 1)]
-    first, second = (_sides(frame, x, lanes, four[k], four[k + 1], beside) for k in (0, 2))
-    halves = [[i + k for k in (q, q + lanes) for i in half] for q in (0, lanes // 2)]
-    both = _sides(frame, x, lanes, first, second, halves)
+    then likewise pairs of two such, then one half and the other, until there are four. One of the
+    two that are added leaves every lane where it is, which takes no shuffle, but a choice."""
+    pairs = [_beside(frame, x, lanes, 1, four[k], four[k + 1]) for k in (0, 2)]
+    both = _beside(frame, x, lanes, 2, *pairs)
     while lanes > _FOUR:
-        quarter = lanes // 4
-        low = [i + q for q in (0, 2 * quarter) for i in range(quarter)]
-        parts = [low, [i + quarter for i in low]]
-        both = _sides(frame, x, lanes, both, "poison", parts)
         lanes //= 2
+        halves = [range(lanes), range(lanes, 2 * lanes)]
+        both = _sides(frame, x, 2 * lanes, both, "poison", halves)
     return both
+
+
+def _beside(frame: Frame, x: Sum, lanes: int, n: int, a: Value, b: Value) -> Value:
+    """Groups of `n` lanes of two vectors, each added to the next one: by turns a's and b's."""
+    stay = [k + lanes * (k // n % 2) for k in range(lanes)]
+    move = [(k ^ n) + lanes * (k // n % 2) for k in range(lanes)]
+    return _sides(frame, x, lanes, a, b, [stay, move])
 
 
 def _sides(

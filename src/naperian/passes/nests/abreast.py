@@ -163,7 +163,7 @@ class _Sums:
         changing = (*own, *lets, *(x.var for x in self.starts))
         body: list[Stmt] = []
         starts: list[Stmt] = []
-        inner: list[Stmt] = []
+        inner: list[tuple[Stmt, ...]] = []
         sums: list[Reduction] = []
         ends: list[Stmt] = []
         fours = [fresh(x.var) for x in self.starts]
@@ -178,12 +178,13 @@ class _Sums:
             body += (Allocate(replace(made[v], var=names[v])) for v in own)
             body += remade(self.firsts, replaced, names)
             starts += remade(self.starts, replaced, names)
-            inner += remade(self.last.body, replaced, names)
+            inner.append(remade(self.last.body, replaced, names))
             sums += (replace(r, var=names[r.var]) for r in self.last.reductions)
             for v, x in zip(fours, self.starts, strict=True):
                 ends.append(Store(v, (size(k),), Local(names[x.var])))
         body += starts
-        body.append(replace(self.last, body=tuple(inner), reductions=tuple(sums)))
+        in_turn = tuple(x for steps in zip(*inner, strict=True) for x in steps)
+        body.append(replace(self.last, body=in_turn, reductions=tuple(sums)))
         body += (Allocate(Buffer(v, x.dtype, (size(_FOUR),), Role.TEMP))
                  for v, x in zip(fours, self.starts, strict=True))  # fmt: skip
         body += ends
