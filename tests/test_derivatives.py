@@ -354,7 +354,7 @@ def test_only_places_near_an_end_are_asked_whether_a_window_is_kept_there() -> N
     m = nap.compile(KEPT_WINDOWS)
     text = nap.grad(m.conv, wrt=("x", "k")).show("loops")
     assert re.search(r"in 0\.\.\(clamp\(2, h \+ 1\)\)", text)  # the corners
-    assert len(re.findall("update out", nap.grad(m.pool).show("loops"))) == 1  # none is kept
+    assert not re.search("update out", nap.grad(m.pool).show("loops"))  # none is kept
     rng = np.random.default_rng(0)
 
     def agree(f: nap.Function, *args: np.ndarray) -> None:

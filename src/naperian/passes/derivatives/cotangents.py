@@ -20,6 +20,7 @@ from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard
 from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, size_of, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import leaves
@@ -34,6 +35,7 @@ from naperian.passes.derivatives.parts import At, Part
 from naperian.passes.derivatives.ruled import Ruled, cotangents
 from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed, together
 from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
+from naperian.passes.derivatives.tiles import are_tiles, in_tiles
 from naperian.sizes import ONE, Size, size
 
 
@@ -199,6 +201,16 @@ class Cotangents(Asked):
         self.send(prim.init, over, names, *self.first(b, prim, names, v, guards))
         if prim.monoid in ("max", "min"):
             e = together(self.place, b, prim, e)
+            if not self.open and isinstance(e.value, Read):
+                at = tuple(map(self.inside, e.value.at))
+                if are_tiles(self.b, e, at, over, names):
+                    own, copies = self.copied(e.over, names)
+                    inner = names | own
+                    best = in_tiles(self.place, b, prim, e, inner, guards)
+                    if best is not None:
+                        read = replace(e.value, at=at)
+                        self.send(read, (*over, *copies), inner, v, (*guards, best))
+                        return
             where, found = chosen(self.place, b, prim, e)
             self.know(where)
             there = {i: rewrite_size(x, names) for i, x in where.items()}

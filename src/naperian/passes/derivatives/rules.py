@@ -147,16 +147,11 @@ def chosen(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> tuple[Na
     guard that it was found there at all, and is not the first value.
 
     Of several reduced indices, the outer ones are found in the maxima over the inner ones."""
-    best = "argmax" if prim.monoid == "max" else "argmin"
+    best = _search(prim)
     around = place.guards + b.guards
-    there = Rules(place, b.dtype, b.guards)("ne", own_value(b), prim.init)
-    found = (Guard(there, True),)
-    count = _count(place, entry.over)
-    if len(entry.over) > 1 and not entry.guards and count is not None and count <= _FEW:
-        all_ = place.b.index(size(count), entry.over[0].name)
-        value = rewrite(entry.value, _digits(place, entry.over, size(all_)))
-        zero = Lit(0, DType.I64)
-        at = place.b.reduce(best, zero, (((all_,), value, ()),), DType.I64, around + found)
+    found = (is_found(place, b, prim),)
+    at = first_of_few(place, b, prim, entry, found)
+    if at is not None:
         return _digits(place, entry.over, size_of(at)), found
     levels: list[tuple[Var, Operand, Guards]] = []
     value, guards = entry.value, entry.guards
@@ -177,6 +172,30 @@ def chosen(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> tuple[Na
         at = place.b.reduce(best, zero, (part,), DType.I64, around + found)
         names[i] = size_of(at)
     return names, found
+
+
+def is_found(place: Place, b: Binding, prim: Accumulate) -> Guard:
+    """Whether a maximum or minimum is not the first value."""
+    return Guard(Rules(place, b.dtype, b.guards)("ne", own_value(b), prim.init), True)
+
+
+def first_of_few(
+    place: Place, b: Binding, prim: Accumulate, entry: Entry, found: Guards = ()
+) -> Operand | None:
+    """Which of a few points a maximum or minimum was found at, by their number in order; where it
+    was found."""
+    count = _count(place, entry.over)
+    if entry.guards or count is None or count > _FEW:
+        return None
+    all_ = place.b.index(size(count), entry.over[0].name)
+    value = rewrite(entry.value, _digits(place, entry.over, size(all_)))
+    part = ((all_,), value, ())
+    around = place.guards + b.guards + found
+    return place.b.reduce(_search(prim), Lit(0, DType.I64), (part,), DType.I64, around)
+
+
+def _search(prim: Accumulate) -> str:
+    return "argmax" if prim.monoid == "max" else "argmin"
 
 
 def together(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> Entry:

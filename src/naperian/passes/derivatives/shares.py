@@ -117,7 +117,7 @@ def _best(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[Share
             Guard(rewrite(first, there), False),
             *(Guard(_is_none(inner, rewrite(w, there)), True) for w in before),
         )
-        own = number(_ordinal(place, e))
+        own = number(ordinal(place, e))
         who = accumulated(
             place, b, prim, [(e, own, won[:1])], "min", Lit(_NONE, DType.I64), DType.I64
         )
@@ -136,7 +136,7 @@ def _is_none(rules: Rules, who: Operand) -> Operand:
     return rules.place.b.op("eq", (who, Lit(_NONE, DType.I64)), DType.BOOL, guards)
 
 
-def _ordinal(place: Place, e: Entry) -> Size:
+def ordinal(place: Place, e: Entry) -> Size:
     """Which of its reduced points an entry is at, in their order."""
     total = ZERO
     for i in e.over:
@@ -206,7 +206,7 @@ def latest(place: Place, b: Binding, prim: Accumulate) -> list[Share]:
     for k, e in enumerate(prim.entries):
         guards = tuple(_elsewhere(place, b, prim, e, x) for x in prim.entries[k + 1 :])
         if e.over:
-            numbers = number(_ordinal(place, e) + ONE)
+            numbers = number(ordinal(place, e) + ONE)
             who = accumulated(
                 place, b, prim, [(e, numbers, ())], "last", Lit(0, DType.I64), DType.I64
             )

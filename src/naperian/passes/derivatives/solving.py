@@ -23,7 +23,7 @@ from naperian.passes.bindings.place import Place
 from naperian.passes.derivatives.invert import Inverse
 from naperian.passes.derivatives.parts import At, Part
 from naperian.passes.derivatives.rules import renamed
-from naperian.sizes import ZERO, Size, size
+from naperian.sizes import ZERO, Clamp, Quotient, Size, atom, size
 
 # what must be >= 0 ("ge") or 0 ("eq"), the former so that this index is in range
 Tests: TypeAlias = list[tuple[str, Size, Var | None]]
@@ -58,6 +58,14 @@ class Solving:
                   if isinstance(a, Read) and a.var in self.ends_of}  # fmt: skip
         return known.and_(*places, *(n - 1 - k for k, n in places.items())) if places else known
 
+    def inside(self, e: Size) -> Size:
+        """A place without being kept in a range, if it always is there."""
+        match e.single:
+            case Clamp(value, n) if all(self.facts(x).proves(x) for x in (value, n - 1 - value)):
+                return value
+            case _:
+                return e
+
     def test(self, name: str, s: Size, under: Guards = ()) -> Guard:
         """s >= 0 or s == 0 as a guard, written without minus signs; asked under guards."""
         left = Size(tuple((m, c) for m, c in s.terms if c > 0))
@@ -67,7 +75,23 @@ class Solving:
             holds = self.b.op(name, sides, DType.BOOL, around)
         else:
             holds = self.place.op(name, sides, DType.BOOL)
-        return Guard(holds, True, s if name == "ge" else None)
+        return Guard(holds, True, self.undivided(s) if name == "ge" else None)
+
+    def undivided(self, s: Size) -> Size:
+        """What is not negative where `s` is, if an index in it is divided by a number: loops are
+        cut at what grows with their index by a step.
+
+            n - 1 - q // 2 >= 0       2·n - 1 - q >= 0
+        """
+        for m, c in s.terms:
+            match m:
+                case (Quotient(above, below),) if abs(c) == 1 and (by := below.constant):
+                    if by > 0 and any(v in self.b.indices for v in variables(above)):
+                        rest = (s - atom(m[0]) * c) * by
+                        return rest + above if c > 0 else rest + by - 1 - above
+                case _:
+                    pass
+        return s
 
     def tests(self, found: Inverse) -> Tests | None:
         """What must be tested of solved indices; None if it never holds."""

@@ -85,8 +85,21 @@ def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
             case While(head, condition, inner):
                 out.append(While(_block(head, definitions), condition, _block(inner, definitions)))
             case _:
-                out.append(rebuild_loops(s, lambda b: _block(b, definitions)))
+                made = rebuild_loops(s, lambda b: _block(b, definitions))
+                out.append(_under(made, definitions) if isinstance(made, Loop) else made)
     return tuple(out)
+
+
+def _under(s: Loop, definitions: Definitions) -> Stmt:
+    """A loop around others that were put under a condition which it does not change either."""
+    match s.body:
+        case (When(condition, then, otherwise),) if s.order is not Order.PARALLEL:
+            if s.var not in used(condition) and _steady(condition, definitions):
+                sides = [(replace(s, body=b),) if b else () for b in (then, otherwise)]
+                return When(condition, *sides)
+        case _:
+            pass
+    return s
 
 
 def _apart(s: Loop, definitions: Definitions, free: Expr, tests: Known) -> Stmt:

@@ -1,0 +1,99 @@
+"""Windows that lie side by side: a gradient asks each element whether it is the best."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+POOLS = """
+def even(x: Fin(2 * h)=>Fin(2 * w)=>Float) -> Float =
+    sum((i + 1) * max(x[2 * i + a, 2 * j + b] for a in Fin(2), b in Fin(2)) ** 2
+        for i in Fin(h), j in Fin(w))
+def odd(x: Fin(h)=>Fin(w)=>Float) -> Float =
+    sum((i + 1) * max(x[2 * i + a, 2 * j + b] for a in Fin(2), b in Fin(2)) ** 2
+        for i in Fin(h // 2), j in Fin(w // 2))
+def kept(x: Fin(h)=>Fin(w)=>Float) -> Float =
+    sum((i + 1) * max(x[clamp(2 * i + a), clamp(2 * j + b)] for a in Fin(2), b in Fin(2)) ** 2
+        for i in Fin(h // 2), j in Fin(w // 2))
+def rows(x: c=>Fin(3 * n)=>Float) -> Float =
+    sum((i + 1) * min(x[k, 3 * i + a] for a in Fin(3)) ** 2 for k, i in Fin(n))
+def meet(x: Fin(n)=>Float) -> Float =
+    sum((i + 1) * max(x[clamp(2 * i + a)] for a in Fin(3)) ** 2 for i in Fin(n // 2))
+def both(x: Fin(h)=>Fin(w)=>Float) = value_and_grad(odd)(x)
+def layer(x: Fin(2 * h)=>Fin(2 * w)=>Float, c: Float) -> Float =
+    sum(max(max(c * x[2 * i + a, 2 * j + b], 0.0) for a in Fin(2), b in Fin(2)) ** 3
+        for i in Fin(h), j in Fin(w))
+"""
+
+
+def first_best(x: np.ndarray, high: int, wide: int, seek: np.ufunc) -> np.ndarray:
+    """The gradient of Σ (i + 1) · best², window by window: all of it goes to the first best, which
+    is the first NaN if there is one; nothing goes anywhere if that is the unit."""
+    out = np.zeros_like(x)
+    worst = -np.inf if seek is np.argmax else np.inf
+    for i in range(x.shape[0] // high):
+        for j in range(x.shape[1] // wide):
+            part = np.s_[high * i : high * (i + 1), wide * j : wide * (j + 1)]
+            k = seek(x[part])  # of NumPy: the first NaN, too
+            best = x[part].flat[k]
+            if best != worst:
+                by = (i if high > 1 else j) + 1
+                out[part].flat[k] = 2 * by * best
+    return out
+
+
+SHAPES = [(0, 0), (0, 4), (1, 1), (1, 5), (2, 2), (2, 3), (3, 7), (4, 4), (9, 16), (33, 70),
+          (300, 257)]  # fmt: skip
+
+
+def test_every_element_asks_whether_it_is_the_best_of_its_window() -> None:
+    m = nap.compile(POOLS)
+    rng = np.random.default_rng(0)
+    for h, w in SHAPES:
+        x = rng.integers(-3, 4, (h, w)).astype(float)  # with many that are equal
+        x[rng.random((h, w)) < 0.03] = np.nan
+        x[rng.random((h, w)) < 0.3] = -np.inf
+        want = first_best(x, 2, 2, np.argmax)
+        for f in (m.odd, m.kept):
+            np.testing.assert_array_equal(nap.grad(f)(x), want)
+        np.testing.assert_array_equal(m.both(x)[1], want)
+        y = np.tile(x, (2, 2))
+        np.testing.assert_array_equal(nap.grad(m.even)(y), first_best(y, 2, 2, np.argmax))
+        z = np.tile(x, (1, 3))
+        np.testing.assert_array_equal(nap.grad(m.rows)(z), first_best(z, 1, 3, np.argmin))
+
+
+def test_pooling_scatters_nothing() -> None:
+    m = nap.compile(POOLS)
+    for f in (m.even, m.odd, m.kept, m.rows, m.both):
+        text = (f if f is m.both else nap.grad(f)).show("loops")
+        assert not re.search("update out", text)
+    assert re.search("update out", nap.grad(m.meet).show("loops"))  # windows that meet
+    # in rows that are in a window, the loop over the columns asks for no border
+    text = nap.grad(m.odd).show("loops")
+    loop = r"if v\w*:\n +free for \w+ in 0\.\.\(clamp\(cut // 2.*\n(?:.*\n){8}"
+    (inner,) = re.findall(loop, text)
+    assert len(re.findall(r"if v\w*:", inner)) == 2, "that around, and the element's own question"
+
+
+def test_gradients_of_pooling_are_differentiable() -> None:
+    m = nap.compile(POOLS)
+    rng = np.random.default_rng(1)
+    x, d, e = rng.normal(size=(3, 6, 10))
+    h = 1e-5
+    for f in (m.even, m.odd, m.kept):
+        slope = nap.grad(f)
+        assert np.vdot(slope(x), d) == pytest.approx(nap.jvp(f)(x, d)[1], rel=1e-12)
+        bent = nap.jvp(slope)(x, d)[1]
+        near = (slope(x + h * d) - slope(x - h * d)) / (2 * h)
+        np.testing.assert_allclose(bent, near, rtol=1e-6, atol=1e-6)
+        assert np.vdot(bent, e) == pytest.approx(np.vdot(nap.jvp(slope)(x, e)[1], d), rel=1e-9)
+    found = nap.grad(m.layer, ("x", "c"))(x, 0.7)
+    for p, q in zip(found, (d, 1.0), strict=True):
+        more = [m.layer(x + s * h * d, 0.7) if p is found[0] else m.layer(x, 0.7 + s * h)
+                for s in (1, -1)]  # fmt: skip
+        assert np.vdot(p, q) == pytest.approx((more[0] - more[1]) / (2 * h), rel=1e-6)
