@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,66 @@ def test_an_array_that_is_replaced_element_by_element_is_written_over(text: str)
             2: h + np.roll(h, -1, 1) + b}[list(OVER).index(text)]  # fmt: skip
     np.testing.assert_allclose(f(x, w, b), want, rtol=1e-12, atol=1e-12)
     assert f.show("loops").count("allocate") == OVER[text]
+
+
+ROWS = """
+def shares(x: m=>n=>Float) -> m=>n=>Float:
+    for i:
+        e = exp(x[i] - max(x[i]))
+        e / sum(e)
+def planes(x: m=>k=>n=>Float) -> m=>k=>n=>Float:
+    for i:
+        e = exp(x[i])
+        t = sum(e[k, j] for k, j)
+        [e[k, j] / t for k, j]
+def two(x: m=>n=>Float):
+    (p, q) = for i:
+        e = exp(x[i])
+        t = sum(e)
+        ([e[j] / t for j], [2.0 * e[j] for j])
+    (p, q)
+def turned(x: m=>n=>Float) -> m=>n=>Float:
+    for i:
+        e = exp(x[i])
+        t = sum(e)
+        [e[wrap(j + 1)] / t for j]
+def upper(x: m=>n=>Float) -> m=>n=>Float:
+    for i:
+        e = exp(x[i])
+        t = sum(e)
+        [e[j] / t if j > 2 else 0.0 for j]
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [0, 1, 5, 33, 64, 203])
+def test_a_row_that_is_replaced_element_by_element_is_made_where_it_goes(
+    n: int, dtype: type
+) -> None:
+    m: Any = nap.compile(ROWS)
+    x = np.random.default_rng(n).normal(size=(70, n)).astype(dtype)
+    x[3:4, :1], x[5:6, :2] = np.nan, -np.inf
+    near = partial(np.testing.assert_allclose, rtol=20 * np.finfo(dtype).eps)
+    before = nap.threads()
+    with np.errstate(invalid="ignore"):
+        e = np.exp(x - x.max(1, keepdims=True, initial=-np.inf))
+        shares = e / e.sum(1, keepdims=True)
+        e = np.exp(x)
+        p, pairs = e / e.sum(1, keepdims=True), e.reshape(35, 2, n)
+        planes = pairs / pairs.sum((1, 2), keepdims=True)
+    for count in (1, 2):
+        nap.threads(count)
+        own = x.copy()
+        near(m.shares(x), shares)
+        near(m.shares(own, out=own), shares)
+        near(m.planes(x.reshape(35, 2, n)), planes)
+        near(m.two(x)[0], p)
+        near(m.two(x)[1], 2 * e)
+        near(m.turned(x), np.roll(p, -1, 1))
+        near(m.upper(x), np.where(np.arange(n) > 2, p, 0))
+    nap.threads(before)
+    for name, arrays in (("shares", 0), ("planes", 0), ("two", 0), ("turned", 1), ("upper", 1)):
+        assert m[name].show("loops").count("allocate") == arrays, name
 
 
 @pytest.mark.parametrize("n", [1, 5, 40, 300])

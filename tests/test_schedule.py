@@ -162,7 +162,7 @@ def f(n, m; x: F64[n, m], y: F64[m, n]):
     assert innermost(p) == ["j"]
 
 
-def test_softmax_of_rows_is_one_nest_with_a_row_buffer() -> None:
+def test_softmax_of_rows_is_one_nest_without_an_array_of_its_own() -> None:
     p = same("""
 def f(n, m; x: F64[n, m]):
   for i<n: top = max over j<m of x[i, j] from -inf
@@ -172,8 +172,7 @@ def f(n, m; x: F64[n, m]):
   for i<n, k<m: r = div(e[i, k], s[i])
   return for i, k: r[i, k]
 """)
-    buffers = [s.buffer for s in statements(p.body) if isinstance(s, Allocate)]
-    assert [len(b.shape) for b in buffers] == [1]
+    assert not any(isinstance(s, Allocate) for s in statements(p.body))
     assert orders(p) == [Order.PARALLEL, Order.FREE, Order.FREE, Order.FREE]
 
 

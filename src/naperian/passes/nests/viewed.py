@@ -1,4 +1,4 @@
-"""A row that is only copied is read, or made, where it lies. loops → loops
+"""A row is read where it lies, or made where it goes. loops → loops
 
     allocate q[k]                               v := v + s[i, j] * s[i, j]
     for c in 0..k: store q[c] = s[i, c]    ⇒
@@ -9,17 +9,26 @@
     … q[c] …
     for c in 0..k: store s[i, c] = q[c]
 
+    allocate q[k]                               for c in 0..k: store s[i, c] = …
+    for c in 0..k: store q[c] = …          ⇒    … s[i, c] …
+    … q[c] …                                    for c in 0..k: store s[i, c] = s[i, c] / v
+    for c in 0..k: store s[i, c] = q[c] / v
+
 The first is left of a carried table which is also read when it is handed on, once the two are one
-(`coalesce`), the second of a function with a state that is applied to every row. A row is all that
-follows the first indices of an array. While the copy is used, nothing may be written to the array,
-or it may not be mentioned. What fits into registers stays there.
+(`coalesce`), the second of a function with a state that is applied to every row, the third of a
+softmax: what is written to for the first time is fetched meanwhile, beside an exponential for
+nothing, and behind it the division waits for memory. A row is all that follows the first indices of
+an array. While the copy is used, nothing may be written to the array, or it may not be mentioned.
+What fits into registers stays there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from naperian.dtypes import DType
 from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import (
     Allocate,
@@ -37,7 +46,15 @@ from naperian.loops.syntax import (
     Store,
     Variable,
 )
-from naperian.loops.walk import rebuild_allocations, remade, statements, touched, used_in, writes
+from naperian.loops.walk import (
+    loads,
+    rebuild_allocations,
+    remade,
+    statements,
+    touched,
+    used_in,
+    writes,
+)
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.collapse import digits_of
@@ -55,7 +72,9 @@ def viewed(program: Program) -> Program:
 def placed(program: Program) -> Program:
     """Rows are made where they lie; see the module. After the passes that ask how each row is
     made in an array of its own."""
-    return replace(program, body=_block(program.body, _made_there))
+    made = (s.buffer for s in statements(program.body) if isinstance(s, Allocate))
+    types = {b.var: b.dtype for b in (*program.buffers, *made)}
+    return replace(program, body=_block(program.body, partial(_made_there, types=types)))
 
 
 _Body = tuple[Stmt, ...]
@@ -88,42 +107,74 @@ def _read_there(b: Buffer, body: _Body) -> _Body | None:
     return _renamed(rest, b.var, row)
 
 
-def _made_there(b: Buffer, body: _Body) -> _Body | None:
-    """What follows an allocation, if the array is copied to a row at last."""
+def _made_there(b: Buffer, body: _Body, types: Mapping[Var, DType]) -> _Body | None:
+    """What follows an allocation, if the array is copied to a row at last, or replaced by one."""
     if (constant_bytes(b) or SMALL + 1) <= SMALL:
         return None
     last = max((k for k, s in enumerate(body) if b.var in touched(s)), default=0)
     copy = _copy(body[last], b.shape)
-    if copy is None or copy[1] != (b.var, ()) or copy[0][0] == b.var:
-        return None
-    row, before = copy[0], body[:last]
-    if any(row[0] in touched(s) for s in before):
+    if copy is not None and copy[1] == (b.var, ()):
+        row, before = copy[0], body[:last]
+    else:
+        found = _successor(body[last], b, types)
+        if found is None:
+            return None
+        row, before = found, body[: last + 1]
+    if row[0] == b.var or any(row[0] in touched(s) for s in body[:last]):
         return None
     made = _renamed(before, b.var, row)
     return None if made is None else (*made, *body[last + 1 :])
 
 
+def _successor(s: Stmt, b: Buffer, types: Mapping[Var, DType]) -> Row | None:
+    """The row that a nest writes completely, where every round reads of an array of this shape no
+    other element than it then writes."""
+    nest = _nest(s, b.shape)
+    if nest is None:
+        return None
+    body, places = nest
+    inside = statements(body)
+    if any(writes(x) == b.var for x in inside):
+        return None
+    if any(y.buffer == b.var and y.at != places for x in inside for y in loads(x)):
+        return None
+    for k, x in enumerate(body):
+        if not isinstance(x, Store) or types[x.buffer] != b.dtype:
+            continue
+        alone = not any(x.buffer in touched(y) for y in (*body[:k], *body[k + 1 :]))
+        unread = all(y.buffer != x.buffer for y in loads(x))
+        if alone and unread and not any(b.var in touched(y) for y in body[k + 1 :]):
+            row = _row(x.buffer, x.at, places)
+            return row if row is not None and row[1] else None  # a whole array is for `over`
+    return None
+
+
 def _copy(s: Stmt, extents: tuple[Size, ...]) -> tuple[Row, Row] | None:
     """To what row a nest copies one of this shape, and from where."""
+    match _nest(s, extents):
+        case ((Store(to, at, Load(of, there)),), places):
+            pass
+        case ((Let(v, _, Load(of, there)), Store(to, at, Local(w))), places) if v == w:
+            pass
+        case _:
+            return None
+    row, other = _row(to, at, places), _row(of, there, places)
+    return None if row is None or other is None else (row, other)
+
+
+def _nest(s: Stmt, extents: tuple[Size, ...]) -> tuple[_Body, tuple[Size, ...]] | None:
+    """What is done for every element of an array of this shape, and the element's indices."""
     loops: list[Loop] = []
-    while isinstance(s, Loop) and s.low == ZERO:
-        loops.append(s)
-        match s.body:
-            case (only,):
-                s = only
-            case (Let(v, _, value), Store(_, _, Local(w)) as store) if v == w:
-                s = replace(store, value=value)
-            case _:
-                return None
-    if not loops or not isinstance(s, Store) or not isinstance(s.value, Load):
-        return None
-    highs, places = tuple(x.high for x in loops), tuple(size(x.var) for x in loops)
-    if highs == (math.prod(extents, start=ONE),):
-        places = digits_of(places[0], extents)
-    elif highs != extents:
-        return None
-    to, of = _row(s.buffer, s.at, places), _row(s.value.buffer, s.value.at, places)
-    return None if to is None or of is None else (to, of)
+    body: _Body = (s,)
+    while len(body) == 1 and isinstance(body[0], Loop) and body[0].low == ZERO:
+        loops.append(body[0])
+        body = body[0].body
+        highs, places = tuple(x.high for x in loops), tuple(size(x.var) for x in loops)
+        if highs == extents:
+            return body, places
+        if highs == (math.prod(extents, start=ONE),):
+            return body, digits_of(places[0], extents)
+    return None
 
 
 def _row(v: Var, at: tuple[Size, ...], inner: tuple[Size, ...]) -> Row | None:
