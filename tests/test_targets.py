@@ -163,7 +163,7 @@ def test_a_function_clears_no_register_of_its_caller(name: str, lanes: int) -> N
     """A loop calls it with vectors in registers, of which it puts back those that it used."""
     machine = host("avx2")
     for dtype in (DType.F32, DType.F64):
-        listing = assembly(math.module(name, dtype, lanes, machine.convention), machine)
+        listing = assembly(math.module(name, dtype, lanes, machine), machine)
         assert "ret" in listing
         assert "vzeroupper" not in listing
 

@@ -134,7 +134,7 @@ def functions_of(image: bytes, target: Target) -> list[str]:
     """The modules of the elementary functions that an object file calls."""
     found = {(name.decode(), _FLOATS[kind], int(lanes or 1))
              for name, kind, lanes in _FUNCTION.findall(image) if name != b"contract"}  # fmt: skip
-    return [math.module(*f, target.convention) for f in sorted(found, key=repr)]
+    return [math.module(*f, target) for f in sorted(found, key=repr)]
 
 
 _FLOATS = {b"f32": DType.F32, b"f64": DType.F64}

@@ -64,6 +64,11 @@ class Target:
         return wide and not self.cpu.startswith("znver")
 
     @property
+    def scales(self) -> bool:
+        """Whether it multiplies vectors of 64 bytes by powers of two in one instruction."""
+        return self.vector_bytes == 64
+
+    @property
     def attributes(self) -> str:
         """The attribute group that every function of a module carries."""
         return f'nounwind "prefer-vector-width"="{self.vector_bytes * 8}"'

@@ -572,7 +572,8 @@ class _Writer:
 
     def _function(self, name: str, dtype: DType) -> str:
         """An elementary function of vectors, inline."""
-        module, f = self.frame.module, math.function(name, dtype, self.lanes)
+        module = self.frame.module
+        f = math.function(name, dtype, self.lanes, module.target.scales)
         module.definitions[f.symbol] = f.text
         module.calls[f.symbol] += 1
         return f.symbol[1:]

@@ -11,22 +11,28 @@ from collections.abc import Sequence
 
 from naperian.backends.code import REGISTER, Code, Value, literal
 from naperian.dtypes import DType
-from naperian.node import node
+from naperian.node import node, replace
 
 
 @node
 class Format:
     """A floating-point format and the function being written in it. Where it is written for usual
-    arguments only, `rare` are the flags of the others."""
+    arguments only, `rare` are the flags of the others. `scales`: see `Target`."""
 
     code: Code
     dtype: DType
     lanes: int = 1
     rare: list[Value] | None = None
+    scales: bool = False
 
     @property
     def usual(self) -> bool:
         return self.rare is not None
+
+    @property
+    def scales_at_once(self) -> bool:
+        """Whether there is `times_power`."""
+        return self.scales and self.lanes * self.dtype.bits == 512
 
     @property
     def type(self) -> str:
@@ -77,7 +83,7 @@ class Format:
         return wide if self.wide else narrow
 
     def power(self, exponent: Bits) -> Real:
-        """2^exponent, for an exponent in the normal range."""
+        """2^exponent, for an exponent in the normal range, of which the low bits are enough."""
         return ((exponent + self.bias) << self.mantissa).as_real()
 
 
@@ -293,29 +299,42 @@ class Real:
 
     def long_poly(self, coefficients: Sequence[float]) -> Real:
         """`poly` in pairs, pairs of pairs, … that need not wait for each other (Estrin): a few
-        multiplications more, a third of the latency."""
+        multiplications more, a third of the latency. The last three wait as long for each other as
+        for the power of the third."""
         terms, power = [self.f.real(c) for c in coefficients], self
         while len(terms) > 1:
+            if len(terms) == 3:
+                return power.mad(power.mad(terms[2], terms[1]), terms[0])
             pairs = zip(terms[::2], terms[1::2], strict=False)
             terms = [power.mad(y, x) for x, y in pairs] + terms[len(terms) & ~1 :]
             power = power * power
         return terms[0]
 
-    def nearest(self, times: float = 1.0) -> tuple[Real, Bits]:
+    def nearest(self, times: float = 1.0, more: int = 0) -> tuple[Real, Bits]:
         """The nearest integer to a number, times another, that is well below 2^mantissa, as a
-        number and as an integer: adding 1.5·2^mantissa leaves it in the low bits."""
-        magic = self.f.real(1.5 * 2.0**self.f.mantissa)
+        number, and in the low bits of an integer: adding 1.5·2^mantissa leaves it there. There an
+        even number `more` is added to it."""
+        magic = self.f.real(1.5 * 2.0**self.f.mantissa + more)
         shifted = self + magic if times == 1.0 else self.mad(times, magic)
-        return shifted - magic, shifted.as_bits() - magic.as_bits()
+        return shifted - magic, shifted.as_bits()
+
+    def times_power(self, n: Real) -> Real:
+        """self·2^n, n whole, rounded once, in vectors of 64 bytes: an instruction of AVX-512."""
+        f = self.f
+        kind, mask = ("pd", "i8") if f.wide else ("ps", "i16")
+        x = f"{f.type} {self.value}"
+        args = f"{x}, {f.type} {n.value}, {x}, {mask} -1, i32 4"
+        symbol = f"@llvm.x86.avx512.mask.scalef.{kind}.512"
+        return Real(f, f.code.let(f"call {f.type} {symbol}({args})"))
 
     def widened(self) -> Real:
         f = self.f
-        wide = Format(f.code, DType.F64, f.lanes, f.rare)
+        wide = replace(f, dtype=DType.F64)
         return Real(wide, f.code.let(f"fpext {f.type} {self.value} to {wide.type}"))
 
     def narrowed(self) -> Real:
         f = self.f
-        narrow = Format(f.code, DType.F32, f.lanes, f.rare)
+        narrow = replace(f, dtype=DType.F32)
         return Real(narrow, f.code.let(f"fptrunc {f.type} {self.value} to {narrow.type}"))
 
 

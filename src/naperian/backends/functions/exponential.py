@@ -13,10 +13,11 @@ from naperian.backends.functions.elementary import elementary, through_double
 # last step: x - n·(high part of ln 2) fits the significand.
 
 
-def reduced(x: Real) -> tuple[Real, Bits, Real]:
+def reduced(x: Real, more: int = 0) -> tuple[Real, Bits, Real]:
+    """n, also in the low bits of an integer, where `more` is added to it; r."""
     f = x.f
     ln2 = c.LN2_64 if f.wide else c.LN2_32
-    n, k = x.nearest(f.pick(c.LOG2_E_64[0], c.LOG2_E_32[0]))
+    n, k = x.nearest(f.pick(c.LOG2_E_64[0], c.LOG2_E_32[0]), more)
     return n, k, n.fma(-ln2[1], n.fma(-ln2[0], x))
 
 
@@ -24,13 +25,22 @@ def expm1_reduced(r: Real) -> Real:
     return (r * r).mad(r.long_poly(c.EXP_64 if r.f.wide else c.EXP_32), r)
 
 
-def scaled(x: Real, k: Bits) -> Real:
-    """x·2^k in two steps, so that overflow and gradual underflow come by themselves. Usually 2^k is
-    a number."""
-    if x.f.usual:
-        return x * x.f.power(k)
-    half = ((k + 4096) >> 1) - 2048
-    return x * x.f.power(half) * x.f.power(k - half)
+def scaled(x: Real, n: Real, k: Bits) -> Real:
+    """x·2^n, where k has n + 2·bias in its low bits. Usually 2^n is a number."""
+    f = x.f
+    if f.usual:
+        return x * f.power(k - 2 * f.bias)
+    if f.scales_at_once:
+        return x.times_power(n)
+    root, rest = _halves(k)
+    return x * root * rest
+
+
+def _halves(k: Bits) -> tuple[Real, Real]:
+    """2^n as a product, so that overflow and gradual underflow come by themselves."""
+    f = k.f
+    root = (k << (f.mantissa - 1)) & -(1 << f.mantissa)
+    return root.as_real(), ((k << f.mantissa) - root).as_real()
 
 
 def _exponent_range(x: Real) -> Real:
@@ -43,14 +53,21 @@ def _exponent_range(x: Real) -> Real:
 
 def scaled_exp(x: Real, times_two_to: int = 0, low: Real | None = None) -> Real:
     """e^(x + low)·2^times_two_to; the power of two costs nothing and delays overflow."""
-    _, k, r = reduced(_exponent_range(x))
+    f = x.f
+    n, k, r = reduced(_exponent_range(x), 2 * f.bias)
     if low is not None:
         r = r + low
-    k = k + times_two_to if times_two_to else k
-    if x.f.usual:  # the same number, a multiplication earlier
-        power = x.f.power(k)
-        return expm1_reduced(r).mad(power, power)
-    return scaled(1.0 + expm1_reduced(r), k)
+    if times_two_to:
+        n, k = n + float(times_two_to), k + times_two_to
+    e = expm1_reduced(r)
+    if f.scales_at_once:
+        return (1.0 + e).times_power(n)
+    # the same number, a multiplication earlier
+    if f.usual:
+        power = f.power(k - 2 * f.bias)
+        return e.mad(power, power)
+    root, rest = _halves(k)
+    return e.mad(root, root) * rest
 
 
 @elementary("exp")
@@ -65,9 +82,9 @@ def exp2(x: Real) -> Real:
         x = x.within(f.pick(-1022.0, -126.0), f.pick(1022.0, 126.0))
     else:
         x = x.within(f.pick(-1078.0, -152.0), f.pick(1026.0, 130.0))
-    n, k = x.nearest()
+    n, k = x.nearest(more=2 * f.bias)
     r = x - n
-    return scaled(r.mad(r.poly(c.EXP2_64 if f.wide else c.EXP2_32), 1.0), k)
+    return scaled(r.mad(r.poly(c.EXP2_64 if f.wide else c.EXP2_32), 1.0), n, k)
 
 
 @elementary("expm1")

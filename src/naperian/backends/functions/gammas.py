@@ -58,13 +58,13 @@ def gamma(x: Real) -> Real:
     # on the left e is π / Γ
     sum = _LN_PI - h
     h, low = left.rarely(sum, h), left.rarely(_LN_PI - (sum + h) - low + _LN_PI_LOW, low)
-    _, k, r = reduced(h)
+    n, k, r = reduced(h, 2 * h.f.bias)
     e = 1.0 + expm1_reduced(r + low)
     rising = a.poly(_RISING)
     s = _sin_pi(a)
     right = few.choose(e / (a * rising), e)
     below = few.choose(e * rising, e / a) / s
-    y = scaled(left.rarely(below, right), k)
+    y = scaled(left.rarely(below, right), n, k)
     floor = x.floor()
     odd = (0.5 * floor).floor().is_not(0.5 * floor)
     y = (left & odd).rarely(-y, y)

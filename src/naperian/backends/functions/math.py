@@ -26,6 +26,7 @@ from naperian.backends.functions.arith import Format, Real
 from naperian.backends.functions.elementary import FUNCTIONS, PAIRS, RARE
 from naperian.backends.llvm import AS_WRITTEN, FINISHED
 from naperian.backends.rare import LANES, MARK
+from naperian.backends.target import Target
 from naperian.dtypes import DType
 from naperian.node import node
 
@@ -42,11 +43,11 @@ class Function:
 
 
 @cache
-def function(name: str, dtype: DType, lanes: int = 1) -> Function:
+def function(name: str, dtype: DType, lanes: int = 1, scales: bool = False) -> Function:
     """The definition of a function on floats of a dtype, or so many of them, to be included once in
-    a module."""
+    a module. `scales`: see `Target`."""
     symbol = f"@nap.{name}.f{dtype.bits}" + (f".{lanes}" if lanes > 1 else "")
-    return _function(name, dtype, lanes, f"internal {{}} {symbol}", "alwaysinline")
+    return _function(name, dtype, lanes, f"internal {{}} {symbol}", "alwaysinline", scales)
 
 
 @cache
@@ -95,9 +96,9 @@ def _needed(lines: Sequence[str]) -> list[str]:
     return out[::-1]
 
 
-def _function(name: str, dtype: DType, lanes: int, head: str, how: str) -> Function:
+def _function(name: str, dtype: DType, lanes: int, head: str, how: str, scales: bool) -> Function:
     parts = [FUNCTIONS[part] for part in PAIRS.get(name, (name,))]
-    f = Format(Code(), dtype, lanes)
+    f = Format(Code(), dtype, lanes, scales=scales)
     args = [Real(f, f"%x{k}") for k in range(parts[0][1])]
     results = [body(*args).value for body, _ in parts]
     type, value = f.type, results[0]
@@ -163,11 +164,12 @@ def lines(name: str, dtype: DType) -> int:
 
 
 @cache
-def module(name: str, dtype: DType, lanes: int, convention: str) -> str:
+def module(name: str, dtype: DType, lanes: int, target: Target) -> str:
     """The module that defines the function, or a form of it. Straight-line code is as good as it
     can be; calls of rare ones are inlined."""
+    convention = target.convention
     head = f"hidden {convention}{{}} @{symbol(name, dtype, lanes)}"
-    f = _function(name, dtype, lanes, head, "")
+    f = _function(name, dtype, lanes, head, "", target.scales)
     rarely = [
         rare.form(n, arity, lanes) if lanes > 1 else rare.definition(n, arity, convention)
         for n, arity in f.rare
