@@ -54,10 +54,10 @@ def test_rows(m, k: int) -> None:
 
 def test_the_divider_is_left_alone(m) -> None:
     target = host()
-    if target.vector_bytes < 64 or target.cpu.startswith("znver"):
+    if not target.fuses or target.cpu.startswith("znver"):
         pytest.skip("its divider is as fast")
     m.shares(np.ones((2, 2)))
-    called = re.compile(r"= call <8 x double> @nap\.quotient\.f64\.8\(")
+    called = re.compile(r"= call <\d x double> @nap\.quotient\.f64\.\d\(")
     assert called.search(m.shares.show("llvm"))
     assert not called.search(m.halves.show("llvm"))
 

@@ -45,8 +45,7 @@ _PURE = "nounwind willreturn memory(none)"
 def pays(target: Target, type: str, divisor: Value) -> bool:
     """Whether a division takes longer than what is done instead; what is divided by a power of two
     is multiplied."""
-    wide = target.vector_bytes == 64 and target.triple.startswith("x86_64")
-    if not wide or target.cpu.startswith("znver") or type not in _FORMATS:
+    if not target.fuses or target.cpu.startswith("znver") or type not in _FORMATS:
         return False
     if not divisor.startswith("0x"):
         return True
@@ -60,7 +59,9 @@ def inverse(type: str) -> tuple[str, str, str]:
     f = _FORMATS[type]
     name, result = f"@nap.inverse.f{f.bits}", f"{{ {type}, {type}, i{f.bits} }}"
     low, high = (literal(2.0**e, f.dtype) for e in (-f.divisor, f.divisor))
-    some = f.element << f.mantissa + 2  # exponents, either way, without the sign
+    # exponents, either way, without the sign, from the least number on: AVX2 compares signed ones
+    none = -(1 << f.bits - 1)
+    some = none + (f.element << f.mantissa + 2)
     return name, result, f"""\
 define internal {result} {name}({type} %d) alwaysinline {_PURE} {{
   %r = fdiv {type} 1.0, %d
@@ -71,7 +72,7 @@ define internal {result} {name}({type} %d) alwaysinline {_PURE} {{
   %above = fcmp oge {type} %size, {low}
   %below = fcmp ole {type} %size, {high}
   %sure = and i1 %above, %below
-  %served = select i1 %sure, i{f.bits} {some}, i{f.bits} 0
+  %served = select i1 %sure, i{f.bits} {some}, i{f.bits} {none}
   %one = insertvalue {result} poison, {type} %r, 0
   %two = insertvalue {result} %one, {type} %l, 1
   %all = insertvalue {result} %two, i{f.bits} %served, 2
@@ -85,7 +86,7 @@ def quotient(type: str, lanes: int) -> tuple[str, str]:
     f = _FORMATS[type]
     name, v, whole = f"@nap.quotient.f{f.bits}.{lanes}", f"<{lanes} x {type}>", f"i{f.bits}"
     t = f"<{lanes} x {whole}>"
-    low = f.bias - f.element << f.mantissa + 1
+    low = (f.bias - f.element << f.mantissa + 1) - (1 << f.bits - 1)
     fma = f"call {v} @llvm.fma.v{lanes}f{f.bits}"
     return name, f"""\
 define internal {v} {name}({v} %x, {v} %d, {v} %r, {v} %l, {t} %served) alwaysinline {_PURE} {{
@@ -98,10 +99,10 @@ entry:
   %bits = bitcast {v} %x to {t}
   %twice = shl {t} %bits, splat ({whole} 1)
   %pattern = sub {t} %twice, splat ({whole} {low})
-  %odd = icmp uge {t} %pattern, %served
-  %lanes = bitcast <{lanes} x i1> %odd to i{lanes}
-  %none = icmp eq i{lanes} %lanes, 0
-  br i1 %none, label %done, label %divide, !prof !{{!"branch_weights", i32 1000000, i32 1}}
+  %fine = icmp slt {t} %pattern, %served
+  %lanes = bitcast <{lanes} x i1> %fine to i{lanes}
+  %all = icmp eq i{lanes} %lanes, -1
+  br i1 %all, label %done, label %divide, !prof !{{!"branch_weights", i32 1000000, i32 1}}
 divide:
   %divided = fdiv {v} %x, %d
   br label %done

@@ -64,6 +64,11 @@ class Target:
         return wide and not self.cpu.startswith("znver")
 
     @property
+    def fuses(self) -> bool:
+        """Whether it multiplies and adds vectors in one instruction, of x86."""
+        return self.cpu == "x86-64-v3" or "+fma" in self.features.split(",")
+
+    @property
     def scales(self) -> bool:
         """Whether it multiplies vectors of 64 bytes by powers of two in one instruction."""
         return self.vector_bytes == 64
