@@ -20,13 +20,21 @@ after the loop, and no longer a sum in it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from math import prod
 
 from naperian.ainf.syntax import Operand, Read
 from naperian.ainf.walk import free, variables
 from naperian.names import Lit, Var
-from naperian.passes.fusion.graph import Graph, Kind, Task, in_order, link, rename_operand
+from naperian.passes.fusion.graph import (
+    Graph,
+    Kind,
+    Task,
+    in_order,
+    link,
+    rename_indices,
+    rename_operand,
+)
 from naperian.sizes import ZERO, Size, size
 
 _SHORT = 16  # elements of an axis that a loop along it is not worth
@@ -100,12 +108,21 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     if not isinstance(value, Read):
         return
     m = graph.source.get(value.var)
-    if m is None or m.kind is not Kind.COMPUTE or m.name != "mul" or m.uses != 1 or m.home:
+    if m is None or m.kind is not Kind.COMPUTE or m.uses != 1 or m.home:
+        return
+    names = dict(zip(m.context, value.at, strict=True))
+    masks: tuple[Operand, ...] = ()
+    if m.name == "select" and not m.guards:
+        found = _masked(graph, m, names)
+        if found is None or within[t]:
+            return
+        sums.append(m)
+        m, names, masks = found
+    if m.name != "mul":
         return
     a, b = m.args
     if not (isinstance(a, Read) and isinstance(b, Read)):
         return
-    names = dict(zip(m.context, value.at, strict=True))
     from_ = {i: v for i, e in names.items() if (v := _alone(graph, e)) is not None}
     if len(from_) < len(names) or len({*from_.values()}) < len(from_):
         return
@@ -115,10 +132,10 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     sets = []
     windows: set[Var] = set()
     for x in (a, b):
-        found = _plain(graph, x, windows)
-        if found is None:
+        found_ = _plain(graph, x, windows)
+        if found_ is None:
             return
-        sets.append({from_.get(i, i) for i in found})
+        sets.append({from_.get(i, i) for i in found_})
     windows = {from_.get(i, i) for i in windows}
     inside = set(over_all)
     context = set(t.context)
@@ -153,6 +170,8 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
         return
     if any(graph.mentioned[i] for i in (*context - set(opened), *inside)):
         return
+    if masks and (opened or guards or windows):
+        return
 
     a, b = (_laid_out(graph, x, {j for j in names if from_.get(j) in inside}) for x in (a, b))
     gone = (t, start, final, m, *sums)
@@ -165,7 +184,7 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     final.kind = Kind.PRODUCT
     final.guards = guards
     final.path = opened
-    final.args = (rename_operand(a, names), rename_operand(b, names))
+    final.args = (rename_operand(a, names), rename_operand(b, names), *masks)
     final.over = over_all
     final.at = ()
     final.cell = None
@@ -173,6 +192,32 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     if not opened and not final.guards and not any(graph.mentioned[i] for i in context):
         for x, side in ((a, rows), (b, columns)):
             _as_read(graph, final, [v for i in _along(graph, x) if (v := from_.get(i, i)) in side])
+
+
+def _masked(
+    graph: Graph, t: Task, names: Mapping[Var, Size]
+) -> tuple[Task, dict[Var, Size], tuple[Operand, ...]] | None:
+    """The product that a choice takes under a condition that its first factor has, too, and else
+    zero (`factors`); the names of its indices, and what the condition reads, if it is an array."""
+    match t.args:
+        case (Read() as c, Read() as v, Lit(0)):
+            pass
+        case _:
+            return None
+    m = graph.source.get(v.var)
+    if m is None or m.kind is not Kind.COMPUTE or m.uses != 1 or m.home or not m.args:
+        return None
+    factor = m.args[0]
+    x = graph.source.get(factor.var) if isinstance(factor, Read) else None
+    here = {i: rename_indices(e, names) for i, e in zip(m.context, v.at, strict=True)}
+    if not isinstance(factor, Read) or x is None or x.name != "select":
+        return None
+    if _plain(graph, c, set()) is None:
+        return None
+    there = dict(zip(x.context, factor.at, strict=True))
+    first = rename_operand(rename_operand(x.args[0], there), here)
+    condition = rename_operand(c, names)
+    return (m, here, (condition,)) if first == condition else None
 
 
 def _is_triangle(

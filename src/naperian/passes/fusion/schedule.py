@@ -1,6 +1,7 @@
 """AiNF to loops.
 
     vacant     what stands in front of loops that make no rounds reads nothing
+    factors    what stands under a condition of one factor of a product is a product, too
     distrust   indices of the caller are checked where they are read
     best       the first best in two reductions
     faint      what next to nothing is multiplied with takes no longer
@@ -50,6 +51,7 @@ from naperian.passes.fusion.best import best
 from naperian.passes.fusion.block import Block
 from naperian.passes.fusion.contract import contract
 from naperian.passes.fusion.emit import Emitter
+from naperian.passes.fusion.factors import factors
 from naperian.passes.fusion.faint import faint
 from naperian.passes.fusion.fuse import fuse
 from naperian.passes.fusion.graph import forget, rewrite_size
@@ -76,7 +78,7 @@ from naperian.sizes import Size, size
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
     checked = tuple(p.var for p in suspects(program))
-    program = faint(best(distrust(vacant(program))))
+    program = faint(best(distrust(factors(vacant(program)))))
     offsets: Offsets = {}
     new = set()  # results whose sizes are known only during the run
     while True:  # what is stored is known after fusion; what that needs is fused again

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from naperian.broken import Broken
 from naperian.dtypes import DType
@@ -15,6 +16,7 @@ from naperian.loops.syntax import Expr, Stmt
 from naperian.names import Lit, Var, fresh
 from naperian.passes.fusion.block import Block, Guards
 from naperian.passes.fusion.graph import Kind, Task, neutral
+from naperian.passes.fusion.masked import masked
 from naperian.passes.fusion.operands import Values
 from naperian.passes.nests.unswitch import chosen
 from naperian.prims import unit
@@ -281,9 +283,9 @@ class Statements:
             if i not in opened:
                 names[i] = fresh(i)
                 t.loops[i] = size(names[i])
-        a, b = (self.v.operand(t, x) for x in t.args)
-        assert isinstance(a, loops.Load)
-        assert isinstance(b, loops.Load)
+        read = [x for x in map(partial(self.v.operand, t), t.args) if isinstance(x, loops.Load)]
+        assert len(read) == len(t.args)
+        a, b, *condition = read
         in_a, in_b = ({v for e in x.at for v in e.atoms()} for x in (a, b))
         groups: dict[str, list[tuple[Var, Size]]] = {"b": [], "m": [], "n": [], "k": []}
         for i, v in names.items():
@@ -292,13 +294,12 @@ class Statements:
             where = "k" if i in t.over else "m" if v not in in_b else "n" if v not in in_a else "b"
             groups[where].append((v, self.v.size(t, extent)))
         place = self.v.here(t, memory)
-        out.put(
-            loops.Contract(
-                (memory.buffer, place), (a.buffer, a.at), (b.buffer, b.at), tuple(groups["b"]),
-                tuple(groups["m"]), tuple(groups["n"]), tuple(groups["k"]), t.dtype,
-            ),
-            guards,
+        made = loops.Contract(
+            (memory.buffer, place), (a.buffer, a.at), (b.buffer, b.at), tuple(groups["b"]),
+            tuple(groups["m"]), tuple(groups["n"]), tuple(groups["k"]), t.dtype,
         )  # fmt: skip
+        for s in masked(made, *condition) if condition else (made,):
+            out.put(s, guards)
         self.notes.append(f"`{t.var.name}`{lines((t,))} is a contraction")
 
 

@@ -1,0 +1,98 @@
+"""Sums of products under a condition, or of rows that data name, are products of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+TEXT = """
+def chosen(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [sum(a[i, k] * b[k, j] if m[i, k] else 0.0 for k) for i, j]
+def filtered(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [sum(a[i, k] * b[k, j] for k if m[i, k]) for i, j]
+def left_out(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [sum(0.0 if m[i, k] else b[k, j] * a[i, k] for k) for i, j]
+def neighbours(m: n=>q=>Bool, b: q=>p=>Float) -> n=>p=>Float = [sum(b[k, j] for k if m[i, k]) for i, j]
+def near(d: n=>q=>Float, b: q=>p=>Float) -> p=>n=>Float = [sum(exp(-d[i, k]) * b[k, j] for k if d[i, k] < 1.0) for j, i]
+def second(m: q=>p=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [1.0 + sum(a[i, k] * b[k, j] if m[k, j] else 0.0 for k) for i, j]
+def batches(m: t=>n=>q=>Bool, a: t=>n=>q=>Float, b: t=>q=>p=>Float) -> t=>n=>p=>Float = [sum(a[l, i, k] * b[l, k, j] for k if m[l, i, k]) for l, i, j]
+
+def gathered(at: n=>m, a: m=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [a[at[i]] for i] @ b
+def gathered_within(at: q=>m, a: n=>q=>Float, b: m=>p=>Float) -> n=>p=>Float = [sum(b[at[k], j] * a[i, k] for k) for i, j]
+def both(m: n=>q=>Bool, at: n=>l, a: l=>q=>Float, to: q=>l, b: l=>p=>Float) -> n=>p=>Float = [sum(a[at[i], k] * b[to[k], j] for k if m[i, k]) for i, j]
+
+def total(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> Float = sum(sum(chosen(m, a, b) ** 2))
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile(TEXT)
+
+
+@pytest.fixture(params=[1, 2], autouse=True)
+def threads(request):
+    before = nap.threads()
+    nap.threads(request.param)
+    yield
+    nap.threads(before)
+
+
+def sums(mask, a, b):
+    """By the definition: what a mask leaves out is not multiplied."""
+    out = np.zeros((len(a), b.shape[1]))
+    for i, k in zip(*np.nonzero(mask), strict=True):
+        out[i] += a[i, k] * b[k]
+    return out
+
+
+@pytest.mark.parametrize("odd", [0.0, np.nan, np.inf])
+@pytest.mark.parametrize(("n", "q", "p"), [(0, 3, 2), (3, 0, 2), (1, 1, 1), (5, 9, 3), (40, 33, 65)])
+def test_masks(m, n: int, q: int, p: int, odd: float) -> None:
+    r = np.random.default_rng(n)
+    mask, a, b = r.random((n, q)) < 0.5, r.normal(size=(n, q)), r.normal(size=(q, p))
+    if odd and q and p:  # a row that some leave out, and an element in vain
+        b[r.integers(q), r.integers(p)] = odd
+        a[~mask] = odd
+    want = sums(mask, a, b)
+    assert np.allclose(m.chosen(mask, a, b), want, equal_nan=True)
+    assert np.allclose(m.filtered(mask, a, b), want, equal_nan=True)
+    assert np.allclose(m.left_out(~mask, a, b), want, equal_nan=True)
+    assert np.allclose(m.neighbours(mask, b), sums(mask, np.ones((n, q)), b), equal_nan=True)
+    d = np.where(mask, 0.5, 1.5)
+    assert np.allclose(m.near(d, b), sums(mask, np.exp(-d), b).T, equal_nan=True)
+    again = m.second(mask.T, b.T.copy(), a.T.copy())
+    assert np.allclose(again, 1.0 + want.T, equal_nan=True)
+    three = [np.stack([x, x, x]) for x in (mask, a, b)]
+    assert np.allclose(m.batches(*three), np.stack([want] * 3), equal_nan=True)
+    f32 = m.chosen(mask, a.astype("f4"), b.astype("f4"))
+    assert np.allclose(f32, want, rtol=1e-3, atol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize(("n", "q", "p"), [(0, 3, 2), (3, 0, 2), (1, 1, 1), (5, 9, 3), (40, 33, 65)])
+def test_gathers(m, n: int, q: int, p: int) -> None:
+    r = np.random.default_rng(n)
+    a, b = r.normal(size=(7, q)), r.normal(size=(q, p))
+    at = r.integers(0, 7, n)
+    assert np.allclose(m.gathered(at, a, b), a[at] @ b)
+    x, y, to = r.normal(size=(n, q)), r.normal(size=(7, p)), r.integers(0, 7, q)
+    assert np.allclose(m.gathered_within(to, x, y), x @ y[to])
+    mask = r.random((n, q)) < 0.5
+    assert np.allclose(m.both(mask, at, a, to, y), sums(mask, a[at], y[to]))
+    if n and q:
+        with pytest.raises(Exception, match="at"):
+            m.gathered(at + 7, a, b)
+
+
+def test_gradient(m) -> None:
+    r = np.random.default_rng(0)
+    mask, a, b = r.random((4, 5)) < 0.5, r.normal(size=(4, 5)), r.normal(size=(5, 3))
+    out = 2 * sums(mask, a, b)
+    x, y = nap.grad(m.total, wrt=(1, 2))(mask, a, b)
+    assert np.allclose(x, np.where(mask, out @ b.T, 0.0))
+    assert np.allclose(y, np.where(mask, a, 0.0).T @ out)
+
+
+def test_what_is_a_product(m) -> None:
+    for f in (m.chosen, m.filtered, m.left_out, m.neighbours, m.near, m.second, m.batches,
+              m.gathered, m.gathered_within, m.both):  # fmt: skip
+        assert "contract" in f.show("loops"), f
