@@ -629,6 +629,39 @@ def test_what_a_round_waits_for_comes_last() -> None:
     assert not any(re.search(rf"{v}\b", first[1]) for v in loaded)
 
 
+def test_a_round_does_not_wait_for_the_row_before() -> None:
+    """What a table has in the row before is known: the least of it comes before what is late."""
+    m = nap.compile("""
+def warped(x: Fin(n)=>Float, y: Fin(m)=>Float) -> Fin(n + 1)=>Fin(m + 1)=>Float:
+    with state([[0.0 if i == 0 and j == 0 else inf for j in Fin(m + 1)] for i in Fin(n + 1)]) as d:
+        for i in Fin(n), j in Fin(m):
+            d[i + 1, j + 1] := abs(x[i] - y[j]) + min(d[i, j + 1], min(d[i + 1, j], d[i, j]))
+
+def below(x: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state(x) as d:
+        for i in 1..n, j in 1..n:
+            d[i, j] := d[i, j] + min(d[i - 1, j], min(d[i, j - 1], d[i, j - 1] + d[i - 1, j - 1]))
+""")
+    assert m.warped.show("llvm").count("llvm.minimum") == 1
+    rng = np.random.default_rng(0)
+    for n, k in ((0, 3), (1, 1), (5, 9)):
+        for odd in (0.0, np.nan, np.inf):
+            x, y = rng.standard_normal(n), rng.standard_normal(k)
+            y[k // 2 :: 4] += odd
+            want = np.full((n + 1, k + 1), np.inf)
+            want[0, 0] = 0.0
+            for i, j in np.ndindex(n, k):
+                best = np.minimum(want[i, j + 1], np.minimum(want[i + 1, j], want[i, j]))
+                want[i + 1, j + 1] = abs(x[i] - y[j]) + best
+            np.testing.assert_allclose(m.warped(x, y), want)
+    square = rng.standard_normal((7, 7))
+    want = square.copy()
+    for i, j in np.ndindex(6, 6):
+        left = want[i + 1, j]
+        want[i + 1, j + 1] += min(want[i, j + 1], min(left, left + want[i, j]))
+    np.testing.assert_allclose(m.below(square), want)
+
+
 def test_a_nan_that_is_handed_on_is_not_asked_for() -> None:
     text = "def f(x: n=>Float) -> n=>Float = scan(lambda s, v: {}, 0.0, x)\n"
     rng = np.random.default_rng(0)

@@ -103,19 +103,33 @@ def _outside(stmts: Sequence[Stmt]) -> tuple[int, int]:
 
 def late(s: Loop) -> frozenset[Var]:
     """What a round of a loop in order waits for: variables that the round before assigned, arrays
-    that it changed, and what is computed of them."""
+    that it changed where they are read, and what is computed of them."""
     inside = list(statements(s.body))
     if s.order is not Order.SERIAL or not all(
         isinstance(x, Let | Variable | Assign | Store | When) for x in inside
     ):
         return frozenset()
-    here = {x.buffer: x.at for x in inside if isinstance(x, Store)}  # not what it stores there
-    found = {e.buffer for x in inside for e in loads(x) if here.get(e.buffer, e.at) != e.at}
+    stores = [x for x in inside if isinstance(x, Store)]
+    changing = {s.var, *(x.var for x in inside if isinstance(x, Let | Variable))}
+    found = {
+        e.buffer for x in inside for e in loads(x) for y in stores
+        if y.buffer == e.buffer and y.at != e.at  # which is not what it stores there
+        and not _in_other_rows(e.at, y.at, changing)
+    }  # fmt: skip
     found |= {x.var for x in inside if isinstance(x, Assign)}
     for x in inside:
         if isinstance(x, Let) and not found.isdisjoint(used(x.value)):
             found.add(x.var)
     return frozenset(found)
+
+
+def _in_other_rows(one: Sequence[Size], two: Sequence[Size], changing: set[Var]) -> bool:
+    """Whether two elements are never the same, because on an axis that a loop does not go along
+    they are a known distance apart."""
+    for a, b in zip(one, two, strict=True):
+        if (a - b).constant not in (None, 0) and changing.isdisjoint((*used_in(a), *used_in(b))):
+            return True
+    return False
 
 
 def heavy(stmts: Sequence[Stmt]) -> bool:
