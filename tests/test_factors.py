@@ -8,20 +8,31 @@ import pytest
 import naperian as nap
 
 TEXT = """
-def chosen(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [sum(a[i, k] * b[k, j] if m[i, k] else 0.0 for k) for i, j]
-def filtered(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [sum(a[i, k] * b[k, j] for k if m[i, k]) for i, j]
-def left_out(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [sum(0.0 if m[i, k] else b[k, j] * a[i, k] for k) for i, j]
-def neighbours(m: n=>q=>Bool, b: q=>p=>Float) -> n=>p=>Float = [sum(b[k, j] for k if m[i, k]) for i, j]
-def near(d: n=>q=>Float, b: q=>p=>Float) -> p=>n=>Float = [sum(exp(-d[i, k]) * b[k, j] for k if d[i, k] < 1.0) for j, i]
-def second(m: q=>p=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [1.0 + sum(a[i, k] * b[k, j] if m[k, j] else 0.0 for k) for i, j]
-def batches(m: t=>n=>q=>Bool, a: t=>n=>q=>Float, b: t=>q=>p=>Float) -> t=>n=>p=>Float = [sum(a[l, i, k] * b[l, k, j] for k if m[l, i, k]) for l, i, j]
+def chosen(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float =
+    [sum(a[i, k] * b[k, j] if m[i, k] else 0.0 for k) for i, j]
+def filtered(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float =
+    [sum(a[i, k] * b[k, j] for k if m[i, k]) for i, j]
+def left_out(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float =
+    [sum(0.0 if m[i, k] else b[k, j] * a[i, k] for k) for i, j]
+def neighbours(m: n=>q=>Bool, b: q=>p=>Float) -> n=>p=>Float =
+    [sum(b[k, j] for k if m[i, k]) for i, j]
+def near(d: n=>q=>Float, b: q=>p=>Float) -> p=>n=>Float =
+    [sum(exp(-d[i, k]) * b[k, j] for k if d[i, k] < 1.0) for j, i]
+def second(m: q=>p=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float =
+    [1.0 + sum(a[i, k] * b[k, j] if m[k, j] else 0.0 for k) for i, j]
+def batches(m: t=>n=>q=>Bool, a: t=>n=>q=>Float, b: t=>q=>p=>Float) -> t=>n=>p=>Float =
+    [sum(a[l, i, k] * b[l, k, j] for k if m[l, i, k]) for l, i, j]
 
 def gathered(at: n=>m, a: m=>q=>Float, b: q=>p=>Float) -> n=>p=>Float = [a[at[i]] for i] @ b
-def gathered_within(at: q=>m, a: n=>q=>Float, b: m=>p=>Float) -> n=>p=>Float = [sum(b[at[k], j] * a[i, k] for k) for i, j]
-def both(m: n=>q=>Bool, at: n=>l, a: l=>q=>Float, to: q=>l, b: l=>p=>Float) -> n=>p=>Float = [sum(a[at[i], k] * b[to[k], j] for k if m[i, k]) for i, j]
+def gathered_within(at: q=>m, a: n=>q=>Float, b: m=>p=>Float) -> n=>p=>Float =
+    [sum(b[at[k], j] * a[i, k] for k) for i, j]
+def both(m: n=>q=>Bool, at: n=>l, a: l=>q=>Float, to: q=>l, b: l=>p=>Float) -> n=>p=>Float =
+    [sum(a[at[i], k] * b[to[k], j] for k if m[i, k]) for i, j]
 
 def total(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> Float = sum(sum(chosen(m, a, b) ** 2))
 """
+
+SIZES = [(0, 3, 2), (3, 0, 2), (1, 1, 1), (5, 9, 3), (40, 33, 65)]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +57,7 @@ def sums(mask, a, b):
 
 
 @pytest.mark.parametrize("odd", [0.0, np.nan, np.inf])
-@pytest.mark.parametrize(("n", "q", "p"), [(0, 3, 2), (3, 0, 2), (1, 1, 1), (5, 9, 3), (40, 33, 65)])
+@pytest.mark.parametrize(("n", "q", "p"), SIZES)
 def test_masks(m, n: int, q: int, p: int, odd: float) -> None:
     r = np.random.default_rng(n)
     mask, a, b = r.random((n, q)) < 0.5, r.normal(size=(n, q)), r.normal(size=(q, p))
@@ -68,7 +79,7 @@ def test_masks(m, n: int, q: int, p: int, odd: float) -> None:
     assert np.allclose(f32, want, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
-@pytest.mark.parametrize(("n", "q", "p"), [(0, 3, 2), (3, 0, 2), (1, 1, 1), (5, 9, 3), (40, 33, 65)])
+@pytest.mark.parametrize(("n", "q", "p"), SIZES)
 def test_gathers(m, n: int, q: int, p: int) -> None:
     r = np.random.default_rng(n)
     a, b = r.normal(size=(7, q)), r.normal(size=(q, p))

@@ -38,6 +38,7 @@ from naperian.passes.nests.ahead import ahead
 from naperian.passes.nests.around import around
 from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
+from naperian.passes.nests.bounded import bounded
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
@@ -121,7 +122,7 @@ def allocate(program: Program) -> Program:
     body = proved(replace(program, body=body)).body
     for step in _OF_PROVED:
         body = step(body)
-    body = needed(rarely(replace(program, body=body)))
+    body = bounded(needed(rarely(replace(program, body=body))))
     body = _shared(_hoisted(body, _inside_and_out(body)))
     made = [s.buffer for s in statements(body) if isinstance(s, Allocate)]
     types = {b.var: b.dtype for b in (*program.buffers, *made)}
