@@ -158,10 +158,13 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
                     t.path, first[t] = path, loops
                 break
     _readers_first(graph, tasks, first)
-    before = _before([t for t in tasks if t.units])
-    alone = {t: () for t in tasks if t not in first and not timed[t] and t not in before}
     beside = {t: at for t, at in first.items() if not t.units and timed[t].issubset(at)}
-    return beside | alone
+    after: set[Task] = set()
+    for t in sorted(tasks, key=lambda t: t.order):
+        if not t.units and any(s.task.units or s.task in after for s in t.sites):
+            after.add(t)
+    shared = _needed([t for t in tasks if timed[t] or t in first])
+    return beside | {t: () for t in tasks if t in after and t not in shared}
 
 
 def _plain(e: Size) -> tuple[Var, ...]:
@@ -170,7 +173,7 @@ def _plain(e: Size) -> tuple[Var, ...]:
     return (v,) if isinstance(v, Var) else ()
 
 
-def _before(tasks: list[Task]) -> set[Task]:
+def _needed(tasks: list[Task]) -> set[Task]:
     """Tasks, and all that they need."""
     seen = set(tasks)
     work = list(tasks)
