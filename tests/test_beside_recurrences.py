@@ -3,10 +3,13 @@ whose risk is a running sum of exponentials of products."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import naperian as nap
+from naperian import pages
 
 COX = nap.compile("""
 def cox(beta: d=>Float, x: Fin(n)=>d=>Float, event: Fin(n)=>Float) -> Float:
@@ -57,3 +60,12 @@ def test_the_sum_of_a_window_is_made_where_it_is_read() -> None:
     assert "parallel" not in COX.window.show("loops")
     x = np.arange(7.0)
     np.testing.assert_array_equal(COX.window(x), [3, 9, 18, 30, 45])
+
+
+def test_a_jacobian_of_chains_keeps_its_vectors_of_seeds() -> None:
+    """What comes after the chain of the hand's bones goes on in the loop over all seeds."""
+    text = (Path(__file__).parent.parent / "examples" / "hand.md").read_text("utf-8")
+    m = nap.compile(next(c.program for c in pages.claims(text) if c.program))
+    loops = m.by_angles.show("loops")
+    assert loops.count("parallel for j") == 1
+    assert "lanes for" in loops.split("parallel for j")[1]
