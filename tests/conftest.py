@@ -1,9 +1,11 @@
-"""The one flag: `pytest --accept` rewrites what pages claim to what is true; review is the diff."""
+"""The one flag: `pytest --accept` rewrites what pages claim to what is true; review is the diff.
+And the fixture of tests that are run on one thread and on two."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 
 # compiled code of the tests is kept apart from the user's, and only for one run
 os.environ.setdefault("NAPERIAN_CACHE", tempfile.mkdtemp(prefix="naperian-tests-"))
@@ -11,6 +13,7 @@ os.environ.setdefault("NAPERIAN_CACHE", tempfile.mkdtemp(prefix="naperian-tests-
 import pytest
 from hypothesis import settings
 
+import naperian as nap
 from naperian import pipeline
 
 pipeline.every_step = True
@@ -30,3 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def accepting(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--accept"))
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the test on one thread and on two."""
+    before = nap.threads()
+    nap.threads(request.param)
+    yield
+    nap.threads(before)

@@ -7,6 +7,8 @@ import pytest
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("threads")
+
 TEXT = """
 import linalg
 
@@ -18,14 +20,6 @@ def solved(a: k=>Fin(5)=>Fin(5)=>Float, b: k=>Fin(5)=>Float) -> k=>Fin(5)=>Float
 @pytest.fixture(scope="module")
 def m():
     return nap.compile(TEXT)
-
-
-@pytest.fixture(params=[1, 2], autouse=True)
-def threads(request):
-    before = nap.threads()
-    nap.threads(request.param)
-    yield
-    nap.threads(before)
 
 
 @pytest.mark.parametrize("k", [0, 1, 7, 300])

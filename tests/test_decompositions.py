@@ -7,6 +7,8 @@ import pytest
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("threads")
+
 TEXT = """
 import linalg
 
@@ -22,14 +24,6 @@ def weighed(a: n=>n=>Float, w: n=>n=>Float) -> Float =
 @pytest.fixture(scope="module")
 def m():
     return nap.compile(TEXT)
-
-
-@pytest.fixture(params=[1, 2], autouse=True)
-def threads(request):
-    before = nap.threads()
-    nap.threads(request.param)
-    yield
-    nap.threads(before)
 
 
 def positive(r: np.random.Generator, *shape: int) -> np.ndarray:

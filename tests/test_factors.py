@@ -7,6 +7,8 @@ import pytest
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("threads")
+
 TEXT = """
 def chosen(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> n=>p=>Float =
     [sum(a[i, k] * b[k, j] if m[i, k] else 0.0 for k) for i, j]
@@ -38,14 +40,6 @@ SIZES = [(0, 3, 2), (3, 0, 2), (1, 1, 1), (5, 9, 3), (40, 33, 65)]
 @pytest.fixture(scope="module")
 def m():
     return nap.compile(TEXT)
-
-
-@pytest.fixture(params=[1, 2], autouse=True)
-def threads(request):
-    before = nap.threads()
-    nap.threads(request.param)
-    yield
-    nap.threads(before)
 
 
 def sums(mask, a, b):

@@ -3,7 +3,7 @@ panels, as products of matrices, backwards. Ends of rows that rise and fall, aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -74,14 +74,6 @@ Array = np.ndarray
 @pytest.fixture(scope="module")
 def m():
     return nap.compile(TEXT)
-
-
-@pytest.fixture(params=[1, 2])
-def threads(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = nap.threads()
-    nap.threads(request.param)
-    yield
-    nap.threads(before)
 
 
 def _ends(r: np.random.Generator, e: int, n: int) -> list[Array]:

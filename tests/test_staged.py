@@ -7,6 +7,8 @@ import pytest
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("threads")
+
 TEXT = """
 def shifted(x: Fin(n)=>Fin(m)=>Float, r: t=>Fin(n)) -> Fin(n)=>Fin(m)=>Float:
     with state(x) as s:
@@ -34,14 +36,6 @@ def crossed(x: Fin(n)=>Fin(m)=>Float, a: t=>Fin(n), b: t=>Fin(n)) -> Fin(n)=>Fin
 @pytest.fixture(scope="module")
 def m():
     return nap.compile(TEXT)
-
-
-@pytest.fixture(params=[1, 2], autouse=True)
-def threads(request):
-    before = nap.threads()
-    nap.threads(request.param)
-    yield
-    nap.threads(before)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7])
