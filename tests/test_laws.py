@@ -207,6 +207,13 @@ PROGRAMS: dict[str, list[str]] = {
         "def f(n; a: F64[n]):\n  return for i<n: a[clamp(i - n, n)]",
         "def f(n; a: F64[n]):\n  return for i<n: a[clamp(i + n, n)]",
     ],
+    "exact": [
+        "def f(n; a: F64[n]):\n  for i<n: v = add(i, -1)\n  return for i<n: a[clamp(v[i], n)]",
+        "def f(n; a: F64[n]):\n  for j<4: v = sub(2, j)\n"
+        "  return for i<n, j<4: a[clamp(i + v[j], n)]",
+        "def f(n; a: F64[n]):\n  for i<n: v = mul(i, 2)\n  for i<n, j<3: w = sub(v[i], j)\n"
+        "  return for i<n, j<3: a[wrap(w[i, j], n)]",
+    ],
     "whole_quotient": [
         "def f(n; a: F64[n]):\n  return for i<n, j<3: a[((3 * i + j) // (3))]",
         "def f(n; a: F64[n]):\n  for i<n, j<n: v = cast[F64](((n * i + j + 1) // (n)))\n"
@@ -314,6 +321,17 @@ def test_every_rule_is_tried() -> None:
 )  # fmt: skip
 def test_tempting_but_wrong(expression: str) -> None:
     (text,) = one(expression, "F64")
+    program = parse(text)
+    assert show(simplify(program)) == show(program)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "operation"),
+    [("n", "mul(i, 3)"), ("n", "mul(i, -3)"), ("n", "mul(i, i)"), ("3 * n", "add(i, 1)"),
+     ("9", "mul(i, 1152921504606846976)"), ("n", "add(i, 4611686018427387906)")],
+)  # fmt: skip
+def test_what_may_wrap_stays_an_operation(sizes: str, operation: str) -> None:
+    text = f"def f(n; a: F64[n]):\n  for i<{sizes}: v = {operation}\n  return for i<{sizes}: v[i]\n"
     program = parse(text)
     assert show(simplify(program)) == show(program)
 

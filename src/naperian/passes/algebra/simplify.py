@@ -47,6 +47,7 @@ from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.algebra import laws
 from naperian.passes.algebra.bounds import between, type_bounds
+from naperian.passes.algebra.exact import exact
 from naperian.passes.algebra.settled import settled
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Builder, Guards
@@ -327,6 +328,9 @@ class _Simplify:
         decided = self.decided(op)
         if decided is not None:
             return decided
+        if dtype is DType.I64 and (polynomial := exact(op, self.b.indices, self.sizes)) is not None:
+            self.seen(exact)
+            return self.number(self.simpler(polynomial))
         for _ in range(_PATIENCE):
             for rule in laws.LAWS.get(op.name, ()):
                 new = rule(op, dtype, self)
@@ -513,4 +517,4 @@ def of_the_same(
 
 
 REDUCTION_LAWS = (nothing_to_reduce, only_one, of_units, of_the_same)
-SCALAR_RULES = (checked, decided, under_guards, unchanging)
+SCALAR_RULES = (checked, decided, under_guards, unchanging, exact)

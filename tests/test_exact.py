@@ -1,0 +1,70 @@
+"""What a helper computes of indices is index arithmetic, as if it were written in the brackets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+TEXT = """\
+def written(x: h=>w=>Float) -> h=>w=>Float:
+    [x[i, clamp(j + 1)] - 2.0 * x[clamp(i - 1), j] for i, j]
+
+def lambdas(x: h=>w=>Float) -> h=>w=>Float:
+    for i, j:
+        at = lambda a, b: x[clamp(i + a), clamp(j + b)]
+        at(0, 1) - 2.0 * at(-1, 0)
+
+def near(x: h=>w=>Float, i: Int, j: Int) -> Float = x[clamp(i), clamp(j)]
+
+def functions(x: Fin(h)=>Fin(w)=>Float) -> Fin(h)=>Fin(w)=>Float:
+    [near(x, i, j + 1) - 2.0 * near(x, i - 1, j) if h > 0 and w > 0 else 0.0 for i, j]
+
+def around(x: h=>Float, k: Int) -> h=>Float:
+    at = lambda i, a: x[wrap(Int(i) * 2 + a)]
+    [at(i, -3) + at(i, k) for i]
+"""
+
+
+def loops(text: str) -> str:
+    """The loops alone, without names."""
+    return text.partition("\n# notes")[0].partition("\n")[2]
+
+
+@pytest.fixture(scope="module")
+def m() -> Any:
+    return nap.compile(TEXT)
+
+
+def test_loops_are_cut_where_helpers_clamp(m: Any) -> None:
+    wanted = loops(m.written.show("loops"))
+    assert loops(m.lambdas.show("loops")) == wanted
+    assert "clamp(j" not in m.functions.show("loops")
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (1, 2), (3, 1), (5, 40)])
+def test_values(m: Any, shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape)
+    h, w = shape
+    right, up = np.minimum(np.arange(w) + 1, w - 1), np.maximum(np.arange(h) - 1, 0)
+    wanted = x[:, right] - 2.0 * x[up]
+    for f in (m.written, m.lambdas, m.functions):
+        np.testing.assert_array_equal(f(x), wanted)
+
+
+@pytest.mark.parametrize("k", [0, 7, -(2**63), 2**63 - 1])
+def test_what_data_move_wraps_as_integers_do(m: Any, k: int) -> None:
+    x = np.random.default_rng(1).standard_normal(9)
+    i = np.arange(9, dtype=np.int64)
+    with np.errstate(over="ignore"):
+        wanted = x[(2 * i - 3) % 9] + x[(2 * i + np.int64(k)) % 9]
+    np.testing.assert_array_equal(m.around(x, k), wanted)
+
+
+def test_interpreters_agree(m: Any) -> None:
+    nap.check(m.around)
+    nap.check(m.functions)
