@@ -293,6 +293,14 @@ def test_what_is_short_is_not_cut() -> None:
     assert len(pieces(long, 64)) <= len(functions(long))
 
 
+@pytest.mark.parametrize(
+    ("program", "definition"), [("image",) * 2, ("conv2d",) * 2, ("kmeans", "lloyd")]
+)
+def test_no_loop_of_these_is_left_to_llvm(program: str, definition: str) -> None:
+    """It would take as long for one as for all the rest of a part."""
+    assert not is_left(nap.load(PROGRAMS / f"{program}.nap")[definition].show("llvm"))
+
+
 @pytest.mark.parametrize(("program", "definition"), [("sums", "columns"), ("tridiagonal",) * 2])
 def test_for_one_thread_what_is_left_to_llvm_is_apart(program: str, definition: str) -> None:
     """A part with a loop for LLVM's vectoriser does not make it do all it does for the others."""

@@ -18,8 +18,8 @@ from naperian.backends.traits import (
     stores_zeros,
     sums_a_row,
 )
-from naperian.loops.syntax import Let, Load, Loop, Order, Store, Update, Variable, While
-from naperian.loops.walk import assigned, gathers, loads, scatters, statements
+from naperian.loops.syntax import Let, Load, Loop, Number, Order, Store, Update, Variable, While
+from naperian.loops.walk import assigned, gathers, loads, scatters, statements, used_in
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
 # square: half a second here, minutes for what a program writes that writes programs.
@@ -49,8 +49,8 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
         told.append('!"llvm.loop.unroll.count", i32 4')
     elif group is None and lines > _SHORT and _is_inner(s):
         told.append('!"llvm.loop.unroll.runtime.disable"')
-    left = _is_outer(frame, s) or _waits(frame, s) or (_only_adds(s) and scatters(s))
-    left = left or _packs(frame, s) or gathers_far(frame, s)
+    left = _is_outer(frame, s) or _has_lanes(s) or _waits(frame, s) or _packs(frame, s)
+    left = left or (_only_adds(s) and scatters(s)) or _tabulates(s) or gathers_far(frame, s)
     if few or left or lines > _MOST_VECTORISED:
         told.append('!"llvm.loop.vectorize.enable", i1 false')
     if group is not None:
@@ -102,13 +102,24 @@ def _only_adds(s: Loop) -> bool:
 
 def _packs(frame: Frame, s: Loop) -> bool:
     """Whether a loop only copies elements that lie side by side to places far from each other:
-    vectors of them would be taken apart again."""
+    vectors of them would be taken apart again; or a vector's from clamped rows, which no vector
+    reads."""
     match s.body:
         case (Store(to, at, Load(buffer, where)),) if not frame.by_value(buffer):
-            here, there = (offset(frame, frame.place(v), e).coefficient(s.var)
-                           for v, e in ((buffer, where), (to, at)))  # fmt: skip
-            return here == 1 and abs(there) >= _FAR
+            here, there = (offset(frame, frame.place(v), e) for v, e in ((buffer, where), (to, at)))
+            if s.order is Order.LANES and not here.coefficient(s.var):
+                return s.var in used_in(here)
+            return here.coefficient(s.var) == 1 and abs(there.coefficient(s.var)) >= _FAR
     return False
+
+
+def _tabulates(s: Loop) -> bool:
+    """Whether a loop, or those in it, only notes places for a contraction: a few numbers, once."""
+    return s.order is Order.SERIAL and all(
+        _tabulates(x) if isinstance(x, Loop)
+        else isinstance(x, Store) and isinstance(x.value, Number)
+        for x in s.body
+    )  # fmt: skip
 
 
 def _is_inner(s: Loop) -> bool:
