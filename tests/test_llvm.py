@@ -555,6 +555,23 @@ def test_rows_are_copied_for_wide_products_alone() -> None:
             np.testing.assert_allclose(got, a @ b, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", [F64, F32])
+def test_large_products(dtype: DType) -> None:
+    """Blocks of two to eight tiles of rows, the last one shorter; panels beside each other, one
+    that is alone and one that is not whole; columns that are not contiguous."""
+    rng = np.random.default_rng(0)
+    for rows, columns, inner in (
+        (129, 130, 131), (300, 513, 25), (1, 1500, 1500), (1025, 49, 600), (20000, 9, 13),
+    ):  # fmt: skip
+        a = rng.integers(-9, 10, (rows, inner)) / 8  # all sums are exact
+        b = rng.integers(-9, 10, (inner, columns)) / 8
+        for turned in ((False, False), (False, True), (True, False)):
+            given = [a.T if turned[0] else a, b.T if turned[1] else b]
+            got = call(product(dtype, turned, False), given, [rows, columns, inner])
+            np.testing.assert_array_equal(got, a @ b)
+
+
 # --- what the machine code looks like -----------------------------------------------------------
 
 _REGISTER = {64: "zmm", 32: "ymm", 16: "xmm"}

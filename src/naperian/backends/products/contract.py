@@ -21,10 +21,12 @@ from naperian.backends.llvm import AS_WRITTEN
 from naperian.backends.products.microkernel import (
     Tile,
     add,
+    below,
     counted,
     element,
     function,
     least,
+    masked_load,
     micro_kernel,
     mul,
     only_if,
@@ -38,11 +40,14 @@ from naperian.dtypes import DType
 
 DEPTH = 512  # of the sum, per block: rows of B beside each other, and a tile's part of A
 BLOCK = 8  # tiles of rows that one copy of A holds: it stays in the second-level cache
+LEAST = 2  # tiles of rows in a block
+CHUNKS = 16  # blocks that there are at least, if there are rows enough
+BESIDE = 2  # panels that are copied together, along rows of B
 WIDTH = 4096  # columns per copied block of B, about
 NARROW = 4  # panels of B that do not repay a copy of A's rows, read once a panel
 NEAR = 1 << 20  # bytes of B that stay in the second-level cache: what is next is fetched beyond
 SMALL = 1 << 21  # multiplications up to which nothing is copied: about 128 by 128 by 128
-GRAIN = 1 << 18  # multiplications worth a thread
+WORK = 4  # multiplications take as long as an addition elsewhere, at least
 
 
 def contract_module(dtype: DType, target: Target | None = None) -> str:
@@ -59,6 +64,7 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             micro_kernel(t, t.vectors, False, ahead=True),
             row_of_tiles(t),
             _copy_panel(t),
+            _copy_whole(t),
             _copy_panels(t),
             _copy_rows(t),
             _block_of_rows(t),
@@ -72,6 +78,7 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
 
 _DECLARATIONS = """\
 declare i64 @nap_parallel(ptr, ptr, i64, i64, i64) nounwind
+declare i64 @nap_grain(i64) nounwind willreturn memory(none)
 declare i64 @nap_poll() nounwind
 declare noalias ptr @nap_alloc(i64) nounwind
 declare void @nap_free(ptr) nounwind"""
@@ -90,15 +97,15 @@ def _copy_panel(t: Tile) -> str:
     """to[k·columns + j] = B[k, j] for up to `columns` columns, 0 beyond n."""
     code, e = Code(), REGISTER[t.dtype]
     size = t.dtype.bytes
-    full = code.let(f"icmp sge i64 %n, {t.columns}")
-    unit = code.let("icmp eq i64 %bn, 1")
-    with returning_if(code, code.let(f"and i1 {full}, {unit}")):
+    with returning_if(code, code.let("icmp eq i64 %bn, 1")):
+        left = [sub(code, "%n", str(w * t.lanes)) for w in range(t.vectors)]
+        masks = [below(code, t, n) for n in left]
         with counted(code, "0", "%k") as p:
             b = element(code, t, "%b", (p, "%bk"))
             to = element(code, t, "%to", (p, t.columns))
             for w in range(t.vectors):
                 source = element(code, t, b, (str(w * t.lanes), 1))
-                x = code.let(f"load {t.vector}, ptr {source}, align {size}")
+                x = masked_load(code, t, source, masks[w])
                 place = element(code, t, to, (str(w * t.lanes), 1))
                 code.put(f"store {t.vector} {x}, ptr {place}, align {size}")
         code.put("ret void")
@@ -117,8 +124,29 @@ def _copy_panel(t: Tile) -> str:
     )
 
 
-_JOB = ("m", "n", "k", "c", "cm", "a", "am", "ak", "b", "bk", "bn", "panels", "add")
-"""What the threads of a large product share, in 8-byte words; a, b, c and n of the block."""
+def _copy_whole(t: Tile) -> str:
+    """Some whole panels, which lie beside each other in rows of B, and are k·columns apart."""
+    code = Code()
+    far = mul(code, "%k", t.columns)
+    with counted(code, "0", "%k") as p, counted(code, "0", "%some") as q:
+        b = element(code, t, "%b", (p, "%bk"), (q, t.columns))
+        to = element(code, t, "%to", (p, t.columns), (q, far))
+        for w in range(t.vectors):
+            source = element(code, t, b, (str(w * t.lanes), 1))
+            x = code.let(f"load {t.vector}, ptr {source}, align {t.dtype.bytes}")
+            place = element(code, t, to, (str(w * t.lanes), 1))
+            code.put(f"store {t.vector} {x}, ptr {place}, align {t.dtype.bytes}")
+    code.put("ret void")
+    return function(
+        "void @copy.whole(i64 %some, i64 %k, ptr noalias readonly %b, i64 %bk, ptr noalias %to)",
+        code,
+        more="noinline",
+    )
+
+
+_JOB = ("m", "n", "k", "c", "cm", "a", "am", "ak", "b", "bk", "bn", "panels", "add", "rows")
+"""What the threads of a large product share, in 8-byte words; a, b, c and n of the block; how many
+rows of A are copied at a time."""
 _POINTERS = ("c", "a", "b", "panels")
 
 
@@ -135,7 +163,15 @@ def _copy_panels(t: Tile) -> str:
     code = Code()
     n, k, b, bk, bn, panels = _job(code, "n", "k", "b", "bk", "bn", "panels")
     size = mul(code, k, t.columns)
-    with counted(code, "%low", "%high") as p:
+    whole = code.let(f"udiv i64 {n}, {t.columns}")
+    along = least(code, sub(code, whole, "%low"), sub(code, "%high", "%low"))
+    along = code.let(f"select i1 {code.let(f'icmp eq i64 {bn}, 1')}, i64 {along}, i64 0")
+    code.put(
+        f"call void @copy.whole(i64 {along}, i64 {k}, "
+        f"ptr {element(code, t, b, (mul(code, '%low', t.columns), bn))}, i64 {bk}, "
+        f"ptr {element(code, t, panels, ('%low', size))})"
+    )
+    with counted(code, add(code, "%low", along), "%high") as p:
         j = mul(code, p, t.columns)
         code.put(
             f"call void @copy.panel(i64 {sub(code, n, j)}, i64 {k}, "
@@ -178,10 +214,10 @@ def _apart(t: Tile) -> int:
 
 
 def _block_of_rows(t: Tile) -> str:
-    """Tiles of rows low … high-1 against all panels."""
+    """Blocks of rows low … high-1 against all panels."""
     code = Code()
-    names = ("m", "n", "k", "c", "cm", "a", "am", "ak", "panels", "add")
-    m, n, k, c, cm, a, am, ak, panels, add = _job(code, *names)
+    names = ("m", "n", "k", "c", "cm", "a", "am", "ak", "panels", "add", "rows")
+    m, n, k, c, cm, a, am, ak, panels, add, block = _job(code, *names)
     copy = code.first(f"alloca [{t.rows * BLOCK * _apart(t)} x {REGISTER[t.dtype]}], align 64")
     by_rows = code.let(f"icmp eq i64 {ak}, 1")
     pm = code.let(f"select i1 {by_rows}, i64 {_apart(t)}, i64 1")
@@ -192,13 +228,12 @@ def _block_of_rows(t: Tile) -> str:
     pm = code.let(f"select i1 {stays}, i64 {am}, i64 {pm}")
     size = mul(code, k, t.columns)
     far = code.let(f"icmp sgt i64 {mul(code, n, k)}, {NEAR // t.dtype.bytes}")
-    first, past = mul(code, "%low", t.rows), mul(code, "%high", t.rows)
-    end = least(code, past, m)
-    with counted(code, first, end, t.rows * BLOCK) as i:
+    with counted(code, "%low", "%high") as at:
+        i = mul(code, at, block)
         status = code.let("call i64 @nap_poll()")
         with returning_if(code, code.let(f"icmp ne i64 {status}, 0")):
             code.put(f"ret i64 {status}")
-        rows = least(code, sub(code, end, i), t.rows * BLOCK)
+        rows = least(code, sub(code, m, i), block)
         there = element(code, t, a, (i, am))
         with only_if(code, moves):
             code.put(
@@ -286,7 +321,13 @@ def _large(t: Tile) -> str:
     with returning_if(code, code.let(f"icmp eq ptr {panels}, null")):
         code.put("ret i64 -2")
     put("panels", panels)
+    # the blocks of rows are as many for two threads, and whole if there are many
     tiles = code.let(f"udiv i64 {add(code, '%m', t.rows - 1)}, {t.rows}")
+    some = code.let(f"udiv i64 {add(code, tiles, CHUNKS - 1)}, {CHUNKS}")
+    some = least(code, code.let(f"call i64 @llvm.smax.i64(i64 {some}, i64 {LEAST})"), BLOCK)
+    block = mul(code, some, t.rows)
+    put("rows", block)
+    blocks = code.let(f"udiv i64 {sub(code, add(code, '%m', block), '1')}, {block}")
     leave = code.label("leave")
     stops = []
     with counted(code, "0", "%n", width) as j:
@@ -302,14 +343,13 @@ def _large(t: Tile) -> str:
             first = code.let(f"icmp eq i64 {p}, 0")
             put("add", code.let(f"select i1 {first}, i64 %add, i64 1"))
             code.put(
-                f"call i64 @nap_parallel(ptr @copy.panels, ptr {job}, i64 0, i64 {count}, i64 8)"
+                f"call i64 @nap_parallel(ptr @copy.panels, ptr {job}, i64 0, i64 {count}, "
+                f"i64 {BESIDE})"
             )
-            # a chunk is whole blocks of rows if there are enough for everybody
-            work = mul(code, mul(code, n, k), t.rows)
-            grain = code.let(f"udiv i64 {GRAIN}, {work}")
-            grain = code.let(f"call i64 @llvm.smax.i64(i64 {grain}, i64 {BLOCK})")
+            work = mul(code, mul(code, n, k), block)
+            grain = code.let(f"call i64 @nap_grain(i64 {code.let(f'udiv i64 {work}, {WORK}')})")
             status = code.let(
-                f"call i64 @nap_parallel(ptr @rows, ptr {job}, i64 0, i64 {tiles}, i64 {grain})"
+                f"call i64 @nap_parallel(ptr @rows, ptr {job}, i64 0, i64 {blocks}, i64 {grain})"
             )
             go = code.label("go")
             stops.append((status, code.block))

@@ -115,6 +115,23 @@ def element(code: Code, t: Tile, base: Value, *terms: tuple[Value, Value | int])
     return base
 
 
+def below(code: Code, t: Tile, n: Value) -> Value:
+    """A vector's mask: its first n lanes."""
+    count = code.let(f"insertelement <{t.lanes} x i64> poison, i64 {n}, i64 0")
+    zeros = f"<{t.lanes} x i32> zeroinitializer"
+    count = code.let(f"shufflevector <{t.lanes} x i64> {count}, <{t.lanes} x i64> poison, {zeros}")
+    lanes = ", ".join(f"i64 {k}" for k in range(t.lanes))
+    return code.let(f"icmp slt <{t.lanes} x i64> <{lanes}>, {count}")
+
+
+def masked_load(code: Code, t: Tile, pointer: Value, mask: Value) -> Value:
+    """The lanes of the mask; 0 in the others."""
+    return code.let(
+        f"call {t.vector} @llvm.masked.load.v{t.lanes}f{t.dtype.bits}.p0(ptr align {t.dtype.bytes} "
+        f"{pointer}, <{t.lanes} x i1> {mask}, {t.vector} zeroinitializer)"
+    )
+
+
 def function(header: str, code: Code, internal: bool = True, more: str = "") -> str:
     linkage = "define internal" if internal else "define"
     return f"{linkage} {header} {more} #0 {{\n{code.text()}\n}}"
@@ -133,15 +150,7 @@ def micro_kernel(t: Tile, vectors: int, masked: bool, ahead: bool = False) -> st
         last = code.let("add nsw i64 %m, -1")
         row = least(code, str(r), last)
         a.append(element(code, t, "%a", (row, "%am")))
-    mask = ""
-    if masked:
-        count = code.let(f"insertelement <{t.lanes} x i64> poison, i64 %lanes, i64 0")
-        zeros = f"<{t.lanes} x i32> zeroinitializer"
-        count = code.let(
-            f"shufflevector <{t.lanes} x i64> {count}, <{t.lanes} x i64> poison, {zeros}"
-        )
-        lanes = ", ".join(f"i64 {k}" for k in range(t.lanes))
-        mask = code.let(f"icmp slt <{t.lanes} x i64> <{lanes}>, {count}")
+    mask = below(code, t, "%lanes") if masked else ""
 
     def fetch(base: Value, at: Value | int, writes: int, level: int) -> None:
         line = code.let(f"getelementptr i8, ptr {base}, i64 {at}")
@@ -149,10 +158,7 @@ def micro_kernel(t: Tile, vectors: int, masked: bool, ahead: bool = False) -> st
 
     def load(pointer: Value, w: int) -> Value:
         if masked and w == vectors - 1:
-            return code.let(
-                f"call {v} @llvm.masked.load.v{t.lanes}f{t.dtype.bits}.p0(ptr align {size} "
-                f"{pointer}, <{t.lanes} x i1> {mask}, {v} zeroinitializer)"
-            )
+            return masked_load(code, t, pointer, mask)
         return code.let(f"load {v}, ptr {pointer}, align {size}")
 
     if not masked:
