@@ -23,6 +23,13 @@ def near(x: h=>w=>Float, i: Int, j: Int) -> Float = x[clamp(i), clamp(j)]
 def functions(x: Fin(h)=>Fin(w)=>Float) -> Fin(h)=>Fin(w)=>Float:
     [near(x, i, j + 1) - 2.0 * near(x, i - 1, j) if h > 0 and w > 0 else 0.0 for i, j]
 
+def smoothed(x: Fin(n)=>Float, rounds: Int) -> Fin(n)=>Float:
+    with state(x) as s:
+        at = lambda i: s[clamp(i)]
+        for _ in Fin(rounds):
+            for i in 1..n - 1:
+                s[i] := 0.5 * (at(i - 1) + at(i + 1))
+
 def around(x: h=>Float, k: Int) -> h=>Float:
     at = lambda i, a: x[wrap(Int(i) * 2 + a)]
     [at(i, -3) + at(i, k) for i]
@@ -63,6 +70,17 @@ def test_what_data_move_wraps_as_integers_do(m: Any, k: int) -> None:
     with np.errstate(over="ignore"):
         wanted = x[(2 * i - 3) % 9] + x[(2 * i + np.int64(k)) % 9]
     np.testing.assert_array_equal(m.around(x, k), wanted)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9])
+def test_a_range_says_what_is_inside(m: Any, n: int) -> None:
+    assert "clamp(i" not in loops(m.smoothed.show("loops"))
+    x = np.random.default_rng(2).standard_normal(n)
+    wanted = x.copy()
+    for _ in range(3):
+        for i in range(1, n - 1):
+            wanted[i] = 0.5 * (wanted[i - 1] + wanted[i + 1])
+    np.testing.assert_allclose(m.smoothed(x, 3), wanted, rtol=1e-14)
 
 
 def test_interpreters_agree(m: Any) -> None:

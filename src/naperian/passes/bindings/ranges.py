@@ -54,6 +54,9 @@ def facts_about(
             more.append(size(v))
             if extent is not None:
                 more.append(extent - 1 - size(v))
+                within = extent.single
+                if isinstance(within, Clamp):  # there is an index, so this is not clamped to 0
+                    more.append(within.value - 1 - size(v))
                 todo += variables(extent)
     return facts.and_(*dict.fromkeys(more))
 
