@@ -532,13 +532,18 @@ def test_batched_contraction_over_two_indices(add: bool) -> None:
 
 
 @pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
-def test_product_at_every_width(level: str) -> None:
+@pytest.mark.parametrize("dtype", [F64, F32])
+def test_product_at_every_width(dtype: DType, level: str) -> None:
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(70, 300)), rng.normal(size=(300, 131))
-    p = product(F64, (False, False), False)
-    for deep in (40, 300):
-        got = call(p, [a[:, :deep], b[:deep]], [70, 131, deep], host(level))
-        np.testing.assert_allclose(got, a[:, :deep] @ b[:deep], rtol=1e-11, atol=1e-11)
+    a = rng.integers(-9, 10, (70, 300)) / 8  # all sums are exact
+    b = rng.integers(-9, 10, (300, 131)) / 8
+    for turned in ((False, False), (False, True), (True, False)):
+        p = product(dtype, turned, False)
+        for deep in (1, 13, 40, 300):
+            x, y = a[:, :deep], b[:deep]
+            given = [x.T if turned[0] else x, y.T if turned[1] else y]
+            got = call(p, given, [70, 131, deep], host(level))
+            np.testing.assert_array_equal(got, x @ y)
 
 
 def test_rows_are_copied_for_wide_products_alone() -> None:

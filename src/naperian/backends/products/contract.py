@@ -35,6 +35,7 @@ from naperian.backends.products.microkernel import (
     sub,
     tile,
 )
+from naperian.backends.products.turned import transposed
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 
@@ -64,6 +65,7 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             micro_kernel(t, t.vectors, False, ahead=True),
             row_of_tiles(t),
             _copy_panel(t),
+            _copy_turned(t),
             _copy_whole(t),
             _copy_panels(t),
             _copy_rows(t),
@@ -109,6 +111,11 @@ def _copy_panel(t: Tile) -> str:
                 place = element(code, t, to, (str(w * t.lanes), 1))
                 code.put(f"store {t.vector} {x}, ptr {place}, align {size}")
         code.put("ret void")
+    along = code.let("icmp eq i64 %bk, 1")
+    long = code.let(f"icmp sge i64 %k, {t.lanes}")
+    with returning_if(code, code.let(f"and i1 {along}, {long}")):
+        code.put("call void @copy.turned(i64 %n, i64 %k, ptr %b, i64 %bn, ptr %to)")
+        code.put("ret void")
     have = least(code, "%n", t.columns)
     with counted(code, "0", have) as j, counted(code, "0", "%k") as p:
         x = code.let(f"load {e}, ptr {element(code, t, '%b', (j, '%bn'), (p, '%bk'))}")
@@ -119,6 +126,35 @@ def _copy_panel(t: Tile) -> str:
     return function(
         "void @copy.panel(i64 %n, i64 %k, ptr noalias readonly %b, i64 %bk, i64 %bn, "
         "ptr noalias %to)",
+        code,
+        more="noinline",
+    )
+
+
+def _copy_turned(t: Tile) -> str:
+    """A panel of columns that are contiguous, of which each has a vector at least: squares of as
+    many columns are turned in registers. The last square of a column may overlap the one before;
+    beyond n is the last column again."""
+    code, size = Code(), t.dtype.bytes
+    last, end = add(code, "%n", -1), add(code, "%k", -t.lanes)
+    have = least(code, "%n", t.columns)
+    with counted(code, "0", have, t.lanes) as j:
+        columns = []
+        for q in range(t.lanes):
+            columns.append(element(code, t, "%b", (least(code, add(code, j, q), last), "%bn")))
+        to = element(code, t, "%to", (j, 1))
+        with counted(code, "0", "%k", t.lanes) as p:
+            p = least(code, p, end)
+            square = [
+                code.let(f"load {t.vector}, ptr {element(code, t, x, (p, 1))}, align {size}")
+                for x in columns
+            ]
+            for q, x in enumerate(transposed(code, t.vector, square)):
+                place = element(code, t, to, (add(code, p, q), t.columns))
+                code.put(f"store {t.vector} {x}, ptr {place}, align {size}")
+    code.put("ret void")
+    return function(
+        "void @copy.turned(i64 %n, i64 %k, ptr noalias readonly %b, i64 %bn, ptr noalias %to)",
         code,
         more="noinline",
     )
@@ -192,6 +228,13 @@ def _copy_rows(t: Tile) -> str:
             a = element(code, t, "%a", (i, "%am"))
             to = element(code, t, "%to", (i, _apart(t)))
             bytes = mul(code, "%k", t.dtype.bytes)
+            code.put(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {a}, i64 {bytes}, i1 false)")
+        code.put("ret void")
+    with returning_if(code, code.let("icmp eq i64 %am, 1")):
+        bytes = mul(code, "%m", t.dtype.bytes)
+        with counted(code, "0", "%k") as p:
+            a = element(code, t, "%a", (p, "%ak"))
+            to = element(code, t, "%to", (p, t.rows * BLOCK))
             code.put(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {a}, i64 {bytes}, i1 false)")
         code.put("ret void")
     with counted(code, "0", "%k") as p, counted(code, "0", "%m") as i:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from naperian.backends.code import MEMORY, Value
+from naperian.backends.code import MEMORY, Code, Value
 from naperian.backends.frame import Frame
 from naperian.backends.indexing import address, offset
 from naperian.loops.syntax import Load, Loop, Store
@@ -98,14 +98,7 @@ def _block(frame: Frame, columns: _Columns, var: Var, row: Var) -> None:
         pointer, place = address(frame, read.buffer, at)
         tags = frame.tags(place, False)
         rows.append(code.let(f"load {vector}, ptr {pointer}, align {align}{tags}"))
-    for step in (1, 2, 4):
-        for k in range(EIGHT):
-            if not k & step:
-                a, b = rows[k], rows[k | step]
-                low = [p if not p & step else EIGHT + (p ^ step) for p in range(EIGHT)]
-                high = [p | step if not p & step else EIGHT + p for p in range(EIGHT)]
-                rows[k] = _shuffled(frame, vector, a, b, low)
-                rows[k | step] = _shuffled(frame, vector, a, b, high)
+    rows = transposed(code, vector, rows)
     for (write, _), value in zip(columns, rows, strict=True):
         at = tuple(rename(e, {var: size(row)}) for e in write.at)
         pointer, place = address(frame, write.buffer, at)
@@ -113,8 +106,25 @@ def _block(frame: Frame, columns: _Columns, var: Var, row: Var) -> None:
         code.put(f"store {vector} {value}, ptr {pointer}, align {align}{tags}")
 
 
-def _shuffled(frame: Frame, vector: str, a: Value, b: Value, order: list[int]) -> Value:
+def transposed(code: Code, vector: str, rows: Sequence[Value]) -> list[Value]:
+    """As many vectors as each has lanes, a power of two: element q of row k is element k of row
+    q."""
+    rows, lanes = list(rows), len(rows)
+    step = 1
+    while step < lanes:
+        for k in range(lanes):
+            if not k & step:
+                a, b = rows[k], rows[k | step]
+                low = [p if not p & step else lanes + (p ^ step) for p in range(lanes)]
+                high = [p | step if not p & step else lanes + p for p in range(lanes)]
+                rows[k] = _shuffled(code, vector, a, b, low)
+                rows[k | step] = _shuffled(code, vector, a, b, high)
+        step *= 2
+    return rows
+
+
+def _shuffled(code: Code, vector: str, a: Value, b: Value, order: list[int]) -> Value:
     mask = ", ".join(f"i32 {k}" for k in order)
-    return frame.code.let(
-        f"shufflevector {vector} {a}, {vector} {b}, <{EIGHT} x i32> <{mask}>"
+    return code.let(
+        f"shufflevector {vector} {a}, {vector} {b}, <{len(order)} x i32> <{mask}>"
     )
