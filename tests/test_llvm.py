@@ -563,11 +563,12 @@ def test_rows_are_copied_for_wide_products_alone() -> None:
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", [F64, F32])
 def test_large_products(dtype: DType) -> None:
-    """Blocks of two to eight tiles of rows, the last one shorter; panels beside each other, one
-    that is alone and one that is not whole; columns that are not contiguous."""
+    """Blocks of two to eight tiles of rows, the last one shorter; few rows; panels beside each
+    other, one that is alone and one that is not whole; columns that are not contiguous."""
     rng = np.random.default_rng(0)
     for rows, columns, inner in (
-        (129, 130, 131), (300, 513, 25), (1, 1500, 1500), (1025, 49, 600), (20000, 9, 13),
+        (129, 130, 131), (300, 513, 25), (1025, 49, 600), (20000, 9, 13),
+        (1, 1500, 1500), (4, 1000, 600), (20, 601, 300), (100, 97, 530), (3, 2, 400000),
     ):  # fmt: skip
         a = rng.integers(-9, 10, (rows, inner)) / 8  # all sums are exact
         b = rng.integers(-9, 10, (inner, columns)) / 8

@@ -7,7 +7,8 @@ copied a block of DEPTH rows at a time into panels as wide as the micro-kernel; 
 blocks of rows of A, copy them if there are panels enough, and run the micro-kernel over all
 panels, of which the next is fetched meanwhile. The micro-kernel holds a tile of C, `rows` by
 `vectors`, in registers; rows beyond the edge repeat the last one and are not written, columns
-beyond it are masked. Small products skip the copies. The sum over k runs in the same order whatever
+beyond it are masked. Small products skip the copies; of few rows, threads take panels of B and copy
+each where it is used, if it is read more than once. The sum over k runs in the same order whatever
 the number of threads.
 
 With a table, B[k, j] is `at[k] + j` elements after its first one: rows of B are windows of an array
@@ -25,6 +26,7 @@ from naperian.backends.products.microkernel import (
     counted,
     element,
     function,
+    half,
     least,
     masked_load,
     micro_kernel,
@@ -48,6 +50,7 @@ WIDTH = 4096  # columns per copied block of B, about
 NARROW = 4  # panels of B that do not repay a copy of A's rows, read once a panel
 NEAR = 1 << 20  # bytes of B that stay in the second-level cache: what is next is fetched beyond
 SMALL = 1 << 21  # multiplications up to which nothing is copied: about 128 by 128 by 128
+FEW = 16  # tiles of rows that do not repay copies of their own
 WORK = 4  # multiplications take as long as an addition elsewhere, at least
 
 
@@ -55,14 +58,15 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
     """The module that defines `@nap_contract_f64` or `@nap_contract_f32`."""
     target = target or host()
     t = tile(dtype, target)
-    kernels = [micro_kernel(t, vectors, True) for vectors in range(1, t.vectors + 1)]
+    kernels = [micro_kernel(t, f"edge{v}", v, masked=True) for v in range(1, t.vectors + 1)]
     return AS_WRITTEN + "\n\n".join(
         [
             _DECLARATIONS,
             _packed(t),
             *kernels,
-            micro_kernel(t, t.vectors, False),
-            micro_kernel(t, t.vectors, False, ahead=True),
+            micro_kernel(t, "tile", t.vectors),
+            micro_kernel(t, "ahead", t.vectors, ahead=True),
+            micro_kernel(half(t), "half", t.vectors),
             row_of_tiles(t),
             _copy_panel(t),
             _copy_turned(t),
@@ -72,6 +76,8 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             _block_of_rows(t),
             _small(t),
             _large(t),
+            _some_panels(t),
+            _wide(t),
             _entry(t),
             f"attributes #0 = {{ {target.attributes} }}",
         ]
@@ -99,7 +105,12 @@ def _copy_panel(t: Tile) -> str:
     """to[k·columns + j] = B[k, j] for up to `columns` columns, 0 beyond n."""
     code, e = Code(), REGISTER[t.dtype]
     size = t.dtype.bytes
-    with returning_if(code, code.let("icmp eq i64 %bn, 1")):
+    unit = code.let("icmp eq i64 %bn, 1")
+    full = code.let(f"icmp sge i64 %n, {t.columns}")
+    with returning_if(code, code.let(f"and i1 {unit}, {full}")):
+        code.put("call void @copy.whole(i64 1, i64 %k, ptr %b, i64 %bk, ptr %to)")
+        code.put("ret void")
+    with returning_if(code, unit):
         left = [sub(code, "%n", str(w * t.lanes)) for w in range(t.vectors)]
         masks = [below(code, t, n) for n in left]
         with counted(code, "0", "%k") as p:
@@ -305,11 +316,11 @@ _PRODUCT = (
 
 
 def _small(t: Tile) -> str:
-    """DEPTH rows of B after the other. They are copied only if they are not contiguous."""
+    """DEPTH rows of B after the other. They are copied if they are not contiguous, or if asked."""
     code = Code()
     own = code.first(f"alloca [{DEPTH} x i64], align 64")
     panel = code.first(f"alloca [{DEPTH * t.columns} x {REGISTER[t.dtype]}], align 64")
-    spread = code.let("icmp ne i64 %bn, 1")
+    spread = code.let(f"or i1 %copy, {code.let('icmp ne i64 %bn, 1')}")
     plain = code.let("icmp eq ptr %at, null")
     some = code.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")  # of no rows the sum is 0
     with counted(code, "0", some, DEPTH) as p:
@@ -339,7 +350,7 @@ def _small(t: Tile) -> str:
                 f"i64 {adds}, ptr null)"
             )
     code.put("ret i64 0")
-    return function(f"i64 @small({_PRODUCT})", code)
+    return function(f"i64 @small({_PRODUCT}, i1 %copy)", code)
 
 
 def _large(t: Tile) -> str:
@@ -408,6 +419,41 @@ def _large(t: Tile) -> str:
     return function(f"i64 @large({_PRODUCT})", code)
 
 
+def _wide(t: Tile) -> str:
+    """Few rows: threads take panels and copy each where it is used, into their nearest cache, or
+    read it where it is. A's rows would not repay a copy."""
+    code = Code()
+    job = code.first(f"alloca [{len(_JOB)} x i64], align 64")
+    for name in ("m", "n", "k", "c", "cm", "a", "am", "ak", "b", "bk", "bn", "add"):
+        at = code.let(f"getelementptr i64, ptr {job}, i64 {_JOB.index(name)}")
+        code.put(f"store {'ptr' if name in _POINTERS else 'i64'} %{name}, ptr {at}")
+    count = code.let(f"udiv i64 {add(code, '%n', t.columns - 1)}, {t.columns}")
+    work = mul(code, mul(code, "%m", "%k"), t.columns // WORK)
+    grain = code.let(f"call i64 @nap_grain(i64 {work})")
+    status = code.let(
+        f"call i64 @nap_parallel(ptr @panels, ptr {job}, i64 0, i64 {count}, i64 {grain})"
+    )
+    code.put(f"ret i64 {status}")
+    return function(f"i64 @wide({_PRODUCT})", code)
+
+
+def _some_panels(t: Tile) -> str:
+    """All rows against panels low … high-1."""
+    code = Code()
+    names = ("m", "n", "k", "c", "cm", "a", "am", "ak", "b", "bk", "bn", "add")
+    m, n, k, c, cm, a, am, ak, b, bk, bn, add_up = _job(code, *names)
+    again = code.let(f"icmp sgt i64 {m}, {t.rows}")  # a second tile reads what the first has read
+    j, past = mul(code, "%low", t.columns), mul(code, "%high", t.columns)
+    columns = sub(code, least(code, past, n), j)
+    status = code.let(
+        f"call i64 @small(i64 {m}, i64 {columns}, i64 {k}, ptr {element(code, t, c, (j, 1))}, "
+        f"i64 {cm}, ptr {a}, i64 {am}, i64 {ak}, ptr {element(code, t, b, (j, bn))}, i64 {bk}, "
+        f"i64 {bn}, ptr null, i64 {add_up}, i1 {again})"
+    )
+    code.put(f"ret i64 {status}")
+    return function("i64 @panels(ptr %job, i64 %low, i64 %high, i64 %chunk)", code)
+
+
 def _entry(t: Tile) -> str:
     """Chooses; turns a product whose result is stored by columns around; and gives one whose
     result is neither a contiguous temporary. What has a table is done as it is."""
@@ -418,7 +464,7 @@ def _entry(t: Tile) -> str:
     with returning_if(code, none):
         code.put("ret i64 0")
     with returning_if(code, code.let("icmp ne ptr %at, null")):
-        code.put(f"ret i64 {code.let(f'call i64 @small({_PRODUCT})')}")
+        code.put(f"ret i64 {code.let(f'call i64 @small({_PRODUCT}, i1 false)')}")
     strided = code.let("icmp ne i64 %cn, 1")
     strided = code.let(f"and i1 {strided}, {code.let('icmp ne i64 %n, 1')}")
     with returning_if(code, strided):
@@ -451,9 +497,11 @@ def _entry(t: Tile) -> str:
     for other in ("%n", "%k"):
         size = code.let(f"fmul double {size}, {code.let(f'uitofp i64 {other} to double')}")
     little = code.let(f"fcmp ole double {size}, {float(SMALL)}")
-    for condition, way in ((little, "small"), ("true", "large")):
+    few = code.let(f"icmp sle i64 %m, {FEW * t.rows}")
+    ways = ((little, "small", ", i1 false"), (few, "wide", ""), ("true", "large", ""))
+    for condition, way, more in ways:
         with returning_if(code, condition):
-            code.put(f"ret i64 {code.let(f'call i64 @{way}({_PRODUCT})')}")
+            code.put(f"ret i64 {code.let(f'call i64 @{way}({_PRODUCT}{more})')}")
     code.put("unreachable")
     return function(
         f"i64 {name}(i64 %m, i64 %n, i64 %k, ptr %c, i64 %cm, i64 %cn, "

@@ -1,10 +1,11 @@
 """The inner part of a matrix product: a tile of C held in registers.
 
-    @tile, @ahead, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, at, C, cm, add, next)
+    @tile, @half, @ahead, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, at, C, cm, add, next)
 
 adds k products of a column of A and a row of B to a tile of `rows` by `vectors`. Row p of B begins
 at[p] elements after the first, so the rows may be windows of an array. Rows of the tile beyond m
-repeat the last one and are not written; `@edgeV` has V vectors, the last with a mask.
+repeat the last one and are not written; `@edgeV` has V vectors, the last with a mask;
+`@half` half of the rows.
 `@tile` and `@ahead` fetch what they write, which is far away when the sums are done; `@ahead` also
 fetches k lines from `next` on, which are read later.
 """
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from naperian.backends.code import REGISTER, Code, Value
 from naperian.backends.target import Target
 from naperian.dtypes import DType
-from naperian.node import node
+from naperian.node import node, replace
 
 
 @node
@@ -44,6 +45,11 @@ def tile(dtype: DType, target: Target) -> Tile:
     if target.registers >= 32:
         return Tile(dtype, 8, 3, lanes)
     return Tile(dtype, 4, 3 if target.vector_bytes == 32 else 2, lanes)
+
+
+def half(t: Tile) -> Tile:
+    """For the last rows, and for products that have no others."""
+    return replace(t, rows=t.rows // 2)
 
 
 # --- writing loops ------------------------------------------------------------------------------
@@ -140,7 +146,9 @@ def function(header: str, code: Code, internal: bool = True, more: str = "") -> 
 # --- the micro-kernel ---------------------------------------------------------------------------
 
 
-def micro_kernel(t: Tile, vectors: int, masked: bool, ahead: bool = False) -> str:
+def micro_kernel(
+    t: Tile, name: str, vectors: int, masked: bool = False, ahead: bool = False
+) -> str:
     """A tile of C of up to `rows` rows and some vectors; with a mask, only `lanes` elements of the
     last one exist. What is read later may be fetched on the way."""
     code, e, v = Code(), REGISTER[t.dtype], t.vector
@@ -172,8 +180,8 @@ def micro_kernel(t: Tile, vectors: int, masked: bool, ahead: bool = False) -> st
     sums = [[code.name() for _ in range(vectors)] for _ in range(t.rows)]
     new = [[code.name() for _ in range(vectors)] for _ in range(t.rows)]
     p, p_new, ia, ia_new = (code.name() for _ in range(4))
-    for name, update in ((p, p_new), (ia, ia_new)):
-        code.put(f"{name} = phi i64 [ 0, %entry ], [ {update}, %{body} ]")
+    for index, update in ((p, p_new), (ia, ia_new)):
+        code.put(f"{index} = phi i64 [ 0, %entry ], [ {update}, %{body} ]")
     for r in range(t.rows):
         for w in range(vectors):
             code.put(
@@ -227,8 +235,7 @@ def micro_kernel(t: Tile, vectors: int, masked: bool, ahead: bool = False) -> st
                 else:
                     code.put(f"store {v} {total}, ptr {place}, align {size}")
     code.put("ret void")
-    name = f"@edge{vectors}" if masked else "@ahead" if ahead else "@tile"
-    return function(f"void {name}({_MICRO})", code, more="noinline")
+    return function(f"void @{name}({_MICRO})", code, more="noinline")
 
 
 _MICRO = (
@@ -249,7 +256,7 @@ def row_of_tiles(t: Tile) -> str:
     full = code.let(f"icmp sge i64 %n, {t.columns}")
     lines = -(-t.columns * t.dtype.bytes // LINE)
     some = code.let(f"select i1 {code.let('icmp ne ptr %next, null')}, i64 {lines * t.rows}, i64 0")
-    names = ["@tile", *(f"@edge{k}" for k in range(1, t.vectors + 1)), "@ahead"]
+    names = ["@tile", *(f"@edge{k}" for k in range(1, t.vectors + 1)), "@ahead", "@half"]
     with counted(code, "0", "%m", t.rows) as i:
         rows = sub(code, "%m", i)
         a = element(code, t, "%a", (i, "%am"))
@@ -262,6 +269,8 @@ def row_of_tiles(t: Tile) -> str:
         )
         fetches = code.let(f"icmp slt i64 {i}, {some}")
         whole = code.let(f"select i1 {fetches}, i64 {t.vectors + 1}, i64 0")
+        low = code.let(f"icmp sle i64 {rows}, {t.rows // 2}")
+        whole = code.let(f"select i1 {low}, i64 {t.vectors + 2}, i64 {whole}")
         choice = code.let(f"select i1 {full}, i64 {whole}, i64 {vectors}")
         labels = [code.label("case") for _ in names]
         join = code.label("join")
