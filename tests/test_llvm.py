@@ -569,6 +569,7 @@ def test_large_products(dtype: DType) -> None:
     for rows, columns, inner in (
         (129, 130, 131), (300, 513, 25), (1025, 49, 600), (20000, 9, 13),
         (1, 1500, 1500), (4, 1000, 600), (20, 601, 300), (100, 97, 530), (3, 2, 400000),
+        (260, 300, 600),
     ):  # fmt: skip
         a = rng.integers(-9, 10, (rows, inner)) / 8  # all sums are exact
         b = rng.integers(-9, 10, (inner, columns)) / 8

@@ -50,7 +50,7 @@ WIDTH = 4096  # columns per copied block of B, about
 NARROW = 4  # panels of B that do not repay a copy of A's rows, read once a panel
 NEAR = 1 << 20  # bytes of B that stay in the second-level cache: what is next is fetched beyond
 SMALL = 1 << 21  # multiplications up to which nothing is copied: about 128 by 128 by 128
-FEW = 16  # tiles of rows that do not repay copies of their own
+FEW = 64  # tiles of rows that may be read where they are, if they stay in that cache
 WORK = 4  # multiplications take as long as an addition elsewhere, at least
 
 
@@ -421,7 +421,7 @@ def _large(t: Tile) -> str:
 
 def _wide(t: Tile) -> str:
     """Few rows: threads take panels and copy each where it is used, into their nearest cache, or
-    read it where it is. A's rows would not repay a copy."""
+    read it where it is. A's rows stay in the second-level cache."""
     code = Code()
     job = code.first(f"alloca [{len(_JOB)} x i64], align 64")
     for name in ("m", "n", "k", "c", "cm", "a", "am", "ak", "b", "bk", "bn", "add"):
@@ -435,6 +435,18 @@ def _wide(t: Tile) -> str:
     )
     code.put(f"ret i64 {status}")
     return function(f"i64 @wide({_PRODUCT})", code)
+
+
+def _stays(code: Code, t: Tile) -> Value:
+    """Whether A's rows are no more than there are columns, and stay near; panels enough to be
+    shared out."""
+    part = mul(code, "%m", least(code, "%k", DEPTH))
+    answer = code.let(f"icmp sle i64 {part}, {NEAR // t.dtype.bytes}")
+    for condition in (
+        f"sle i64 %m, {FEW * t.rows}", "sle i64 %m, %n", f"sgt i64 %n, {3 * t.columns}",
+    ):  # fmt: skip
+        answer = code.let(f"and i1 {answer}, {code.let(f'icmp {condition}')}")
+    return answer
 
 
 def _some_panels(t: Tile) -> str:
@@ -497,7 +509,8 @@ def _entry(t: Tile) -> str:
     for other in ("%n", "%k"):
         size = code.let(f"fmul double {size}, {code.let(f'uitofp i64 {other} to double')}")
     little = code.let(f"fcmp ole double {size}, {float(SMALL)}")
-    few = code.let(f"icmp sle i64 %m, {FEW * t.rows}")
+    few = code.let(f"icmp sle i64 %m, {2 * t.rows}")
+    few = code.let(f"or i1 {few}, {_stays(code, t)}")
     ways = ((little, "small", ", i1 false"), (few, "wide", ""), ("true", "large", ""))
     for condition, way, more in ways:
         with returning_if(code, condition):
