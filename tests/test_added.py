@@ -45,6 +45,22 @@ def products(x: n=>Float) -> Float:
 
 def not_only(x: n=>Int) -> (Int, Int):
     loop s = 0, t = 0 for i in n: (s + x[i], t + s)
+
+def words(t: n=>U8) -> Int:
+    loop gap = True, c = 0 for i in n:
+        g = t[i] == 32 or t[i] == 34
+        (g, c + 1 if gap and not g else c)
+    c
+
+def runs(t: n=>U8) -> (Int, U8, U8):
+    loop c = 0, last = U8(255), older = U8(7) for i in n:
+        (c + (1 if t[i] != last and t[i] != older else 0), t[i], last)
+    (c, last, older)
+
+def steepest(x: m=>n=>Float) -> m=>Float:
+    for i:
+        loop top = -inf, last = 0.5 for j in n: (max(top, abs(x[i, j] - last)), x[i, j])
+        top
 """
 
 
@@ -79,6 +95,28 @@ def test_what_is_no_number_and_zeros(m) -> None:
         assert np.isnan(m.largest(x)).all()
         assert m.in_order(x) == sum(v for v in x if v > 0)
     assert np.signbit(m.products(np.ones(20)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 64, 1001])
+@pytest.mark.usefixtures("threads")
+def test_what_a_round_hands_on(n: int) -> None:
+    r = np.random.default_rng(n)
+    t = r.integers(32, 36, n).astype(np.uint8)
+    gaps = np.r_[True, (t == 32) | (t == 34)]
+    one, two = np.r_[255, t], np.r_[7, 255, t]
+    x = r.normal(size=(3, n))
+    m = nap.compile(TEXT)
+    assert m.words(t) == (gaps[:-1] & ~gaps[1:]).sum()
+    assert m.runs(t) == (((t != one[:-1]) & (t != two[:n])).sum(), one[-1], two[n])
+    steps = np.abs(np.diff(x, axis=1, prepend=0.5))
+    assert np.array_equal(m.steepest(x), steps.max(1, initial=-np.inf))
+
+
+def test_what_only_the_round_before_knows_is_in_no_order() -> None:
+    m = nap.compile(TEXT)
+    for name in ("words", "runs", "steepest"):
+        assert "reducing" in m[name].show("loops")
+    assert "what it adds up may go in any order" in m.words.show("loops")
 
 
 @pytest.mark.parametrize("name", ["total", "counted", "largest", "rows", "squares"])

@@ -33,6 +33,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import assigned, mentions, parts, rebuild, rebuild_loops, statements, used
 from naperian.names import Lit, Var
 from naperian.node import replace
+from naperian.passes.nests.lagged import lagged
 from naperian.prims import Math, unit
 
 _FEW = 8  # rounds, which are written out (`straight`)
@@ -64,26 +65,42 @@ class _Loops:
         out: list[Stmt] = []
         for s in body:
             s = rebuild_loops(s, partial(self.block, inside=inside or isinstance(s, Loop)))
+            after: tuple[Stmt, ...] = ()
             if isinstance(s, Loop) and s.order is Order.SERIAL and not s.reductions:
-                made = _in_any_order(s, types, self.math, inside)
+                before, made, after = _by_rounds(s, types, self.math, inside)
+                out += before
                 if made is not None:
-                    self.tell(made, "what it adds up may go in any order")
+                    self.tell(s, "what it adds up may go in any order")
                 elif self.math is Math.DEFAULT:
                     fast = _in_any_order(s, types, Math.FAST, inside)
                     if fast is not None:
-                        self.tell(fast, _IN_ORDER)
+                        self.tell(s, _IN_ORDER)
                 s = made or _sooner(s)
-            out.append(s)
+            out += (s, *after)
         return tuple(out)
 
     def tell(self, s: Loop, what: str) -> None:
         """Says of a loop what it is but one in order."""
-        why = {f"sequential, it carries `{r.var.name}`" for r in s.reductions}
+        why = {f"sequential, it carries `{v.name}`" for v in assigned(s)}
         for k, note in enumerate(self.notes):
             head, _, told = note.partition(": ")
             if head.startswith(f"loop over `{s.var.name}`") and told in why:
                 self.notes[k] = f"{head}: {what}"
                 break
+
+
+def _by_rounds(
+    s: Loop, types: Mapping[Var, DType], math: Math, inside: bool
+) -> tuple[tuple[Stmt, ...], Loop | None, tuple[Stmt, ...]]:
+    """The loop in any order, if its rounds hand on sums and what `lagged` takes out, with what goes
+    before and after it."""
+    made = _in_any_order(s, types, math, inside)
+    parted = lagged(s, types) if made is None else None
+    if parted is None:
+        return (), made, ()
+    first, others, last = parted
+    before, made, after = _by_rounds(others, types, math, inside)
+    return ((*first, *before), made, (*after, *last)) if made is not None else ((), None, ())
 
 
 def _in_any_order(s: Loop, types: Mapping[Var, DType], math: Math, inside: bool) -> Loop | None:
