@@ -39,6 +39,7 @@ from naperian.node import mutable, node, replace
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
+from naperian.passes.algebra.neighbours import neighbours
 from naperian.passes.algebra.powers import powers
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.scatter import scatter
@@ -177,7 +178,7 @@ PASSES: tuple[Step, ...] = (
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
-    Step("forwards", lambda p: windows(forwards(p)), ainf_check.check, ainf_show.show),
+    Step("forwards", lambda p: neighbours(windows(forwards(p))), ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
     Step("noted", lambda p: remade(carried(answered(noted(p)))), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
