@@ -165,6 +165,28 @@ def f(s: Fin(n)=>Int) -> Int:
 """
 
 
+def test_conditions_that_hold_are_not_asked() -> None:
+    text = """
+def f(x: Fin(n)=>Float) -> Fin(n)=>Float:
+    (s, _) = with state(x) as s, state(0) as j:
+        for i in 1..n:
+            key = s[i]
+            j := i - 1
+            while j >= 0 and s[clamp(j, n)] > key:
+                s[(j + 1)?] := s[j?]
+                j -= 1
+            s[(j + 1)?] := key
+    s
+"""
+    m = nap.compile(text)
+    shown = m.f.show("loops")
+    assert "fail " not in shown
+    assert " if v else " not in shown.replace("(", "").replace(")", "")
+    for n in (0, 1, 2, 9, 100):
+        x = np.random.default_rng(n).normal(size=n)
+        assert np.array_equal(m.f(x), np.sort(x))
+
+
 @pytest.mark.parametrize(
     "test",
     [

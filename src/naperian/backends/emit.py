@@ -452,7 +452,11 @@ def _round_begins(
         while v if c else False: …          ⇒       v = x[k]; unless v: leave
     """
     code = frame.code
-    match head, asked:
+    last = len(head)
+    while last and isinstance(head[last - 1], Let):
+        last -= 1
+    after = head[last:]
+    match head[:last], asked:
         case (*before, When(Local(c), then, ())), (Local(first), _, *_) if c == first and all(
             not isinstance(t, Allocate) and not (isinstance(t, Assign) and t.var == c)
             for t in statements(then)
@@ -462,7 +466,7 @@ def _round_begins(
             on = code.label("on")
             code.branch(expression(frame, Local(c)), on, out)
             code.begin(on)
-            _round_begins(frame, then, asked[1:], body, out, held)
+            _round_begins(frame, (*then, *after), asked[1:], body, out, held)
         case _:
             for t in head:
                 _statement(frame, t, held)

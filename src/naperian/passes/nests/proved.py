@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
+    Apply,
     Assign,
     Contract,
     Expr,
@@ -101,10 +102,10 @@ class _Walk(Values):
             case While():
                 return (self.repeated(s),)
             case When():
-                return (self.branches(s),)
+                return self.branches(s)
             case _:
                 pass
-        s = self.unclamped(s)
+        s = self.taken(self.unclamped(s))
         match s:
             case Let(v, dtype, value) | Variable(v, dtype, value):
                 self.dtypes[v] = dtype
@@ -160,6 +161,17 @@ class _Walk(Values):
 
         return remade((s,), inside)[0]
 
+    def taken(self, s: Stmt) -> Stmt:
+        """A name for the side of a choice that is always taken."""
+        match s:
+            case Let(value=Apply("select", (condition, one, _))) if self.plain:
+                if self.decided(self.fact(condition), True):
+                    self.found = True
+                    return replace(s, value=one)
+            case _:
+                pass
+        return s
+
     # --- arrays ---------------------------------------------------------------------------------
 
     def allocated(self, s: Allocate) -> None:
@@ -195,9 +207,12 @@ class _Walk(Values):
 
     # --- branches -------------------------------------------------------------------------------
 
-    def branches(self, s: When) -> When:
+    def branches(self, s: When) -> tuple[Stmt, ...]:
         condition = self.asked(s.condition)
         fact = self.fact(s.condition)
+        if self.plain and self.decided(fact, True):
+            self.found = True
+            return self.block(s.then)
         now, truth, versions, implied = self.now, self.truth, self.versions, self.implied
         made: list[tuple[Stmt, ...]] = []
         numbers: list[dict[Var, Line]] = []
@@ -235,7 +250,7 @@ class _Walk(Values):
             for holds, (facts, others) in zip((True, False), found, strict=True):
                 before, more = implied.get((fact[1], holds), ((), {}))
                 implied[fact[1], holds] = (*before, *facts), {**more, **others}
-        return When(condition, made[0], made[1])
+        return (When(condition, made[0], made[1]),)
 
     def asked(self, e: Expr) -> Expr:
         """A condition where it is asked."""
