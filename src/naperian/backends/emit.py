@@ -98,6 +98,7 @@ from naperian.node import replace
 from naperian.sizes import ONE, ZERO, elements, size, variables
 
 _GLUE = 60  # lines between the parts that a function starts: they are not worth optimising
+_STEP = 6  # statements
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
@@ -203,17 +204,26 @@ def _serial(frame: Frame, s: Loop | While, low: Value, high: Value) -> None:
         _loop(frame, s, low, high, s.order is not Order.SERIAL)
 
 
+def _is_step(body: Sequence[Stmt]) -> bool:
+    """Whether a round is so little that it may be written twice."""
+    return len(body) <= _STEP and all(isinstance(x, Let | Store | Update) for x in body)
+
+
 def _shared(frame: Frame, s: Loop) -> None:
-    """A loop that threads share. What a loop adds up inside another one, a dot product, is done
-    here where it is little: to start it, and to fetch its sum, takes longer than hundreds of sums.
-    """
+    """A loop that threads share. What a loop adds up inside another one, a dot product, or does by
+    few statements, a step along a row, is done here where it is little: to start it takes longer
+    than hundreds of elements."""
     code = frame.code
     free = all(r.var in frame.cells for r in s.reductions)
 
     def write(child: Frame) -> None:
         _loop(child, s, "%low", "%high", free, part=True)
 
-    if not (frame.depth and s.reductions and free and is_short(s.body)):
+    if s.reductions:
+        short = frame.depth > 0 and is_short(s.body)
+    else:
+        short = frame.depth > 1 and _is_step(s.body)  # in one loop rows are the whole of its round
+    if not (free and short):
         parallel(frame, s, write)
         return
     here, pool, join = code.label("here"), code.label("pool"), code.label("join")
