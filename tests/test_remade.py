@@ -114,6 +114,31 @@ def test_what_a_round_backwards_needs_is_made_in_it() -> None:
     assert not re.findall(r"allocate \w+: f64\[n, ", loops)
 
 
+DESCENT = """
+def loss(x: n=>Float, a: Float) -> Float = sum(10.0 * (x[i] ** 2 - a) ** 2 + (1.0 - x[i]) ** 2 for i)
+def unroll(rate: Float, x: n=>Float, steps: Int) -> Float:
+    loop x = x for _ in Fin(steps): x - rate * grad(lambda z: loss(z, 1.0))(x)
+    loss(x, 1.0)
+"""  # noqa: E501
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_descent_is_gone_through_backwards_with_one_table() -> None:
+    """What is made of a round's state in few operations has no table of all rounds, whatever order
+    the loops stand in."""
+    f = nap.compile(DESCENT).unroll
+    slope = nap.grad(f, wrt=("rate", "x"))
+    assert len(re.findall(r"allocate \w+: f64\[.*, n\]", slope.show("loops"))) == 1
+    g = np.random.default_rng(4)
+    for n, steps in ((0, 3), (1, 2), (7, 0), (19, 5), (530, 9)):
+        x, d = 0.3 * g.normal(size=n), g.normal(size=n)
+        rate, dx = slope(1e-3, x, steps)
+        h = 1e-6
+        near = [(f(1e-3 + s * h, x, steps), f(1e-3, x + s * h * d, steps)) for s in (-1, 1)]
+        assert rate == pytest.approx((near[1][0] - near[0][0]) / (2 * h), rel=1e-5, abs=1e-5)
+        assert np.dot(dx, d) == pytest.approx((near[1][1] - near[0][1]) / (2 * h), rel=1e-5)
+
+
 def test_the_least_cut() -> None:
     # what two readers want is made again from one that is kept, not kept twice
     chain = {"a": (1, ["s"]), "b": (2, ["s"])}

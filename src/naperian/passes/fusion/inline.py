@@ -13,6 +13,7 @@ in place is computed in that round, or every round would have to keep the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from naperian.ainf.syntax import Guard, Read, Trips
 from naperian.ainf.walk import atoms, atoms_of, variables
@@ -43,6 +44,7 @@ _FREE = 24  # a value of indices alone, which a cut loop may decide
 _NUMBER = 12  # a float of indices alone, which none decides: a sine takes longer than to read it
 _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
+_ROUND = (8, 24)  # and of what a recurrence reads, whose table of all rounds goes through memory
 _OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
 
 
@@ -58,7 +60,7 @@ def crossed(graph: Graph) -> None:
     """The same for what is read at the reader's own indices, but in loops that turned out to stand
     in another order, or inside others: nothing can share them. In rounds of a time, a condition of
     indices alone is decided where loops are cut."""
-    made = {new: p for p, new in _computed(graph, _crosses)}
+    made = {new: p for p, new in _computed(graph, partial(_crosses, _times(graph)))}
     places = {t: (n, 0) for n, t in enumerate(graph.tasks) if t not in made}
     tasks = sorted((*graph.tasks, *made), key=lambda t: _place(t, made, places))
     graph.tasks = [t for t in tasks if t.uses >= 0]
@@ -87,7 +89,7 @@ def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
         if t.kind is Kind.COMPUTE:
             weights[t] = _weight(t, weights)
     made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...], tuple[Guard, ...]], Task] = {}
-    times = {t.cell.time for t in graph.tasks if t.cell is not None and t.cell.time is not None}
+    times = _times(graph)
     work = list(graph.tasks)
     out: list[tuple[Task, Task]] = []
     while work:
@@ -123,6 +125,10 @@ def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
             replaced[r] = Read(new.var, identity(around))
         map_reads(graph, t, replaced.get)
     return out
+
+
+def _times(graph: Graph) -> set[Var]:
+    return {t.cell.time for t in graph.tasks if t.cell is not None and t.cell.time is not None}
 
 
 def _around(
@@ -249,7 +255,9 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
     return all(same(i, v) for i, v in zip(p.context, names, strict=True) if isinstance(v, Var))
 
 
-def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+def _crosses(
+    times: set[Var], graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int
+) -> bool:
     if p.kind is Kind.FINAL or weight > _free(p):
         return False
     point = dict(zip(p.context, at, strict=True))
@@ -260,7 +268,9 @@ def _crosses(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) 
     if not _loads(graph, p):
         return True
     light = _CONDITION if p.dtype is DType.BOOL else _LIGHT
-    return set(theirs) == set(mine) and weight <= light and weight * p.uses <= _TOGETHER
+    alone = not p.units and t.path[-1] in times
+    light, together = _ROUND if alone else (light, _TOGETHER)
+    return set(theirs) == set(mine) and weight <= light and weight * p.uses <= together
 
 
 def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
