@@ -67,7 +67,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
-from naperian.passes.nests.strips import in_strips
+from naperian.passes.nests.strips import hard_to_find, in_strips
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size, atom, size
 
@@ -106,20 +106,39 @@ def _within(body: tuple[Stmt, ...], types: Mapping[Var, DType]) -> tuple[Stmt, .
 
 
 def _only_added(s: Loop, types: Mapping[Var, DType]) -> dict[Var, DType]:
-    """The arrays that a loop in order adds to, if its rounds hand on nothing else."""
+    """The arrays that a loop in order adds to, if its rounds hand on nothing else but sums."""
     few = (s.high - s.low).constant
-    if s.order is not Order.SERIAL or s.reductions or (few is not None and few < _FEW):
+    if s.order is not Order.SERIAL or (few is not None and few < _FEW):
         return {}
     inner = statements(s.body)
     own = {x.var for x in inner if isinstance(x, Let | Variable)}
     own |= {x.buffer.var for x in inner if isinstance(x, Allocate)}
+    own |= {r.var for r in s.reductions}
     changed = {x.var for x in inner if isinstance(x, Assign)}
-    changed |= {x.buffer for x in inner if isinstance(x, Store)}
+    stores = [x for x in inner if isinstance(x, Store)]
+    beside = _beside(s, stores)
+    changed |= {x.buffer for x in stores if x.buffer not in beside}
     added = {x.buffer for x in inner if isinstance(x, Update)} - own
     read = {y.buffer for x in inner for y in loads(x)}
+    if not beside.isdisjoint(added | read):
+        return {}
     if not changed <= own or added & (changed | read) or not added <= types.keys():
         return {}
     return {v: types[v] for v in added}
+
+
+def _beside(s: Loop, stores: list[Store]) -> set[Var]:
+    """The arrays in which every round stores elements of its own: along one axis."""
+    own = {x.var for x in statements(s.body) if isinstance(x, Let | Variable | Loop)}
+    axes: dict[Var, set[tuple[int, Size]]] = {}
+    for x in stores:
+        along = [
+            (k, e) for k, e in enumerate(x.at)
+            if (n := e.coefficient(s.var))
+            and {s.var, *own}.isdisjoint(used_in(e - size(s.var) * n))
+        ]  # fmt: skip
+        axes.setdefault(x.buffer, set()).add(along[0] if along else (-1, ZERO))
+    return {v for v, found in axes.items() if len(found) == 1 and (-1, ZERO) not in found}
 
 
 def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
@@ -127,7 +146,8 @@ def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
     made = {x.var for x in inner if isinstance(x, Let | Variable)}
     if not any(_scatters(x, made) for x in inner):
         return s
-    if _work(s.body) < (_WORK if any(_scatters(x, ()) for x in inner) else _LESS):
+    plain = any(_scatters(x, ()) for x in inner) and not _computes_where(s)
+    if _work(s.body) < (_WORK if plain else _LESS):
         return s
     if not all(isinstance(x, Let | Variable | When) for x in s.body if not _plain(x, s)):
         return s
@@ -181,6 +201,13 @@ def _scatters(s: Stmt, made: Collection[Var]) -> bool:
     )
 
 
+def _computes_where(s: Loop) -> bool:
+    """Whether a round takes long to find the places that it adds to."""
+    hard = hard_to_find(s.body)
+    updates = [x for x in s.body if isinstance(x, Update)]
+    return any(not hard.isdisjoint(used_in(e)) for x in updates for e in x.at)
+
+
 def _work(body: tuple[Stmt, ...]) -> int:
     """What a round computes, in additions."""
     total = 0
@@ -209,6 +236,9 @@ class _Parted:
     second: list[Stmt] = field(default_factory=list)
     behind: set[Var] = field(default_factory=set)  # what only the second loop changes
     asked: dict[tuple[Expr, ...], Load] = field(default_factory=dict)
+    places: dict[tuple[Size, tuple[Expr, ...], tuple[Var, ...]], Load] = field(
+        default_factory=dict
+    )  # that are stored already
     own: frozenset[Var] = frozenset()  # what a round binds or makes
     changed: frozenset[Var] = frozenset()  # what it changes, so that a condition may, too
 
@@ -266,8 +296,11 @@ class _Parted:
         def placed(e: Size) -> Size:
             if self.own.isdisjoint(used_in(e)):
                 return e
-            place = Var("place")
-            lets.append(Let(place, DType.I64, kept("place", DType.I64, Number(e))))
+            place, key = Var("place"), (e, under, tuple(x.var for x in over))
+            there = self.places.get(key) or kept("place", DType.I64, Number(e))
+            if self.changed.isdisjoint((*used_in(e), *(v for c in under for v in used(c)))):
+                self.places[key] = there
+            lets.append(Let(place, DType.I64, there))
             return size(place)
 
         lets: list[Stmt] = []

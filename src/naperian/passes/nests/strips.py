@@ -20,6 +20,8 @@ long to compute: votes for lines through a point, whose counts vectors would gat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
@@ -46,6 +48,7 @@ from naperian.sizes import ZERO, Clamp, Size, clamp, size
 
 STRIP = 2048  # iterations; a buffer for them fits the first cache beside much else
 _LEAST = 16  # iterations of an inner loop, where their number is known
+_MUCH = 8  # operations that only what is added needs
 _DEAR = 4  # an operation that is better done in vectors, in additions
 
 
@@ -99,7 +102,28 @@ def _only_scatters(s: Loop) -> bool:
         and all(_goes_along(s, x) for x in stores)
         and all(changed.isdisjoint(y.buffer for y in loads(x)) for x in s.body)
         and not any(_dear(x.value) for x in updates)
+        and _only_for_values(s, updates) < _MUCH
     )
+
+
+def _only_for_values(s: Loop, updates: list[Update]) -> int:
+    """What a round computes for what it adds, beside what says where: of much of that vectors are
+    made elsewhere (`deferred`)."""
+    places = [v for x in updates for e in x.at for v in used_in(e)]
+    values = [v for x in updates for v in used(x.value)]
+    there, wanted = _with_needed(s, places), _with_needed(s, values)
+    made = [x.value for x in s.body if isinstance(x, Let) and x.var in wanted - there]
+    found = (y for e in (*made, *(x.value for x in updates)) for y in parts(e))
+    return sum(isinstance(y, Apply) for y in found)
+
+
+def _with_needed(s: Loop, names: Iterable[Var]) -> set[Var]:
+    """Names of a round, and those that they are made of."""
+    needed = set(names)
+    for x in reversed(s.body):
+        if isinstance(x, Let) and x.var in needed:
+            needed |= mentions(x)
+    return needed
 
 
 def _goes_along(s: Loop, x: Store) -> bool:
@@ -187,13 +211,10 @@ def _second(
         stores.append(Store(b.var, (at,), value))
         return Load(b.var, (at,))
 
-    dear: set[Var] = set()
-    for x in s.body:
-        if isinstance(x, Let) and (_dear(x.value) or not dear.isdisjoint(mentions(x))):
-            dear.add(x.var)
+    hard = hard_to_find(s.body)
 
     def placed(e: Size) -> Size:
-        if dear.isdisjoint(used_in(e)):
+        if hard.isdisjoint(used_in(e)):
             return e
         place = Var("place")
         made.append(Let(place, DType.I64, kept(place, DType.I64, Number(e))))
@@ -228,6 +249,15 @@ def _with_lets(s: Loop, wanted: list[Stmt], rest: list[Stmt]) -> list[Stmt]:
             needed |= mentions(x)
             made.insert(0, x)
     return made
+
+
+def hard_to_find(body: tuple[Stmt, ...]) -> set[Var]:
+    """The names of what takes long, and of what is made of that."""
+    found: set[Var] = set()
+    for x in body:
+        if isinstance(x, Let) and (_dear(x.value) or not found.isdisjoint(mentions(x))):
+            found.add(x.var)
+    return found
 
 
 def _dear(e: Expr) -> bool:
