@@ -222,6 +222,46 @@ def test_an_example_of_results_that_the_call_makes(tmp_path: Path) -> None:
 
 
 @needs_cc
+def test_names_that_mean_something_in_c(tmp_path: Path) -> None:
+    """Keywords, what the example itself uses, and the ends of comments; in Python all the same."""
+    tmp_path.joinpath("odd.nap").write_text(
+        "def first(i: Float, answer: a=>Float, free: Float, error: Bool) = "
+        "[i * free + v if error else 0.0 for v in answer]\n"
+        "def key(double: Float, int: I8, xs: n=>class) -> class=>Float:\n"
+        '    """Ends */ here /* and there."""\n'
+        "    [double + Float(int) for c in class]\n"
+        "def free(x: Float) = x\n"
+    )
+    assert cli.main(["build", str(tmp_path / "odd.nap"), "--out", str(tmp_path), "--wheel"]) == 0
+    command = [CC, "odd_example.c", "-L.", "-lodd", "-Wl,-rpath,.", "-lm", "-Wall", "-Wextra",
+               "-Werror", "-std=c99", "-o", "example"]  # fmt: skip
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./example"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["first: done", *(f"out[{k}] = {k + 2}" for k in range(4))]
+    skipped = json.loads(tmp_path.joinpath("manifest.json").read_text())["skipped"]
+    assert skipped == {"free": "odd_free is every library's own"}
+    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as archive:
+        archive.extractall(tmp_path)
+    text = """
+import numpy as np, odd
+assert odd.key(2.0, int_=3, xs=[0, 1], class_=2).tolist() == [5.0, 5.0]
+for call in (lambda: odd.key(2.0, 300, [0], class_=1),
+             lambda: odd.first(1.0, np.ma.array([1.0], mask=[1]), 1.0, True)):
+    try:
+        call()
+    except TypeError as e:
+        print(e)
+"""
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True,
+                          text=True, check=True)  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "int_ is int64, which would lose information as int8",
+        "answer is a masked array; fill it first, as in x.filled(0)",
+    ]
+
+
+@needs_cc
 def test_single_precision(tmp_path: Path) -> None:
     out = build(tmp_path, "--precision", "f32", "--name", "single")
     made = ctypes.CDLL(str(out / "libsingle.so"))

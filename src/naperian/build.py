@@ -44,6 +44,7 @@ from naperian.signature import Bind, Equal, Given, Leaf, Opened, late_sizes, slo
 from naperian.signed import instance, size_variables
 from naperian.sizes import Size
 
+SERVICES = ("set_threads", "free", "message")
 _SYSTEM = ("c", "m", "dl", "rt", "util", "pthread", "gcc", "stdc")
 _NEEDS = {"baseline": [], "avx2": ["avx2", "fma", "bmi2"]}
 
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     if not built:
         raise cli.UsageError(f"{path} defines nothing that C could call")
     library = folder / f"lib{name}.so"
-    services = [f"{name}_{x}" for x in ("set_threads", "free", "message")]
+    services = [f"{name}_{x}" for x in SERVICES]
     _link(linker, objects, library, [*(b.view.symbol for b in built), *services])
     manifest = _manifest(name, built, skipped, level)
     files = {
@@ -114,6 +115,9 @@ def _compiled(
             continue
         if not public.isidentifier():
             skipped[public] = "its name is no name in C"
+            continue
+        if public in SERVICES:
+            skipped[public] = f"{name}_{public} is every library's own"
             continue
         definition = module.definitions[public]
         usual = border.usual(sig)
@@ -221,9 +225,9 @@ def _manifest(
             {
                 "name": sig.name, "symbol": b.view.symbol, "type": sig.type, "doc": sig.doc,
                 "parameters": [kind for kind, _ in parameters(b.view, inst)],
-                "sizes": [sig.slots[k] for k in b.view.sizes], "inputs": inputs,
+                "sizes": [b.slots[k] for k in b.view.sizes], "inputs": inputs,
                 "outputs": outputs, "tuple": not isinstance(form, int),
-                "plan": _plan(b), "implicit": [sig.slots[k] for k in sig.implicit],
+                "plan": _plan(b), "implicit": [b.slots[k] for k in sig.implicit],
                 "needs": [text for _, text in sig.facts],
                 "failures": [
                     {"answer": b.base + k, "message": f.message, "place": f.place}
@@ -242,7 +246,7 @@ def _manifest(
 def _plan(b: Built) -> list[dict[str, Any]] | None:
     """How shapes give sizes; None if that takes more than a division."""
     out: list[dict[str, Any]] = []
-    inst, slots = b.instance, b.instance.signature.slots
+    inst, slots = b.instance, b.view.slots
     if any(any(leaf.rows) for leaf in inst.signature.inputs):
         return None
     for step in inst.signature.plan:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from naperian import __version__
-from naperian.backends.entries.c_entry import View
+from naperian.backends.entries.c_entry import View, unused
 from naperian.dtypes import DType
 from naperian.signature import (
     Form,
@@ -38,7 +38,7 @@ class Built:
         sig = self.instance.signature
         found = late_sizes(sig.result)
         own = {slot: self.view.outputs[k] for slot, k in found if not sig.outputs[k].shape}
-        return dict(enumerate(sig.slots)) | own
+        return dict(enumerate(self.view.slots)) | own
 
     def late(self, k: int) -> bool:
         """Whether the call makes this result, when it knows its size."""
@@ -60,7 +60,7 @@ def _declared(b: Built) -> list[tuple[str, str]]:
     sig, inst = b.instance.signature, b.instance
     tags = {name: note for p in sig.params for name, note in _tags(p.form, b.view.inputs)}
     tags |= dict(_tags(sig.result, b.view.outputs))
-    out = [(f"int64_t {sig.slots[k]}", "") for k in b.view.sizes]
+    out = [(f"int64_t {b.slots[k]}", "") for k in b.view.sizes]
     for name, leaf in zip(b.view.inputs, sig.inputs, strict=True):
         kind = c_type(inst.dtype(leaf))
         shape = ", ".join(size_text(s, b) for s in leaf.shape)
@@ -133,9 +133,9 @@ def header(name: str, built: list[Built]) -> str:
     for b in built:
         sig = b.instance.signature
         facts = "".join(f"; needs {text}" for _, text in sig.facts)
-        told = [f"   {line}".rstrip() for line in (sig.doc or "").splitlines()]
-        lines += ["", f"/* {sig.name} : {sig.type}{facts}".replace("*/", "* /"), *told]
-        lines[-1] += " */"
+        told = "".join(f"\n   {line}".rstrip() for line in (sig.doc or "").splitlines())
+        text = f"{sig.name} : {sig.type}{facts}{told}"
+        lines += ["", f"/* {text.replace('*/', '* /').replace('/*', '/ *')} */"]
         params = _declared(b)
         for k, (text, note) in enumerate(params):
             end = ");" if k == len(params) - 1 else ","
@@ -178,12 +178,13 @@ def example(name: str, built: list[Built]) -> str:
         f'#include "{name}.h"',
         "", "int main(void) {",
     ]  # fmt: skip
-    given_sizes = {step.slot for step in sig.plan if isinstance(step, Given)}
-    lines += [f"    int64_t {s} = 4;" for k, s in enumerate(sig.slots) if k not in given_sizes]
-    args = [sig.slots[k] for k in b.view.sizes]
+    lines += [f"    int64_t {b.slots[k]} = 4;" for k in b.view.sizes]
+    args = [b.slots[k] for k in b.view.sizes]
     ends = []
     steps = {step.leaf for step in sig.plan if isinstance(step, Given)}
     names, leaves = (*b.view.inputs, *b.view.outputs), (*sig.inputs, *sig.outputs)
+    taken = {*args, *names}
+    i, answer = unused("i", taken), unused("answer", taken)
     for k, (leaf_name, leaf) in enumerate(zip(names, leaves, strict=True)):
         given = k < len(sig.inputs)
         kind = c_type(inst.dtype(leaf))
@@ -200,17 +201,18 @@ def example(name: str, built: list[Built]) -> str:
         count = " * ".join(f"({_c_size(s, b)})" for s in leaf.shape) or "1"
         lines.append(f"    {kind} *{leaf_name} = calloc({count}, sizeof *{leaf_name});")
         if given and leaf.low is None:
-            lines.append(f"    for (int64_t i = 0; i < {count}; i++) {leaf_name}[i] = i + 1;")
+            lines.append(f"    for (int64_t {i} = 0; {i} < {count}; {i}++)")
+            lines.append(f"        {leaf_name}[{i}] = {i} + 1;")
         args.append(leaf_name)
         ends.append(f"free({leaf_name})")
     lines += [
-        f"    int64_t answer = {b.view.symbol}({', '.join([*args, 'NULL'])});",
-        f'    printf("{sig.name}: %s\\n", {name}_message(answer));',
+        f"    int64_t {answer} = {b.view.symbol}({', '.join([*args, 'NULL'])});",
+        f'    printf("{sig.name}: %s\\n", {name}_message({answer}));',
     ]
     for leaf_name, leaf in zip(b.view.outputs, sig.outputs, strict=True):
         count = " * ".join(f"({_c_size(s, b)})" for s in leaf.shape) or "1"
-        lines.append(f"    for (int64_t i = 0; i < {count} && answer == 0; i++)")
-        shown = f'"{leaf_name}[%" PRId64 "] = %g\\n", i, (double){leaf_name}[i]'
+        lines.append(f"    for (int64_t {i} = 0; {i} < {count} && {answer} == 0; {i}++)")
+        shown = f'"{leaf_name}[%" PRId64 "] = %g\\n", {i}, (double){leaf_name}[{i}]'
         lines.append(f"        printf({shown});")
     lines += [f"    {x};" for x in ends]
-    return "\n".join([*lines, "    return answer != 0;", "}", ""])
+    return "\n".join([*lines, f"    return {answer} != 0;", "}", ""])

@@ -55,10 +55,10 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
     native = library[f["symbol"]]
     native.restype = ctypes.c_int64
 
-    names = [p["name"] + "_" * iskeyword(p["name"]) for p in f["inputs"]]
+    names = [_named(p["name"]) for p in f["inputs"]]
     kind, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter(name, kind) for name in names]
-    implicit = [inspect.Parameter(name, by_name) for name in f["implicit"]]
+    implicit = [inspect.Parameter(_named(name), by_name) for name in f["implicit"]]
     signature = inspect.Signature([*parameters, *implicit])
 
     def call(*args: Any, **named: Any) -> Any:
@@ -67,7 +67,7 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
         except TypeError as unfit:
             raise TypeError(f"{f['name']}{signature}: {unfit}") from None
         arrays = [_array(p, a) for p, a in zip(f["inputs"], bound.args, strict=True)]
-        sizes = {s: operator.index(bound.kwargs[s]) for s in f["implicit"]}
+        sizes = {s: operator.index(bound.kwargs[_named(s)]) for s in f["implicit"]}
         sizes |= _sizes(f, arrays, sizes)
         for p, a in zip(f["inputs"], arrays, strict=True):
             wanted = tuple(max(0, _value(s, sizes)) for s in p["shape"])
@@ -102,6 +102,10 @@ def _function(library: Any, f: dict[str, Any], message: Any, free: Any) -> Calla
     return call
 
 
+def _named(name: str) -> str:
+    return name + "_" * iskeyword(name)
+
+
 def _doc(f: dict[str, Any]) -> str:
     """What a function does, and the arrays it takes and gives, with their shapes."""
 
@@ -124,6 +128,8 @@ def _shape(axes: list[Any]) -> str:
 
 
 def _array(p: dict[str, Any], given: Any) -> Any:
+    if hasattr(given, "mask"):
+        raise TypeError(f"{p['name']} is a masked array; fill it first, as in x.filled(0)")
     array = np.asarray(given)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{p['name']} is {type(given).__name__}: no number and no array")
@@ -131,10 +137,17 @@ def _array(p: dict[str, Any], given: Any) -> Any:
         axes = "1 axis" if len(p["shape"]) == 1 else f"{len(p['shape'])} axes"
         raise ValueError(f"{p['name']} must have {axes}, not {array.ndim}")
     wanted = np.dtype(p["dtype"])
-    weak = not isinstance(given, np.ndarray | np.generic)
-    if not np.can_cast(array.dtype, wanted, "same_kind" if weak else "safe"):
+    if not _fits(array, wanted, not isinstance(given, np.ndarray | np.generic)):
         raise TypeError(f"{p['name']} is {array.dtype}, which would lose information as {wanted}")
     return np.require(array, wanted, ("C", "A"))
+
+
+def _fits(array: Any, wanted: Any, weak: bool) -> bool:
+    """Whether nothing is lost: Python's numbers have no size, an int goes where it fits."""
+    if weak and array.size and array.dtype.kind in "iu" and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        return bool(limits.min <= array.min() and array.max() <= limits.max)
+    return not array.size or np.can_cast(array.dtype, wanted, "same_kind" if weak else "safe")
 
 
 def _sizes(f: dict[str, Any], arrays: list[Any], said: dict[str, int]) -> dict[str, int]:

@@ -9,6 +9,8 @@ break a promise of the type answer PRECONDITION, an index outside its set OUTSID
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from naperian.ainf.syntax import OUTSIDE
 from naperian.backends.code import MEMORY, Code, Value
 from naperian.dtypes import DType
@@ -18,14 +20,29 @@ from naperian.sizes import Clamp, Quotient, Remainder, Size
 
 PRECONDITION = -4
 
+_RESERVED = """
+alignas alignof and and_eq asm auto bitand bitor bool break calloc case catch char class compl
+concept const consteval constexpr constinit const_cast continue co_await co_return co_yield
+decltype default delete do double dynamic_cast else enum error explicit export extern false
+float for free friend goto if inline int long mutable namespace new noexcept not not_eq
+nullptr operator or or_eq printf private protected public register reinterpret_cast requires
+restrict return short signed sizeof static static_assert static_cast struct switch template
+this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned
+using virtual void volatile wchar_t while xor xor_eq NULL
+"""
+RESERVED = frozenset(_RESERVED.split())
+"""What no parameter is called: the keywords of C and of C++, which reads the same header, and what
+the header and the example use."""
+
 
 @node
 class View:
-    """The parameters of a function: sizes that no scalar argument gives, by slot; the names of the
-    leaves that go in and come out."""
+    """The parameters of a function: sizes that no scalar argument gives, by slot; the names of all
+    slots, and of the leaves that go in and come out."""
 
     symbol: str
     sizes: tuple[int, ...]
+    slots: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -35,7 +52,10 @@ def view(prefix: str, inst: Instance) -> View:
     sig = inst.signature
     given = {step.slot for step in sig.plan if isinstance(step, Given)}
     sizes = tuple(k for k in range(len(sig.slots)) if k not in given)
-    taken = {sig.slots[k] for k in sizes} | {"error"}
+    slots: list[str] = []
+    for name in sig.slots:
+        slots.append(unused(name, RESERVED.union(slots)))
+    taken = RESERVED.union(slots[k] for k in sizes)
     inputs = [""] * len(sig.inputs)
     outputs = [""] * len(sig.outputs)
     for p in sig.params:
@@ -43,11 +63,16 @@ def view(prefix: str, inst: Instance) -> View:
     _name(sig.result, "out", outputs)
     for names in (inputs, outputs):
         for k, name in enumerate(names):
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            names[k] = name
-    return View(f"{prefix}_{sig.name}", sizes, tuple(inputs), tuple(outputs))
+            names[k] = unused(name, taken)
+            taken |= {names[k]}
+    return View(f"{prefix}_{sig.name}", sizes, tuple(slots), tuple(inputs), tuple(outputs))
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """The name, or one like it that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _name(form: Form, name: str, names: list[str]) -> None:
@@ -75,7 +100,7 @@ def _name(form: Form, name: str, names: list[str]) -> None:
 def parameters(v: View, inst: Instance) -> list[tuple[str, str]]:
     """(LLVM type, name) of every parameter, in order."""
     sig = inst.signature
-    out = [("i64", sig.slots[k]) for k in v.sizes]
+    out = [("i64", v.slots[k]) for k in v.sizes]
     for name, leaf in zip(v.inputs, sig.inputs, strict=True):
         out.append(("ptr" if leaf.shape else MEMORY[inst.dtype(leaf)], name))
     out += [("ptr", name) for name in v.outputs]
