@@ -71,6 +71,7 @@ from naperian.passes.nests.straight import straight
 from naperian.passes.nests.summed import summed
 from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
+from naperian.passes.nests.twice import twice
 from naperian.passes.nests.unmoved import unmoved
 from naperian.passes.nests.unread import unread
 from naperian.passes.nests.unswitch import unswitched
@@ -84,7 +85,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     added,  # before anybody asks what is in order
     untabled,
     # what carried tables are kept in, while every loop is still as `schedule` made it
-    older, unread, later, coalesce, viewed, staged, turns,
+    older, unread, later, coalesce, viewed, staged, turns, twice,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     digits, collapse,

@@ -66,7 +66,7 @@ Row = tuple[Var, tuple[Size, ...]]
 
 def viewed(program: Program) -> Program:
     """Rows are read where they lie; see the module."""
-    return replace(program, body=_block(program.body, _read_there))
+    return replace(program, body=without_arrays(program.body, _read_there))
 
 
 def placed(program: Program) -> Program:
@@ -74,13 +74,13 @@ def placed(program: Program) -> Program:
     made in an array of its own."""
     made = (s.buffer for s in statements(program.body) if isinstance(s, Allocate))
     types = {b.var: b.dtype for b in (*program.buffers, *made)}
-    return replace(program, body=_block(program.body, partial(_made_there, types=types)))
+    return replace(program, body=without_arrays(program.body, partial(_made_there, types=types)))
 
 
-_Body = tuple[Stmt, ...]
+Body = tuple[Stmt, ...]
 
 
-def _block(body: _Body, without: Callable[[Buffer, _Body], _Body | None]) -> _Body:
+def without_arrays(body: Body, without: Callable[[Buffer, Body], Body | None]) -> Body:
     out: list[Stmt] = []
     rest = body
     while rest:
@@ -92,11 +92,11 @@ def _block(body: _Body, without: Callable[[Buffer, _Body], _Body | None]) -> _Bo
             if found is not None:
                 rest = found
                 continue
-        out.append(rebuild_allocations(first, lambda b: _block(b, without)))
+        out.append(rebuild_allocations(first, lambda b: without_arrays(b, without)))
     return tuple(out)
 
 
-def _read_there(b: Buffer, body: _Body) -> _Body | None:
+def _read_there(b: Buffer, body: Body) -> Body | None:
     """What follows an allocation, if the array is a copy of a row at once and stays it."""
     copy = _copy(body[0], b.shape)
     if copy is None or copy[0] != (b.var, ()) or copy[1][0] == b.var:
@@ -104,10 +104,10 @@ def _read_there(b: Buffer, body: _Body) -> _Body | None:
     row, rest = copy[1], body[1:]
     if any(writes(s) in (b.var, row[0]) for s in statements(rest)):
         return None
-    return _renamed(rest, b.var, row)
+    return read_in(rest, b.var, row)
 
 
-def _made_there(b: Buffer, body: _Body, types: Mapping[Var, DType]) -> _Body | None:
+def _made_there(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None:
     """What follows an allocation, if the array is copied to a row at last, or replaced by one."""
     if (constant_bytes(b) or SMALL + 1) <= SMALL:
         return None
@@ -122,7 +122,7 @@ def _made_there(b: Buffer, body: _Body, types: Mapping[Var, DType]) -> _Body | N
         row, before = found, body[: last + 1]
     if row[0] == b.var or any(row[0] in touched(s) for s in body[:last]):
         return None
-    made = _renamed(before, b.var, row)
+    made = read_in(before, b.var, row)
     return None if made is None else (*made, *body[last + 1 :])
 
 
@@ -162,10 +162,10 @@ def _copy(s: Stmt, extents: tuple[Size, ...]) -> tuple[Row, Row] | None:
     return None if row is None or other is None else (row, other)
 
 
-def _nest(s: Stmt, extents: tuple[Size, ...]) -> tuple[_Body, tuple[Size, ...]] | None:
+def _nest(s: Stmt, extents: tuple[Size, ...]) -> tuple[Body, tuple[Size, ...]] | None:
     """What is done for every element of an array of this shape, and the element's indices."""
     loops: list[Loop] = []
-    body: _Body = (s,)
+    body: Body = (s,)
     while len(body) == 1 and isinstance(body[0], Loop) and body[0].low == ZERO:
         loops.append(body[0])
         body = body[0].body
@@ -185,7 +185,7 @@ def _row(v: Var, at: tuple[Size, ...], inner: tuple[Size, ...]) -> Row | None:
     return None if any(y in names for x in outer for y in used_in(x)) else (v, outer)
 
 
-def _renamed(body: _Body, copy: Var, row: Row) -> _Body | None:
+def read_in(body: Body, copy: Var, row: Row) -> Body | None:
     """Statements with an array's row for its copy, if they only read and write elements of that
     and do not change what says which row it is."""
     names = {y for x in row[1] for y in used_in(x)}

@@ -1,0 +1,82 @@
+"""What is stored in two arrays is read from the one that stays. loops → loops
+
+    allocate v[n, m]                            for i, j:
+    for i, j:                                       store h[i, j] = h[i, j] + f(e[i, j])
+        store v[i, j] = h[i, j] + f(e[i, j])    ⇒   … h[i, j] - h[i - 1, j] …
+        store h[i, j] = v[i, j]
+    … v[i, j] - v[i - 1, j] …
+
+So a field of a simulation that is changed in place, and that another field of the same step then
+reads, needs no second array. Nothing may be written to the one that stays while the other is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from naperian.dtypes import DType
+from naperian.loops.memory import SMALL, constant_bytes
+from naperian.loops.syntax import Allocate, Buffer, Loop, Program, Stmt, Store
+from naperian.loops.walk import blocks, loads, rebuild, statements, touched, used_in, writes
+from naperian.names import Var
+from naperian.node import replace
+from naperian.passes.nests.viewed import Body, read_in, without_arrays
+from naperian.sizes import Size
+
+Row = tuple[Var, tuple[Size, ...]]
+
+
+def twice(program: Program) -> Program:
+    """See the module."""
+    made = (s.buffer for s in statements(program.body) if isinstance(s, Allocate))
+    types = {b.var: b.dtype for b in (*program.buffers, *made)}
+    return replace(program, body=without_arrays(program.body, partial(_read_from, types=types)))
+
+
+def _read_from(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None:
+    """What follows an allocation, if all that is stored in the array goes to the same place of a
+    row of another one, too, before any of it is read."""
+    if (constant_bytes(b) or SMALL + 1) <= SMALL:  # registers hold it
+        return None
+    start = next((s for s in body if b.var in touched(s)), None)
+    if start is None or not any(_pairs((start,), b.var, len(b.shape))):
+        return None
+    inside = statements(body)
+    own = [x for x in inside if writes(x) == b.var]
+    last = max(k for k, s in enumerate(body) if any(writes(x) == b.var for x in statements((s,))))
+    first, rest = body[: last + 1], body[last + 1 :]
+    if not rest or any(y.buffer == b.var for x in statements(first) for y in loads(x)):
+        return None
+    found = [*_pairs(first, b.var, len(b.shape))]
+    rows = {row for _, row in found}
+    if len(rows) != 1 or len(found) != len(own):
+        return None
+    (row,) = rows
+    bound = {x.var for x in inside if isinstance(x, Loop)}
+    names = {v for e in row[1] for v in used_in(e)}
+    others = sum(writes(x) == row[0] for x in inside)
+    if others != len(own) or types[row[0]] is not b.dtype or not bound.isdisjoint(names):
+        return None
+    read = read_in((*_without(first, b.var), *rest), b.var, row)
+    return None if read is None or any(b.var in touched(s) for s in read) else read
+
+
+def _pairs(body: Body, v: Var, axes: int) -> Iterator[tuple[Store, Row]]:
+    """The stores to an array, each with the row in which another one puts the same beside it."""
+    for s in body:
+        if isinstance(s, Store) and s.buffer == v:
+            for x in body:
+                if isinstance(x, Store) and x.buffer != v and x.value == s.value:
+                    outer = x.at[: len(x.at) - axes]
+                    if (*outer, *s.at) == x.at and all(e.plain for e in outer):
+                        yield s, (x.buffer, outer)
+                        break
+        for block in blocks(s):
+            yield from _pairs(block, v, axes)
+
+
+def _without(body: Body, v: Var) -> tuple[Stmt, ...]:
+    """Statements but for what they store in an array."""
+    kept = (s for s in body if not (isinstance(s, Store) and s.buffer == v))
+    return tuple(rebuild(s, lambda b: _without(b, v)) if v in touched(s) else s for s in kept)
