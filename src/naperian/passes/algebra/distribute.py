@@ -11,7 +11,8 @@ The law: Σ_{i,a} l·x = Σ_a l·(Σ_i x) for l free of i; with it Σ(x + y) = �
 Σ_i Σ_a = Σ_a Σ_i. So the adjoint of what many points share costs the points once, and a product of
 three matrices that is summed as one product is two. It regroups floating sums: `strict` has none of
 it. It is applied where the largest nest that the sum needs becomes smaller by a whole index, not to
-save single operations: `sum(x[i] / n)` adds up what is written, and an empty one stays 0.
+save single operations: `sum(x[i] / n)` adds up what is written, and an empty one stays 0. Products
+of several factors are multiplied in the order that is best (`paths`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from naperian.node import node
 from naperian.passes.algebra.chosen import chosen
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.factored import factored
+from naperian.passes.algebra.paths import MOST, Step, path
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.prims import Math
@@ -114,12 +116,69 @@ class _Distribute:
         if any(self.b.indices[i].condition is not None for i in entry.over):
             return None
         spent: Spent = [self.b.closed((*b.context, *entry.over))]
-        plan = self.sum(entry.over, entry.value, entry.guards, (), spent)
-        if isinstance(plan, _Sum) and plan.value == entry.value:
+        plans = [self.sum(entry.over, entry.value, entry.guards, (), spent)]
+        if 2 * self.largest(plans[0]) > max(map(self.points, spent)):
+            plans = []
+        ordered = None if entry.guards else self.ordered(b, entry)
+        plans += [] if ordered is None else [ordered]
+        plans = [p for p in plans if self.free(p) == {*b.context}]
+        return min(plans, key=self.largest, default=None)
+
+    def ordered(self, b: Binding, entry: Entry) -> _Plan | None:
+        """A product of several factors, multiplied in the order that is best (`paths`): in smaller
+        nests, or as products of matrices. Quadratic forms of many rows go several rows at a time
+        as they are."""
+        over, value = entry.over, entry.value
+        while (inner := self.alone(value)) is not None:  # Σ_i Σ_a
+            found, names = inner
+            own = _summed(found)
+            if own is None or own.guards or not all(map(self.is_plain, own.over)):
+                break
+            names = names | self.copied(own.over, names)
+            over += tuple(v for a in own.over for v in variables(names[a]))
+            value = rewrite(own.value, names)
+        factors = self.factors(value)
+        if not 2 < len(factors) <= MOST or not all(map(self.is_plain, over)):
             return None
-        before = max(map(self.points, spent))
-        after = max(map(self.points, self.nests(plan)))
-        return plan if 2 * after <= before and self.free(plan) == {*b.context} else None
+        kept = self.b.closed(b.context)
+        indices = [self.b.closed(free(f)) for f in factors]
+        step, before = path(indices, kept, self.points), self.points(kept.union(*indices))
+        read = [f.var for f in factors if isinstance(f, Read)]
+        parted = step.is_matrices and len(read) == len(factors) == len({*read})
+        better = parted or 2 * step.largest <= before
+        return self.steps(step, factors, over) if better else None
+
+    def steps(self, step: Step, factors: list[Operand], order: tuple[Var, ...]) -> _Plan:
+        parts = tuple(
+            factors[f] if isinstance(f, int) else self.steps(f, factors, order)
+            for f in step.factors
+        )
+        made = _Applied("mul", parts) if len(parts) == 2 else parts[0]
+        over = tuple(i for i in order if i in step.over)
+        return _Sum(over, made, ()) if over else made
+
+    def alone(self, o: Operand) -> tuple[Binding, dict[Var, Size]] | None:
+        """The binding that an operand reads, if nothing else does, and what its indices are."""
+        b = self.made.get(o.var) if isinstance(o, Read) else None
+        if b is None or not isinstance(o, Read) or self.readers[b.var] != 1 or b.guards:
+            return None
+        return b, dict(zip(b.context, o.at, strict=True))
+
+    def factors(self, o: Operand) -> list[Operand]:
+        """What an operand is the product of."""
+        found = self.alone(o)
+        if found is not None:
+            b, names = found
+            if isinstance(b.prim, Op) and b.prim.name == "mul":
+                return [f for a in b.prim.args for f in self.factors(rewrite(a, names))]
+        return [o]
+
+    def is_plain(self, i: Var) -> bool:
+        """Whether an index goes as far wherever it is."""
+        index = self.b.indices[i]
+        if index.condition is not None or index.extent is None:
+            return False
+        return not any(v in self.b.indices for v in variables(index.extent))
 
     def sum(
         self, over: tuple[Var, ...], value: _Plan, guards: Guards, around: Guards, spent: Spent
@@ -222,6 +281,10 @@ class _Distribute:
                 return [frozenset(self.free(plan)) | {*over}, *self.nests(value)]
             case _:
                 return []
+
+    def largest(self, plan: _Plan) -> int:
+        """The points of the largest nest of a plan."""
+        return max(map(self.points, self.nests(plan)), default=0)
 
     def points(self, nest: frozenset[Var]) -> int:
         """How many points a nest has, about."""

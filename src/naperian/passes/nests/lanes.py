@@ -102,7 +102,7 @@ from naperian.prims import unit
 from naperian.sizes import ZERO, Atom, Size, atom, clamp, size, substitute
 
 _VECTOR = 64  # bytes
-_SHORT = 64  # components, which for all rows of a time stay in the cache
+_SHORT = 128  # components, which for all rows of a time stay in the cache
 _VECTORS = 4  # of rows at a time: what one waits for, the other computes
 _WAITING = 2  # of rows at a time whose steps wait for each other: more have no registers
 _FEW = 12  # statements of rows that may be there once more, for a vector of them that is left
