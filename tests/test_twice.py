@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 import naperian as nap
+from naperian.dtypes import DType
+from naperian.loops.syntax import Apply, Assign, Load, Local, Store
+from naperian.names import Lit, Var
+from naperian.passes.nests.twice import _pairs
+from naperian.sizes import size
 
 TEXT = """
 def light(ez: Fin(n)=>Fin(m)=>Float, t: Int) -> Fin(n)=>Fin(m)=>Float:
@@ -64,6 +69,20 @@ def test_chain(m, n: int) -> None:
     h = 1e-6
     want = (m.energy(q + h * direction) - m.energy(q - h * direction)) / (2 * h)
     assert np.isclose(m.slope(q) @ direction, want, rtol=1e-6)
+
+
+def test_the_same_text_is_another_number_once_it_is_stored() -> None:
+    """What is read, or a variable, may have changed between two stores that are written alike."""
+    i, v, h, t = Var("i"), Var("v"), Var("h"), Var("t")
+    at = (size(i),)
+    more = Apply("add", (Load(h, at), Lit(1.0, DType.F64)), DType.F64, DType.F64)
+    first, second = Store(h, at, more), Store(v, at, more)
+    assert not [*_pairs((first, second), v, 1)]
+    assert [*_pairs((second, first), v, 1)] == [(second, (h, ()))]
+    first, second = (Store(x, at, Local(t)) for x in (h, v))
+    changed = Assign(t, Lit(2.0, DType.F64))
+    assert not [*_pairs((first, changed, second), v, 1)]
+    assert [*_pairs((first, second, changed), v, 1)] == [(second, (h, ()))]
 
 
 def test_no_second_array(m) -> None:

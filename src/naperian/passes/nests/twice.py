@@ -17,8 +17,17 @@ from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.memory import SMALL, constant_bytes
-from naperian.loops.syntax import Allocate, Buffer, Loop, Program, Stmt, Store
-from naperian.loops.walk import blocks, loads, rebuild, statements, touched, used_in, writes
+from naperian.loops.syntax import Allocate, Assign, Buffer, Loop, Program, Stmt, Store
+from naperian.loops.walk import (
+    blocks,
+    loads,
+    mentions,
+    rebuild,
+    statements,
+    touched,
+    used_in,
+    writes,
+)
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.viewed import Body, read_in, without_arrays
@@ -64,16 +73,26 @@ def _read_from(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None
 
 def _pairs(body: Body, v: Var, axes: int) -> Iterator[tuple[Store, Row]]:
     """The stores to an array, each with the row in which another one puts the same beside it."""
-    for s in body:
+    for k, s in enumerate(body):
         if isinstance(s, Store) and s.buffer == v:
-            for x in body:
+            for m, x in enumerate(body):
                 if isinstance(x, Store) and x.buffer != v and x.value == s.value:
                     outer = x.at[: len(x.at) - axes]
-                    if (*outer, *s.at) == x.at and all(e.plain for e in outer):
+                    same = _is_same(body[min(k, m) : max(k, m) + 1])
+                    if same and (*outer, *s.at) == x.at and all(e.plain for e in outer):
                         yield s, (x.buffer, outer)
                         break
         for block in blocks(s):
             yield from _pairs(block, v, axes)
+
+
+def _is_same(stretch: Body) -> bool:
+    """Whether the last of some statements, a store, finds what its value hangs on as the first, a
+    store of the same, did."""
+    last = stretch[-1]
+    before = [*statements(stretch[:-1])]
+    changed = {writes(x) for x in before} | {x.var for x in before if isinstance(x, Assign)}
+    return changed.isdisjoint(mentions(last))
 
 
 def _without(body: Body, v: Var) -> tuple[Stmt, ...]:
