@@ -291,8 +291,12 @@ def _depths(body: tuple[Stmt, ...]) -> int:
     return max(map(_depth, body), default=0)
 
 
-def are_alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[Var]) -> bool:
-    """Whether all rows do the same steps; adds to `varying` what is not the same in all rows."""
+def are_alike(
+    s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[Var],
+    shared: frozenset[Var] = frozenset(),
+) -> bool:
+    """Whether all rows do the same steps; adds to `varying` what is not the same in all rows, which
+    variables are that are not `shared`."""
     sums = {r.var: r.monoid for r in s.reductions}
     if not set(sums.values()) <= set(_MONOIDS):
         return False
@@ -310,12 +314,16 @@ def are_alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[V
                 if not here.isdisjoint(varying) or not here.isdisjoint(written):
                     varying.add(x.var)
             case Variable():
-                varying.add(x.var)
+                if x.var not in shared:
+                    varying.add(x.var)
             case Assign(v):
                 if v in sums and addend(x, sums[v]) is None:
                     return False
             case Allocate(buffer, fill):
+                sizes = {v for n in buffer.shape for v in used_in(n)}
                 if buffer.role is not Role.TEMP or fill is not None or x.planes:
+                    return False
+                if not sizes.isdisjoint(varying | written):
                     return False
                 varying.add(buffer.var)
             case While():
@@ -330,7 +338,7 @@ def are_alike(s: Loop, body: tuple[Stmt, ...], varying: set[Var], written: set[V
             return False
         if any(_traps(p) for e in expressions(x) for p in parts(e)):
             return False
-        if not all(are_alike(s, b, varying, written) for b in blocks(x)):
+        if not all(are_alike(s, b, varying, written, shared) for b in blocks(x)):
             return False
     return True
 

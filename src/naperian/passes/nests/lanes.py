@@ -95,6 +95,7 @@ from naperian.passes.nests.alike import (
 from naperian.passes.nests.lane_sums import Sum, Sums, nest
 from naperian.passes.nests.paired import paired
 from naperian.passes.nests.parted import joined, parted
+from naperian.passes.nests.ragged import evened
 from naperian.passes.nests.rounds import whole_rounds
 from naperian.passes.nests.tabled import tabled
 from naperian.passes.nests.until import is_open, until
@@ -150,6 +151,7 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     """The loop as rows, if they can go side by side and it pays."""
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
+    s, shared = evened(s)
     slow = is_slow(s) or is_steep(s) or is_open(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
@@ -158,15 +160,16 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
         return None
     if not sure:
         return _taken(s, buffers, sizes, slow, short)
+    buffers = {**buffers, **_made(s.body)} if shared else buffers
     pair = paired(s, sizes)
-    both = _taken(pair, buffers, sizes, slow) if pair != s else None
-    rows = both or _taken(s, buffers, sizes, slow)
+    both = _taken(pair, buffers, sizes, slow, shared=shared) if pair != s else None
+    rows = both or _taken(s, buffers, sizes, slow, shared=shared)
     if rows is None:
         return rows
     once = tabled(rows.loop, buffers)
     if once == rows.loop:
         return rows
-    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow) or rows
+    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, shared=shared) or rows
 
 
 def _made(body: tuple[Stmt, ...]) -> dict[Var, Buffer]:
@@ -175,13 +178,13 @@ def _made(body: tuple[Stmt, ...]) -> dict[Var, Buffer]:
 
 def _taken(
     s: Loop, buffers: Buffers, sizes: tuple[Var, ...], slow: bool,
-    short: tuple[Size, ...] | None = None,
+    short: tuple[Size, ...] | None = None, shared: frozenset[Var] = frozenset(),
 ) -> _Rows | None:
     written = {x.buffer for x in statements(s.body) if isinstance(x, Store | Update)}
     varying = {s.var}
-    if not are_alike(s, s.body, varying, written):
+    if not are_alike(s, s.body, varying, written, shared):
         return None
-    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow, short)
+    rows = _Rows(s, buffers, sizes, frozenset(varying), written, slow, short, shared)
     far, all_ = rows.far()
     none = not all_ and not any(isinstance(x, Allocate) for x in statements(s.body))
     near = 2 * far < all_ or none
@@ -224,6 +227,7 @@ class _Rows:
     written: set[Var]
     slow: bool
     short: tuple[Size, ...] | None  # it pays only for many rows, if so far is not far
+    shared: frozenset[Var]  # variables that are the same in all rows (`ragged`)
     beside: bool = False  # whether most elements of rows that the deepest loops go along are
     lane: Var = field(default_factory=lambda: Var("lane"))
     own: set[Var] = field(default_factory=set)
@@ -322,8 +326,8 @@ class _Rows:
         apart = {x.buffer for x in statements(s.body) if isinstance(x, Update) and self.axes(x.at)}
         self.sums = Sums(s, self.buffers, self.sizes, self.width, self.lane, apart)
         self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
-        self.own |= {x.var for x in statements(s.body) if isinstance(x, Variable)}
-        self.opened = {x.var for x in statements(s.body) if isinstance(x, Loop | Let)}
+        self.own |= {x.var for x in statements(s.body) if isinstance(x, Variable)} - self.shared
+        self.opened = {x.var for x in statements(s.body) if isinstance(x, Loop | Let)} | self.shared
         self.find_wide(s.body)
         body = self.block(s.body)
         first = tuple(self.pack(key, v) for key, v in self.packed.items())
@@ -340,7 +344,8 @@ class _Rows:
         tail = replace(self.loop, low=low)
         if not self.slow or self.many == self.width:
             return [replace(tail, order=Order.SERIAL, reductions=())]
-        again = _Rows(tail, self.buffers, self.sizes, self.varying, self.written, True, self.short)
+        known = (self.varying, self.written, True, self.short, self.shared)
+        again = _Rows(tail, self.buffers, self.sizes, *known)
         again.find_packed()
         return again.side_by_side()
 
@@ -416,9 +421,8 @@ class _Rows:
                 ):
                     self.allocate(buffer)
                 case Allocate(buffer):  # its size is known only here
-                    close()
                     out.append(self.wide(buffer))
-                case Let(var) if var not in self.varying:
+                case Let(var) | Variable(var) if var not in self.varying:
                     out.append(x)
                 case Loop():
                     close()
@@ -476,7 +480,10 @@ class _Rows:
         order = Order.LANES if self.beside else Order.FREE
         here = self.inside(size(self.lane)) if self.beside else None
         types = {y.var: y.dtype for y in statements(self.loop.body) if isinstance(y, Variable)}
-        return until(x, self.lane, size(self.many), order, here, stmts, types)
+        alone = tuple(y for y in x.body if isinstance(y, Assign) and y.var in self.shared)
+        x = replace(x, body=tuple(y for y in x.body if y not in alone))
+        made = until(x, self.lane, size(self.many), order, here, stmts, types)
+        return replace(made, body=(*made.body, *alone))
 
     def allocate(self, b: Buffer) -> None:
         self.top[b.var] = self.wide(b)

@@ -56,6 +56,7 @@ from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.alike import sums_nothing
 from naperian.passes.nests.trailing import LEAST, LONG
+from naperian.passes.nests.until import is_open
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, clamp, size
 
@@ -70,7 +71,7 @@ def leading(body: tuple[Stmt, ...], beside: bool = False) -> tuple[Stmt, ...]:
         cut = _cut(s) if isinstance(s, Loop) and not beside else None
         rows = isinstance(s, Loop) and s.order is not Order.SERIAL
         if isinstance(s, Loop) and rows:
-            side = beside or sums_nothing(s)
+            side = beside or sums_nothing(s) or is_open(s)
         else:
             side = beside or isinstance(s, Loop | While)
         out.append(cut or rebuild_loops(s, partial(leading, beside=side)))
