@@ -190,3 +190,11 @@ def test_powers_that_are_roots(power: float, dtype: str) -> None:
     got, power_ = (f(np.array(edges, dtype)) for f in (m.f, strict.f))
     np.testing.assert_allclose(got, power_, rtol=4 * info.eps)
     assert np.array_equal(np.signbit(got[:4]), np.signbit(power_[:4]))
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+def test_erf_of_any_nan_is_one(level: str) -> None:
+    """The bits of a NaN are a place of the table, too."""
+    bits = np.arange(1, 1024, dtype=np.int64) | 0x7FF << 52
+    x = np.concatenate([bits, bits ^ (1 << 51), bits | np.int64(-1) << 63]).view(np.float64)
+    assert np.isnan(call(apply("erf", DType.F64), (x,), target=host(level))).all()

@@ -87,6 +87,44 @@ def scaled_erfcx(t: mpf) -> mpf:
     return (1 + 2 * a) * mp.exp(a * a) * mp.erfc(a)
 
 
+def erf_points() -> list[tuple[float, float]]:
+    """erf p and erf' p, of 64 points a unit."""
+    points = (mpf(k) / 64 for k in range(6 * 64 + 1))
+    return [(float(mp.erf(p)), float(2 / mp.sqrt(mp.pi) * mp.exp(-p * p))) for p in points]
+
+
+def erf_steps(degrees: tuple[int, ...]) -> list[list[float]]:
+    """What (erf (p + d) - erf p) / (erf' p·d) is, within 1/128 of the points, as polynomials in
+    p·d, for each power of d²; it begins with 1 - p·d. Least squares, in which those that are off
+    most count more from round to round."""
+    rows, right, weights = [], [], []
+    terms = [(i, j) for j, top in enumerate(degrees) for i in range(top + 1)][2:]
+    for k in range(4 * 64):
+        p = mpf(k) / 64
+        for m in range(10):
+            d = mp.cos(mp.pi * (2 * m + 1) / 20) / 128
+            if p + d > 0:
+                slope, value = 2 / mp.sqrt(mp.pi) * mp.exp(-p * p), mp.erf(p + d)
+                unit = abs(slope * d / value)
+                u, z = p * d, d * d
+                rows.append([unit * u**i * z**j for i, j in terms])
+                right.append(unit * ((value - mp.erf(p)) / (slope * d) - 1 + u))
+    weights = [mpf(1)] * len(rows)
+    for _ in range(14):
+        weighed = mp.matrix([[w * x for x in row] for w, row in zip(weights, rows, strict=True)])
+        across = mp.matrix(rows).T
+        found = mp.lu_solve(
+            across * weighed,
+            across * mp.matrix([w * y for w, y in zip(weights, right, strict=True)]),
+        )
+        off = [abs(mp.fdot(row, found) - y) for row, y in zip(rows, right, strict=True)]
+        weights = [w * (e / max(off) + mpf("1e-3")) for w, e in zip(weights, off, strict=True)]
+        weights = [w * len(weights) / sum(weights) for w in weights]
+    known = {(0, 0): 1.0, (1, 0): -1.0}
+    known |= {term: float(x) for term, x in zip(terms, found, strict=True)}
+    return [[known[i, j] for i in range(top + 1)] for j, top in enumerate(degrees)]
+
+
 def log_erfc(a: mpf) -> mpf:
     return mp.log(mp.erfc(a)) / a if a else -2 / mp.sqrt(mp.pi)
 
@@ -126,7 +164,7 @@ TABLE: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int, int]] = {
     # (sinh a - a) / a³
     "SINH": (series(lambda k: 1 / fact(2 * k + 3)), mpf(0), mpf(1), 6, 3),
     # ln(erfc a) / a
-    "LOG_ERFC": (log_erfc, mpf(0), mpf("5.95"), 22, 9),
+    "LOG_ERFC": (log_erfc, mpf(0), mpf("5.95"), 0, 9),
     # erf(x) / x - 2/√π, over z
     "ERF": (
         series(lambda k: (-1) ** (k + 1) * 2 / mp.sqrt(mp.pi) / (fact(k + 1) * (2 * k + 3))),
@@ -182,6 +220,15 @@ def main() -> None:
             for c in remez(f, UNITS.get(name, lambda x, f=f: abs(f(x))), a, b, degree):
                 print(f"    {float(c)!r},")
             print(")")
+    print("ERF_STEP = (")
+    for polynomial in erf_steps((5, 3, 1, 0)):
+        print(f"    {tuple(polynomial)!r},")
+    print(")")
+    print("ERF_POINTS = (")
+    points = erf_points()
+    for k in range(0, len(points), 2):
+        print(f"    {', '.join(map(repr, points[k : k + 2]))},")
+    print(")")
 
 
 if __name__ == "__main__":

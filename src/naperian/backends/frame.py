@@ -77,6 +77,7 @@ class Module:
         if usual is not None:
             self.seldom[name, dtype] = None
         f = usual or math.function(name, dtype)
+        self.definitions |= f.tables
         self.definitions[f.symbol] = f.text
         self.calls[f.symbol] += 1
         self.rare |= f.rare

@@ -574,6 +574,7 @@ class _Writer:
         """An elementary function of vectors, inline."""
         module = self.frame.module
         f = math.function(name, dtype, self.lanes, module.target.scales)
+        module.definitions |= f.tables
         module.definitions[f.symbol] = f.text
         module.calls[f.symbol] += 1
         return f.symbol[1:]

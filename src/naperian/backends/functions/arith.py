@@ -8,6 +8,7 @@ on what is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 
 from naperian.backends.code import REGISTER, Code, Value, literal
 from naperian.dtypes import DType
@@ -17,13 +18,15 @@ from naperian.node import node, replace
 @node
 class Format:
     """A floating-point format and the function being written in it. Where it is written for usual
-    arguments only, `rare` are the flags of the others. `scales`: see `Target`."""
+    arguments only, `rare` are the flags of the others. `scales`: see `Target`. `tables` are the
+    definitions of those that it reads."""
 
     code: Code
     dtype: DType
     lanes: int = 1
     rare: list[Value] | None = None
     scales: bool = False
+    tables: dict[str, str] = field(default_factory=dict)
 
     @property
     def usual(self) -> bool:
@@ -290,9 +293,9 @@ class Real:
         bits = self.as_bits().value
         return Flag(f, f.code.let(f"icmp slt {f.integer} {bits}, {f.bits(0).value}"))
 
-    def poly(self, coefficients: Sequence[float]) -> Real:
+    def poly(self, coefficients: Sequence[Real | float]) -> Real:
         """Σ coefficients[k]·self^k."""
-        total = self.f.real(coefficients[-1])
+        total = _real(self.f, coefficients[-1])
         for c in reversed(coefficients[:-1]):
             total = total.mad(self, c)
         return total

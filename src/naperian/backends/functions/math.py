@@ -35,11 +35,12 @@ WRITTEN_IN = (exponential, circular, gammas, special)  # each registers its func
 
 @node
 class Function:
-    """A function's text, and the rare calls (with their arities) it makes."""
+    """A function's text, the rare calls (with their arities) it makes, and the tables it reads."""
 
     symbol: str
     text: str
     rare: tuple[tuple[str, int], ...]
+    tables: dict[str, str]
 
 
 @cache
@@ -77,7 +78,9 @@ done:
     lines = [*code.lines, *text.split("\n")]
     head = f"define internal {f.type} @nap.{name}.f{dtype.bits}.usual({params}) alwaysinline"
     needed = "\n".join(["entry:", *_needed(lines)])
-    return Function(f"@nap.{name}.f{dtype.bits}.usual", f"{head} {_PURE} {{\n{needed}\n}}", ())
+    return Function(
+        f"@nap.{name}.f{dtype.bits}.usual", f"{head} {_PURE} {{\n{needed}\n}}", (), f.tables
+    )
 
 
 _PURE = "nounwind willreturn memory(none)"
@@ -115,6 +118,7 @@ def _function(name: str, dtype: DType, lanes: int, head: str, how: str, scales: 
         head.split()[-1],
         f"define {head}({params}) {how} nounwind willreturn memory(none) {{\n{text}\n}}",
         calls,
+        f.tables,
     )
 
 
@@ -175,4 +179,5 @@ def module(name: str, dtype: DType, lanes: int, target: Target) -> str:
         for n, arity in f.rare
     ]
     text = f.text.replace("call double @nap.rare.", f"call {convention}double @nap.rare.")
-    return (AS_WRITTEN if rarely else FINISHED) + "\n\n".join([text, *rarely]) + "\n"
+    parts = [*f.tables.values(), text, *rarely]
+    return (AS_WRITTEN if rarely else FINISHED) + "\n\n".join(parts) + "\n"

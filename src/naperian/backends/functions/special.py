@@ -8,6 +8,7 @@ from naperian.backends.functions import coefficients as c
 from naperian.backends.functions.arith import Real
 from naperian.backends.functions.elementary import elementary, rarely, through_double
 from naperian.backends.functions.exponential import expm1_reduced, reduced, scaled_exp
+from naperian.backends.functions.tables import pair_at
 
 # --- error functions ----------------------------------------------------------------------------
 
@@ -41,13 +42,30 @@ def _erf_small(x: Real) -> Real:
 
 @elementary("erf")
 def erf(x: Real) -> Real:
+    f = x.f
+    if not f.wide:
+        return _erf_narrow(x)
+    # erf (p + d) = erf p + erf' p·d·s of a point p of the table, of which there are 64 a unit;
+    # s = ∫₀¹ e^(-2pd·t - d²·t²) dt is nearly 1
+    a = x.abs().at_most(6.0)
+    magic = 1.5 * 2.0 ** (f.mantissa - 6)
+    moved = a + magic
+    p = moved - magic
+    d = a - p
+    u, z = p * d, d * d
+    first, *others = c.ERF_STEP
+    s = z.poly([u.long_poly(first), *map(u.poly, others)])
+    value, slope = pair_at("erf.points", moved.as_bits(), c.ERF_POINTS)
+    return (slope * d).mad(s, value).signed_as(x)
+
+
+def _erf_narrow(x: Real) -> Real:
     """erf a = 1 - e^y, y = a·LOG_ERFC(a); with e^y = 2^k·(1 + d) that is (1 - 2^k) - 2^k·d, which
     cancels nowhere."""
-    f = x.f
-    a = x.abs().within(0.0, f.pick(6.0, 4.0))
-    first, *rest = c.LOG_ERFC_64 if f.wide else c.LOG_ERFC_32
+    a = x.abs().at_most(4.0)
+    first, *rest = c.LOG_ERFC_32
     _, k, r = reduced(a.mad(first, a * a * a.long_poly(rest)))
-    power = f.power(k)
+    power = x.f.power(k)
     return expm1_reduced(r).mad(-power, 1.0 - power).signed_as(x)
 
 
