@@ -332,6 +332,8 @@ class Cotangents(Asked):
         sent = {h.var: self.parts.pop(h.var, []) for h in delays}
         for h in delays:
             names, own = self.points(h.context[:-1])
+            if time not in self.b.strips:
+                sent[h.var] = self.gathered(h, sent[h.var], names, own, rounds)
             point = (*names.values(), rounds)
             init = self.closed(h.var, sent[h.var], point) or Lit(0.0, h.dtype)
             last = self.b.index(rounds + 1, self.b.indices[time].name)
@@ -366,6 +368,27 @@ class Cotangents(Asked):
             end = Read(w.var, (*w.at[:-1], rounds))
             self.send(h.prim.init, own, names, end, self.extra(h, names))
         self.place.guards = outer
+
+    def gathered(
+        self, h: Binding, parts: list[Part], names: Mapping[Var, Size], own: tuple[Var, ...],
+        rounds: Size,
+    ) -> list[Part]:
+        """What was sent to a history, where data named the rounds: added up before the loop, or
+        every round would look through all of it for what is its own."""
+        named = [p for p in parts if self.is_named(p)]
+        if not named:
+            return parts
+        u = self.b.index(rounds + 1, self.b.indices[h.context[-1]].name)
+        at = (*names.values(), size(u))
+        value = self.closed(h.var, named, at)
+        rest = [p for p in parts if p not in named]
+        return rest if value is None else [*rest, Part((*own, u), at, value, ())]
+
+    def is_named(self, part: Part) -> bool:
+        """Whether data name the round that each of many points goes to."""
+        domain = {*self.domain(part)}
+        names = {v for a in atoms_of(part.at[-1]) if isinstance(a, Read) for v in free(a)}
+        return any(map(self.is_long, domain & self.b.closed(names)))
 
     def conditions(self, delays: list[Binding], time: Var) -> Guards:
         """What holds wherever a loop runs: also its reverse runs only there."""

@@ -1,0 +1,86 @@
+"""Gradients of what is read of a loop's history where data say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+TEXT = """
+def tables(c: Float, a: Fin(n)=>Float) -> Fin(n)=>Float = scan(lambda s, x: c * s + x * x, 0.0, a)
+
+def looked_up(c: Float, a: Fin(n)=>Float, k: m=>Fin(n), w: m=>Float) -> Float:
+    h = tables(c, a)
+    sum(h[k[j]] * w[j] + h[k[j]] ** 2 for j)
+
+def beside(c: Float, a: Fin(n)=>Float, t: m=>Float) -> Float where n >= 1:
+    h = tables(c, a)
+    def at(x):
+        j = clamp(Int(floor(x)), n)
+        h[j] + (x - j) * (h[clamp(j + 1)] - h[j])
+    sum(at(t[k]) ** 2 for k) + h[0?] * h[clamp(n - 1)]
+
+def rows(c: Float, a: Fin(n)=>d=>Float, k: m=>Fin(n)) -> Float:
+    h = scan(lambda s, x: [c * s[j] + x[j] * s[j] + x[j] for j], [1.0 for _ in d], a)
+    sum(h[k[i], j] ** 2 * (i + 1.0) for i, j)
+
+def again(c: Float, a: Fin(n)=>Float, k: m=>Fin(n)) -> Float:
+    loop s = 1.0 for r in Fin(3):
+        h = scan(lambda s, x: c * s + x * x, s, a)
+        s * 0.1 + sum(h[k[j]] for j) * 0.2
+    s
+
+def both(c: Float, a: Fin(n)=>Float, k: m=>Fin(n), l: m=>Fin(n)) -> Float:
+    h = tables(c, a)
+    g = scan(lambda s, x: c * s + sin(x), 0.0, h)
+    sum(h[k[j]] * g[l[j]] for j)
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return nap.compile(TEXT)
+
+
+def arguments(name: str, n: int, k: int) -> tuple:
+    r = np.random.default_rng(n + 100 * k)
+    a = r.normal(size=(n, 3) if name == "rows" else n)
+    if name == "beside":
+        return 0.7, a, r.uniform(-1, n + 1, k)
+    places = tuple(r.integers(0, n, k) for _ in range(2 if name == "both" else 1))
+    return (0.7, a, *places, r.normal(size=k)) if name == "looked_up" else (0.7, a, *places)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 40])
+@pytest.mark.parametrize("k", [0, 1, 5, 100])
+@pytest.mark.parametrize("name", ["looked_up", "beside", "rows", "again", "both"])
+def test_as_forwards(m, name: str, n: int, k: int) -> None:
+    f, args = m[name], arguments(name, n, k)
+    c, a = nap.grad(f, wrt=("c", "a"))(*args)
+    r = np.random.default_rng(1)
+    dc, da = r.normal(), r.normal(size=np.shape(args[1]))
+    _, tangent = nap.jvp(f, wrt=("c", "a"))(*args, dc, da)
+    np.testing.assert_allclose(c * dc + (a * da).sum(), tangent, rtol=1e-9, atol=1e-11)
+
+
+def test_a_place_is_not_looked_for_in_every_round(m) -> None:
+    """The loop backwards has no loop over the places in it."""
+    r = np.random.default_rng(0)
+    grad = nap.grad(m.looked_up, wrt="a")
+    text = grad.show("loops")
+    assert text.count("for j") <= 2, text
+    n = 3000
+    args = (0.7, r.normal(size=n), r.integers(0, n, n), r.normal(size=n))
+    h = np.zeros(n)
+    seed = np.zeros(n)
+    s = 0.0
+    for i, x in enumerate(args[1]):
+        s = 0.7 * s + x * x
+        h[i] = s
+    np.add.at(seed, args[2], args[3] + 2 * h[args[2]])
+    back, want = 0.0, np.zeros(n)
+    for i in reversed(range(n)):
+        back = seed[i] + 0.7 * back
+        want[i] = back * 2 * args[1][i]
+    np.testing.assert_allclose(grad(*args), want, rtol=1e-9)
