@@ -93,3 +93,26 @@ def end(x: Float, k: Int) -> Float:
     slope = nap.grad(f)
     assert "> 0" not in slope.show("loops").partition("for t_2")[2]
     assert abs(slope(0.5, 9) - nap.jvp(f)(0.5, 9, 1.0)[1]) < 1e-12
+
+
+def test_what_a_signature_says_of_an_axis_is_not_asked_again() -> None:
+    """Neither if it says more: where an axis has two elements, it has one."""
+    m = nap.compile("""
+def f(t: Fin(p)=>Float, u: n=>Float) -> Float where p >= 2:
+    def at(a):
+        i = clamp(Int(floor(a)), p)
+        (a - i) * t[i] + t[clamp(i + 1)]
+    sum(at(u[k]) ** 2 for k)
+""")
+    assert "p > 0" not in m.f.show("loops") + nap.grad(m.f).show("loops")
+    t, u = np.array([1.0, 4.0]), np.array([-0.5, 0.25, 1.75, 3.0])
+    i = np.clip(np.floor(u).astype(int), 0, 1)
+    j = np.minimum(i + 1, 1)
+    y = (u - i) * t[i] + t[j]
+    want = np.zeros(2)
+    np.add.at(want, i, 2 * y * (u - i))
+    np.add.at(want, j, 2 * y)
+    assert np.isclose(m.f(t, u), (y * y).sum())
+    assert np.allclose(nap.grad(m.f)(t, u), want)
+    with pytest.raises(nap.RunError):
+        m.f(t[:1], u)

@@ -156,9 +156,10 @@ class _Vacant:
             yield from self.unsure.get(r.var, ())
 
     def asked(self, n: Size, here: frozenset[Var], guards: Guards) -> bool:
-        """Whether a check has found elements in an axis, before any round of these loops."""
+        """Whether a check has found elements in an axis, or one that is no longer, before any round
+        of these loops."""
         return bool(here) and any(
-            c.axis == n and c.guards.issubset(guards) and c.loops <= here
+            _is_as_long(n, c.axis) and c.guards.issubset(guards) and c.loops <= here
             and all(self.positive(e, here, guards) for e in c.rounds)
             for c in self.checked
         )  # fmt: skip
@@ -235,6 +236,11 @@ def _same(s: Size) -> Size:
 def _divides(n: Size, extent: Size) -> bool:
     """Whether an axis is a factor of a loop's."""
     return isinstance(n.single, Var) and all(n.single in m for m, _ in extent.terms)
+
+
+def _is_as_long(n: Size, axis: Size) -> bool:
+    more = (n - axis).constant
+    return more is not None and more >= 0
 
 
 def _checked(program: Program) -> Iterator[_Checked]:
