@@ -118,7 +118,7 @@ class _Evened:
         is in tables of the row with room for it."""
         elements = [(y.buffer, y.at) for y in loads(x)]
         match x:
-            case Let():
+            case Let() | Variable():
                 pass
             case Assign(v):
                 if v in self.sums and addend(x, self.sums[v].monoid) is None:
@@ -139,9 +139,10 @@ class _Evened:
         return not axes or (made is not None and all(_is_long(made.shape[k], t) for k in axes))
 
     def where(self, has: Expr, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """Statements that change numbers only where the row has the round."""
+        """Statements that change numbers of the row only where it has the round."""
+        own = {x.var for x in body if isinstance(x, Variable)}
         for x in body:
-            if isinstance(x, Assign):
+            if isinstance(x, Assign) and x.var not in own:
                 r = self.sums.get(x.var)
                 if r is None:
                     x = replace(x, value=_chosen(has, x.value, Local(x.var), self.types[x.var]))
