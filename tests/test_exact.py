@@ -86,3 +86,57 @@ def test_a_range_says_what_is_inside(m: Any, n: int) -> None:
 def test_interpreters_agree(m: Any) -> None:
     nap.check(m.around)
     nap.check(m.functions)
+
+
+WIDE = """\
+def multiple(x: Fin(5)=>Float, k: Int) -> Float = x[wrap(5 * k + 1)]
+
+def whole(x: Fin(n)=>Float, k: Int) -> Float = x[wrap(n * k + 1)]
+
+def quotient(x: n=>Float, k: Int) -> Float = x[wrap((6 * k) // 3)]
+
+def twice(x: Fin(5)=>Float, k: Int) -> Float = x[wrap(wrap(k + 1, 5) + 1)]
+
+def named(x: Fin(5)=>Float, k: Int) -> Float:
+    j = wrap(k + 1, 5)
+    at(x, j)
+
+def at(x: Fin(5)=>Float, j: Fin(5)) -> Float = x[wrap(j + 1)]
+
+def rows(x: Fin(5)=>Float, ks: Fin(1)=>Int) -> Float:
+    made = [at(x, wrap(k + 1, 5)) for k in ks]
+    made[0]
+
+def carried(x: Fin(5)=>Float, k: Int) -> Float:
+    loop s = wrap(0, 5), a = k for i in Fin(2):
+        (wrap(5 * a + s + 1, 5), a + 5)
+    x[s]
+"""
+
+
+def wrapped(x: int) -> int:
+    return (x + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def carried(k: int) -> int:
+    first = wrapped(5 * k + 1) % 5
+    return wrapped(5 * wrapped(k + 5) + first + 1) % 5
+
+
+PLACES = {
+    "multiple": lambda k: wrapped(5 * k + 1) % 5,
+    "whole": lambda k: wrapped(5 * k + 1) % 5,
+    "quotient": lambda k: wrapped(6 * k) // 3 % 5,
+    "twice": lambda k: (wrapped(k + 1) % 5 + 1) % 5,
+    "named": lambda k: (wrapped(k + 1) % 5 + 1) % 5,
+    "rows": lambda k: (wrapped(k + 1) % 5 + 1) % 5,
+    "carried": carried,
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_multiples_of_data_may_have_wrapped_around(name: str) -> None:
+    f = nap.compile(WIDE)[name]
+    x = np.arange(5.0)
+    for k in (7, -3, 2**61, 3 * 2**61 + 11, 2**62 + 12345, -(2**62) - 5, 2**63 - 2, -(2**63)):
+        assert f(x, [k] if name == "rows" else k) == PLACES[name](k), k

@@ -136,7 +136,7 @@ class Size:
         mine, k = self.constant, by.constant
         if mine is not None and k is not None and k != 0:
             return size(mine % k)
-        return atom(Remainder(_unwrapped(self, by), by))
+        return atom(Remainder(self, by))
 
     @property
     def offset(self) -> int:
@@ -287,15 +287,15 @@ def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:
     return s if sums is None else _of(sums)
 
 
-def _unwrapped(s: Size, by: Size) -> Size:
+def unwrapped(s: Size, by: Size, is_far: Callable[[Size], bool]) -> Size:
     """What has the same remainder, without remainders by the same number inside: wrap(i + 1, n) + 1
-    is i + 2. Only of indices and sizes, which are far from the end of the integers."""
+    is i + 2. Only of what is far from the end of the integers, as indices and sizes are."""
     if s.plain or not by.plain:
         return s
     total = ZERO
     for m, c in s.terms:
         a = m[0] if len(m) == 1 and abs(c) == 1 else None
-        if isinstance(a, Remainder) and a.below == by and a.above.plain:
+        if isinstance(a, Remainder) and a.below == by and a.above.plain and is_far(a.above):
             total = total + a.above * c
         else:
             total = total + Size(((m, c),))

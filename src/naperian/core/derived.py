@@ -45,6 +45,7 @@ from naperian.sizes import size
 from naperian.substitution import Substitution, apart, boxed, sets_in
 from naperian.type_show import show_type
 from naperian.types import (
+    Exists,
     Function,
     Index,
     Scalar,
@@ -77,7 +78,7 @@ def derived(d: Definition, kind: str, wrt: tuple[int, ...]) -> Definition:
         _differentiable(d, varying, f"its parameter `{p.name}`", not linear)
     in_part = not linear and not (kind == "jacobian" and tagged(d.result))
     _differentiable(d, floating(d.result) if in_part else d.result, "its result", not linear)
-    if kind in _OF_SCALARS and isinstance(d.result, Table | Tuple):
+    if kind in _OF_SCALARS and isinstance(d.result, Table | Tuple | Exists):
         raise NoDerivativeError(
             f"`{kind.removesuffix('s')}` needs a function with a scalar result, and `{d.name}`"
             f" gives `{show_type(d.result)}`; its derivative is a Jacobian"

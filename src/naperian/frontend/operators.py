@@ -20,7 +20,7 @@ from naperian.frontend.typed import Condition, Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import OPERATORS, PRIMITIVES, Kind
-from naperian.sizes import ONE, Size, natural, size
+from naperian.sizes import ONE, Quotient, Size, natural, size
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.types import (
@@ -228,7 +228,10 @@ def _poly(name: str, args: list[Typed]) -> Size | None:
         case "mul", [Size() as a, Size() as b]:
             return a * b
         case "floordiv", [Size() as a, Size() as b] if b.terms:
-            return a // b
+            made = a // b
+            stays = b == ONE or a.constant is not None or isinstance(made.single, Quotient)
+            # of data, a multiple may have wrapped around, and is none then
+            return made if stays or all(x.exact for x in args) else None
         case "mod", [Size() as a, Size() as b] if b.terms:
             return a % b
         case "bitand", [Size() as a, Size() as b] if _is_mask(b):

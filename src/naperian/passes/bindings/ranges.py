@@ -26,6 +26,7 @@ from naperian.sizes import (
     clamp,
     size,
     substitute,
+    unwrapped,
 )
 
 IndexLaw: TypeAlias = Callable[[Atom, Facts], Size | None]
@@ -88,17 +89,21 @@ def whole_remainder(a: Atom, facts: Facts) -> Size | None:
     """wrap(q * m + r, m) = r if 0 <= r < m;  = wrap(r, m) if m >= 1"""
     if not isinstance(a, Remainder):
         return None
-    q, r = _divided(a.above, a.below)
+    above = unwrapped(a.above, a.below, _is_far)
+    q, r = _divided(above, a.below)
     if facts.proves(r) and facts.proves(a.below - 1 - r):
         return r
-    return atom(Remainder(r, a.below)) if q != ZERO and facts.proves(a.below - 1) else None
+    if q != ZERO and facts.proves(a.below - 1):
+        return atom(Remainder(r, a.below))
+    return atom(Remainder(above, a.below)) if above is not a.above else None
 
 
 INDEX_LAWS: tuple[IndexLaw, ...] = (clamp_in_range, whole_quotient, whole_remainder)
 
 
 def _divided(above: Size, below: Size) -> tuple[Size, Size]:
-    """`above` as q * below + r, where `below` is one term; r keeps what is no multiple."""
+    """`above` as q * below + r, where `below` is one term; r keeps what is no multiple, or may have
+    wrapped around: q is of indices and sizes alone."""
     if len(below.terms) != 1:
         return ZERO, above
     (divisor, k) = below.terms[0]
@@ -106,7 +111,7 @@ def _divided(above: Size, below: Size) -> tuple[Size, Size]:
     r = ZERO
     for m, c in above.terms:
         rest = _without(m, divisor)
-        if rest is None or c % k:
+        if rest is None or c % k or not _is_far(Size(((rest, 1),))):
             r = r + Size(((m, c),))
         else:
             q.append((rest, c // k))
@@ -114,6 +119,11 @@ def _divided(above: Size, below: Size) -> tuple[Size, Size]:
     for m, c in q:
         total = total + Size(((m, c),))
     return total, r
+
+
+def _is_far(s: Size) -> bool:
+    """Whether a number is far from the end of the integers: what is read is data."""
+    return s.plain
 
 
 def _without(m: Monomial, divisor: Monomial) -> Monomial | None:

@@ -77,6 +77,7 @@ def normalize(module: Module, name: str, at: Substitution) -> Definition:
     r = ev.resolve(env)
     params: list[Param] = []
     sizes = _sizes(d, at)
+    w.places.sizes = frozenset(sizes)
     for p in d.params:
         made = given(p.name, r.type(p.type))
         params += made.params

@@ -1,6 +1,9 @@
 """Index arithmetic under what the index sets say: where a cell stands and which cell stands there.
 
     (i * m + j) // m = i        wrap(i * m + j, m) = j        where 0 <= j < m
+
+Of indices and sizes, which are far from the end of the integers. A multiple of an integer that is
+data may have wrapped around, and then it is no multiple.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from naperian.sizes import (
     Size,
     size,
     substitute,
+    unwrapped,
     variables,
 )
 from naperian.types import Set, cardinality, numbers
@@ -28,10 +32,22 @@ class Places:
         self.sets: dict[Var, Set] = {}
         self.bounds: dict[Var, tuple[Size, Size]] = {}
         self.known: dict[Atom, Size | None] = {}  # what became of atoms that were looked at
+        self.sizes: frozenset[Var] = frozenset()  # of the definition
+        self.data: set[Var] = set()  # integers that may be any
 
     def add(self, var: Var, s: Set) -> None:
         """`var` is an index of `s` that is a number."""
         self.sets[var] = s
+
+    def add_data(self, var: Var) -> None:
+        """`var` is an integer, and may be any if it is no size and no index."""
+        if var not in self.sizes and var not in self.sets:
+            self.data.add(var)
+
+    def is_far(self, s: Size, extent: Size = ZERO) -> bool:
+        """Whether a number is far from the end of the integers: no data are in it, but for what is
+        the extent of an axis."""
+        return not self.data or self.data.isdisjoint({*variables(s)} - {*variables(extent)})
 
     def bounds_of(self, v: Var) -> tuple[Size, Size]:
         """The first number that an index may be, and one more than the last."""
@@ -75,29 +91,31 @@ class Places:
         provably less."""
         if below == ONE:
             return above, ZERO
-        many, rest = _parted(above, below)
+        above = unwrapped(above, below, self.is_far)
+        many, rest = self._parted(above, below)
         facts = self.facts(rest, below)
         if facts.proves(rest) and facts.proves(below - 1 - rest):
             return many, rest
         return above // below, above % below
 
-
-def _parted(above: Size, below: Size) -> tuple[Size, Size]:
-    """above = many * below + rest; `below` a single term, else all is rest."""
-    if len(below.terms) != 1:
-        return ZERO, above
-    ((factors, scale),) = below.terms
-    many, rest = ZERO, ZERO
-    for monomial, c in above.terms:
-        left = list(monomial)
-        for a in factors:
-            if a in left:
-                left.remove(a)
-        if len(left) + len(factors) == len(monomial) and c % scale == 0:
-            many = many + Size(((tuple(left), c // scale),))
-        else:
-            rest = rest + Size(((monomial, c),))
-    return many, rest
+    def _parted(self, above: Size, below: Size) -> tuple[Size, Size]:
+        """above = many * below + rest; `below` a single term, else all is rest."""
+        if len(below.terms) != 1:
+            return ZERO, above
+        ((factors, scale),) = below.terms
+        many, rest = ZERO, ZERO
+        for monomial, c in above.terms:
+            left = list(monomial)
+            for a in factors:
+                if a in left:
+                    left.remove(a)
+            term, quotient = Size(((monomial, c),)), Size(((tuple(left), c // scale),))
+            is_whole = len(left) + len(factors) == len(monomial) and c % scale == 0
+            if is_whole and self.is_far(quotient, below):
+                many = many + quotient
+            else:
+                rest = rest + term
+        return many, rest
 
 
 def aligned(old: list[Set], new: list[Set]) -> list[tuple[list[Set], list[Set]]]:

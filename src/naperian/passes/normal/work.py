@@ -84,11 +84,13 @@ class Work:
     def named(self, e: Expr, t: Type, name: str) -> Expr:
         """A trivial expression; an integer as one that can stand in a size."""
         written = size_of(e)
-        if not _is_integer(t) or (written is not None and weight(written) <= HEAVY):
-            return e
-        var = Var(name)
-        self.scope.statements.append(Bound(var, e, t, work=False))
-        return Ref(var)
+        if _is_integer(t) and (written is None or weight(written) > HEAVY):
+            var = Var(name)
+            self.scope.statements.append(Bound(var, e, t, work=False))
+            e = Ref(var)
+        if isinstance(e, Ref) and isinstance(t, Scalar):
+            self.places.add_data(e.var)
+        return e
 
     def held(self, m: Meaning, name: str) -> Meaning:
         """What a variable stands for: if it is an integer, sizes may mention it."""
