@@ -182,7 +182,7 @@ def test_scalars(way: Any) -> None:
 @pytest.mark.parametrize(
     ("t", "llvm", "given", "error", "message"),
     [
-        (INT, "i64", 1.0, TypeError, "argument x is float64, which would lose information"),
+        (INT, "i64", 1.0, TypeError, "argument x is made of floats, but it must be whole"),
         (INT, "i64", np.float32(1), TypeError, "float32, which would lose information as int64"),
         (INT, "i64", 2**63, OverflowError, "does not fit in int64"),
         (INT, "i64", 10**30, OverflowError, "does not fit in int64"),

@@ -107,11 +107,14 @@ WRONG: list[tuple[str, Any, type, str]] = [
     ("soft", np.zeros(3, complex), TypeError, "complex numbers are not supported"),
     ("soft", [1j], TypeError, "complex numbers are not supported"),
     ("soft", np.zeros(3, object), TypeError, "argument x is object: it holds Python objects"),
-    ("soft", [decimal.Decimal(1)], TypeError, "x[0] is Decimal: no number"),
+    ("soft", [decimal.Decimal(1)], TypeError, "no number and no array; float(…) makes a number of"),
     ("soft", ["a"], TypeError, "x[0] is 'a': text is no number"),
     ("soft", "abc", TypeError, "argument x is str: no number and no array"),
     ("soft", None, TypeError, "argument x is None: no number and no array"),
-    ("soft", {1.0}, TypeError, "argument x is set: no number and no array"),
+    ("soft", {1.0}, TypeError, "is set: no number and no array; list(…) makes a list of it"),
+    ("soft", (v for v in [1.0]), TypeError, "is generator: no number and no array; list(…) makes"),
+    ("soft", ["1.5"], TypeError, "x[0] is '1.5': text is no number; float(…) reads it"),
+    ("soft", np.array(["1.5"]), TypeError, "it holds text; .astype(float) reads numbers in it"),
     ("soft", np.array(["2026-01-01"], "M8[D]"), TypeError, "dates are not numbers"),
     ("soft", [datetime.timedelta(1)], TypeError, "x[0] is timedelta: no number"),
     ("soft", np.zeros(3, "m8[s]"), TypeError, "durations are not numbers"),
@@ -123,15 +126,48 @@ WRONG: list[tuple[str, Any, type, str]] = [
     ("soft", [[1.0], [2.0, 3.0]], nap.ShapeError, "its parts are of different lengths"),
     ("soft", np.ma.masked_array([1.0], [True]), TypeError, "is a masked array; fill it first"),
     ("soft", [10**400], OverflowError, "argument x is too large for any Float"),
-    ("total", [1.5], TypeError, "is float64, which would lose information as int64"),
+    ("total", [1, 1.5], TypeError, "argument x[1] is 1.5, but it must be whole (int64); round(…)"),
+    ("total", [1.0], TypeError, "x is made of floats, but it must be whole (int64): write 1 for"),
+    ("total", [np.nan], TypeError, "argument x[0] is nan, but it must be whole (int64)"),
     ("total", np.ones(2, "u8"), TypeError, "convert it with .astype(np.int64) if that is meant"),
-    ("total", [2**63], OverflowError, "argument x is 9223372036854775808, which does not fit"),
-    ("total", [2**64], OverflowError, "argument x is 18446744073709551616, which does not fit"),
+    ("total", [2**63], OverflowError, "argument x[0] is 9223372036854775808, which does not fit"),
+    ("total", [2**64], OverflowError, "argument x[0] is 18446744073709551616, which does not fit"),
     ("total", [10**5000], OverflowError, "an integer of 16610 bits, which does not fit in int64"),
-    ("total", [True], TypeError, "argument x is bool, but it must be int64"),
-    ("flags", [1, 0], TypeError, "argument x is int64, but it must be bool"),
+    ("total", [True], TypeError, "is bool, but it must be int64; int(…) makes it one"),
+    ("total", np.ones(2, bool), TypeError, "it must be int64; .astype(np.int64) makes it one"),
+    ("flags", [1, 0], TypeError, "argument x is int64, but it must be bool; bool(…) makes it one"),
     ("flags", [2**70], TypeError, "argument x is int, but it must be bool"),
 ]
+
+
+def test_an_array_without_elements_may_hold_anything(m: Any) -> None:
+    for empty in (np.array([]), np.zeros(0)):
+        assert m.total(empty) == 0
+        assert m.flags(empty) == 0
+        assert m.counts(empty, bins=2).tolist() == [0, 0]
+        assert m.soft(empty).shape == (0,)
+
+
+def test_rows_in_an_array_of_objects() -> None:
+    rows = nap.compile("def sums(r: n=>(exists k. Fin(k)=>Float)) = [sum(v) for v in r]")
+    triangle = nap.compile("def sums(t: (i: n)=>(..=i)=>Float) = [sum(t[i]) for i]")
+    given = np.empty(2, object)
+    given[:] = [np.array([1.0]), [2.0, 3.0]]
+
+    class Column:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return given
+
+    for m in (rows, triangle):
+        assert m.sums(given).tolist() == [1.0, 5.0]
+        assert m.sums(Column()).tolist() == [1.0, 5.0]
+    with pytest.raises(nap.ShapeError, match=r"m\[np.tril_indices\(len\(m\)\)\]"):
+        triangle.sums(np.eye(3))
+
+
+def test_a_size_that_shapes_say_is_not_given(m: Any) -> None:
+    with pytest.raises(TypeError, match="the size n is known from the shapes of arguments"):
+        m.total(np.ones(2, int), n=2)
 
 
 @pytest.mark.parametrize(("name", "given", "kind", "message"), WRONG)
@@ -156,3 +192,11 @@ def test_what_no_memory_holds(m: Any) -> None:
     endless = np.lib.stride_tricks.as_strided(np.zeros(1, "i4"), (1 << 55,), (0,))
     with pytest.raises(MemoryError, match="Unable to allocate"):
         m.total(endless)
+
+
+def test_a_result_of_hidden_size_has_no_gradient() -> None:
+    m = nap.compile("def kept(x: n=>Float) = [2.0 * v for v in x if v < 1.0]")
+    for derivative in (nap.grad, nap.value_and_grad, nap.hessian):
+        with pytest.raises(TypeError, match="needs a function with a scalar result, and `kept`"):
+            derivative(m.kept)
+    assert nap.jacobian(m.kept)([0.5, 2.0]).tolist() == [[2.0, 0.0]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -38,6 +38,8 @@ def gather(
         if key not in names and key not in implicit:
             close = difflib.get_close_matches(key, [*names, *implicit], 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
+            if key in sig.slots:
+                hint = f": the size {key} is known from the shapes of arguments; leave it out"
             raise TypeError(f"{sig.name}() got an unexpected keyword argument {key!r}{hint}")
         if key in names[: len(args)]:
             raise TypeError(f"{sig.name}() got multiple values for argument {key!r}")
@@ -112,7 +114,7 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         why = "its parts are of different lengths" if uneven else str(error)
         raise ShapeError(f"{where} is no array: {why}") from None
     if array.ndim == 0 and array.dtype.kind in "OUS" and not isinstance(given, int | np.ndarray):
-        raise TypeError(f"{where} is {said(given)}: no number and no array")
+        raise _no_number(given, where)
     if array.dtype.kind in "OUS":
         _refuse_what_is_no_number(given, where)
     if python and array.dtype == object and all(isinstance(x, int) for x in array.flat):
@@ -128,9 +130,29 @@ def _refuse_what_is_no_number(given: Any, where: str) -> None:
         for k, x in enumerate(given):
             _refuse_what_is_no_number(x, element_name(given, where, k))
     elif isinstance(given, str | bytes):
-        raise TypeError(f"{where} is {given!r}: text is no number")
+        raise TypeError(f"{where} is {given!r}: text is no number{_read(given)}")
     elif not isinstance(given, int | float | np.number | np.bool_ | np.ndarray | Blank):
-        raise TypeError(f"{where} is {said(given)}: no number and no array")
+        raise _no_number(given, where)
+
+
+def _no_number(given: Any, where: str) -> TypeError:
+    """That a thing is no number, and what makes one of it, or an array."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        hint = "; list(…) makes a list of it"
+    elif isinstance(given, str | bytes):
+        hint = _read(given)
+    else:
+        hint = "; float(…) makes a number of it" if hasattr(given, "__float__") else ""
+    return TypeError(f"{where} is {said(given)}: no number and no array{hint}")
+
+
+def _read(text: str | bytes) -> str:
+    """What to write for a text that is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return ""
+    return "; float(…) reads it"
 
 
 def said(given: Any) -> str:
@@ -147,6 +169,7 @@ def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
     if leaf.dtype is DType.BOOL:
         raise TypeError(f"{where} is int, but it must be bool")
     wrong = max(integers.flat, key=abs)
+    where += "".join(f"[{k}]" for k in np.argwhere(integers == wrong)[0])
     number = wrong if wrong.bit_length() <= 128 else f"an integer of {wrong.bit_length()} bits"
     kind = leaf.dtype.value if isinstance(leaf.dtype, DType) else "int64"
     raise OverflowError(f"{where} is {number}, which does not fit in {kind}")

@@ -72,12 +72,13 @@ def dtype_of(where: str, own: np.dtype[Any]) -> DType:
     if own == np.float16:
         return DType.F32
     by_kind = {
-        "c": "complex numbers are not supported",
+        "c": "complex numbers are not supported; .real and .imag are floats",
         "O": "it holds Python objects; .astype(float) makes numbers of them",
-        "U": "it holds text", "S": "it holds text",
+        "U": "it holds text; .astype(float) reads numbers in it",
+        "S": "it holds text; .astype(float) reads numbers in it",
         "M": "dates are not numbers", "m": "durations are not numbers",
         "V": "it holds records",
-        "f": "it would lose precision in any type there is",
+        "f": "it would lose precision in any type there is; .astype(np.float64) rounds it",
     }  # fmt: skip
     raise TypeError(f"{where} is {own}: {by_kind.get(own.kind, 'this is no number type')}")
 
@@ -121,16 +122,47 @@ def converted(v: Value, dtype: DType) -> Array:
     target = np.dtype(dtype.value)
     if v.blank:
         return np.zeros(v.array.shape, target)
-    if v.weak and v.array.size == 0:
+    if v.array.size == 0 and v.array.dtype != target and (v.weak or v.dtype is DType.F64):
+        # NumPy's, whatever it is to hold
         return np.empty(v.array.shape, target)
     if not holds(dtype, v.dtype) and not (v.weak and _python_fits(v, dtype)):
-        own = v.array.dtype.newbyteorder("=")
-        if DType.BOOL in (dtype, v.dtype):
-            raise TypeError(f"{v.where} is {own}, but it must be {target}")
-        meant = f"; convert it with .astype(np.{target}) if that is meant"
-        hint = "; it must be whole" if v.weak else meant
-        raise TypeError(f"{v.where} is {own}, which would lose information as {target}{hint}")
+        raise _refused(v, dtype)
     return np.require(v.array, target, ("C", "A"))
+
+
+def _refused(v: Value, dtype: DType) -> TypeError:
+    """Why an argument is not taken, and what to write if it is meant."""
+    own, target = v.array.dtype.newbyteorder("="), np.dtype(dtype.value)
+    if not v.weak:
+        conversion = f".astype(np.{target})"
+    elif dtype is DType.BOOL:
+        conversion = "bool(…)"
+    else:
+        conversion = "float(…)" if dtype.is_float else "int(…)"
+    if DType.BOOL in (dtype, v.dtype):
+        return TypeError(f"{v.where} is {own}, but it must be {target}; {conversion} makes it one")
+    if not v.weak:
+        return TypeError(
+            f"{v.where} is {own}, which would lose information as {target}; "
+            f"convert it with {conversion} if that is meant"
+        )
+    broken = np.argwhere(v.array != np.trunc(v.array))
+    if not len(broken):
+        return TypeError(
+            f"{v.where} is made of floats, but it must be whole ({target}): "
+            "write 1 for 1.0, or int(…)"
+        )
+    where, number = _place(v, broken[0]), float(v.array[tuple(broken[0])])
+    hint = "; round(…) makes a whole number of it" if np.isfinite(number) else ""
+    return TypeError(f"{where} is {number}, but it must be whole ({target}){hint}")
+
+
+def _place(v: Value, position: Sequence[int]) -> str:
+    """What messages call an element of an argument."""
+    at = [int(k) for k in position]
+    if v.column is not None and at:
+        return v.column.name(v.where, *at)
+    return v.where + "".join(f"[{k}]" for k in at)
 
 
 def _python_fits(v: Value, dtype: DType) -> bool:
@@ -145,7 +177,8 @@ def _python_fits(v: Value, dtype: DType) -> bool:
     least, most = int(v.array.min()), int(v.array.max())
     if least < limits.min or most > limits.max:
         wrong = least if least < limits.min else most
-        raise OverflowError(f"{v.where} is {wrong}, which does not fit in {dtype.value}")
+        where = _place(v, np.argwhere(v.array == wrong)[0])
+        raise OverflowError(f"{where} is {wrong}, which does not fit in {dtype.value}")
     return True
 
 

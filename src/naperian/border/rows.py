@@ -19,6 +19,7 @@ def packed(given: Any, where: str) -> tuple[Any, Array | None]:
     already, and says nothing of its rows."""
     if isinstance(given, Ragged):
         return given.values, given.offsets
+    given = _listed(given)
     rows = isinstance(given, list | tuple) and any(np.ndim(x) for x in given)
     if not rows:
         return given, None
@@ -45,11 +46,21 @@ def packed(given: Any, where: str) -> tuple[Any, Array | None]:
     return whole, ends
 
 
+def _listed(given: Any) -> Any:
+    """An array of rows, as NumPy makes of lists of unequal lengths and pandas of a column of them,
+    as a list; other things as they are."""
+    if isinstance(given, np.ndarray | list | tuple | Ragged) or not hasattr(given, "__array__"):
+        array = given
+    else:
+        array = np.asarray(given)
+    is_rows = isinstance(array, np.ndarray) and array.dtype == object and array.ndim == 1
+    return list(array) if is_rows and any(np.ndim(x) for x in array) else given
+
+
 def rows_given(given: Any, where: str, plain: bool) -> tuple[Any, Array]:
     """What the rows of a ragged array hold, one after the other, and where each starts, which is
     checked. Of numbers, which are `plain`, that is an array; of others, a list."""
-    if isinstance(given, np.ndarray) and given.ndim > 1:
-        given = list(given)
+    given = list(given) if isinstance(given, np.ndarray) and given.ndim > 1 else _listed(given)
     if isinstance(given, list | tuple) and not len(given):
         return [], np.zeros(1, np.int64)
     if plain or isinstance(given, Ragged):

@@ -169,7 +169,16 @@ def check_rank(v: Value, leaf: Leaf, sizes: Sizes) -> None:
         f"{v.where} must have {counted(wanted, 'axis').replace('axiss', 'axes')} ({axes}), "
         f"not {has.replace('axiss', 'axes')}"
         + (f", shape {v.array.shape}" if actual else "")
+        + (f"; {_triangle(leaf)}" if leaf.rows and leaf.rows[0] and actual == wanted + 1 else "")
     )
+
+
+def _triangle(leaf: Leaf) -> str:
+    """What is wanted instead of a square."""
+    _, length = leaf.rows[0]
+    part = "triu" if length.coefficient(-1) < 0 else "tril"
+    packed = f"m[np.{part}_indices(len(m))]"
+    return f"rows are a list of them, or one after the other: for a triangle, {packed}"
 
 
 def is_empty(leaf: Leaf, sizes: Sizes) -> bool:
