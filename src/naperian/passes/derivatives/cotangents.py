@@ -123,7 +123,7 @@ class Cotangents(Asked):
         names, over = self.points(b.context)
         value = self.cotangent(b.var, tuple(names.values()))
         if value is not None:
-            asked = self.read(b, parts) or self.chosen(b, parts, names)
+            asked = (*self.read(b, parts), *self.chosen(b, parts, names))
             self.push(b, over, names, value, asked)
 
     def points(self, context: tuple[Var, ...]) -> tuple[dict[Var, Size], tuple[Var, ...]]:
