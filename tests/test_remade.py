@@ -163,7 +163,7 @@ def test_a_ring_goes_round_once() -> None:
 def mentioned_inside(s: Size) -> list[object]:
     """The atoms of a size, and of those inside them."""
     found: list[object] = []
-    for a in s.atoms():
+    for a in s.atoms:
         found.append(a)
         if isinstance(a, Remainder):
             found += mentioned_inside(a.above)

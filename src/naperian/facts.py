@@ -80,7 +80,7 @@ class Facts:
 @lru_cache(maxsize=4096)
 def _proved(facts: Facts, goal: Size) -> bool:
     """`proves`. The passes ask the same of every operation that reads a view."""
-    for a in goal.atoms():
+    for a in goal.atoms:
         if isinstance(a, Clamp) and a.extent == a.value + 1:  # the value, or 0 if that is more
             return all(
                 facts.and_(case).proves(_with(goal, a, s))
@@ -95,9 +95,9 @@ def _proved(facts: Facts, goal: Size) -> bool:
 def _written_out(goal: Size, known: tuple[Size, ...]) -> Size | None:
     """The goal with a name in it replaced by the `min`, `max` or absolute value it is known to
     equal, whose cases are looked at one by one."""
-    named = {a for a in goal.atoms() if isinstance(a, Var)}
+    named = {a for a in goal.atoms if isinstance(a, Var)}
     for f in known if named else ():
-        if not any(isinstance(a, Clamp) and a.extent == a.value + 1 for a in f.atoms()):
+        if not any(isinstance(a, Clamp) and a.extent == a.value + 1 for a in f.atoms):
             continue
         if -f not in known:
             continue
@@ -139,7 +139,7 @@ def _relevant(goal: Size, known: tuple[Size, ...]) -> list[Size]:
 def _deep(s: Size) -> frozenset[Atom]:
     """Every atom, also inside those of sizes."""
     out: set[Atom] = set()
-    for a in s.atoms():
+    for a in s.atoms:
         out.add(a)
         match a:
             case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
@@ -267,11 +267,11 @@ def _with_products(facts: list[Size]) -> list[Size]:
         return facts
     linear = [f for f in facts if all(len(m) <= 1 for m, _ in f.terms) and f.constant is None]
     factors = {a for m in products for a in m}
-    about = [f for f in linear if any(a in factors for a in f.atoms())]
+    about = [f for f in linear if any(a in factors for a in f.atoms)]
     if len(about) > 24:
         return facts
     new = []
-    inside = [f.atoms() for f in about]
+    inside = [f.atoms for f in about]
     either = products | {(b, a) for a, b in products}
     for k, f in enumerate(about):
         partners = {b for a, b in either if a in inside[k]}

@@ -52,7 +52,7 @@ def _made(cls: type[T], own: tuple[str, ...]) -> type[T]:
     body = {k: v for k, v in cls.__dict__.items() if k not in hidden}
     compared = _values([n for n in names if fields[n].compare])
     defaults: dict[str, Any] = {
-        "__init__": _init(names, fields, "_kept" in own),
+        "__init__": _init(names, fields, own),
         "__eq__": _equality(compared),
         "__hash__": None,
         "__repr__": _repr,
@@ -119,31 +119,35 @@ def _field(cls: type, name: str) -> Any:
     return made
 
 
-def _init(names: tuple[str, ...], fields: dict[str, Any], keeps: bool) -> Callable[..., None]:
-    """`__init__`, which takes the fields and sets them. Python's compiler writes one for every
-    shape; the others have its code with their own names, which takes a tenth of the time."""
+def _init(
+    names: tuple[str, ...], fields: dict[str, Any], own: tuple[str, ...]
+) -> Callable[..., None]:
+    """`__init__`, which takes the fields and sets them, and to None what a node has of its own.
+    Python's compiler writes one for every shape; the others have its code with their own names,
+    which takes a tenth of the time."""
     taken = [n for n in names if fields[n].init]
     factories = {k: fields[n].default_factory for k, n in enumerate(taken)}
     made = {k: f for k, f in factories.items() if f is not _REQUIRED}
-    code = _setting(len(taken), tuple(made), keeps)
+    code = _setting(len(taken), tuple(made), own)
     real = dict(zip((f"x{k}" for k in range(len(taken))), taken, strict=True))
     called = [real.get(n, n) for n in code.co_varnames]
     stored = [real.get(n, n) for n in code.co_names]
     scope = {"default": _REQUIRED} | {f"make{k}": f for k, f in made.items()} if made else {}
-    own = code.replace(co_varnames=tuple(called), co_names=tuple(stored))
+    code = code.replace(co_varnames=tuple(called), co_names=tuple(stored))
     given = [fields[n].default for n in taken]  # none for what a factory makes, too
     defaults = [d for k, d in enumerate(given) if d is not _REQUIRED or k in made]
-    return FunctionType(own, scope, "__init__", tuple(defaults))
+    return FunctionType(code, scope, "__init__", tuple(defaults))
 
 
 @cache
-def _setting(count: int, made: tuple[int, ...], keeps: bool) -> CodeType:
+def _setting(count: int, made: tuple[int, ...], own: tuple[str, ...]) -> CodeType:
     """The code of an `__init__` with so many fields, of which factories make some."""
     params = "".join(f", x{k}" for k in range(count))
     values = [f"make{k}() if x{k} is default else x{k}" if k in made else f"x{k}"
               for k in range(count)]  # fmt: skip
     lines = [f" self.x{k} = {value}" for k, value in enumerate(values)]
-    lines += [" self._kept = None"] * keeps
+    if own:
+        lines.append(f" {''.join(f'self.{slot} = ' for slot in own)}None")
     scope: dict[str, Any] = {}
     exec(f"def __init__(self{params}):\n" + ("\n".join(lines) or " pass"), scope)
     code: CodeType = scope["__init__"].__code__
@@ -172,11 +176,10 @@ def _hashing(values: Callable[[Any], Any]) -> Callable[[Any], int]:
     """The hash, computed once: a node may be the key of many tables, and a large tree."""
 
     def __hash__(self: Any) -> int:
-        try:
-            return self._hash  # type: ignore[no-any-return]
-        except AttributeError:
+        found = self._hash
+        if found is None:
             found = self._hash = hash((self.__class__, values(self)))
-            return found
+        return found  # type: ignore[no-any-return]
 
     return _own(__hash__)
 

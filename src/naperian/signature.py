@@ -212,7 +212,7 @@ def late_sizes(form: Form) -> Iterator[tuple[int, int]]:
 def slots_of(s: Size) -> set[int]:
     """Every slot of a size, also inside quotients and the like."""
     found: set[int] = set()
-    for a in s.atoms():
+    for a in s.atoms:
         match a:
             case int():
                 found.add(a)

@@ -32,25 +32,47 @@ class Size:
     """A polynomial; `terms` is sorted and has no zero coefficient, so equality is structural.
 
     `constant` is the number this is, if it is one, and `single` the atom, if it is one atom with
-    coefficient 1. Both are asked for several times as often as a size is made, so they are known
-    from the start."""
+    coefficient 1; `atoms` are all, as often as they occur, without those inside them, and if every
+    one is a variable, it is `plain`. They are asked for several times as often as a size is made,
+    so they are known from the start."""
 
     terms: tuple[Term, ...]
     constant: int | None = field(init=False, compare=False, repr=False)
     single: Atom | None = field(init=False, compare=False, repr=False)
+    atoms: tuple[Atom, ...] = field(init=False, compare=False, repr=False)
+    plain: bool = field(init=False, compare=False, repr=False)
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         made: Any = self  # a node, which nobody else sets
         made.terms = terms
-        made.constant = made.single = made._kept = None
+        made.constant = made.single = made._kept = made._hash = None
         if len(terms) == 1:
-            m, c = terms[0]
-            if not m:
+            atoms, c = terms[0]
+            if not atoms:
                 made.constant = c
-            elif c == 1 and len(m) == 1:
-                made.single = m[0]
-        elif not terms:
-            made.constant = 0
+            elif c == 1 and len(atoms) == 1:
+                made.single = atoms[0]
+        else:
+            atoms = ()
+            for m, _ in terms:
+                atoms += m
+            if not terms:
+                made.constant = 0
+        made.atoms = atoms
+        for a in atoms:
+            if type(a) is not Var:
+                made.plain = False
+                return
+        made.plain = True
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is Size and self.terms == other.terms)
+
+    def __hash__(self) -> int:
+        made: Any = self
+        if made._hash is None:
+            made._hash = hash(self.terms)
+        return made._hash  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[type[Size], tuple[tuple[Term, ...]]]:
         return Size, (self.terms,)
@@ -150,19 +172,6 @@ class Size:
             if m == alone:
                 return c
         return 0
-
-    def atoms(self) -> list[Atom]:
-        """Every atom, as often as it occurs; does not look inside atoms."""
-        return [a for m, _ in self.terms for a in m]
-
-    @property
-    def plain(self) -> bool:
-        """Whether every atom is a variable: nothing is inside another."""
-        for m, _ in self.terms:
-            for a in m:
-                if type(a) is not Var:
-                    return False
-        return True
 
     def __repr__(self) -> str:
         return show(self)
@@ -356,13 +365,15 @@ def rename(s: Size, names: Mapping[Var, Size]) -> Size:
     return substitute(s, lambda a: names.get(a) if type(a) is Var else None)
 
 
-@kept
 def variables(s: Size) -> tuple[Var, ...]:
     """Every variable, also inside the atoms of this module."""
-    if s.plain:
-        return tuple(s.atoms())  # type: ignore[arg-type]
+    return s.atoms if s.plain else _variables(s)  # type: ignore[return-value]
+
+
+@kept
+def _variables(s: Size) -> tuple[Var, ...]:
     out: list[Var] = []
-    for a in s.atoms():
+    for a in s.atoms:
         match a:
             case Var():
                 out.append(a)
@@ -383,8 +394,8 @@ again, would be texts that double with every line."""
 def weight(s: Size) -> int:
     """How many atoms there are in it, inside one another too."""
     if s.plain:
-        return len(s.atoms())
-    return sum(1 + _within(a) for a in s.atoms())
+        return len(s.atoms)
+    return sum(1 + _within(a) for a in s.atoms)
 
 
 def _within(a: Atom) -> int:

@@ -36,7 +36,7 @@ def exact(above: Size, below: Size) -> bool:
     """Whether a constant always divides a polynomial: it does at every point modulo the
     constant. An atom that is no variable counts as one of its own."""
     k = below.constant
-    atoms = list(dict.fromkeys(above.atoms()))
+    atoms = list(dict.fromkeys(above.atoms))
     if k is None or k <= 0 or k ** len(atoms) > _RESIDUES:
         return False
     for point in product(range(k), repeat=len(atoms)):

@@ -46,14 +46,16 @@ def size_of(operand: Operand) -> Size:
             return size(int(operand.value))
 
 
-@kept
 def mentioned(s: Size) -> tuple[Var | Read | Trips, ...]:
     """What an index expression mentions, also inside its reads: indices and size parameters, reads
     and trip counts, outer ones first."""
-    if s.plain:
-        return tuple(s.atoms())  # type: ignore[arg-type]
+    return s.atoms if s.plain else _mentioned(s)  # type: ignore[return-value]
+
+
+@kept
+def _mentioned(s: Size) -> tuple[Var | Read | Trips, ...]:
     out: list[Var | Read | Trips] = []
-    for a in s.atoms():
+    for a in s.atoms:
         match a:
             case Var():
                 out.append(a)
@@ -68,10 +70,14 @@ def mentioned(s: Size) -> tuple[Var | Read | Trips, ...]:
     return tuple(out)
 
 
-@kept
 def variables(s: Size) -> tuple[Var, ...]:
     """The indices and size parameters an index expression mentions, also inside its reads."""
-    return mentioned(s) if s.plain else tuple([x for x in mentioned(s) if isinstance(x, Var)])  # type: ignore[return-value]
+    return s.atoms if s.plain else _variables(s)  # type: ignore[return-value]
+
+
+@kept
+def _variables(s: Size) -> tuple[Var, ...]:
+    return tuple([x for x in _mentioned(s) if isinstance(x, Var)])
 
 
 def runs(indices: Mapping[Var, Index], axes: tuple[Var, ...]) -> list[tuple[Var, ...]]:
@@ -99,17 +105,23 @@ def free(operand: Operand) -> tuple[Var, ...]:
             return ()
 
 
-@kept
 def atoms_of(s: Size) -> tuple[Read | Trips, ...]:
     """The reads and trip counts in an index expression, outer ones first."""
-    return () if s.plain else tuple([x for x in mentioned(s) if not isinstance(x, Var)])
+    return () if s.plain else _atoms_of(s)
+
+
+@kept
+def _atoms_of(s: Size) -> tuple[Read | Trips, ...]:
+    return tuple([x for x in _mentioned(s) if not isinstance(x, Var)])
 
 
 def atoms(operand: Operand) -> tuple[Read | Trips, ...]:
     """The reads (the operand itself, too) and trip counts in an operand."""
     if type(operand) is Read:
-        below = _below(operand)
-        return (operand, *below) if below else (operand,)
+        for e in operand.at:
+            if not e.plain:
+                return (operand, *_below(operand))
+        return (operand,)
     return atoms_of(operand.value) if type(operand) is Number else ()
 
 
@@ -140,10 +152,20 @@ def _operands(prim: Accumulate | Delay | Check) -> Iterator[Operand]:
 
 
 @kept
+def atoms_in(b: Binding) -> tuple[Read | Trips, ...]:
+    """Every read and trip count of a binding, in its guards, too."""
+    out: list[Read | Trips] = []
+    for o in operands(b.prim):
+        out += atoms(o)
+    for g in b.guards:
+        out += atoms(g.operand)
+    return tuple(out)
+
+
+@kept
 def reads(b: Binding) -> tuple[Read, ...]:
     """Every read of a binding, in its guards, too."""
-    own = (*operands(b.prim), *[g.operand for g in b.guards])
-    return tuple([a for o in own for a in atoms(o) if isinstance(a, Read)])
+    return tuple([a for a in atoms_in(b) if isinstance(a, Read)])
 
 
 def free_in(prim: Prim) -> Iterator[Var]:

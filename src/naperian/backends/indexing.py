@@ -166,7 +166,7 @@ def _atom_depth(frame: Frame, a: Atom) -> int:
         case Var():
             return frame.depth if frame.mutable(a) else frame.depths.get(a, 0)
         case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-            return max((_atom_depth(frame, b) for e in (x, y) for b in e.atoms()), default=0)
+            return max((_atom_depth(frame, b) for e in (x, y) for b in e.atoms), default=0)
         case _:
             return frame.depth
 

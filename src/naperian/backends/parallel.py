@@ -213,6 +213,6 @@ def _outside(frame: Frame, a: Atom) -> bool:
         case Var():
             return frame.bound(a)
         case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-            return all(_outside(frame, b) for e in (x, y) for b in e.atoms())
+            return all(_outside(frame, b) for e in (x, y) for b in e.atoms)
         case _:
             return False

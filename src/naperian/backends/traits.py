@@ -319,11 +319,11 @@ def is_edge(s: Loop, numbers: Mapping[Var, Size]) -> bool:
     """Whether a loop goes over the few places at the start or the end of a longer one, where what
     it reads is clamped."""
     rounds = s.high - s.low
-    while cuts := {v for v in rounds.atoms() if isinstance(v, Var) and v in numbers}:
+    while cuts := {v for v in rounds.atoms if isinstance(v, Var) and v in numbers}:
         rounds = rename(rounds, {v: numbers[v] for v in cuts})
     if rounds.constant is not None:
         return False
-    for a in rounds.atoms():
+    for a in rounds.atoms:
         if isinstance(a, Clamp):
             start, rest = a.value.constant, rounds + atom(a)
             if rounds == atom(a) and start is not None:

@@ -147,7 +147,7 @@ def starts(rows: tuple[Size, ...], known: Mapping[int, int]) -> Array:
     count, length = rows
     at: dict[Any, Any] = dict(known)
     n = max(0, evaluate(count, at.__getitem__))
-    if all(isinstance(a, int) for a in length.atoms()):
+    if all(isinstance(a, int) for a in length.atoms):
         at[-1] = np.arange(n)  # all rows at once
         lengths = np.broadcast_to(evaluate(length, at.__getitem__), n)
     else:

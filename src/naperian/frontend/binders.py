@@ -318,7 +318,7 @@ def _stable(poly: Size) -> bool:
     if poly.plain:
         return len(poly.terms) <= 4
     short = len(poly.terms) <= 4 and weight(poly) <= HEAVY
-    return short and not any(isinstance(a, Clamp) for a in poly.atoms())
+    return short and not any(isinstance(a, Clamp) for a in poly.atoms)
 
 
 def pattern_type(w: Walk, p: s.Pattern) -> Type:

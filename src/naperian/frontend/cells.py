@@ -533,7 +533,7 @@ def _origin(w: Walk, span: Span) -> tuple[Because, ...]:
 
 
 def _rigid_note(w: Walk, a: Size, b: Size) -> tuple[str, ...]:
-    names = [v.name for s in (a, b) for v in (x for x in s.atoms()) if isinstance(v, Var)]
+    names = [v.name for s in (a, b) for v in (x for x in s.atoms) if isinstance(v, Var)]
     hidden = [n for n in names if n in w.globals.definitions]
     if hidden:
         return (

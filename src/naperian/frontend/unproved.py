@@ -87,7 +87,7 @@ def falls_out(
         known = f"the first index is `{first!r}`"
         return index_errors.no_such_index(table, poly.constant, shown, known, t.span)
     wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
-    divisors = [a.below - 1 for a in poly.atoms() if isinstance(a, Quotient | Remainder)]
+    divisors = [a.below - 1 for a in poly.atoms if isinstance(a, Quotient | Remainder)]
     unsaid = _unsaid(w, scope, [x for x in divisors if not facts.proves(x)] or wanted)
     if unsaid:
         shows = f"nothing says that {' and '.join(f'`{x}`' for x in unsaid)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from types import MappingProxyType
 
@@ -36,50 +36,50 @@ from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, substitute
 def expressions(s: Stmt) -> tuple[Expr, ...]:
     """The expressions a statement evaluates itself, not those of its blocks."""
     match s:
-        case Let(_, _, value) | Variable(_, _, value) | Assign(_, value):
-            return (value,)
-        case Store(_, _, value) | Update(_, _, _, value):
-            return (value,)
-        case When(condition, _, _) | While(_, condition, _):
-            return (condition,)
-        case Fail(condition, _, values):
-            return (condition, *values)
-        case Print(_, values):
-            return values
+        case Let() | Store() | Variable() | Assign() | Update():
+            return (s.value,)
         case Loop() | Allocate() | Contract() | Sort():
             return ()
+        case When() | While():
+            return (s.condition,)
+        case Fail():
+            return (s.condition, *s.values)
+        case Print():
+            return s.values
 
 
 def indices(s: Stmt) -> tuple[Size, ...]:
     """The index expressions and sizes of a statement itself."""
     match s:
-        case Store(_, at, _) | Update(_, at, _, _):
-            return at
-        case Loop(_, low, high, _, _, _, work):
-            return (low, high, work)
-        case Allocate(buffer):
-            return (*buffer.shape, *(i for x in s.planes if x for i in x[1]))
+        case Let() | Variable() | Assign() | When() | While() | Fail() | Print():
+            return ()
+        case Store() | Update():
+            return s.at
+        case Loop():
+            return (s.low, s.high, s.work)
+        case Allocate():
+            return (*s.buffer.shape, *(i for x in s.planes if x for i in x[1]))
         case Contract():
             bounds = (*s.batch, *s.rows, *s.columns, *s.inner)
             return (*s.out[1], *s.left[1], *s.right[1], *(n for _, n in bounds))
         case Sort():
             return (*s.out[1], *s.value[1], s.axis[1])
-        case Let() | Variable() | Assign() | When() | While() | Fail() | Print():
-            return ()
 
 
-def index_expressions(s: Stmt) -> Iterator[Size]:
+@kept
+def index_expressions(s: Stmt) -> tuple[Size, ...]:
     """The index expressions and sizes of a statement itself and of all that it evaluates."""
-    yield from indices(s)
+    out = list(indices(s))
     for e in expressions(s):
         for x in parts(e):
             match x:
-                case Number(value):
-                    yield value
-                case Load(_, at):
-                    yield from at
+                case Load():
+                    out += x.at
+                case Number():
+                    out.append(x.value)
                 case _:
                     pass
+    return tuple(out)
 
 
 @kept
@@ -144,20 +144,28 @@ def assigned(s: Stmt) -> frozenset[Var]:
     return frozenset(x.var for x in (s, *_within(s)) if isinstance(x, Assign))
 
 
-def atoms(s: Size) -> Iterator[Var | Load]:
+def atoms(s: Size) -> tuple[Var | Load, ...]:
     """The variables and loads of an index expression, wherever they are."""
-    for a in s.atoms():
+    return s.atoms if s.plain else _atoms(s)  # type: ignore[return-value]
+
+
+@kept
+def _atoms(s: Size) -> tuple[Var | Load, ...]:
+    out: list[Var | Load] = []
+    for a in s.atoms:
         match a:
-            case Var() | Load():
-                yield a
-                if isinstance(a, Load):
-                    for i in a.at:
-                        yield from atoms(i)
+            case Var():
+                out.append(a)
+            case Load():
+                out.append(a)
+                for i in a.at:
+                    out += atoms(i)
             case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
-                yield from atoms(x)
-                yield from atoms(y)
+                out += atoms(x)
+                out += atoms(y)
             case _:
                 raise TypeError(f"not an atom of loops: {a!r}")
+    return tuple(out)
 
 
 def parts(e: Expr) -> tuple[Expr, ...]:
@@ -183,24 +191,26 @@ def used(e: Expr) -> tuple[Var, ...]:
     out: list[Var] = []
     for x in parts(e):
         match x:
-            case Local(var):
-                out.append(var)
-            case Number(value):
-                out += used_in(value)
-            case Load(buffer, at):
-                out.append(buffer)
-                for i in at:
+            case Local():
+                out.append(x.var)
+            case Number():
+                out += used_in(x.value)
+            case Load():
+                out.append(x.buffer)
+                for i in x.at:
                     out += used_in(i)
             case Lit() | Apply():
                 pass
     return tuple(out)
 
 
-@kept
 def used_in(s: Size) -> tuple[Var, ...]:
     """Every variable and buffer an index expression mentions."""
-    if s.plain:
-        return tuple(s.atoms())  # type: ignore[arg-type]
+    return s.atoms if s.plain else _used_in(s)  # type: ignore[return-value]
+
+
+@kept
+def _used_in(s: Size) -> tuple[Var, ...]:
     return tuple(a.buffer if isinstance(a, Load) else a for a in atoms(s))
 
 
@@ -218,8 +228,10 @@ def reads(s: Stmt) -> frozenset[Var]:
 def writes(s: Stmt) -> Var | None:
     """The buffer that a statement itself writes."""
     match s:
-        case Store(buffer) | Update(buffer):
-            return buffer
+        case Let() | Loop():
+            return None
+        case Store() | Update():
+            return s.buffer
         case Contract() | Sort():
             return s.out[0]
         case _:
@@ -407,28 +419,28 @@ def remade(
 
     def expr(e: Expr) -> Expr:
         match e:
+            case Local():
+                return Local(names[e.var]) if e.var in names else e
+            case Apply():
+                new = tuple([expr(x) for x in e.args])
+                return e if _same(new, e.args) else Apply(e.name, new, e.dtype, e.operand)
+            case Load():
+                to, where = element((e.buffer, e.at))
+                return e if where is e.at and to is e.buffer else Load(to, where)
+            case Number():
+                n = of(e.value)
+                return e if n is e.value else Number(n)
             case Lit():
                 return e
-            case Apply(name, args, dtype, operand):
-                new = tuple([expr(x) for x in args])
-                return e if _same(new, args) else Apply(name, new, dtype, operand)
-            case Local(var):
-                return Local(names[var]) if var in names else e
-            case Number(value):
-                n = of(value)
-                return e if n is value else Number(n)
-            case Load(buffer, at):
-                to, where = element((buffer, at))
-                return e if where is at and to is buffer else Load(to, where)
 
     def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(stmt(x) for x in stmts)
+        return tuple([stmt(x) for x in stmts])
 
     def stmt(s: Stmt) -> Stmt:
         match s:
-            case Let(var, dtype, value):
-                new, to = expr(value), names.get(var, var)
-                return s if new is value and to is var else Let(to, dtype, new)
+            case Let():
+                new, to = expr(s.value), names.get(s.var, s.var)
+                return s if new is s.value and to is s.var else Let(to, s.dtype, new)
             case Variable(var, dtype, value):
                 return Variable(names.get(var, var), dtype, expr(value))
             case Assign(var, value):

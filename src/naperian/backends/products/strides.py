@@ -71,7 +71,7 @@ def longest_run(loops: Loops, *offsets: Size) -> Loops:
 
 def gathered(offset: Size, loops: Collection[Var]) -> Var | None:
     """The table that says how far the rounds of these loops are, if one does."""
-    found = (a for a in offset.atoms() if isinstance(a, Load) and _told(a, loops))
+    found = (a for a in offset.atoms if isinstance(a, Load) and _told(a, loops))
     return next((a.buffer for a in found), None)
 
 

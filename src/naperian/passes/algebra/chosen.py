@@ -138,7 +138,7 @@ class _Choices:
         sizes = {*self.program.sizes}
         for e, n in zip(r.at, extents, strict=True):
             i = e.single
-            last = n is not None and n == e + 1 and sizes.issuperset(e.atoms())
+            last = n is not None and n == e + 1 and sizes.issuperset(e.atoms)
             index = self.program.indices.get(i) if isinstance(i, Var) else None
             if n is None or not (last or (index is not None and index.extent == n)):
                 return False

@@ -74,6 +74,8 @@ def distribute(program: Program) -> Program:
     if program.math is Math.STRICT:
         return program
     program = factored(program)
+    if not any(b.dtype.is_float and _summed(b) for b in program.bindings):
+        return program
     made = _Distribute(program)
     changed = made.result()
     return program if not made.changed else prune(cse(changed))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from naperian.ainf.syntax import Accumulate, Binding, Delay, Index, Program, Read, Result, Trips
-from naperian.ainf.walk import atoms, atoms_of, operands, stops
+from naperian.ainf.walk import atoms, atoms_in, atoms_of, stops
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import replace
@@ -70,30 +70,28 @@ def _counting(program: Program, reached: set[Var]) -> Iterator[Var]:
 
 def needed(
     v: Var, bindings: Mapping[Var, Binding], indices: Mapping[Var, Index]
-) -> Iterator[Var]:
+) -> list[Var]:
     """The bindings and indices that a binding or an index depends on."""
+    b = bindings.get(v)
+    if b is not None:
+        out = [*b.context, *[_var(a) for a in atoms_in(b)]]
+        match b.prim:
+            case Accumulate():
+                for e in b.prim.entries:
+                    out += e.over
+            case Delay():
+                out.append(b.prim.time)
+            case _:
+                pass
+        return out
+    out = []
     if v in indices:
         index = indices[v]
         if index.extent is not None:
-            yield from (_var(a) for a in atoms_of(index.extent))
+            out += [_var(a) for a in atoms_of(index.extent)]
         if index.condition is not None:
-            yield from (_var(a) for a in atoms(index.condition))
-    if v not in bindings:
-        return
-    b = bindings[v]
-    yield from b.context
-    match b.prim:
-        case Accumulate(_, _, entries):
-            for e in entries:
-                yield from e.over
-        case Delay(time):
-            yield time
-        case _:
-            pass
-    for o in operands(b.prim):
-        yield from (_var(a) for a in atoms(o))
-    for g in b.guards:
-        yield from (_var(a) for a in atoms(g.operand))
+            out += [_var(a) for a in atoms(index.condition)]
+    return out
 
 
 def _var(a: Read | Trips) -> Var:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -56,10 +57,16 @@ class _Scatter:
         self.bounds: dict[Var, tuple[DType, Size | None]] = {
             p.var: (p.dtype, p.bound) for p in program.params
         }
-        self.readers = Counter(
-            a.var for b in program.bindings for o in operands(b.prim) for a in _reads(o)
+        self.program = program
+
+    @cached_property
+    def readers(self) -> Counter[Var]:
+        """How often each value is read."""
+        found = Counter(
+            a.var for b in self.program.bindings for o in operands(b.prim) for a in _reads(o)
         )
-        self.readers.update(a.var for r in program.results for a in _reads(r.value))
+        found.update(a.var for r in self.program.results for a in _reads(r.value))
+        return found
 
     def binding(self, b: Binding) -> Iterator[Binding]:
         """The binding, or what takes its place."""

@@ -170,5 +170,5 @@ class _Settled:
     def is_never_zero(self, gap: Size) -> bool:
         """Whether a difference is not zero: all its terms have the sign of its number."""
         return gap.offset != 0 and all(
-            a in self.natural for a in gap.atoms()
+            a in self.natural for a in gap.atoms
         ) and len({c > 0 for _, c in gap.terms}) == 1

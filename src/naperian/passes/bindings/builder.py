@@ -265,7 +265,7 @@ def plain(s: Size) -> bool:
     """Whether an index expression can be evaluated anywhere: no reads, no division by a size."""
     if atoms_of(s):
         return False
-    for a in s.atoms():
+    for a in s.atoms:
         match a:
             case Quotient(above, below) | Remainder(above, below):
                 if below.constant is None or not plain(above):

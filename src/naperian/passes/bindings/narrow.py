@@ -28,6 +28,7 @@ from naperian.ainf.syntax import (
 )
 from naperian.ainf.walk import (
     atoms,
+    atoms_in,
     atoms_of,
     map_guards,
     map_prim,
@@ -111,11 +112,8 @@ def _trips_in(b: Binding) -> tuple[Trips, ...]:
     facts = [g.fact for g in b.guards]
     if isinstance(b.prim, Accumulate):
         facts += [g.fact for e in b.prim.entries for g in e.guards]
-    found = [a for n in facts if n is not None for a in atoms_of(n)]
-    for o in operands(b.prim):
-        found += atoms(o)
-    for g in b.guards:
-        found += atoms(g.operand)
+    found = [a for n in facts if n is not None and not n.plain for a in atoms_of(n)]
+    found += atoms_in(b)
     return tuple([a for a in found if isinstance(a, Trips)])
 
 

@@ -119,8 +119,12 @@ def _axes(
 def _once(program: Program, s: _Same, made: _Bindings) -> Program:
     """The program without reads of the value in other rounds, if all can be those of the state and
     there are such."""
+    value = s.value.var
+    far = [(b.var, r) for b in program.bindings for r in reads(b) if r.var == value]
+    readers = {v for v, r in far if s.is_afar(r)}
+    if not readers:
+        return program
     inside = _needed(program.bindings, s.time, made)
-    readers = {b.var for b in program.bindings if any(s.is_afar(r) for r in reads(b))}
     kept = any(
         r.var == s.state.var and r.at[s.index] != size(s.time)
         for b in program.bindings if b.var not in inside for r in reads(b)

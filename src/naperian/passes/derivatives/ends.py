@@ -26,7 +26,7 @@ class Ends(Solving):
         """Whether no clamped index is in the way: where a part goes is solved for its indices."""
         found = invert(self.domain(part), part.at, at, self.extent)
         return found is not None and not any(
-            isinstance(a, Clamp) for e in found.equal for a in e.atoms()
+            isinstance(a, Clamp) for e in found.equal for a in e.atoms
         )
 
     def split(self, part: Part, var: Var) -> list[Part]:

@@ -105,7 +105,7 @@ class _Invert:
             rest = inner - size(v) * c
             if c not in (1, -1) or any(v == u for u in variables(rest)):
                 continue
-            if any(u in self.unsolved for a in rest.atoms() if not isinstance(a, Var)
+            if any(u in self.unsolved for a in rest.atoms if not isinstance(a, Var)
                    for u in variables(Size((((a,), 1),)))):  # fmt: skip
                 continue
             if v in self.open(m) or any(self.depends(u, v) for u in self.open(rest + m)):

@@ -54,7 +54,7 @@ class Solving:
         known = ranges.facts_about(
             s, self.b.indices, frozenset(self.b.sizes), (), self.place.facts
         )
-        places = {size_of(a): self.ends_of[a.var] for a in s.atoms()
+        places = {size_of(a): self.ends_of[a.var] for a in s.atoms
                   if isinstance(a, Read) and a.var in self.ends_of}  # fmt: skip
         return known.and_(*places, *(n - 1 - k for k, n in places.items())) if places else known
 

@@ -208,7 +208,7 @@ class Emitter:
         out: list[Size] = []
 
         def look(t: Task, s: Size) -> None:
-            for a in s.atoms():
+            for a in s.atoms:
                 match a:
                     case Clamp(value, m) | Remainder(value, m):
                         if self.v.reads_memory(atom(a)):
@@ -228,7 +228,7 @@ class Emitter:
             for x in t.args:
                 for e in x.at if isinstance(x, Read) else ():
                     look(t, e)
-        return [f for f in dict.fromkeys(out) if n.var in f.atoms()]
+        return [f for f in dict.fromkeys(out) if n.var in f.atoms]
 
     def loop_body(self, n: Nest, items: list[Item], out: Block) -> None:
         latch = self.s.latch
@@ -331,7 +331,7 @@ class Emitter:
         """How many elements are sorted."""
         program = self.v.graph.program
         extent = program.indices[t.over[0]].extent
-        plain = extent is not None and all(a in program.sizes for a in extent.atoms())
+        plain = extent is not None and all(a in program.sizes for a in extent.atoms)
         return extent if plain and extent is not None else size(_UNKNOWN)
 
     def rounds(self, n: Nest, inside: dict[Var, Size]) -> Size:
@@ -352,7 +352,7 @@ class Emitter:
                 if not isinstance(r, Read) or r.var not in self.v.graph.params:
                     continue
                 for e, m in zip(r.at, self.v.graph.params[r.var].shape, strict=True):
-                    if e.coefficient(t.path[n.depth]) and all(a in sizes for a in m.atoms()):
+                    if e.coefficient(t.path[n.depth]) and all(a in sizes for a in m.atoms):
                         return m // among
         return size(_UNKNOWN)
 

@@ -134,7 +134,7 @@ class _Factors:
             index = self.program.indices[i]
             if i in self.times or index.condition is not None or index.extent is None:
                 return False
-            if not set(index.extent.atoms()) <= set(self.program.sizes):
+            if not set(index.extent.atoms) <= set(self.program.sizes):
                 return False
         if any(self.many(side) < _PANEL for side in (rows, columns, over)):
             return False

@@ -332,7 +332,7 @@ class Values:
         if isinstance(x, Lit):
             return True
         if isinstance(x, Number):
-            return not any(True for _ in x.value.atoms())
+            return not any(True for _ in x.value.atoms)
         q = self.graph.source.get(x.var)
         if q is None:
             return not x.at

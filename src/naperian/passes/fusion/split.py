@@ -33,7 +33,7 @@ class Bounds:
         number = f.constant
         if number is not None:
             return number >= 0
-        atoms = set(f.atoms())
+        atoms = set(f.atoms)
         loop = next((v for v in reversed(self.low) if v in atoms), None)  # outer ones bound it
         if loop is None:  # what is left are sizes, which are not negative
             return all(
@@ -46,7 +46,7 @@ class Bounds:
         if c == 0:
             return False
         for bound in self.low[loop] if c > 0 else self.high[loop]:
-            if loop not in bound.atoms() and self._holds(rename(f, {loop: bound}), depth - 1):
+            if loop not in bound.atoms and self._holds(rename(f, {loop: bound}), depth - 1):
                 return True
         return False
 
@@ -115,7 +115,7 @@ def segments(
             continue
         if inside.decide(f) is not None:
             continue
-        inner = {a for a in f.atoms() if isinstance(a, Var) and a != loop and a in bounds.low}
+        inner = {a for a in f.atoms if isinstance(a, Var) and a != loop and a in bounds.low}
         for i in inner - around.low.keys():  # from where on it holds whatever the loops inside do
             f = rename(f, {i: (bounds.low if f.coefficient(i) > 0 else bounds.high)[i][0]})
         rest = f - (size(loop) if c > 0 else -size(loop))

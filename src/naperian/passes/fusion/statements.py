@@ -286,7 +286,7 @@ class Statements:
         read = [x for x in map(partial(self.v.operand, t), t.args) if isinstance(x, loops.Load)]
         assert len(read) == len(t.args)
         a, b, *condition = read
-        in_a, in_b = ({v for e in x.at for v in e.atoms()} for x in (a, b))
+        in_a, in_b = ({v for e in x.at for v in e.atoms} for x in (a, b))
         groups: dict[str, list[tuple[Var, Size]]] = {"b": [], "m": [], "n": [], "k": []}
         for i, v in names.items():
             extent = self.v.graph.program.indices[i].extent

@@ -190,7 +190,7 @@ def _is_more(n: Size) -> bool:
     """Whether an axis is one element and more than a number found in the run says, as the strips of
     a loop with checkpoints are: such a number is how many there are of something."""
     more = n - 1
-    counts = all(isinstance(a, Read) for a in more.atoms())
+    counts = all(isinstance(a, Read) for a in more.atoms)
     return counts and all(c > 0 for _, c in more.terms)
 
 
@@ -199,7 +199,7 @@ def _axes(o: Operand, indices: Mapping[Var, Index]) -> Iterator[Size]:
     of an index alone is most often that of two loops which are one, and so have rounds."""
     sizes = o.at if isinstance(o, Read) else (o.value,) if isinstance(o, Number) else ()
     for s in sizes:
-        for a in s.atoms():
+        for a in () if s.plain else s.atoms:
             match a:
                 case Clamp(value, extent) if extent != value + 1 and extent.constant is None:
                     yield extent
@@ -218,7 +218,7 @@ def _inner(o: Operand) -> Iterator[Read]:
     """What the places of an operand are made of."""
     sizes = o.at if isinstance(o, Read) else (o.value,) if isinstance(o, Number) else ()
     for s in sizes:
-        for a in s.atoms():
+        for a in s.atoms:
             match a:
                 case Clamp(value, _) | Remainder(value, _):
                     yield from _inner(Number(value))

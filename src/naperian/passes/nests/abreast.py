@@ -152,7 +152,7 @@ class _Sums:
         return (
             len(own) == len(set(own)) and len(targets) == len(self.ends)
             and all(users[v] == mine[v] for v in own)
-            and not any(isinstance(a, Load) for e in places for a in e.atoms())
+            and not any(isinstance(a, Load) for e in places for a in e.atoms)
         )  # fmt: skip
 
     def four_at_a_time(self, made: dict[Var, Buffer], count: Size) -> list[Stmt]:

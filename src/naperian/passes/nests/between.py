@@ -80,7 +80,7 @@ def _is_total(e: Expr) -> bool:
             return False
         case Number(n):
             return not any(isinstance(a, Load) for a in atoms(n)) and not any(
-                isinstance(a, Quotient | Remainder) for a in n.atoms()
+                isinstance(a, Quotient | Remainder) for a in n.atoms
             )
         case _:
             return getattr(e, "name", "") not in ("floordiv", "mod")

@@ -471,7 +471,7 @@ def _apart(
             if alone and w.coefficient(last):
                 return True
         gap = w - rename(r, others)
-        if gap.offset != 0 and all(a in positive for a in gap.atoms()):
+        if gap.offset != 0 and all(a in positive for a in gap.atoms):
             if len({c > 0 for _, c in gap.terms}) == 1:
                 return True
     return False
@@ -479,4 +479,4 @@ def _apart(
 
 def _affine(s: Size, v: Var) -> bool:
     """Whether a variable stands in one term alone."""
-    return sum(a == v for a in s.atoms()) == 1
+    return sum(a == v for a in s.atoms) == 1

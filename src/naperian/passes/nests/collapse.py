@@ -135,7 +135,7 @@ def _mentioned(body: tuple[Stmt, ...]) -> tuple[list[_Place], list[Size]]:
 def _plain(s: Size) -> set[Var]:
     """The variables of an index expression, but for those that say which element is read in it."""
     out: set[Var] = set()
-    for a in s.atoms():
+    for a in s.atoms:
         match a:
             case Var():
                 out.add(a)
@@ -148,7 +148,7 @@ def _plain(s: Size) -> set[Var]:
 
 def _loads(s: Size) -> Iterator[Load]:
     """The elements that an index expression reads; not those that their own places read."""
-    for a in s.atoms():
+    for a in s.atoms:
         match a:
             case Load():
                 yield a

@@ -197,7 +197,7 @@ def _scatters(s: Stmt, made: Collection[Var]) -> bool:
     """Whether data say where something is added, which a round may have a name for."""
     return isinstance(s, Update) and any(
         isinstance(a, Load | Clamp) or any(v in made for v in used_in(atom(a)))
-        for e in s.at for a in e.atoms()
+        for e in s.at for a in e.atoms
     )
 
 

@@ -167,7 +167,7 @@ def _below(s: Loop) -> Size | None:
             bound.add(x.var)
     found: dict[Size, int] = {}
     for a in _divisions(s):
-        inner = list(atoms(a.below))
+        inner = atoms(a.below)
         if a.above == size(s.var) and (inner or (a.below.constant or _MANY) < _MANY):
             if not any(isinstance(v, Load) or v in bound for v in inner):
                 found[a.below] = found.get(a.below, 0) + 1
@@ -176,17 +176,17 @@ def _below(s: Loop) -> Size | None:
 
 def _divisions(s: Loop) -> Iterator[Quotient | Remainder]:
     """What index expressions in the body divide."""
-    work = [n for x in statements(s.body) for n in index_expressions(x)]
+    work = [n for x in statements(s.body) for n in index_expressions(x) if not n.plain]
     while work:
-        for a in work.pop().atoms():
+        for a in work.pop().atoms:
             match a:
-                case Quotient(above, below) | Remainder(above, below):
+                case Quotient() | Remainder():
                     yield a
-                    work += [above, below]
-                case Clamp(above, below):
-                    work += [above, below]
-                case Load(_, at):
-                    work += at
+                    work += [a.above, a.below]
+                case Clamp():
+                    work += [a.value, a.extent]
+                case Load():
+                    work += a.at
                 case _:
                     pass
 
@@ -202,13 +202,13 @@ def _written_out(s: Loop, var: Var, k: int) -> Loop:
             definitions[x.var] = x.value
         for top in expressions(x):
             for e in parts(top):
-                holds = _holds(e)
+                holds = _holds(e) if isinstance(e, Apply) else None
                 if holds is not None:
                     known[e] = holds
     return replace(s, body=wanted(assumed(body, known, definitions)))
 
 
-def _holds(e: Expr) -> bool | None:
+def _holds(e: Apply) -> bool | None:
     """Whether a comparison of numbers holds."""
     match e:
         case Apply("eq" | "ne" | "lt" | "le" as name, (x, y)):

@@ -126,7 +126,7 @@ def _places(program: Program, params: set[Var]) -> dict[Var, _Place]:
         for o in operands(b.prim):
             for r in atoms(o):
                 ragged = isinstance(r, Read) and any(
-                    isinstance(a, Read) for e in r.at for a in e.atoms()
+                    isinstance(a, Read) for e in r.at for a in e.atoms
                 )
                 if plain and ragged and isinstance(r, Read):
                     note(r, (_loops(program, b.context, r.at), r.at))

@@ -39,7 +39,7 @@ def clamps(s: Size) -> Iterator[Clamp]:
     """The clamped indices in an index expression, inner ones first."""
     if s.plain:
         return
-    for a in s.atoms():
+    for a in s.atoms:
         match a:
             case Clamp(x, y) | Quotient(x, y) | Remainder(x, y):
                 yield from clamps(x)
@@ -110,7 +110,7 @@ def bounds_of(program: Program) -> list[Size]:
                     ends.append(Size((((), k),)) if k else Size(()))
                 case _:
                     pass
-        found |= {n: None for n in ends if n.plain and sizes.issuperset(n.atoms())}
+        found |= {n: None for n in ends if n.plain and sizes.issuperset(n.atoms)}
     return list(found)[:_BOUNDS]
 
 

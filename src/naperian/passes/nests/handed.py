@@ -72,7 +72,7 @@ def _last(s: Loop) -> tuple[Store, Load] | None:
     later = _later(s)
     for x in s.body:
         if isinstance(x, Store) and stored.count(x.buffer) == 1:
-            atoms = {a for i in x.at for a in i.atoms()}
+            atoms = {a for i in x.at for a in i.atoms}
             plain = all(isinstance(a, Var) for a in atoms) and changed.isdisjoint(atoms)
             before = Load(x.buffer, tuple(_at(i, s.var, size(s.var) - 1) for i in x.at))
             if plain and before.at != x.at and (before in always or before in later):

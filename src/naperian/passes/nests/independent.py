@@ -96,7 +96,7 @@ def _one_axis(var: Var, places: list[At], own: set[Var]) -> bool:
     def moves(e: Size) -> bool:
         by = e.coefficient(var)
         rest = e - size(var) * by
-        known = (isinstance(a, Var) and a != var and a not in own for a in rest.atoms())
+        known = (isinstance(a, Var) and a != var and a not in own for a in rest.atoms)
         return by != 0 and all(known)
 
     return any(moves(axis[0]) and len(set(axis)) == 1 for axis in zip(*places, strict=True))

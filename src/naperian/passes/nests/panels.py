@@ -355,7 +355,7 @@ def _rows(s: Loop, changed: set[Var], buffers: Buffers) -> _Rows | None:
             return None
         for e in loads(x):
             here = {v for i in e.at for v in used_in(i)}
-            if any(isinstance(a, Load) for i in e.at for a in i.atoms()):
+            if any(isinstance(a, Load) for i in e.at for a in i.atoms):
                 return None
             if s.var not in here:
                 continue

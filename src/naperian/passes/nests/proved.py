@@ -292,7 +292,7 @@ class _Walk(Values):
     def below(self, i: Line, s: Size, high: Line) -> list[Line]:
         """What an index that is not negative is less than: below clamp(e, n), also below e."""
         facts = [plus(plus(high, line(-1)), i, -1)]
-        for a in s.atoms():
+        for a in s.atoms:
             if isinstance(a, Clamp) and s.coefficient(a) == 1 and self.known.proves(i):
                 rest = self.size(s - atom(a))
                 if self.known.proves(plus({}, rest, -1)):

@@ -79,7 +79,7 @@ def _is_sum(x: Loop) -> bool:
 def _total(s: Loop, x: Loop, buffers: dict[Var, Buffer]) -> Size | None:
     """The lengths of all rounds of `x`, if each ends where that of the next round begins."""
     changed = {writes(y) for y in statements(s.body)}
-    for begin in (x.high - x.low).atoms():
+    for begin in (x.high - x.low).atoms:
         if not isinstance(begin, Load) or begin.buffer in changed or begin.at != (size(s.var),):
             continue
         (room,) = buffers[begin.buffer].shape

@@ -110,5 +110,5 @@ def _costs(x: Apply, lanes: bool) -> bool:
 def _divides(n: Size) -> bool:
     """Whether an index is divided by something that is no number."""
     return any(
-        isinstance(a, Quotient | Remainder) and a.below.constant is None for a in n.atoms()
+        isinstance(a, Quotient | Remainder) and a.below.constant is None for a in n.atoms
     )

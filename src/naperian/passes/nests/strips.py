@@ -190,7 +190,7 @@ def _scatters(s: Stmt) -> bool:
     """Whether a statement only updates places that are read from memory."""
     match s:
         case Update(_, at):
-            return any(isinstance(a, Load | Clamp) for e in at for a in e.atoms())
+            return any(isinstance(a, Load | Clamp) for e in at for a in e.atoms)
         case When(_, then, otherwise):
             return all(_scatters(x) for x in (*then, *otherwise))
         case _:

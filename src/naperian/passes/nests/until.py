@@ -73,7 +73,7 @@ def _has_vectors(e: Expr) -> bool:
             return operand.is_float or (isinstance(divisor, Lit) and _is_power(divisor.value))
         case Number(value):
             return all(
-                _is_power(a.below.constant or 0) for a in value.atoms()
+                _is_power(a.below.constant or 0) for a in value.atoms
                 if isinstance(a, Quotient | Remainder)
             )  # fmt: skip
         case _:

@@ -153,7 +153,7 @@ class Values:
                 return self.now.setdefault(v, symbol(v)) if found is None else found
             case Number(s):
                 found = self.size(s)
-                return found if s.plain and not any(a in self.now for a in s.atoms()) else (
+                return found if s.plain and not any(a in self.now for a in s.atoms) else (
                     self.exact(found)
                 )  # fmt: skip
             case Load(buffer, at):

@@ -116,7 +116,7 @@ def _asked(
     def reader(x: Stmt, inside: tuple[Loop, ...]) -> bool:
         match x:
             case Loop(_, low, high, body):
-                plain = low == ZERO and sizes.issuperset(high.atoms())
+                plain = low == ZERO and sizes.issuperset(high.atoms)
                 return plain and block(body, (*inside, x))
             case Let() | Assign() | Store() if writes(x) not in made:
                 if any(isinstance(e, Apply) and e.name == "select" for e in parts(x.value)):

@@ -196,7 +196,7 @@ def _cut(w: _Window, bound: Mapping[Var, Expr]) -> Size | None:
     last = w.loops[-1]
     match bound.get(v) if isinstance(v := last.high.single, Var) else None:
         case Number(value):
-            at = next((a for a in (value - last.low).atoms() if isinstance(a, Clamp)), None)
+            at = next((a for a in (value - last.low).atoms if isinstance(a, Clamp)), None)
             if at is not None and value == last.low + atom(at):
                 return at.value + last.low
         case _:
