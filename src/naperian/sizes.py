@@ -25,6 +25,7 @@ from naperian.node import keeper, kept, node
 Atom: TypeAlias = Hashable
 Monomial: TypeAlias = tuple[Atom, ...]
 Term: TypeAlias = tuple[Monomial, int]
+_VARIABLE = frozenset((Var,))
 
 
 @keeper
@@ -48,10 +49,14 @@ class Size:
         made.constant = made.single = made._kept = made._hash = None
         if len(terms) == 1:
             atoms, c = terms[0]
+            if len(atoms) == 1:
+                (a,) = made.atoms = atoms
+                made.plain = type(a) is Var
+                if c == 1:
+                    made.single = a
+                return
             if not atoms:
                 made.constant = c
-            elif c == 1 and len(atoms) == 1:
-                made.single = atoms[0]
         else:
             atoms = ()
             for m, _ in terms:
@@ -59,11 +64,7 @@ class Size:
             if not terms:
                 made.constant = 0
         made.atoms = atoms
-        for a in atoms:
-            if type(a) is not Var:
-                made.plain = False
-                return
-        made.plain = True
+        made.plain = _VARIABLE.issuperset(map(type, atoms))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(other) is Size and self.terms == other.terms)
@@ -80,7 +81,8 @@ class Size:
     def __add__(self, other: Size | Var | int) -> Size:
         if type(other) is int:
             return self._plus(other)
-        other = size(other)
+        if type(other) is not Size:
+            other = size(other)
         if not self.terms:
             return other
         number = other.constant
@@ -109,7 +111,8 @@ class Size:
     def __sub__(self, other: Size | Var | int) -> Size:
         if type(other) is int:
             return self._plus(-other)
-        other = size(other)
+        if type(other) is not Size:
+            other = size(other)
         number = other.constant
         if number is not None:
             return self._plus(-number)
@@ -122,12 +125,12 @@ class Size:
         return size(other) - self
 
     def __mul__(self, other: Size | Var | int) -> Size:
-        if isinstance(other, Var):
-            other = size(other)
-        if isinstance(other, int):
+        if type(other) is int:
             if other == 0:
                 return ZERO
             return Size(tuple([(m, c * other) for m, c in self.terms]))
+        if type(other) is not Size:
+            other = size(other)
         if len(self.terms) == 1 == len(other.terms):
             ((m1, c1),) = self.terms
             ((m2, c2),) = other.terms
@@ -255,8 +258,9 @@ def _rank(m: Monomial) -> tuple[int, list[tuple[int, int, str]]]:
 
 
 def _of(sums: dict[Monomial, int]) -> Size:
-    order = sorted(sums, key=_rank) if len(sums) > 1 else sums
-    return Size(tuple([(m, c) for m in order if (c := sums[m])]))
+    if len(sums) > 1:
+        return Size(tuple([(m, c) for m in sorted(sums, key=_rank) if (c := sums[m])]))
+    return Size(tuple([x for x in sums.items() if x[1]]))
 
 
 def substitute(s: Size, replace: Callable[[Atom], Size | None]) -> Size:

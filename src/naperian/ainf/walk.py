@@ -98,7 +98,10 @@ def free(operand: Operand) -> tuple[Var, ...]:
     """The indices and size parameters an operand mentions."""
     match operand:
         case Read():
-            return tuple([v for e in operand.at for v in variables(e)])
+            out: tuple[Var, ...] = ()
+            for e in operand.at:
+                out += variables(e)
+            return out
         case Number():
             return variables(operand.value)
         case Lit():
@@ -230,10 +233,9 @@ def rewrite_size(s: Size, names: Names, read: Reader | None = None) -> Size:
     return sizes.substitute(s, replace)
 
 
-@kept
 def _plain(r: Read) -> bool:
     """Whether nothing is read in the indices of a read."""
-    return not any(atoms_of(e) for e in r.at)
+    return not any([_atoms_of(e) for e in r.at if not e.plain])
 
 
 def rewrite(operand: Operand, names: Names, read: Reader | None = None) -> Operand:

@@ -16,7 +16,7 @@ from naperian.sizes import Size
 
 def apart(frame: Frame, s: Loop) -> bool | None:
     """Whether they might, where that is known. What rounds add up is not asked here."""
-    if not all(isinstance(x, Let | Variable | Assign | Store) for x in s.body):
+    if not all(isinstance(x, (Let, Variable, Assign, Store)) for x in s.body):
         return None
     own = {x.var for x in s.body if isinstance(x, Variable)} | {r.var for r in s.reductions}
     if any(isinstance(x, Assign) and x.var not in own for x in s.body):
@@ -43,7 +43,7 @@ _ASKED = 8  # pairs of places for which LLVM asks, before a loop, whether they m
 def meets(frame: Frame, s: Loop) -> bool:
     """Whether a loop touches what it changes at so many places that LLVM makes no vectors of it,
     where it is not told that rounds do not meet."""
-    if not all(isinstance(x, Let | Variable | Assign | Store) for x in s.body):
+    if not all(isinstance(x, (Let, Variable, Assign, Store)) for x in s.body):
         return False
     written = {_moving(frame, x) for x in s.body if isinstance(x, Store)}
     read = {_moving(frame, e) for x in s.body for e in loads(x)}

@@ -278,7 +278,7 @@ def _loop(
 def _ready(frame: Frame, s: Loop) -> list[Value]:
     """Memory for what every round of a loop allocates, if it is as much in all rounds: they go one
     after the other here."""
-    own = {s.var, *(x.var for x in statements(s.body) if isinstance(x, Let | Variable | Loop))}
+    own = {s.var, *(x.var for x in statements(s.body) if isinstance(x, (Let, Variable, Loop)))}
     known = {*frame.module.program.sizes, *frame.values, *frame.cells} - own
     held = list[Value]()
     for x in s.body:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 _NAME = re.compile(r"%[a-zA-Z0-9_.]+")  # LLVM's letters: all of Unicode's take twice as long
 _APART = re.compile(f"({_NAME.pattern})")
@@ -19,6 +20,7 @@ _PURE = {
     "getelementptr", "sext", "zext", "trunc", "sitofp", "uitofp", "fpext", "fptrunc", "fneg",
     "fadd", "fsub", "fmul", "insertelement", "shufflevector",
 }  # fmt: skip
+_NONE = repeat(0)  # the level of what is made outside of all loops
 _CALLS = ("i64 @llvm.smin.i64(", "i64 @llvm.smax.i64(")
 _QUOTIENT = re.compile(r"((?:\w+ )*arcp (?:\w+ )*)(<[^>]+>|\w+) ([^\s,]+), (%[\w.]+)$")
 
@@ -101,12 +103,8 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
         _, _, name, _, op, rest = words
         level = depth
         if op in _PURE or (op == "call" and rest.startswith(_CALLS)):
-            level = 0
-            for v in _NAME.findall(rest) if names is None or start else names[1:]:
-                if v in levels and (inside := levels[v]) > level:
-                    level = inside
-                    if level == depth:
-                        break
+            used = _NAME.findall(rest) if names is None or start else names[1:]
+            level = max(map(levels.get, used, _NONE)) if used else 0
         elif op == "fdiv" and (q := quotient(name, rest)) is not None:
             around = levels.get(q.divisor, 0)
             if around < depth:

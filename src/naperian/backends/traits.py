@@ -172,7 +172,7 @@ def called(stmts: Sequence[Stmt]) -> frozenset[str]:
 
 def _goes_along(stmts: Sequence[Stmt]) -> bool:
     """Whether a loop of these statements has nothing in it of which only LLVM makes vectors."""
-    return all(isinstance(x, Let | Variable | Assign | Store) for x in stmts) and all(
+    return all(isinstance(x, (Let, Variable, Assign, Store)) for x in stmts) and all(
         not isinstance(a, Load) for x in stmts for i in index_expressions(x) for a in atoms(i)
     )
 
@@ -248,7 +248,7 @@ def regroups(frame: Frame, s: Loop) -> bool:
     ask whether the same iteration reads there what it wrote."""
     inside = [*statements(s.body)]
     own = {t.buffer.var for t in inside if isinstance(t, Allocate)}
-    written = [t for t in inside if isinstance(t, Store | Update) and t.buffer not in own]
+    written = [t for t in inside if isinstance(t, (Store, Update)) and t.buffer not in own]
     changed = {t.buffer for t in written}
     read = [x for t in inside for x in loads(t) if x.buffer in changed]
     both = {x.buffer for x in read} | {t.buffer for t in written if isinstance(t, Update)}
@@ -273,7 +273,7 @@ def gathers_far(frame: Frame, s: Loop) -> bool:
     """Whether rounds do little with elements that lie so far apart that a vector of them is put
     together one by one, as the elements of small matrices: the operations are not worth that. Bytes
     that lie where other numbers say are taken out of a vector of addresses, too."""
-    if not all(isinstance(x, Let | Variable | Assign | Store) for x in s.body) or heavy(s.body):
+    if not all(isinstance(x, (Let, Variable, Assign, Store)) for x in s.body) or heavy(s.body):
         return False
     each = [x for t in s.body for e in expressions(t) for x in parts(e)]
     touched = {(x.buffer, x.at) for x in (*each, *s.body) if isinstance(x, Load | Store)}

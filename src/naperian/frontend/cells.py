@@ -203,7 +203,7 @@ def join_cells(
     solver = w.solver
     heads = [solver.head(c.type) for c in cells]
     for t in heads:
-        if isinstance(t, Tuple | Index) and solver.overloads(
+        if isinstance(t, (Tuple, Index)) and solver.overloads(
             t, needs or (interface_name(dtypes),)
         ):
             for other in cells:

@@ -403,7 +403,7 @@ def _build(w: Walk, callee: Callee, args: list[Typed], plan: Plan) -> core.Expr:
 
 def named(e: core.Expr, lets: list[tuple[Var, core.Expr]]) -> core.Expr:
     """`e`, or a name for it if it is more than a name."""
-    if isinstance(e, core.Ref | core.Const | core.ConstOf | core.Use | core.Lambda | core.Number):
+    if isinstance(e, (core.Ref, core.Const, core.ConstOf, core.Use, core.Lambda, core.Number)):
         return e
     v = Var("x")
     lets.append((v, e))

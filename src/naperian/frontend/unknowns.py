@@ -201,6 +201,8 @@ class Unknowns:
         return set_mapped(s, self.zonk_size, self.zonk_set, self.zonk)
 
     def zonk(self, t: Type) -> Type:
+        if type(t) is Scalar:
+            return t
         t = self.head(t)
         if isinstance(t, Scalar) or isinstance(t, TypeVar):  # noqa: SIM101
             return t

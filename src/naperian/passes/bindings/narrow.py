@@ -292,23 +292,25 @@ class _Narrow:
                 self.readers[var, i].append((known, whose, e, inner))
 
     def size(self, known: set[Var], whose: Var, s: Size, inner: _Inner) -> None:
-        for m, _ in s.terms:
-            for a in m:
-                if type(a) is Var:
-                    needed = self.open.get(a)
-                    if needed is not None and (a in self.growing or not needed <= known):
-                        self.index(known, whose, a, inner)
-                    continue
-                match a:
-                    case Read():
-                        self.read(known, whose, a, inner)
-                    case Trips(time, at):
-                        self.where(self.open[time], time, at, known, whose, inner)
-                    case Quotient(x, y) | Remainder(x, y) | Clamp(x, y):
-                        self.size(known, whose, x, inner)
-                        self.size(known, whose, y, inner)
-                    case _:
-                        pass
+        for a in s.atoms:
+            if type(a) is Var:
+                needed = self.open.get(a)
+                if needed is not None and (a in self.growing or not needed <= known):
+                    self.index(known, whose, a, inner)
+                continue
+            match a:
+                case Read():
+                    self.read(known, whose, a, inner)
+                case Trips():
+                    self.where(self.open[a.time], a.time, a.at, known, whose, inner)
+                case Quotient() | Remainder():
+                    self.size(known, whose, a.above, inner)
+                    self.size(known, whose, a.below, inner)
+                case Clamp():
+                    self.size(known, whose, a.value, inner)
+                    self.size(known, whose, a.extent, inner)
+                case _:
+                    pass
 
     def kept(self, r: Read) -> tuple[Size, ...]:
         """The indices of a read that matter."""

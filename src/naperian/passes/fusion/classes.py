@@ -20,7 +20,9 @@ class Classes:
             self.parent[x] = x
             self.members[x] = {x[0]: x[1]}
             return x
-        root = above
+        root = self.parent[above]
+        if root is above:
+            return root
         while (above := self.parent[root]) is not root:  # what leads there is one object
             root = above
         while (above := self.parent[x]) is not root:

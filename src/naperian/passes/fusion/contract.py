@@ -61,12 +61,16 @@ def _times(graph: Graph) -> dict[Task, frozenset[Var]]:
     while changed:  # the last values of a loop may stand behind who reads them
         changed = False
         for t in graph.tasks:
-            mine = out[t].union(*(out[s.task] for s in t.sites if s.task in out))
+            mine = out[t]
             for s in t.sites:
+                theirs = out.get(s.task)
+                if theirs and not theirs <= mine:
+                    mine |= theirs
                 if s.carried and s.task.cell is not None and s.task.cell.time is not None:
                     mine |= {s.task.cell.time}
-            changed |= mine != out[t]
-            out[t] = mine
+            if mine is not out[t]:
+                changed |= mine != out[t]
+                out[t] = mine
     return out
 
 

@@ -241,7 +241,9 @@ class _Block:
                 add(rounds)
             for s in t.sites:
                 q = s.task
-                if q.level < 0 and self.here(q) and q not in seen and not self.current(s):
+                if q.level >= 0 or q in seen or not self.here(q):
+                    continue
+                if not (s.carried and self.current(s)):
                     if not (q.lazy and not q.root):
                         raise Broken(f"{q.var} is needed by {t.var} before it is placed")
                     add(q)
@@ -265,18 +267,19 @@ class _Block:
     def lowest(self, group: list[Task], statement: bool) -> tuple[int, Nest | None]:
         """The first nest that the group may join (or the nest it must follow), and the nest that
         holds aligned producers."""
-        low = self.after if statement else self.barrier
+        low, depth = self.after if statement else self.barrier, self.depth
         near: Nest | None = None
         for t in group:
             for s in t.sites:
                 q = s.task
-                if not self.local(q) or self.current(s):
+                nests = q.nests
+                if (depth and not self.local(q)) or (s.carried and self.current(s)):
                     continue
-                if len(q.nests) == self.depth:
+                if len(nests) == depth:
                     if q.level >= 0:
                         low = max(low, q.level if statement else q.level + 1)
                     continue
-                nest = q.nests[self.depth]
+                nest = nests[depth]
                 if statement or self.beside_writer(t, q):
                     low = max(low, nest.number)
                 elif all(self.aligned(t, x) for x in self.writers(t, s, nest)):
@@ -370,11 +373,13 @@ class _Block:
         out = set()
         for t in group:
             head = self.head(t)
+            if head is None:
+                continue
             for x in task_reads(t):
-                if isinstance(x, Read) and x.at:
+                if isinstance(x, Read) and x.at and x.var not in out:
                     q = self.graph.source.get(x.var)
-                    if q is None or not self.here(q) or q.level >= 0 or q.root:
-                        if head is not None and _along(t, x, head):
+                    if q is None or q.root or q.level >= 0 or not self.here(q):
+                        if _along(t, x, head):
                             out.add(x.var)
         return out
 
@@ -455,6 +460,10 @@ def _along(t: Task, r: Read, i: Var) -> bool:
     kept in range, as those of a window are."""
     alone = (i,)
     for e in r.at:
+        if type(e.single) is Var:
+            if e.single == i:
+                return True
+            continue
         for m, _ in e.terms if t.units else (*e.terms, *_kept(e)):
             if m == alone:
                 return True

@@ -87,6 +87,8 @@ class Statements:
                 self.product(t, guards, out)
             case Kind.SORT:
                 self.sort(t, guards, out)
+            case _:
+                raise Broken(f"{t.var} is a task of no kind")
 
     def value(self, t: Task, e: Expr, guards: Guards, out: Block) -> None:
         """Keep a value: as an expression, in a local, in memory."""
@@ -94,7 +96,7 @@ class Statements:
         depth = 1 + max(
             (self.depths.get(s.task, 0) for s in t.sites if s.task not in self.v.named), default=0
         )
-        simple = isinstance(e, Lit | loops.Local) or (
+        simple = isinstance(e, (Lit, loops.Local)) or (
             isinstance(e, loops.Number) and t not in self.v.named
         )
         if not simple and (

@@ -236,7 +236,7 @@ def dear(s: Loop) -> tuple[Size, ...]:
             if any(_depths(y.body) for y in inner) or not any(map(_calls, inner)):
                 continue
             out |= dict.fromkeys(y.high - y.low for y in inner)
-    inside = {x.var for x in statements(s.body) if isinstance(x, Loop | Let | Variable)}
+    inside = {x.var for x in statements(s.body) if isinstance(x, (Loop, Let, Variable))}
     known = all(n.plain and inside.isdisjoint((*used_in(n), s.var)) for n in out)
     return tuple(out) if known else ()
 
@@ -249,7 +249,7 @@ def square(s: Loop) -> tuple[Size, ...]:
     if len(ends) != 1 or _depths(s.body) < _NESTED or any(x.order is Order.SERIAL for x in loops):
         return ()
     ((low, high),) = ends
-    inside = {x.var for x in statements(s.body) if isinstance(x, Loop | Let | Variable)}
+    inside = {x.var for x in statements(s.body) if isinstance(x, (Loop, Let, Variable))}
     known = high.plain and inside.isdisjoint((*used_in(high), s.var))
     return (high,) if known and low == ZERO and high.constant is None else ()
 

@@ -42,7 +42,7 @@ def beside(program: Program) -> Program:
         if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and not s.planes
     }  # fmt: skip
     for s in statements(program.body):
-        if isinstance(s, Contract | Sort):
+        if isinstance(s, (Contract, Sort)):
             for v in takes(s):
                 rank.pop(v, None)
     found: list[_Access] = []
@@ -82,7 +82,7 @@ _Access = tuple[Var, tuple[Size, ...], tuple[Loop, ...], bool]
 def _accesses(body: tuple[Stmt, ...], around: tuple[Loop, ...], found: list[_Access]) -> None:
     """The elements that are read or written, with the loops around."""
     for s in body:
-        if isinstance(s, Store | Update):
+        if isinstance(s, (Store, Update)):
             found.append((s.buffer, s.at, around, True))
         found += [(e.buffer, e.at, around, False) for e in loads(s)]
         for b in blocks(s):

@@ -88,7 +88,7 @@ def _pays(s: Loop) -> bool:
     inner = [x for x in inside if isinstance(x, Loop)]
     if s.order is Order.SERIAL or s.reductions or s.low != ZERO or not inner:
         return False
-    if not all(isinstance(x, Let | Variable | Assign | Store | When | Loop) for x in inside):
+    if not all(isinstance(x, (Let, Variable, Assign, Store, When, Loop)) for x in inside):
         return False
     if any(x.order is not Order.SERIAL or x.reductions for x in inner):
         return False

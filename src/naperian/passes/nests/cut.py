@@ -59,7 +59,7 @@ def _halves(s: Loop) -> tuple[Stmt, ...] | None:
         return None
     if s.reductions or any(isinstance(x, Loop | While) for x in inside):
         return None
-    made = {x.var for x in inside if isinstance(x, Let | Variable | Assign)}
+    made = {x.var for x in inside if isinstance(x, (Let, Variable, Assign))}
     definitions: dict[Var, Expr] = {
         x.var: x.value for x in inside if isinstance(x, Let) and x.dtype is DType.BOOL
     }

@@ -159,16 +159,16 @@ def _below(s: Loop) -> Size | None:
     loop."""
     if s.low != ZERO or (s.order is Order.PARALLEL and s.reductions):
         return None
-    if any(isinstance(x, While | Fail) for x in statements(s.body)):
+    if any(isinstance(x, (While, Fail)) for x in statements(s.body)):
         return None
-    bound = {s.var}
+    bound, here = {s.var}, size(s.var)
     for x in statements(s.body):
-        if isinstance(x, Let | Variable | Loop):
+        if isinstance(x, (Let, Variable, Loop)):
             bound.add(x.var)
     found: dict[Size, int] = {}
     for a in _divisions(s):
         inner = atoms(a.below)
-        if a.above == size(s.var) and (inner or (a.below.constant or _MANY) < _MANY):
+        if a.above == here and (inner or (a.below.constant or _MANY) < _MANY):
             if not any(isinstance(v, Load) or v in bound for v in inner):
                 found[a.below] = found.get(a.below, 0) + 1
     return max(found, key=lambda n: found[n]) if found else None

@@ -90,7 +90,7 @@ def _asked(body: Sequence[Stmt], ordered: bool) -> Iterator[Var]:
             for c in clamped_in(s):
                 yield from used_in(c.value)
         inner = ordered
-        if isinstance(s, Loop | While):
+        if isinstance(s, (Loop, While)):
             inner = isinstance(s, While) or s.order is Order.SERIAL
         for block in blocks(s):
             yield from _asked(block, inner)

@@ -113,6 +113,6 @@ def changed(s: Loop) -> set[Var]:
         buffer = writes(x)
         if buffer is not None:
             out.add(buffer)
-        if isinstance(x, Let | Variable | Assign | Loop):
+        if isinstance(x, (Let, Variable, Assign, Loop)):
             out.add(x.var)
     return out

@@ -28,7 +28,7 @@ from naperian.node import replace
 
 def parted(s: Loop) -> list[Loop]:
     """The parts, as many as there may be; the loop itself if it has none."""
-    if s.order is Order.SERIAL or any(isinstance(x, Fail | Print) for x in statements(s.body)):
+    if s.order is Order.SERIAL or any(isinstance(x, (Fail, Print)) for x in statements(s.body)):
         return [s]
     last = {v: k for k, x in enumerate(s.body) for v in mentions(x)}
     parts: list[list[Stmt]] = [[]]

@@ -60,7 +60,7 @@ _DEAR = 4  # additions that are not done twice
 
 def trailing(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    dtypes = {s.var: s.dtype for s in statements(body) if isinstance(s, Variable | Let)}
+    dtypes = {s.var: s.dtype for s in statements(body) if isinstance(s, (Variable, Let))}
     return _block(body, dtypes)
 
 

@@ -229,6 +229,8 @@ def _closed(first: Known, definitions: Definitions) -> Known:
 
 def _simple(e: Expr, known: Known, definitions: Definitions) -> Expr:
     """An expression where something is known of Booleans."""
+    if isinstance(e, Lit):
+        return e
     if e in known:
         return Lit(known[e], DType.BOOL)
     match e:
@@ -299,7 +301,7 @@ def wanted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Without the names that are bound here and that nobody reads."""
     while True:
         read = {v for s in statements(body) for v in reads(s)}
-        bound = {s.var for s in statements(body) if isinstance(s, Let | Variable)}
+        bound = {s.var for s in statements(body) if isinstance(s, (Let, Variable))}
         less = _without(body, bound - read)
         if less == body:
             return body
@@ -307,6 +309,6 @@ def wanted(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _without(body: tuple[Stmt, ...], names: set[Var]) -> tuple[Stmt, ...]:
-    kept = (s for s in body if not (isinstance(s, Let | Variable | Assign) and s.var in names))
+    kept = (s for s in body if not (isinstance(s, (Let, Variable, Assign)) and s.var in names))
     new = (rebuild(s, lambda b: _without(b, names)) for s in kept)
     return tuple(s for s in new if not (isinstance(s, When) and not s.then and not s.otherwise))

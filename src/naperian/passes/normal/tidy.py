@@ -180,7 +180,7 @@ class _Rebuild:
         u = self.census.use(v)
         if u.in_size:
             return size_of(value) is not None
-        if isinstance(value, Ref | Const | Number):
+        if isinstance(value, (Ref, Const, Number)):
             return True
         if self.height >= _TALL:
             return False
