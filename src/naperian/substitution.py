@@ -183,9 +183,11 @@ def mapped(
 def sets_in(t: Type) -> Iterator[Set]:
     """Every index set in a type; those inside dependent tables may mention what these bind."""
     match t:
-        case Table(own, cell):
-            yield own
-            yield from sets_in(cell)
+        case Scalar() | TypeVar() | Text():
+            pass
+        case Table():
+            yield t.set
+            yield from sets_in(t.cell)
         case Reference(cell):
             yield from sets_in(cell)
         case Index(own):
@@ -198,8 +200,6 @@ def sets_in(t: Type) -> Iterator[Set]:
                 yield from sets_in(x)
         case Exists(_, body):
             yield from sets_in(body)
-        case Scalar() | TypeVar() | Text():
-            pass
 
 
 def opened(t: Exists, sizes: Sequence[Size]) -> Type:

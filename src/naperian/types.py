@@ -247,6 +247,8 @@ F32 = Scalar(DType.F32)
 def element(s: Set) -> Type:
     """The type of an element of an index set."""
     match s:
+        case Fin() | SetVar() | EnumSet() | Range() | Sum() | Slice():
+            return Index(s)
         case BoolSet():
             return BOOL
         case UnitSet():
@@ -255,8 +257,6 @@ def element(s: Set) -> Type:
             return made or Tuple(tuple(element(x) for x in sets))
         case Reverse(inner):
             return element(inner)
-        case Fin() | SetVar() | EnumSet() | Range() | Sum() | Slice():
-            return Index(s)
 
 
 def elements(t: Type) -> Set | None:
@@ -372,10 +372,10 @@ def table(sets: list[Set] | tuple[Set, ...], cell: Type) -> Type:
 def set_variables(own: Set) -> Iterator[Var]:
     """The variables of a set, those of its sizes too."""
     match own:
-        case SetVar(v):
-            yield v
-        case Fin(n):
-            yield from variables(n)
+        case SetVar():
+            yield own.var
+        case Fin():
+            yield from variables(own.size)
         case TupleSet(parts):
             for x in parts:
                 yield from set_variables(x)

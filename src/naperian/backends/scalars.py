@@ -27,14 +27,14 @@ def expression(frame: Frame, e: Expr, regrouped: bool = False, apart: bool = Fal
     """The value of an expression; its outermost operation may be `regrouped` with others, or stays
     `apart` from the next one."""
     match e:
-        case Lit(value, dtype):
-            return literal(value, dtype)
-        case Local(v):
-            return frame.scalar(v)
-        case Number(s):
-            return number(frame, s)
-        case Load(buffer, at):
-            return load(frame, buffer, at)
+        case Local():
+            return frame.scalar(e.var)
+        case Load():
+            return load(frame, e.buffer, e.at)
+        case Lit():
+            return literal(e.value, e.dtype)
+        case Number():
+            return number(frame, e.value)
         case Apply("ne", (Load() as key, Number(at))) if is_clamped(at, key):
             return _outside(frame, key, at)
         case Apply():

@@ -45,8 +45,8 @@ class Resolve:
         match t:
             case Scalar():
                 return t
-            case TypeVar(var):
-                return self.chosen(var)
+            case TypeVar():
+                return self.chosen(t.var)
             case Table(s, cell, index) if index is not None:
                 inner = replace(self, bound=self.bound | {index})
                 return dependent(self.set(s), index, inner.type(cell))

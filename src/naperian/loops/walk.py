@@ -309,9 +309,11 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
     if type(s) not in _WITH_BLOCKS:
         return s
     match s:
-        case Loop(var, low, high, body, order, reductions, work):
-            new = block(body)
-            return s if _same(new, body) else Loop(var, low, high, new, order, reductions, work)
+        case Loop():
+            new = block(s.body)
+            if _same(new, s.body):
+                return s
+            return Loop(s.var, s.low, s.high, new, s.order, s.reductions, s.work)
         case While(head, condition, body):
             first, rest = block(head), block(body)
             same = _same(first, head) and _same(rest, body)
@@ -405,9 +407,9 @@ def remade(
     made: dict[Size, Size | None] = {}  # many statements read at the same place
 
     def of(s: Size) -> Size:
-        try:
+        if s in made:
             new = made[s]
-        except KeyError:
+        else:
             new = substitute(s, atom)
             made[s] = new = None if new is s else new
         return s if new is None else new

@@ -44,8 +44,8 @@ def colours(bindings: Iterable[Binding]) -> dict[Var, int]:
 
         def of(o: Operand, now: dict[Hashable, Hashable] = now) -> Hashable:
             match o:
-                case Read(var):
-                    return now.get(var, var)
+                case Read():
+                    return now.get(o.var, o.var)
                 case Lit():
                     return o
                 case Number():

@@ -234,8 +234,8 @@ def rewrite_size(s: Size, atom: Callable[[Read | Trips | Var], Size | None]) -> 
         match a:
             case Var():
                 return atom(a)
-            case Read(var, at):
-                inner = Read(var, tuple(rewrite_size(e, atom) for e in at))
+            case Read():
+                inner = Read(a.var, tuple([rewrite_size(e, atom) for e in a.at]))
                 new = atom(inner)
                 if new is None and inner != a:
                     return Size((((inner,), 1),))
@@ -272,22 +272,22 @@ def rename_operand(x: Operand, names: Mapping[Var, Size]) -> Operand:
 def with_sizes(x: Operand, f: Callable[[Size], Size]) -> Operand:
     """An operand with other index expressions; itself, if they are the same."""
     match x:
-        case Read(var, at):
-            new = tuple([f(e) for e in at])
-            return x if all(map(is_, new, at)) else Read(var, new)
-        case Number(value):
-            changed = f(value)
-            return x if changed is value else Number(changed)
+        case Read():
+            new = tuple([f(e) for e in x.at])
+            return x if all(map(is_, new, x.at)) else Read(x.var, new)
+        case Number():
+            changed = f(x.value)
+            return x if changed is x.value else Number(changed)
         case Lit():
             return x
 
 
 def operand_sizes(x: Operand) -> tuple[Size, ...]:
     match x:
-        case Read(_, at):
-            return at
-        case Number(value):
-            return (value,)
+        case Read():
+            return x.at
+        case Number():
+            return (x.value,)
         case Lit():
             return ()
 

@@ -127,10 +127,10 @@ class Values:
     def atom(self, t: Task, r: Read) -> Size:
         """A read of an integer, in an index expression."""
         match self.operand(t, r):
-            case loops.Local(var):
-                return size(var)
-            case loops.Number(value):
-                return value
+            case loops.Local() as local:
+                return size(local.var)
+            case loops.Number() as number:
+                return number.value
             case Lit(value):
                 return size(int(value))
             case loops.Load() as load:
@@ -142,9 +142,10 @@ class Values:
         match x:
             case Lit():
                 return x
-            case Number(value):
-                return loops.Number(self.size(t, value))
-            case Read(var, at):
+            case Number():
+                return loops.Number(self.size(t, x.value))
+            case Read():
+                var, at = x.var, x.at
                 param = self.graph.params.get(var)
                 if param is not None:
                     if not param.shape:

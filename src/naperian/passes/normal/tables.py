@@ -139,8 +139,8 @@ def apart(m: Meaning) -> list[Meaning]:
 def index_expr(m: Meaning) -> Expr:
     """An index as an expression."""
     match m:
-        case Leaf(e, _):
-            return e
+        case Leaf():
+            return m.expr
         case Parts(items):
             return Pack(tuple(index_expr(x) for x in items))
         case _:
