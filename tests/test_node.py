@@ -152,3 +152,15 @@ def test_a_size_knows_the_number_or_the_name_that_it_is() -> None:
     for s in sizes:
         again = pickle.loads(pickle.dumps(s))
         assert (again.constant, type(again.single)) == (s.constant, type(s.single))
+
+
+def test_a_size_knows_its_atoms() -> None:
+    n = Var("n")
+    m, half = size(Var("m")), size(n) // 2
+    sizes = [ZERO, ONE, size(n), size(n) * 2, m * n + n + 1, half, half * 3 + m, half * m]
+    assert [s.plain for s in sizes] == [True] * 5 + [False] * 3
+    for s in sizes:
+        assert list(s.atoms) == [a for factors, _ in s.terms for a in factors]
+        again = pickle.loads(pickle.dumps(s))
+        assert (again, hash(again), again.plain) == (s, hash(s), s.plain)
+    assert len({*sizes}) == len(sizes)
