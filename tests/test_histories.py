@@ -84,3 +84,19 @@ def test_a_place_is_not_looked_for_in_every_round(m) -> None:
         back = seed[i] + 0.7 * back
         want[i] = back * 2 * args[1][i]
     np.testing.assert_allclose(grad(*args), want, rtol=1e-9)
+
+
+def test_the_last_round_of_each_element_is_where_the_loop_backwards_begins() -> None:
+    """Data say how many rounds an element has, and it is the element's own: no table is made."""
+    f = nap.compile("""
+def f(x: n=>Float, k: n=>Int) -> Float:
+    y = for i:
+        rounds = k[i]
+        loop v = x[i] for _ in Fin(rounds): 0.5 * v + v * v
+    sum(y[i] ** 2 for i)
+""").f
+    x, k = np.array([0.3, -0.2, 0.1, 0.4]), np.array([0, 3, 1, 2])
+    v = np.array([1.0, -2.0, 0.5, 3.0])
+    grad = nap.grad(f, wrt="x")
+    np.testing.assert_allclose(grad(x, k) @ v, nap.jvp(f, wrt="x")(x, k, v)[1], rtol=1e-12)
+    assert "add over at" not in grad.show("ainf")

@@ -133,3 +133,30 @@ def f(x: n=>Float, k: n=>Fin(5)) -> Float:
     v = r.normal(size=50)
     _, tangent = nap.jvp(f, wrt="x")(x, k, v)
     np.testing.assert_allclose(nap.grad(f, wrt="x")(x, k) @ v, tangent, rtol=1e-9)
+
+
+def test_a_loop_leaves_another_before_its_gradient_is_made() -> None:
+    """Each element of a function's value is read in a loop that the function has no part in."""
+    f = nap.compile("""
+def root(a: Float) -> Float:
+    loop x = 1.0, d = 1.0 while abs(d) > 1e-12:
+        e = (x * x - a) / (2.0 * x)
+        (x - e, e)
+    x
+
+def roots(x: n=>Float) -> n=>Float:
+    for i: root(x[i])
+
+def f(x: n=>Float) -> Float = sum(roots(x)[i] ** 3 for i)
+
+def inside(x: n=>Float, w: m=>Float) -> Float =
+    sum(grad(lambda y: sum(roots(y)[i] * w[j] for i))(x)[k] * w[j] for j, k)
+""")
+    x, w = np.random.default_rng(0).uniform(0.5, 9, 37), np.array([1.0, -0.5, 2.0])
+    grad = nap.grad(f.f)
+    np.testing.assert_allclose(grad(x), 1.5 * np.sqrt(x), rtol=1e-10)
+    assert "n, n" not in grad.show("loops")
+    np.testing.assert_allclose(f.inside(x, w), (0.5 / np.sqrt(x)).sum() * (w * w).sum())
+    np.testing.assert_allclose(
+        nap.grad(f.inside)(x, w), -0.25 * x**-1.5 * (w * w).sum(), rtol=1e-8
+    )

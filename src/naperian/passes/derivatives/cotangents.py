@@ -385,8 +385,8 @@ class Cotangents(Asked):
         return rest if value is None else [*rest, Part((*own, u), at, value, ())]
 
     def is_named(self, part: Part) -> bool:
-        """Whether data name the round that each of many points goes to."""
-        domain = {*self.domain(part)}
+        """Whether data name the round that each of many points goes to, of the same element."""
+        domain = {*self.domain(part)} - {e.single for e in part.at[:-1]}
         names = {v for a in atoms_of(part.at[-1]) if isinstance(a, Read) for v in free(a)}
         return any(map(self.is_long, domain & self.b.closed(names)))
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from naperian.ainf.syntax import Op, Operand, Read
+from naperian.ainf.syntax import Delay, Op, Operand, Read
 from naperian.ainf.walk import free, rewrite
 from naperian.core import syntax as core
 from naperian.names import Lit, Var
 from naperian.passes.algebra.settled import settle_last
+from naperian.passes.bindings.narrow import narrow_last
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
 from naperian.passes.derivatives.cotangents import Cotangents
@@ -45,7 +46,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
         )  # fmt: skip
     starts = [plain(expr(p.start)) for p in e.params]
     seed = plain(expr(e.seed))
-    start = len(place.b.bindings)
+    start, calls = len(place.b.bindings), len(place.b.ruled)
     sources: list[tuple[tuple[Var, ...], Read]] = []
     for p, value in zip(e.params, starts, strict=True):
         name = p.start.var.name if isinstance(p.start, core.Ref) else p.var.name
@@ -66,6 +67,8 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
             return tangents.of(o) or Lit(0.0, place.b.dtype(o))
 
         return Items((value, mapped(value, tangent)))
+    if calls == len(place.b.ruled):
+        value, sources = narrowed(place, start, value, sources)
     seeds: list[tuple[Var, Part]] = []
     for (indices, leaf), (own, v) in zip(leaves(value), leaves(seed), strict=True):
         o = place.operand(leaf)
@@ -85,6 +88,22 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
 
     back = tuple(mapped(x, cotangent) for x in starts)
     return Items((value, back[0] if len(back) == 1 else Items(back)))
+
+
+def narrowed(
+    place: Place, start: int, value: Value, sources: list[tuple[tuple[Var, ...], Read]]
+) -> tuple[Value, list[tuple[tuple[Var, ...], Read]]]:
+    """The value and its sources once `while` loops among the bindings from `start` on have left the
+    loops around that they do not depend on; else there are cotangents for each round of those."""
+    b = place.b
+    times = (x.prim.time for x in b.bindings[start:] if isinstance(x.prim, Delay))
+    if all(b.indices[t].condition is None for t in times):
+        return value, sources
+    least = narrow_last(b, start, place.math)
+    if least is None:
+        return value, sources
+    value = mapped(value, lambda x: least(place.operand(x)))
+    return value, [(own, r) for own, x in sources if isinstance(r := least(x), Read)]
 
 
 def copied(
