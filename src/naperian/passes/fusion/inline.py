@@ -102,7 +102,9 @@ def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
             p = s.task
             if s.bound or not s.at or not _candidate(p):
                 continue
-            if wanted(graph, t, p, s.at, weights.get(p, 1)) and not _changes(p, s.at, times):
+            if not wanted(graph, t, p, s.at, weights.get(p, 1)) or _changes(p, s.at, times):
+                continue
+            if not (_own(graph, t, p, s.at) and _keeps(graph, t, p)):
                 chosen[Read(p.var, s.at)] = p
         if not chosen:
             continue
@@ -227,6 +229,18 @@ def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:
         if any(point[i].single != i for i in p.context if i in times):
             return True
     return False
+
+
+def _keeps(graph: Graph, t: Task, p: Task) -> bool:
+    """Whether a value made of what a loop carries is all of its rounds that others ask for:
+    computed where it is read, it would need what was carried in every round, which is as much.
+    (Not what is read in another order, as derivatives do, which ask for more of a round.)"""
+    cells = (s.task.cell for s in p.sites if s.carried)
+    times = {c.time for c in cells if c is not None and c.time is not None}.difference(t.path)
+    return bool(times) and all(
+        s.task is p or times.isdisjoint(s.task.path) or not times.isdisjoint(x.path)
+        for x in graph.tasks for s in x.sites
+    )
 
 
 def _sparse(cell: Cell) -> bool:

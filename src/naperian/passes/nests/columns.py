@@ -16,7 +16,8 @@
 
 One column after the other waits for every step, and reads a line of memory for each element. The
 rounds of a loop that is not sequential do not wait for each other, so they may take turns in any
-way. It pays where all that the steps touch lies beside what those of the next column do.
+way. It pays where all that the steps touch lies beside what those of the next column do. What is
+stored as it is carried needs no `a` (see `previous`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
+from naperian.passes.nests.previous import previous
 from naperian.sizes import ZERO, Size, clamp, size
 
 _FEW = 16  # columns, which fill two vectors or less
@@ -127,8 +129,9 @@ def _side_by_side(s: Loop) -> Loop:
     panel = Var("panel")
     low = size(panel) * PANEL
     columns = _Columns(s.var, low, low + clamp(s.high - low, size(PANEL + 1)))
-    columns.find(s.body)
-    body = columns.block(s.body)
+    parted = previous(s).body
+    columns.find(parted)
+    body = columns.block(parted)
     count = (s.high + PANEL - 1) // PANEL
     return replace(s, var=panel, high=count, body=(*columns.made, *body), work=s.work * PANEL)
 
