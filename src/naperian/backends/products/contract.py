@@ -8,8 +8,8 @@ blocks of rows of A, copy them if there are panels enough, and run the micro-ker
 panels, of which the next is fetched meanwhile. The micro-kernel holds a tile of C, `rows` by
 `vectors`, in registers; rows beyond the edge repeat the last one and are not written, columns
 beyond it are masked. Small products skip the copies; of few rows, threads take panels of B and copy
-each where it is used, if it is read more than once. The sum over k runs in the same order whatever
-the number of threads.
+each where it is used, if it is read more than once; of a few (`dots`, `lines`) there are neither
+panels nor tiles. The sum over k runs in the same order whatever the number of threads.
 
 With a table, B[k, j] is `at[k] + j` elements after its first one: rows of B are windows of an array
 and are read where they are. C is stored by rows then.
@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from naperian.backends.code import REGISTER, Code
 from naperian.backends.llvm import AS_WRITTEN
+from naperian.backends.products.dots import FEW, dots, if_few
+from naperian.backends.products.lines import if_lines, lines
 from naperian.backends.products.microkernel import (
     Tile,
     add,
@@ -78,6 +80,8 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             copy_panels(t),
             copy_rows(t),
             block_of_rows(t),
+            *(dots(t, rows) for rows in (1, 2, FEW)),
+            *(lines(t, rows) for rows in (1, 2)),
             _small(t),
             large(t),
             some_panels(t),
@@ -101,6 +105,8 @@ def _small(t: Tile) -> str:
     code = Code()
     own = code.first(f"alloca [{DEPTH} x i64], align 64")
     panel = code.first(f"alloca [{DEPTH * t.columns} x {REGISTER[t.dtype]}], align 64")
+    if_few(code, t)
+    if_lines(code, t)
     spread = code.let(f"or i1 %copy, {code.let('icmp ne i64 %bn, 1')}")
     plain = code.let("icmp eq ptr %at, null")
     some = code.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")  # of no rows the sum is 0

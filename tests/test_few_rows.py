@@ -1,0 +1,85 @@
+"""Products of a few rows, with the other factor by rows and by columns, on every processor."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import products
+from numpy.typing import NDArray
+
+import naperian as nap
+from naperian.backends.target import host
+from naperian.dtypes import DType
+
+Array = NDArray[Any]
+
+
+def product(c: Array, a: Array, b: Array, add: int, level: str) -> int:
+    """c (+)= a·b by the kernel, whatever the arrays' strides."""
+    dtype = DType.F64 if c.dtype == np.float64 else DType.F32
+    kernel = products(dtype, host(level)).symbols[f"nap_contract_f{dtype.bits}"]
+    words = [ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
+    words += [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64] * 3
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *words, ctypes.c_void_p, ctypes.c_int64)(kernel)
+    arrays = [w for x in (c, a, b) for w in (x.ctypes.data, *(s // x.itemsize for s in x.strides))]
+    return call(*c.shape, a.shape[1], *arrays, None, add)
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+def test_few_rows(m: int, dtype: type, level: str) -> None:
+    r = np.random.default_rng(m)
+    for n in (1, 3, 7, 24, 25, 50, 131):
+        for k in (0, 1, 7, 8, 31, 64, 65, 130, 300, 700):
+            a, b = r.normal(size=(m, k)).astype(dtype), r.normal(size=(k, n)).astype(dtype)
+            for left in (a, np.asfortranarray(a)):
+                for right in (b, np.asfortranarray(b)):
+                    for add in (0, 1):
+                        # what lies beside the result, and between its rows, stays
+                        whole = np.full((m, n + 9), 7.0, dtype)
+                        c = whole[:, :n]
+                        if not add:
+                            c[:] = np.nan
+                        assert product(c, left, right, add, level) == 0
+                        want = left.astype(float) @ right.astype(float) + 7.0 * add
+                        np.testing.assert_allclose(
+                            c, want, atol=60 * (k + 8) ** 0.5 * np.finfo(dtype).eps
+                        )
+                        assert (whole[:, n:] == 7.0).all()
+
+
+def test_what_is_not_finite_stays_where_it_is() -> None:
+    m = nap.compile("""
+def along(a: m=>k=>Float, b: k=>n=>Float) -> m=>n=>Float = a @ b
+def across(a: m=>k=>Float, b: n=>k=>Float) -> m=>n=>Float = a @ transpose(b)
+""")
+    r = np.random.default_rng(0)
+    for rows in (1, 2, 4):
+        a, b = r.normal(size=(rows, 203)), r.normal(size=(203, 101))
+        b[202, 100], b[7, 3], a[-1, 5] = np.nan, np.inf, np.nan
+        with np.errstate(all="ignore"):
+            want = a @ b
+        for got in (m.along(a, b), m.across(a, b.T.copy())):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_threads_do_not_change_bits(rows: int) -> None:
+    m = nap.compile("""
+def along(a: m=>k=>Float, b: k=>n=>Float) -> m=>n=>Float = a @ b
+def across(a: m=>k=>Float, b: n=>k=>Float) -> m=>n=>Float = a @ transpose(b)
+""")
+    r = np.random.default_rng(0)
+    a, b = r.normal(size=(rows, 1500)), r.normal(size=(1500, 2203))
+    turned, before, found = b.T.copy(), nap.threads(), []
+    for threads in (1, 2):
+        nap.threads(threads)
+        found.append((m.along(a, b), m.across(a, turned)))
+    nap.threads(before)
+    assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
+    np.testing.assert_allclose(found[0][0], a @ b, atol=1e-10)
+    np.testing.assert_allclose(found[0][1], a @ b, atol=1e-10)
