@@ -9,7 +9,7 @@ flattened indices; what it cannot show the user states with `assert`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import gcd
 
@@ -41,16 +41,32 @@ class Apart:
     poly: Size
 
 
+class Doubt:
+    """Of a test of integers, which may have wrapped around, whether a proof hangs on it; then it is
+    made so that nothing in it wraps."""
+
+    needed = False
+
+
+@node
+class Doubted:
+    """A polynomial that is not negative if nothing wraps in a test."""
+
+    fact: Size
+    test: Doubt
+
+
 @node
 class Facts:
     """Polynomials known to be at least 0. Immutable: a scope extends its parent's facts."""
 
     known: tuple[Size, ...] = ()
+    doubted: tuple[Doubted, ...] = ()
 
     def and_(self, *more: Size) -> Facts:
         """These facts and some more (each a polynomial that is not negative)."""
         new = tuple(m for m in more if m.constant is None and m not in self.known)
-        return Facts(self.known + new) if new else self
+        return Facts(self.known + new, self.doubted) if new else self
 
     def with_apart(self, apart: Iterable[Apart]) -> Facts:
         """These facts, and what inequalities (`!=`) say beside them."""
@@ -65,7 +81,24 @@ class Facts:
     def proves(self, goal: Size) -> bool:
         """Whether `goal >= 0` follows from what is known."""
         number = goal.constant
-        return (number is not None and number >= 0) or _proved(self, goal)
+        if number is not None and number >= 0:
+            return True
+        return self._asked(lambda facts: _proved(facts, goal))
+
+    def _asked(self, follows: Callable[[Facts], bool]) -> bool:
+        """Whether something follows from what is sure, or from as few tests besides as it takes."""
+        if follows(Facts(self.known) if self.doubted else self):
+            return True
+        used = self.doubted
+        if not used or not follows(Facts(self.known + tuple([d.fact for d in used]))):
+            return False
+        for d in self.doubted:
+            others = tuple([x for x in used if x.test is not d.test])
+            if follows(Facts(self.known + tuple([x.fact for x in others]))):
+                used = others
+        for d in used:
+            d.test.needed = True
+        return True
 
     def proves_equal(self, a: Size, b: Size) -> bool:
         """Whether `a == b` follows from what is known."""
@@ -74,7 +107,7 @@ class Facts:
     @property
     def absurd(self) -> bool:
         """Whether the facts contradict each other, so that this place is never reached."""
-        return _contradiction(list(self.known))
+        return self._asked(lambda facts: _contradiction(list(facts.known)))
 
 
 @lru_cache(maxsize=4096)

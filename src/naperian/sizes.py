@@ -412,7 +412,7 @@ def _within(a: Atom) -> int:
 
 def evaluate(s: Size, value: Callable[[Atom], int], wraps: bool = False) -> int:
     """The number a size is, given its outer atoms; the atoms of this module are computed. What
-    `wraps` is a value of a program, an integer of 64 bits."""
+    `wraps` is a value of a program, an integer of 64 bits; inside clamps nothing wraps."""
     total = 0
     for m, c in s.terms:
         for a in m:
@@ -425,12 +425,12 @@ def _value(a: Atom, value: Callable[[Atom], int], wraps: bool) -> int:
     match a:
         case Quotient(x, y):
             below = evaluate(y, value, wraps)
-            return evaluate(x, value, wraps) // below if below else 0
+            return evaluate(x, value) // below if below else 0
         case Remainder(x, y):
             below = evaluate(y, value, wraps)
             return evaluate(x, value, wraps) % below if below else 0
         case Clamp(x, y):
-            return max(0, min(evaluate(x, value, wraps), evaluate(y, value, wraps) - 1))
+            return max(0, min(evaluate(x, value), evaluate(y, value) - 1))
         case _:
             return value(a)
 

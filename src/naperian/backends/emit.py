@@ -113,6 +113,7 @@ def emit(program: Program, target: Target | None = None) -> str:
     """The module of a program."""
     target = target or host()
     module = Module(program, target, {b.var: (k, b) for k, b in enumerate(program.buffers)})
+    module.data.update(b.var for b in program.buffers if b.role is Role.IN and not b.shape)
     for argument, result in donors(program):
         one, other = (module.memory.get(v, v) for v in (argument, result))
         for v in [other, *(v for v, name in module.memory.items() if name == other)]:
@@ -146,10 +147,13 @@ def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:
             frame.depths[v] = frame.depth
             if isinstance(value, Number):
                 frame.module.numbers[v] = value.value
+            else:
+                frame.module.data.add(v)
         case Variable(v, dtype, value):
             first = expression(frame, value)
             frame.variable(v, dtype)
             frame.assign(v, first)
+            frame.module.data.add(v)
         case Assign(v, value):
             frame.assign(v, expression(frame, value, accumulates(frame, v, value)))
         case Store(buffer, at, value):

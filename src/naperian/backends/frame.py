@@ -39,6 +39,7 @@ class Module:
     memory: dict[Var, Var] = field(default_factory=dict)  # what may be one has one name
     shared: set[str] = field(default_factory=set)  # functions that several loops call
     numbers: dict[Var, Size] = field(default_factory=dict)  # what is bound to whole numbers
+    data: set[Var] = field(default_factory=set)  # names of what may be any number
     ids: int = 0
 
     def id(self) -> int:

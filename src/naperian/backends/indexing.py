@@ -198,17 +198,37 @@ def _atom(frame: Frame, a: Atom) -> Value:
             value = load(frame, buffer, at)
             return as_integer(frame, value, frame.element_type(buffer))
         case Clamp(x, extent):
-            value, last = number(frame, x), number(frame, extent - 1)
+            value, last = _inside(frame, x), number(frame, extent - 1)
             low = frame.once(
                 ("min", value, last), f"call i64 @llvm.smin.i64(i64 {value}, i64 {last})"
             )
             return frame.once(("max", low), f"call i64 @llvm.smax.i64(i64 {low}, i64 0)")
         case Quotient(x, y):
-            return floor_division(frame, number(frame, x), number(frame, y), DType.I64)
+            return floor_division(frame, _inside(frame, x), number(frame, y), DType.I64)
         case Remainder(x, y):
             return floor_remainder(frame, number(frame, x), number(frame, y), DType.I64)
         case _:
             raise TypeError(f"not an atom of an index expression: {a!r}")
+
+
+def _inside(frame: Frame, s: Size) -> Value:
+    """The value of what stands in a clamp or a quotient. A sum of data, which may be any integer,
+    stops at the ends of 64 bits where it would wrap around: `clamp(k + 1, n)` of the largest `k`
+    is `n - 1`."""
+    data = [(m[0], c) for m, c in s.terms if len(m) == 1 and abs(c) == 1 and _any(frame, m[0])]
+    if not data or len(s.terms) == 1:
+        return number(frame, s)
+    total = number(frame, s - sum((atom(a) * c for a, c in data), ZERO))
+    for a, c in data:
+        value, stops = _atom(frame, a), "sadd" if c > 0 else "ssub"
+        call = f"call i64 @llvm.{stops}.sat.i64(i64 {total}, i64 {value})"
+        total = frame.once((stops, total, value), call)
+    return total
+
+
+def _any(frame: Frame, a: Atom) -> bool:
+    """Whether an integer may be near the ends: it is neither a size nor a place."""
+    return isinstance(a, Load) or (isinstance(a, Var) and a in frame.module.data)
 
 
 def floor_division(frame: Frame, x: Value, y: Value, dtype: DType) -> Value:

@@ -11,6 +11,7 @@ from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
 from naperian.frontend.coded import decoded, place_of
 from naperian.frontend.data import fresh, owner
+from naperian.frontend.exactly import fits
 from naperian.frontend.fields import each
 from naperian.frontend.lifting import frame_type
 from naperian.frontend.messages import data_errors, errors, index_errors, name_errors
@@ -220,7 +221,8 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
             if poly is None and (kind == INT or isinstance(kind, Index)):
                 poly = size(v)
             elif poly is not None and not _stable(poly):
-                w.scope.assume(size(v) - poly, poly - size(v))
+                if fits(w, poly):
+                    w.scope.assume(size(v) - poly, poly - size(v))
                 poly = size(v)
             if isinstance(kind, Index) and poly == size(v):
                 w.scope.assume_index(v, kind.set)

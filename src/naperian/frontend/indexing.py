@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.cells import convert, converts, show
+from naperian.frontend.exactly import fits, holds
 from naperian.frontend.in_range import (
     Step,
     as_poly,
@@ -324,13 +325,18 @@ def _range_tests(
     def tests() -> list[core.Expr]:
         target = w.solver.zonk_set(axis)
         value, extent = w.solver.zonk_size(poly) - base_of(target), cardinality(target)
-        facts = scope.facts()
-        out: list[core.Expr] = []
-        if not facts.proves(value):
-            out.append(core.Op("ge", (core.Number(value), core.Number(ZERO)), INT))
-        if not facts.proves(extent - 1 - value):
-            out.append(core.Op("lt", (core.Number(value), core.Number(extent)), INT))
-        return out
+        sides = (
+            (value, core.Op("ge", (core.Number(value), core.Number(ZERO)), INT)),
+            (extent - 1 - value, core.Op("lt", (core.Number(value), core.Number(extent)), INT)),
+        )
+        with w.inside(scope):
+            asked = [(d, test) for d, test in sides if not scope.facts().proves(d)]
+            if fits(w, value):
+                return [test for _, test in asked]
+            exact = [holds(w, d) for d, _ in asked]
+        made = [test.build() for test in exact if test is not None]
+        # what wraps is in range only if it is so on both sides
+        return made if len(made) == len(exact) else [test for _, test in sides]
 
     return tests
 

@@ -13,6 +13,7 @@ from naperian.facts import Apart
 from naperian.frontend.cells import convert, show
 from naperian.frontend.coded import decoded
 from naperian.frontend.coverage import Row, missing, shown, useful
+from naperian.frontend.exactly import exactly_equal
 from naperian.frontend.messages import data_errors, errors
 from naperian.frontend.operators import is_bool, join_types
 from naperian.frontend.patterns import (
@@ -74,6 +75,8 @@ def match(w: Walk, st: s.Match, expected: Type | None) -> Typed:
     rows: list[Row] = []
     arms: list[Arm] = []
     poly = subject.poly if not subject.lets else None
+    if poly is not None and not exactly_equal(w, poly):
+        poly = None
     with w.inside(w.scope.inner()) as outer:
         for case in st.cases:
             pattern = read(w, case.pattern, kind)

@@ -10,6 +10,7 @@ from naperian.facts import Apart
 from naperian.frontend.boxes import alike, alone
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
 from naperian.frontend.constraints import need
+from naperian.frontend.exactly import believed, extremum
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply
 from naperian.frontend.messages import errors
@@ -157,6 +158,8 @@ def apply_primitive(
     args = _brought_in(w, name, args)
     result.poly = _poly(name, args)
     result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()
+    if name in ("max", "min"):
+        extremum(w, name, args, result)
     arithmetic = name not in ("max", "min", "abs")
     if result.poly is not None and arithmetic and poly_is_exact(args, result.poly):
         poly = result.poly
@@ -164,7 +167,10 @@ def apply_primitive(
         result.build = lambda: core.Number(w.solver.zonk_size(poly))
     elif result.poly is None:
         _rest_of_unknown(w, name, args, result)
-    result.condition = _condition(name, args)
+    condition = _condition(name, args)
+    if condition is not None and name not in _JOINED:
+        condition = believed(w, name, args, result, condition)
+    result.condition = condition
     return result
 
 
@@ -215,10 +221,6 @@ def _poly(name: str, args: list[Typed]) -> Size | None:
     if any(p is None for p in polys):
         return None
     match name, polys:
-        case "max", [Size() as a, Size() as b]:
-            return b + natural(a - b)
-        case "min", [Size() as a, Size() as b]:
-            return a - natural(a - b)
         case "abs", [Size() as a]:
             return natural(a) * 2 - a
         case "add", [Size() as a, Size() as b]:
@@ -250,6 +252,9 @@ def _poly(name: str, args: list[Typed]) -> Size | None:
 def _is_mask(b: Size) -> bool:
     """Whether this is 2ᵏ - 1."""
     return b.constant is not None and b.constant >= 0 and not b.constant & (b.constant + 1)
+
+
+_JOINED = ("and", "or", "not")
 
 
 def _condition(name: str, args: list[Typed]) -> Condition | None:

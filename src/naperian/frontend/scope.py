@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from naperian.facts import Apart, Facts
+from naperian.facts import Apart, Doubted, Facts
 from naperian.frontend.solve import Solver
 from naperian.names import Var
 from naperian.node import mutable
@@ -81,7 +81,7 @@ class Scope:
     function: bool = False  # starts a function: it may hide enclosing names
     names: dict[str, Entry] = field(default_factory=dict)
     indices: list[tuple[Var, Type]] = field(default_factory=list)
-    known: list[Size | Apart] = field(default_factory=list)
+    known: list[Size | Apart | Doubted] = field(default_factory=list)
     _cache: tuple[object, Facts] | None = None
     _place: tuple[tuple[int, int], Scope] | None = None
 
@@ -148,7 +148,7 @@ class Scope:
             if isinstance(kind, Index):
                 yield var, self.solver.zonk_set(kind.set)
 
-    def assume(self, *facts: Size | Apart) -> None:
+    def assume(self, *facts: Size | Apart | Doubted) -> None:
         """These polynomials are not negative (or not 0) here."""
         self.known.extend(facts)
 
@@ -160,6 +160,7 @@ class Scope:
             return self._cache[1]
         known: list[Size] = []
         apart: list[Apart] = []
+        doubted: list[Doubted] = []
         scope: Scope | None = self
         while scope is not None:
             for var, s in scope.ranges():
@@ -167,6 +168,8 @@ class Scope:
             for k in scope.known:
                 if isinstance(k, Apart):
                     apart.append(Apart(solver.zonk_size(k.poly)))
+                elif isinstance(k, Doubted):
+                    doubted.append(Doubted(solver.zonk_size(k.fact), k.test))
                 else:
                     known.append(solver.zonk_size(k))
             for entry in scope.names.values():
@@ -176,7 +179,8 @@ class Scope:
                     case _:
                         pass
             scope = scope.parent
-        facts = Facts().and_(*dict.fromkeys(known)).with_apart(apart)
+        sure = Facts((), tuple(doubted)).and_(*dict.fromkeys(known))
+        facts = sure.with_apart(apart)
         self._cache = (stamp, facts)
         return facts
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from naperian.core import syntax as core
-from naperian.facts import Apart
+from naperian.facts import Apart, Doubted
 from naperian.names import Var
 from naperian.node import mutable, node
 from naperian.sizes import Size
@@ -45,8 +45,8 @@ class Condition:
     """What a Boolean says of sizes: polynomials that are >= 0 (or not 0) if it holds, and if not.
     `lets` are the values named in them."""
 
-    then: tuple[Size | Apart, ...]
-    otherwise: tuple[Size | Apart, ...]
+    then: tuple[Size | Apart | Doubted, ...]
+    otherwise: tuple[Size | Apart | Doubted, ...]
 
 
 def let_all(lets: tuple[tuple[Var, Build], ...], expr: core.Expr) -> core.Expr:

@@ -88,11 +88,17 @@ def falls_out(
         return index_errors.no_such_index(table, poly.constant, shown, known, t.span)
     wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
     divisors = [a.below - 1 for a in poly.atoms if isinstance(a, Quotient | Remainder)]
+    doubted = [said.text for d, said in w.doubted if not set(d.atoms).isdisjoint(poly.atoms)]
     unsaid = _unsaid(w, scope, [x for x in divisors if not facts.proves(x)] or wanted)
     if unsaid:
         shows = f"nothing says that {' and '.join(f'`{x}`' for x in unsaid)}"
         claim = f"`assert {' and '.join(unsaid)}`"
         helps = [f"{claim} above, or `where {', '.join(unsaid)}` in the signature, says so"]
+        if doubted:
+            helps = [
+                f"`{doubted[-1]}` says so only where it holds, as its numbers may be too large, or "
+                "where tests before it say between what numbers each of them lies"
+            ]
     elif poly.constant is not None and isinstance(own, SetVar):
         shows = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
         more = f"where {shown} >= {poly.constant + 1}"

@@ -193,6 +193,8 @@ class Walk:
     throwing: bool = False  # whether a function made inside that `except` may
     region: Region = field(default_factory=Region)
     opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
+    doubted: list[tuple[Size, Span]] = field(default_factory=list)  # tests that may wrap
+    extrema: dict[Size, Var] = field(default_factory=dict)  # names of larger and smaller numbers
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:

@@ -34,6 +34,7 @@ from naperian.passes.fusion.split import Bounds, segments
 from naperian.passes.fusion.statements import FALSE, Statements, lines
 from naperian.passes.fusion.storage import Memory, Storage, tasks_in
 from naperian.passes.fusion.told import stored
+from naperian.passes.fusion.trips import trips
 from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, end, size, substitute
 
 _LITTLE = 4096  # additions that are not worth a thread
@@ -159,6 +160,12 @@ class Emitter:
         above = self.v.bounds
         work = self.work(n.body, {n.var: extent})
         total = (extent * work).constant
+        outer = [x for x in first.nests[: first.nests.index(n)] if x.extent is not None]
+        around = {x.var: self.v.size(first, x.extent) for x in outer if x.extent is not None}
+        known = trips(extent, self.v.graph.program.sizes, around)
+        if known is not None:
+            extent = size(named := Var("rounds"))
+            out.put(loops.Let(named, DType.I64, known))
         if order is Order.PARALLEL and total is not None and total <= _LITTLE:
             order, why = alone, f"{_WHY[alone]}, too few for threads"
         self.s.notes.append(f"loop over `{n.var.name}`{lines(n.members)}: {why}")
