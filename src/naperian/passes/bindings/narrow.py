@@ -13,7 +13,7 @@ back to it from every round), or, if states or a condition go through it, at the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -53,10 +53,13 @@ def narrow(program: Program, always: bool = False) -> Program:
     return _Narrow(program).result()
 
 
-def narrow_last(b: Builder, start: int, math: Math) -> Callable[[Operand], Operand] | None:
-    """The same for the bindings from `start` on, a loop that is complete; what became of reads of
-    them, if anything did."""
-    made = _Narrow(replace(b.program((), (), math, ()), bindings=tuple(b.bindings[start:])))
+def narrow_last(
+    b: Builder, start: int, math: Math, whole: Collection[Var] = ()
+) -> Callable[[Operand], Operand] | None:
+    """The same for the bindings from `start` on, a loop that is complete, but for those that stay
+    `whole`; what became of reads of them, if anything did."""
+    program = replace(b.program((), (), math, ()), bindings=tuple(b.bindings[start:]))
+    made = _Narrow(program, whole)
     if all(len(made.needs[x.var]) == len(x.context) for x in made.program.bindings):
         return None
     after = made.result()
@@ -123,7 +126,7 @@ class _Narrow:
     binding needs an index, to the readers of that axis; that an index needs another, to all that
     need the first."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, whole: Collection[Var] = ()) -> None:
         self.program = program
         self.contexts = {b.var: b.context for b in program.bindings}
         self.needs: dict[Var, set[Var]] = {b.var: set() for b in program.bindings}
@@ -144,6 +147,8 @@ class _Narrow:
             self.open_index(i)
         for b in program.bindings:
             self.binding(b)
+            for i in b.context if b.var in whole else ():
+                self.add(self.needs[b.var], b.var, i, ())
         self.settle()
         self.keep_rows()
         self.settle()

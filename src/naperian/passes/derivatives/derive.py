@@ -68,7 +68,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
 
         return Items((value, mapped(value, tangent)))
     if calls == len(place.b.ruled):
-        value, sources = narrowed(place, start, value, sources)
+        value = narrowed(place, start, value, {x.var for _, x in sources})
     seeds: list[tuple[Var, Part]] = []
     for (indices, leaf), (own, v) in zip(leaves(value), leaves(seed), strict=True):
         o = place.operand(leaf)
@@ -90,20 +90,16 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
     return Items((value, back[0] if len(back) == 1 else Items(back)))
 
 
-def narrowed(
-    place: Place, start: int, value: Value, sources: list[tuple[tuple[Var, ...], Read]]
-) -> tuple[Value, list[tuple[tuple[Var, ...], Read]]]:
-    """The value and its sources once `while` loops among the bindings from `start` on have left the
-    loops around that they do not depend on; else there are cotangents for each round of those."""
+def narrowed(place: Place, start: int, value: Value, sources: set[Var]) -> Value:
+    """The value once `while` loops among the bindings from `start` on have left the loops around
+    that they do not depend on; else there are cotangents for each round of those. What the
+    derivative is by stays as it is: elements that are one number have a derivative each."""
     b = place.b
     times = (x.prim.time for x in b.bindings[start:] if isinstance(x.prim, Delay))
     if all(b.indices[t].condition is None for t in times):
-        return value, sources
-    least = narrow_last(b, start, place.math)
-    if least is None:
-        return value, sources
-    value = mapped(value, lambda x: least(place.operand(x)))
-    return value, [(own, r) for own, x in sources if isinstance(r := least(x), Read)]
+        return value
+    least = narrow_last(b, start, place.math, sources)
+    return value if least is None else mapped(value, lambda x: least(place.operand(x)))
 
 
 def copied(
