@@ -10,7 +10,7 @@ import pytest
 import naperian as nap
 from naperian.names import Var
 from naperian.passes.derivatives.least import least
-from naperian.sizes import Remainder, Size, size
+from naperian.sizes import Remainder, Size, size, unwrapped
 
 LOOPS = """
 def burgers(u: Fin(n)=>Float, nu: Float, steps: Int) -> Float:
@@ -154,10 +154,15 @@ def test_the_least_cut() -> None:
 def test_a_ring_goes_round_once() -> None:
     i, n, x = Var("i"), Var("n"), Var("x")
     near = (size(i) + 1) % size(n)
-    assert (near - 3) % size(n) == (size(i) - 2) % size(n)
-    assert (2 - near) % size(n) == (1 - size(i)) % size(n)
-    for other in ((near + 1) % size(x), (2 * near + 1) % size(n), near + 1 - near % size(x)):
+
+    def ring(s: Size, by: Var) -> Size:
+        return unwrapped(s, size(by), lambda _: True) % size(by)
+
+    assert ring(near - 3, n) == (size(i) - 2) % size(n)
+    assert ring(2 - near, n) == (1 - size(i)) % size(n)
+    for other in (ring(near + 1, x), ring(2 * near + 1, n), near + 1 - ring(near, x)):
         assert Remainder(size(i) + 1, size(n)) in mentioned_inside(other)
+    assert unwrapped(near - 3, size(n), lambda _: False) == near - 3  # data may have wrapped around
 
 
 def mentioned_inside(s: Size) -> list[object]:

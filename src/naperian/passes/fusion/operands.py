@@ -27,7 +27,17 @@ from naperian.passes.fusion.graph import (
 )
 from naperian.passes.fusion.split import Bounds
 from naperian.passes.fusion.storage import Memory, Storage, is_view
-from naperian.sizes import Clamp, Remainder, Size, clamp, rename, size, substitute
+from naperian.sizes import (
+    Clamp,
+    Remainder,
+    Size,
+    clamp,
+    rename,
+    size,
+    substitute,
+    unwrapped,
+    variables,
+)
 
 _TOTAL = 40  # an operation dearer than this is skipped where it is not needed
 
@@ -114,11 +124,17 @@ class Values:
                     x = clamp(self.size(t, value), self.size(t, extent))
                     return self.known(x)
                 case Remainder(above, below):
-                    return self.known(self.size(t, above) % self.size(t, below))
+                    x, y = self.size(t, above), self.size(t, below)
+                    return self.known(unwrapped(x, y, lambda e: self.is_far(t, e)) % y)
                 case _:
                     return None
 
         return substitute(s, replace)
+
+    def is_far(self, t: Task, s: Size) -> bool:
+        """Whether a number is far from the end of the integers: it is of sizes and loops."""
+        loops = {v for e in t.loops.values() for v in variables(e)}
+        return all(v in loops or v in self.graph.program.sizes for v in variables(s))
 
     def known(self, s: Size) -> Size:
         a = s.single
