@@ -7,13 +7,13 @@ which way a comparison goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from naperian.ainf.syntax import Guard, Index
+from naperian.ainf.syntax import Check, Guard, Index, Number, Op, Program, Read
 from naperian.ainf.walk import variables
 from naperian.facts import Facts
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.sizes import (
     ZERO,
     Atom,
@@ -60,6 +60,18 @@ def facts_about(
                     more.append(within.value - 1 - size(v))
                 todo += variables(extent)
     return facts.and_(*dict.fromkeys(more))
+
+
+def checked(program: Program) -> Iterator[Size]:
+    """What is at least 0, or the run stops before all else."""
+    made = {b.var: b for b in program.bindings}
+    for b in program.bindings:
+        if isinstance(b.prim, Check) and not b.guards and isinstance(b.prim.condition, Read):
+            match made[b.prim.condition.var].prim:
+                case Op("ge", (Number(less), Lit(0))):
+                    yield less
+                case _:
+                    pass
 
 
 def clamp_in_range(a: Atom, facts: Facts) -> Size | None:

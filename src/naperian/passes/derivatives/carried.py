@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from naperian.ainf.syntax import Binding, Check, Delay, Guard, Number, Op, Operand, Program, Read
+from naperian.ainf.syntax import Binding, Delay, Guard, Number, Op, Operand, Program, Read
 from naperian.ainf.walk import atoms, number, operands, reads, rewrite, variables
 from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var, fresh
 from naperian.node import node, replace
-from naperian.passes.bindings.ranges import facts_about
-from naperian.sizes import ONE, ZERO, Size, places, size
+from naperian.passes.bindings.ranges import checked, facts_about
+from naperian.sizes import ONE, ZERO, places, size
 
 _Bindings: TypeAlias = dict[Var, Binding]
 
@@ -178,7 +178,7 @@ def _instead(program: Program, s: _Same, b: Binding, r: Read) -> tuple[Operand, 
     if s.scan is None or s.first is None:
         return later, []
     less = at[s.scan]
-    known = Facts().and_(*_checked(program))
+    known = Facts().and_(*checked(program))
     sizes = frozenset(program.sizes)
     if facts_about(less, program.indices, sizes, b.guards, known).proves(less):
         return later, []
@@ -196,15 +196,3 @@ def _instead(program: Program, s: _Same, b: Binding, r: Read) -> tuple[Operand, 
     arms = Read(read.var, places(b.context)), rewrite(s.first, of_first)
     chosen = replace(read, var=fresh(b.var), guards=b.guards, prim=Op("select", (asked, *arms)))
     return Read(chosen.var, places(b.context)), [asks, read, chosen]
-
-
-def _checked(program: Program) -> Iterator[Size]:
-    """What is at least 0, or the run stops before all else."""
-    made = {b.var: b for b in program.bindings}
-    for b in program.bindings:
-        if isinstance(b.prim, Check) and not b.guards and isinstance(b.prim.condition, Read):
-            match made[b.prim.condition.var].prim:
-                case Op("ge", (Number(less), Lit(0))):
-                    yield less
-                case _:
-                    pass

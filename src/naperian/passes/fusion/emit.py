@@ -10,11 +10,13 @@ from naperian.ainf.syntax import Read
 from naperian.ainf.walk import variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
+from naperian.facts import Facts
 from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Order
 from naperian.loops.walk import remade, writes
 from naperian.loops.walk import statements as every
 from naperian.names import Lit, Var
+from naperian.passes.bindings.ranges import checked, facts_about
 from naperian.passes.fusion.apart import apart
 from naperian.passes.fusion.block import Block, Guards
 from naperian.passes.fusion.graph import (
@@ -34,7 +36,7 @@ from naperian.passes.fusion.split import Bounds, segments
 from naperian.passes.fusion.statements import FALSE, Statements, lines
 from naperian.passes.fusion.storage import Memory, Storage, tasks_in
 from naperian.passes.fusion.told import stored
-from naperian.passes.fusion.trips import trips
+from naperian.passes.fusion.trips import LARGE, trips
 from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, end, size, substitute
 
 _LITTLE = 4096  # additions that are not worth a thread
@@ -160,9 +162,7 @@ class Emitter:
         above = self.v.bounds
         work = self.work(n.body, {n.var: extent})
         total = (extent * work).constant
-        outer = [x for x in first.nests[: first.nests.index(n)] if x.extent is not None]
-        around = {x.var: self.v.size(first, x.extent) for x in outer if x.extent is not None}
-        known = trips(extent, self.v.graph.program.sizes, around)
+        known = self.trips(n, extent)
         if known is not None:
             extent = size(named := Var("rounds"))
             out.put(loops.Let(named, DType.I64, known))
@@ -199,6 +199,18 @@ class Emitter:
             low = high
         self.v.bounds = above
         self.inside -= not n.times
+
+    def trips(self, n: Nest, extent: Size) -> Expr | None:
+        """The rounds of a loop whose extent may wrap, by what is known of it."""
+        first, program = n.members[0], self.v.graph.program
+        around = {x.var: x.index for x in first.nests[: first.nests.index(n)]}
+        rounds = trips(extent, {*program.sizes, *around})
+        if rounds is None or n.extent is None:
+            return None
+        known = Facts().and_(*checked(program))
+        sizes = frozenset(program.sizes)
+        known = facts_about(n.extent, around, sizes, (), known)
+        return None if known.proves(n.extent + LARGE) else rounds
 
     def inner_bounds(self, n: Nest, above: Bounds) -> Bounds:
         """With the loops inside that have constant extents."""

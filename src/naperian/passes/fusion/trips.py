@@ -7,40 +7,31 @@ only where it has not wrapped from below, which is asked without wrapping.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import Apply, Expr, Number
 from naperian.names import Lit, Var
 from naperian.sizes import ZERO, Clamp, Quotient, Remainder, Size, Term, atom
 
-_LEAST = -float(1 << 62)  # a sum that is more has not wrapped, also if it was rounded to a Float
+LARGE = 1 << 62  # a sum that is more than its opposite has not wrapped, also if it was rounded
 
 
-def trips(extent: Size, sizes: Collection[Var], around: Mapping[Var, Size]) -> Expr | None:
+def trips(extent: Size, counts: Collection[Var]) -> Expr | None:
     """The rounds of such a loop, none where it is empty; nothing if its extent cannot wrap from
-    below. Sizes and the variables of the loops `around`, which have these extents, are far from the
-    ends of integers."""
-    counts = {*sizes, *around}
-    data = _data(extent, counts)
+    below. `counts` are far from the ends of integers: sizes, and the variables of loops around."""
+    data = [t for t in extent.terms if not all(_is_count(a, counts) for a in t[0])]
     match data:
         case []:
             return None
-        case [((a,), 1)]:
-            if all(k >= 0 for _, k in (extent - atom(a)).terms) or any(
-                t == ((a,), 1) for e in around.values() for t in _data(e, counts)
-            ):  # these loops have a round, so it is not far below
-                return None
+        case [((a,), 1)] if all(k >= 0 for _, k in (extent - atom(a)).terms):
+            return None
         case _:
-            pass
-    return Apply("select", (_whole(extent, data), Number(extent), Lit(0, DType.I64)), *_INTS)
-
-
-def _data(s: Size, counts: Collection[Var]) -> list[Term]:
-    return [t for t in s.terms if not all(_is_count(a, counts) for a in t[0])]
+            return Apply("select", (_whole(extent, data), Number(extent), _ZERO), *_INTS)
 
 
 _INTS = (DType.I64, DType.I64)
+_ZERO = Lit(0, DType.I64)
 
 
 def _whole(extent: Size, data: list[Term]) -> Expr:
@@ -53,7 +44,7 @@ def _whole(extent: Size, data: list[Term]) -> Expr:
             sides = (atom(a), atom(b)) if c > 0 else (atom(b), atom(a))
         case _:
             total = _rounded(extent)
-            least = Lit(_LEAST, DType.F64)
+            least = Lit(-float(LARGE), DType.F64)
             return Apply("gt", (total, least), DType.BOOL, DType.F64)
     return Apply("gt", (Number(sides[0]), Number(sides[1])), DType.BOOL, DType.I64)
 
