@@ -11,8 +11,8 @@ from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
 from naperian.frontend.coded import decoded, place_of
 from naperian.frontend.data import fresh, owner
-from naperian.frontend.exactly import fits
 from naperian.frontend.fields import each
+from naperian.frontend.fitting import fits
 from naperian.frontend.lifting import frame_type
 from naperian.frontend.messages import data_errors, errors, index_errors, name_errors
 from naperian.frontend.scope import Variable

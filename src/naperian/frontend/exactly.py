@@ -17,12 +17,11 @@ stands; else it looks how large it is: sums and products of Floats do not wrap.
 from __future__ import annotations
 
 from functools import reduce
-from math import log2
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
-from naperian.facts import Apart, Doubt, Doubted, Facts
-from naperian.frontend.scope import Scope, SetName, SizeName
+from naperian.facts import Apart, Doubt, Doubted
+from naperian.frontend.fitting import FAR, apart, fits, stops
 from naperian.frontend.typed import Build, Condition, Typed, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
@@ -32,19 +31,13 @@ from naperian.sizes import (
     Atom,
     Clamp,
     Monomial,
-    Quotient,
-    Remainder,
     Size,
     Term,
     atom,
     natural,
     substitute,
 )
-from naperian.types import INT, Scalar, Set, SetVar, numbers
-
-_END = 1 << 63
-_BITS = (4, 8, 12, 16, 20, 24, 31, 48)
-_FAR = 1 << 48  # more than any index and any size that memory has room for
+from naperian.types import INT, Scalar
 
 
 @node
@@ -82,43 +75,11 @@ def exactly_equal(w: Walk, s: Size) -> bool:
     """Whether the integer that a run computes equals a number just where the polynomial does."""
     if fits(w, s):
         return True
-    match _apart(w, s):
+    match apart(w, s):
         case [((_,), 1 | -1)], rest:
-            return -_FAR < rest.offset < _FAR
+            return -FAR < rest.offset < FAR
         case _:
             return False
-
-
-def fits(w: Walk, s: Size) -> bool:
-    """Whether the integer that a run computes is the polynomial, by what is known here."""
-    if s.constant is not None or type(s.single) is Var:
-        return True
-    s = w.solver.zonk_size(s)
-    counts = _Counts(w)
-    free = [a for m, _ in s.terms for a in m if not counts.has(a)]
-    if not free:
-        return True
-    if not all(_is_exact(w, a) for a in free):
-        return False
-    if s.single is not None:
-        return True
-    ends = [x for a in free for x in (_END - 1 - atom(a), _END + atom(a))]
-    ends += [_FAR - atom(a) for f in w.scope.facts().known for a in f.atoms if counts.has(a)]
-    known = w.scope.facts().and_(*ends)
-    if any(len(m) > 1 for m, _ in s.terms):
-        return _least_bits(s, known) < 63
-    return known.proves(_END - 1 - s) and known.proves(_END + s)
-
-
-def _least_bits(s: Size, known: Facts) -> float:
-    """In how many bits a sum of products certainly fits, by what is known of each factor."""
-
-    def bits(a: Atom) -> int:
-        fit = (k for k in _BITS if known.proves((1 << k) - atom(a)))
-        return next((k for k in fit if known.proves((1 << k) + atom(a))), 63)
-
-    known_bits = {a: bits(a) for a in set(s.atoms)}
-    return log2(sum(abs(c) * 2.0 ** sum(known_bits[a] for a in m) for m, c in s.terms))
 
 
 def extremum(w: Walk, name: str, args: list[Typed], result: Typed) -> None:
@@ -127,36 +88,16 @@ def extremum(w: Walk, name: str, args: list[Typed], result: Typed) -> None:
     a, b = (x.poly for x in args)
     if a is None or b is None:
         return
-    if _apart(w, b)[0] and not _apart(w, a)[0]:
+    if apart(w, b)[0] and not apart(w, a)[0]:
         a, b = b, a  # data from which another number is taken stops at its end, which is right
     s = b + natural(a - b) if name == "max" else a - natural(a - b)
-    if _stops(w, a - b):
+    if stops(w, a - b):
         result.poly, result.lets = s, args[0].lets + args[1].lets
         return
     v, build = w.extrema.setdefault(s, Var(name)), result.build
     if fits(w, a) and fits(w, b):
         w.scope.assume(atom(v) - s, s - atom(v))
     result.poly, result.lets = atom(v), ((v, build),)
-
-
-def _is_exact(w: Walk, a: Atom) -> bool:
-    """Whether nothing wraps in an atom."""
-    match a:
-        case Clamp(x, y):
-            return _stops(w, x) and (y == x + 1 or fits(w, y))
-        case Quotient(x, y) | Remainder(x, y):
-            return fits(w, x) and fits(w, y)
-        case _:
-            return True
-
-
-def _stops(w: Walk, s: Size) -> bool:
-    """Whether a clamp of a sum is right: one of a single number stops where it would wrap."""
-    match _apart(w, s)[0]:
-        case [] | [((_,), 1 | -1)]:
-            return True
-        case _:
-            return fits(w, s)
 
 
 def _test(w: Walk, name: str, d: Size, plain: Build) -> Test | None:
@@ -177,13 +118,13 @@ def _test(w: Walk, name: str, d: Size, plain: Build) -> Test | None:
 
 def holds(w: Walk, d: Size) -> Test | None:
     """A test whether `d` is at least 0, in which nothing wraps, if there is one."""
-    data, rest = _apart(w, d)
-    if not -_FAR < rest.offset < _FAR:
+    data, rest = apart(w, d)
+    if not -FAR < rest.offset < FAR:
         return None
     clamps = [a for m, _ in data for a in m if isinstance(a, Clamp) and a.extent == a.value + 1]
     for larger in clamps:  # max(value, 0)
         value = larger.value
-        if len(data) > 1 or not _stops(w, value):
+        if len(data) > 1 or not stops(w, value):
             return _either(holds(w, value), *(holds(w, _at(d, larger, v)) for v in (value, ZERO)))
     match data:
         case []:
@@ -198,8 +139,8 @@ def holds(w: Walk, d: Size) -> Test | None:
 
 def _equal(w: Walk, name: str, d: Size, plain: Build) -> Test | None:
     """Whether `d` is 0, or is not."""
-    data, rest = _apart(w, d)
-    if not -_FAR < rest.offset < _FAR:
+    data, rest = apart(w, d)
+    if not -FAR < rest.offset < FAR:
         return None
     match data:
         case []:
@@ -254,54 +195,6 @@ def _number(w: Walk, s: Size) -> core.Expr:
 
 def _at(d: Size, a: Atom, value: Size) -> Size:
     return substitute(d, lambda b: value if b == a else None)
-
-
-def _apart(w: Walk, d: Size) -> tuple[list[Term], Size]:
-    """The terms with data, and the rest."""
-    counts = _Counts(w)
-    data = [t for t in d.terms if not all(map(counts.has, t[0]))]
-    return data, d - Size(tuple(data))
-
-
-class _Counts:
-    """The sizes and indices of a place: no more than memory has room for."""
-
-    def __init__(self, w: Walk) -> None:
-        solver = w.solver
-        self.sizes: set[Var] = {*w.opened, *solver.unknown_sizes, *solver.unknown_sets}
-        self.sets: dict[Var, Set] = {}
-        scope: Scope | None = w.scope
-        while scope is not None:
-            for entry in scope.names.values():
-                match entry:
-                    case SizeName(v) | SetName(SetVar(v)):
-                        self.sizes.add(v)
-                    case _:
-                        pass
-            for v, own in scope.ranges():
-                self.sets.setdefault(v, own)
-            scope = scope.parent
-
-    def has(self, a: Atom) -> bool:
-        match a:
-            case Var():
-                own = self.sets.get(a)
-                return a in self.sizes or (own is not None and self._bounded(own))
-            case Clamp(value, extent):
-                return self._all(value if extent == value + 1 else extent)
-            case Remainder(_, below):
-                return self._all(below)
-            case Quotient(above, below):
-                return self._all(above) and self._all(below)
-            case _:
-                return False
-
-    def _all(self, s: Size) -> bool:
-        return all(map(self.has, s.atoms))
-
-    def _bounded(self, own: Set) -> bool:
-        """Whether a range begins at no data: nobody goes along it to the ends of the integers."""
-        return self._all(numbers(own)[0])
 
 
 _F64 = Scalar(DType.F64)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.cells import convert, converts, show
-from naperian.frontend.exactly import fits, holds
+from naperian.frontend.exactly import holds
+from naperian.frontend.fitting import fits
 from naperian.frontend.in_range import (
     Step,
     as_poly,
