@@ -27,6 +27,7 @@ ONE = {
     "x[k + 1] if k + 1 == 2 and n > 2 else -1.0": lambda k: k + 1 if k + 1 == 2 else -1,
     "x.get(k + 1, -1.0) if k >= 0 else -1.0": lambda k: k + 1 if k >= 0 else -1,
     "x[max(min(k, n - 1), 0)] if n > 0 else -1.0": lambda k: max(min(k, 3), 0),
+    "x[min(abs(k), n - 1)] if n > 0 else -1.0": lambda k: min(abs(k), 3),
     "x[clamp(k + 1)]": lambda k: max(min(k + 1, 3), 0),
     "x[clamp(2 - k)]": lambda k: max(min(2 - k, 3), 0),
 }
@@ -44,6 +45,11 @@ TWO = {
     "-1.0 if k * l >= n or 0 > k * l else x[k * l]": lambda k, l: k * l,
     "x[k * l] if k * l == 2 and n > 2 else -1.0": lambda k, l: 2 if k * l == 2 else -1,
     "x[2 * k - l] if n > 2 * k - l and 2 * k >= l else -1.0": lambda k, l: 2 * k - l,
+    "x[max(k - l, 0)] if 0 <= l and k < n and n > 0 else -1.0": lambda k, l: (
+        max(k - l, 0) if l >= 0 and k < 4 else -1
+    ),
+    "x[max(0, min(n - 1, k + l))] if n > 0 else -1.0": lambda k, l: max(0, min(3, k + l)),
+    "x[min(max(2 * k - l, 0), n - 1)] if n > 0 else -1.0": lambda k, l: min(max(2 * k - l, 0), 3),
     "x[min(k, l)] if min(k, l) >= 0 and l < n else -1.0": lambda k, l: min(k, l) if l < 4 else -1,
 }
 
@@ -60,6 +66,8 @@ def along(x: Fin(n)=>Float, a: m=>Int, b: m=>Int) -> m=>Float =
         (p, q) = (a[i], b[i])
         sum(x[j] for j in p..q) if 0 <= p and q <= n else -1.0
 def strided(x: Fin(n)=>Float, a: Int) -> Float = sum(x[j] for j in 0..2 * a) if 2 * a <= n else -1.0
+def window(x: Fin(n)=>Float, k: Int, l: Int) -> Float =
+    sum(x[j] for j in max(0, k - l)..min(n, k + l + 1))
 def before(x: Fin(n)=>Float, b: Int) -> Float = sum(x[j] for j in 1..b) if b <= n else -1.0
 def kind(x: Fin(n)=>Float, k: Int) -> Float where n >= 4:
     match k + 1:
@@ -101,6 +109,8 @@ def test_ranges(m: Any) -> None:
     a, b = np.array([*pairs()]).T
     expected = [sum(x[p : max(q, 0)]) if p >= 0 and q <= 4 else -1.0 for p, q in pairs()]
     np.testing.assert_array_equal(m.along(x, a, b), expected)
+    for k, r in itertools.product(FAR, FAR):
+        assert m.window(x, k, r) == sum(x[max(0, k - r) : max(0, k + r + 1)])
     for k in FAR:
         assert m.before(x, k) == (sum(x[1:k]) if 0 <= k <= 4 else 0.0 if k < 0 else -1.0)
         assert m.strided(x, k) == (sum(x[: 2 * k]) if 0 <= k <= 2 else 0.0 if k < 0 else -1.0)

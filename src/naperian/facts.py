@@ -127,16 +127,18 @@ def _proved(facts: Facts, goal: Size) -> bool:
 
 def _written_out(goal: Size, known: tuple[Size, ...]) -> Size | None:
     """The goal with a name in it replaced by the `min`, `max` or absolute value it is known to
-    equal, whose cases are looked at one by one."""
+    equal, or to be no further than, whose cases are looked at one by one."""
     named = {a for a in goal.atoms if isinstance(a, Var)}
     for f in known if named else ():
         if not any(isinstance(a, Clamp) and a.extent == a.value + 1 for a in f.atoms):
             continue
-        if -f not in known:
-            continue
+        equal = -f in known
         for m, c in f.terms:
             v = m[0] if len(m) == 1 else None
-            if v in named and abs(c) == 1 and v not in _deep(rest := f - size(v) * c):
+            if v not in named or abs(c) != 1 or v in _deep(rest := f - size(v) * c):
+                continue
+            alone = v not in _deep(goal - size(v) * (here := goal.coefficient(v)))
+            if equal or (alone and here * c > 0):
                 return _with(goal, v, rest * -c)
     return None
 

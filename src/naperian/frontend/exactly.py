@@ -39,6 +39,8 @@ from naperian.sizes import (
 )
 from naperian.types import INT, Scalar
 
+_MOST = 1 << 60  # beside it a sum of data that is 2⁶² or more has its own sign
+
 
 @node
 class Test:
@@ -77,27 +79,46 @@ def exactly_equal(w: Walk, s: Size) -> bool:
         return True
     match apart(w, s):
         case [((_,), 1 | -1)], rest:
-            return -FAR < rest.offset < FAR
+            return -_MOST < rest.offset < _MOST
         case _:
             return False
 
 
 def extremum(w: Walk, name: str, args: list[Typed], result: Typed) -> None:
     """The larger or the smaller of two numbers as a polynomial, in which nothing wraps: where their
-    difference may, as that of two data, it is a name that is known to equal it."""
+    difference may, it is a name, of which is known what is true of it."""
     a, b = (x.poly for x in args)
     if a is None or b is None:
         return
-    if apart(w, b)[0] and not apart(w, a)[0]:
+    if apart(w, b)[0] and (not apart(w, a)[0] or not fits(w, b)):
         a, b = b, a  # data from which another number is taken stops at its end, which is right
     s = b + natural(a - b) if name == "max" else a - natural(a - b)
+    lets = args[0].lets + args[1].lets
     if stops(w, a - b):
-        result.poly, result.lets = s, args[0].lets + args[1].lets
+        result.poly, result.lets = s, lets
         return
     v, build = w.extrema.setdefault(s, Var(name)), result.build
-    if fits(w, a) and fits(w, b):
-        w.scope.assume(atom(v) - s, s - atom(v))
+    if fits(w, b):  # so is the integer: it is no less, or no more
+        sign = 1 if name == "max" else -1
+        w.scope.assume((atom(v) - b) * sign)
+        if fits(w, a):
+            w.scope.assume(s - atom(v), atom(v) - s)
+        elif not apart(w, b)[0] and (exact := _nearer(w, a, b, sign)) is not None:
+            w.scope.assume((s - atom(v)) * sign)
+            build = wrap(lets, exact)
     result.poly, result.lets = atom(v), ((v, build),)
+
+
+def _nearer(w: Walk, a: Size, b: Size, sign: int) -> Build | None:
+    """`a` if it is beyond `b`, but no further than indices are, and else `b`."""
+    beyond, far = holds(w, (a - b) * sign), holds(w, a * sign - FAR)
+    if beyond is None or far is None or not (beyond.whole and far.whole):
+        return None
+    first, second = beyond.build, far.build
+    end = Size((((), FAR * sign),))
+    return lambda: core.If(
+        first(), core.If(second(), core.Number(end), _number(w, a)), _number(w, b)
+    )
 
 
 def _test(w: Walk, name: str, d: Size, plain: Build) -> Test | None:
@@ -119,7 +140,7 @@ def _test(w: Walk, name: str, d: Size, plain: Build) -> Test | None:
 def holds(w: Walk, d: Size) -> Test | None:
     """A test whether `d` is at least 0, in which nothing wraps, if there is one."""
     data, rest = apart(w, d)
-    if not -FAR < rest.offset < FAR:
+    if not -_MOST < rest.offset < _MOST:
         return None
     clamps = [a for m, _ in data for a in m if isinstance(a, Clamp) and a.extent == a.value + 1]
     for larger in clamps:  # max(value, 0)
@@ -140,7 +161,7 @@ def holds(w: Walk, d: Size) -> Test | None:
 def _equal(w: Walk, name: str, d: Size, plain: Build) -> Test | None:
     """Whether `d` is 0, or is not."""
     data, rest = apart(w, d)
-    if not -FAR < rest.offset < FAR:
+    if not -_MOST < rest.offset < _MOST:
         return None
     match data:
         case []:
