@@ -6,7 +6,7 @@ import re
 
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
-from naperian.backends.masks import loaded, stored
+from naperian.backends.masks import loaded, masks, stored
 from naperian.backends.vectors import Block
 from naperian.loops.syntax import Loop, Store
 from naperian.loops.walk import loads
@@ -96,6 +96,13 @@ def masked(
         else:
             code.lines.append(stored(lanes, type, value, pointer, tags, on))
     return mask
+
+
+def can_be_masked(frame: Frame, block: Block) -> bool:
+    """Whether the processor can leave out lanes of every vector that is read or written."""
+    found = [_ACCESS.match(line) for line in block.vectors]
+    types = [m[2] for m in found if m is not None]
+    return not block.gathers and all(masks(frame.module.target, t) for t in types)
 
 
 def _in_parts(

@@ -197,6 +197,11 @@ def _atom(frame: Frame, a: Atom) -> Value:
         case Load(buffer, at):
             value = load(frame, buffer, at)
             return as_integer(frame, value, frame.element_type(buffer))
+        case Clamp(x, extent) if isinstance(x.single, Load) and _is_checked(frame, x.single):
+            value, last = number(frame, x), last_of(frame, extent)
+            return frame.once(
+                ("umin", value, last), f"call i64 @llvm.umin.i64(i64 {value}, i64 {last})"
+            )
         case Clamp(x, extent):
             value, last = _inside(frame, x), number(frame, extent - 1)
             low = frame.once(
@@ -209,6 +214,18 @@ def _atom(frame: Frame, a: Atom) -> Value:
             return floor_remainder(frame, number(frame, x), number(frame, y), DType.I64)
         case _:
             raise TypeError(f"not an atom of an index expression: {a!r}")
+
+
+def last_of(frame: Frame, extent: Size) -> Value:
+    """The last index of a set; 0, if it is empty."""
+    end = number(frame, extent - 1)
+    return frame.once(("max", end), f"call i64 @llvm.smax.i64(i64 {end}, i64 0)")
+
+
+def _is_checked(frame: Frame, x: Load) -> bool:
+    """Whether a run fails where an element is negative: as an unsigned number it is a large one,
+    and one comparison keeps reads in their arrays, which is also the one that finds it."""
+    return x.buffer in frame.module.program.checked
 
 
 def _inside(frame: Frame, s: Size) -> Value:

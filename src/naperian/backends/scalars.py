@@ -8,6 +8,7 @@ from naperian.backends.indexing import (
     as_integer,
     floor_division,
     floor_remainder,
+    last_of,
     load,
     number,
 )
@@ -100,9 +101,7 @@ def _outside(frame: Frame, key: Load, at: Size) -> Value:
     """Whether a clamp changes an element: k != clamp(k, n) is k > max(n - 1, 0), unsigned."""
     a = at.single
     assert isinstance(a, Clamp)
-    end = number(frame, a.extent - 1)
-    last = frame.once(("max", end), f"call i64 @llvm.smax.i64(i64 {end}, i64 0)")
-    return frame.code.let(f"icmp ugt i64 {expression(frame, key)}, {last}")
+    return frame.code.let(f"icmp ugt i64 {expression(frame, key)}, {last_of(frame, a.extent)}")
 
 
 def dtype_of(frame: Frame, e: Expr) -> DType:

@@ -1,5 +1,9 @@
 """A loop of vectors that are added up, or the like: several at a time first, for each waits for the
-one before, then whole ones, then one with a mask, where there are such."""
+one before, then whole ones, then one with a mask, where there are such.
+
+Of rows that are short and uneven, no processor knows where the next one ends. With registers for
+masks every vector has one. Without, whole ones come first, and then one with a mask, be it of no
+lane: to ask whether there is any left would be a second guess for each row."""
 
 from __future__ import annotations
 
@@ -19,18 +23,21 @@ def totals(
     frame: Frame, block: Block, index: Value, low: Value, high: Value, vectors: int
 ) -> Value | None:
     """Writes the loop from here on; there is at least one round. So many vectors at a time, or
-    none without a mask: rows are short. Where there are no masks, the round is told from which on
+    none: rows are short. Where there are no masks, the round is told from which on
     those are left that are no whole vector."""
     found, at = [_start(frame, x, block.lanes) for x in block.sums], low
-    if vectors:
-        for several in dict.fromkeys((vectors, 1)):
-            found, at = _whole(frame, block, index, found, at, high, several)
-        if not free_masks(frame.module.target):
-            _added(frame, block, found)
-            return at
-        found = _rest(frame, block, index, found, at, (low, high))
-    else:
+    free = free_masks(frame.module.target)
+    if not vectors and free:
         found = _masked(frame, block, index, found, low, high)
+        _added(frame, block, found)
+        return None
+    for several in dict.fromkeys((vectors or 1, 1)):
+        found, at = _whole(frame, block, index, found, at, high, several)
+    if vectors and not free:
+        _added(frame, block, found)
+        return at
+    rest = _rest if vectors else _last
+    found = rest(frame, block, index, found, at, (low, high))
     _added(frame, block, found)
     return None
 
@@ -154,18 +161,28 @@ def _rest(
     frame: Frame, block: Block, index: Value, starts: list[Value], first: Value,
     ends: tuple[Value, Value],
 ) -> list[Value]:  # fmt: skip
-    """What is added up with the last rounds, which are no whole vector."""
-    code, (low, high), before, mark = frame.code, ends, frame.code.block, "m"
+    """What is added up with the last rounds, which are no whole vector, if there are any."""
+    code, before = frame.code, frame.code.block
     last, end = code.label("last"), code.label("total")
-    code.branch(code.let(f"icmp slt i64 {first}, {high}"), last, end)
+    code.branch(code.let(f"icmp slt i64 {first}, {ends[1]}"), last, end)
     code.begin(last)
-    for x, start in zip(block.sums, starts, strict=True):
-        code.put(f"{x.first}.w{mark} = phi {_type(x, block)} [ {start}, %{before} ]")
-    mask = masked(frame, block, index, first, left(frame, block, low, high), mark)
-    out = [code.let(_chosen(x, block, mask, mark)) for x in block.sums]
+    out = _last(frame, block, index, starts, first, ends)
     code.jump(end)
     code.begin(end)
     return _met(frame, block, (starts, before), (out, last))
+
+
+def _last(
+    frame: Frame, block: Block, index: Value, starts: list[Value], first: Value,
+    ends: tuple[Value, Value],
+) -> list[Value]:  # fmt: skip
+    """What is added up with the lanes that have a round after whole vectors, if any."""
+    code, mark = frame.code, "m"
+    for x, start in zip(block.sums, starts, strict=True):
+        t = _type(x, block)
+        code.put(f"{x.first}.w{mark} = bitcast {t} {start} to {t}")
+    mask = masked(frame, block, index, first, left(frame, block, *ends), mark)
+    return [code.let(_chosen(x, block, mask, mark)) for x in block.sums]
 
 
 def _masked(

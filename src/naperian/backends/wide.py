@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, left, masked, rows_in_place
+from naperian.backends.copies import (
+    can_be_masked,
+    copied,
+    finished,
+    left,
+    masked,
+    rows_in_place,
+)
 from naperian.backends.frame import Frame
 from naperian.backends.masks import free_masks
 from naperian.backends.totals import few_totals, totals
@@ -47,7 +54,8 @@ def in_vectors(
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
-    if block.sums and (block.ones or not (few or vectors or free_masks(frame.module.target))):
+    free = free_masks(frame.module.target)
+    if block.sums and (block.ones or not (few or vectors or free or can_be_masked(frame, block))):
         return None
     if block.masks and not few:
         return None
@@ -57,7 +65,7 @@ def in_vectors(
         return None  # to gather few terms takes as long as to add them
     if few and (rounds % block.lanes or copies * len(block.vectors) > _MOST_LINES):
         return None
-    if block.lanes > _MOST_LEFT and not free_masks(frame.module.target):
+    if block.lanes > _MOST_LEFT and not free:
         return None
     frame.vectors.add(s.var)
     if few:
@@ -75,7 +83,7 @@ def in_vectors(
     enter = _before(frame, start, body, block)
     entries: Entries = []
     alone = _SHORT if _may_be_short(frame, s, block, vectors) else 0
-    if frame.depth and not free_masks(frame.module.target):
+    if frame.depth and vectors and not free:
         alone = max(alone, block.lanes)  # without a whole vector
     if alone:
         many = code.label("many")
