@@ -1,6 +1,8 @@
-"""Gradients of what is read of a loop's history where data say."""
+"""Gradients of what is read of a loop's history at places that data name, or that are computed."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
@@ -100,3 +102,51 @@ def f(x: n=>Float, k: n=>Int) -> Float:
     grad = nap.grad(f, wrt="x")
     np.testing.assert_allclose(grad(x, k) @ v, nap.jvp(f, wrt="x")(x, k, v)[1], rtol=1e-12)
     assert "add over at" not in grad.show("ainf")
+
+
+PLACES = """
+def read(c: Float, a: Fin(n)=>Float, k: Int, m: Int) -> Float:
+    h = scan(lambda s, x: c * s + x * x, 0.0, a)
+    sum(h[{at}] ** 2 * h[clamp(i)] for i in Fin(m))
+"""
+
+
+@pytest.mark.parametrize("at", [
+    "clamp(i - 3)", "clamp(i + k)", "clamp(2 * i)", "clamp(n - 1 - i)", "clamp(i // 2 + 1)",
+    "clamp(i * k)", "wrap(2 * i)", "wrap(i - k)", "clamp(min(i % 5, 3))", "(2 * i // 3)?",
+])  # fmt: skip
+def test_a_place_that_is_computed_is_not_looked_for_in_every_round(at: str) -> None:
+    """No loop of the gradient has a loop inside."""
+    f = nap.compile(PLACES.format(at=at)).read
+    grad = nap.grad(f, wrt=("c", "a"))
+    text = grad.show("loops")
+    inside = 99
+    for line in text.partition("# notes")[0].splitlines():
+        depth = len(line) - len(line.lstrip())
+        loop = re.match(r" *(parallel |free )?for ", line) is not None
+        assert not (loop and depth > inside), text
+        inside = depth if loop else inside if depth > inside else 99
+    r = np.random.default_rng(5)
+    for n in (1, 2, 3, 8, 30):
+        a, da, dc = r.normal(size=n), r.normal(size=n), r.normal()
+        for k, m in ((0, 1), (2, n), (-3, n), (n, 0)):
+            gc, ga = grad(0.7, a, k, m)
+            _, tangent = nap.jvp(f, wrt=("c", "a"))(0.7, a, k, m, dc, da)
+            np.testing.assert_allclose(gc * dc + ga @ da, tangent, rtol=1e-9, atol=1e-11)
+
+
+def test_moving_sums_of_rows() -> None:
+    """Differences of running sums, kept in range, of every row and in loops around."""
+    f = nap.compile("""
+def f(x: Fin(n)=>Fin(m)=>Float, k: Int) -> Float:
+    h = cumsum(x)
+    s = [[h[i, clamp(j + k)] - h[i, clamp(j - k)] for j in Fin(m)] for i in Fin(n)]
+    loop y = 1.0 for r in Fin(3):
+        g = cumsum(y * x)
+        0.1 * y + sum(g[i, clamp(2 * j)] * s[i, j] for i, j)
+    y
+""").f
+    r = np.random.default_rng(2)
+    for n, m in ((1, 1), (3, 7), (0, 2)):
+        x, v = r.normal(size=(2, n, m)) * 0.2
+        np.testing.assert_allclose((nap.grad(f)(x, 2) * v).sum(), nap.jvp(f)(x, 2, v)[1], rtol=1e-9)

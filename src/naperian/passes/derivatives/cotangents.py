@@ -373,22 +373,23 @@ class Cotangents(Asked):
         self, h: Binding, parts: list[Part], names: Mapping[Var, Size], own: tuple[Var, ...],
         rounds: Size,
     ) -> list[Part]:
-        """What was sent to a history, where data named the rounds: added up before the loop, or
-        every round would look through all of it for what is its own."""
-        named = [p for p in parts if self.is_named(p)]
-        if not named:
-            return parts
+        """What was sent to a history, where no round can say which of many points are its own:
+        added up before the loop, or every round would look through all of it for them."""
         u = self.b.index(rounds + 1, self.b.indices[h.context[-1]].name)
         at = (*names.values(), size(u))
+        named = [p for p in parts if self.is_named(p, at)]
+        if not named:
+            return parts
         value = self.closed(h.var, named, at)
         rest = [p for p in parts if p not in named]
         return rest if value is None else [*rest, Part((*own, u), at, value, ())]
 
-    def is_named(self, part: Part) -> bool:
-        """Whether data name the round that each of many points goes to, of the same element."""
+    def is_named(self, part: Part, at: At) -> bool:
+        """Whether the round that each of many points of the same element goes to does not say which
+        point that is: data name it, it is kept in range, or counted by a step."""
         domain = {*self.domain(part)} - {e.single for e in part.at[:-1]}
-        names = {v for a in atoms_of(part.at[-1]) if isinstance(a, Read) for v in free(a)}
-        return any(map(self.is_long, domain & self.b.closed(names)))
+        saying = self.b.closed(variables(part.at[-1]))
+        return any(map(self.is_long, domain & saying)) and self.is_sparse(self.apart(part, at), at)
 
     def conditions(self, delays: list[Binding], time: Var) -> Guards:
         """What holds wherever a loop runs: also its reverse runs only there."""
