@@ -232,3 +232,80 @@ def f(u: n=>U8, g: n=>Fin(1)) -> (Fin(1)=>Float, Fin(1)=>Float):
                     s[j] += 1.0
 """).f
     assert [list(x) for x in f(np.array([5, 5, 1], np.uint8), [0, 0, 0])] == [[3.0], [2.0]]
+
+
+# What flows back through a running maximum: a number that stays what it is, moves on, or is gone.
+BACK = """
+def fall(x: n=>Float) -> Float:
+    top = scan(max, -inf, x)
+    max(top - x)
+
+def fall_by_loop(x: n=>Float) -> Float:
+    loop top = -inf, worst = 0.0 for i in n:
+        t = max(top, x[i])
+        (t, max(worst, t - x[i]))
+    worst
+
+def third(x: n=>Float) -> Float:
+    loop one = 0.0, two = 0.0, three = 0.0 for i in n:
+        (max(one, x[i]), max(two, one - x[i]), max(three, x[i] + two))
+    three
+
+def last_below(x: n=>Float) -> Float:
+    loop last = 0.0 for i in n:
+        x[i] if x[i] < 0.5 else last
+    last ** 2
+
+def doubled(x: n=>Float) -> Float:
+    loop last = 0.0, sum = 0.0 for i in n:
+        (x[i] if x[i] < 0.5 else last, sum + last)
+    sum
+"""
+
+
+@pytest.mark.parametrize("how", ["", "@strict\n", "@fast\n"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_goes_back_through_a_maximum(how: str, dtype: type) -> None:
+    m = nap.compile(BACK.replace("def ", f"{how}def "))
+    r = np.random.default_rng(3)
+    for name in ("fall", "fall_by_loop", "third", "last_below", "doubled"):
+        f = m[name]
+        grad, push = nap.grad(f), nap.jvp(f)
+        for n in (1, 2, 7, 8, 9, 16, 17, 40, 300):
+            drawn = r.normal(size=n)
+            odd = r.choice([0.0, -0.0, 1.0, -1.0], n)
+            for x in (drawn, np.cumsum(drawn), np.sort(drawn), -np.sort(drawn), odd):
+                v = r.normal(size=n).astype(dtype)
+                want = push(x.astype(dtype), v)[1]
+                got = (grad(x.astype(dtype)) * v).sum(dtype=np.float64)
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_what_goes_back_through_a_maximum_is_vectors() -> None:
+    m = nap.compile(BACK)
+    for name in ("fall", "fall_by_loop", "last_below"):
+        assert nap.grad(m[name]).show("loops").count("for block") >= 1 + (name != "last_below")
+    assert "bits" not in nap.grad(m.doubled).show("loops")  # what is there is added in every round
+
+
+def test_a_running_maximum_is_kept_in_blocks() -> None:
+    for how, exact in (("", False), ("@strict\n", True)):
+        m = nap.compile(f"""
+{how}def top(x: n=>Float) = scan(max, -0.0, x)
+{how}def last(x: n=>Float) -> Float:
+    loop t = -0.0 for i in n: max(t, x[i])
+    t
+""")
+        assert "for block" in m.top.show("loops")
+        r = np.random.default_rng(0)
+        for n in (0, 1, 8, 9, 30, 100):
+            x = r.normal(size=n)
+            np.testing.assert_array_equal(m.top(x), np.maximum.accumulate([-0.0, *x])[1:])
+            if n > 3:
+                x[3] = np.nan
+                np.testing.assert_array_equal(m.top(x), np.maximum.accumulate([-0.0, *x])[1:])
+        if exact:  # the larger of two zeros is that without a sign, in every place behind it
+            zeros = np.full(40, -0.0)
+            zeros[[2, 20]] = 0.0
+            assert [np.signbit(v) for v in m.top(zeros)] == [True, True] + [False] * 38
+            assert not np.signbit(m.last(zeros))

@@ -50,11 +50,10 @@ def handed(body: tuple[Stmt, ...], types: Types) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         s = rebuild_loops(s, lambda b: handed(b, types))
-        found = _last(s) if isinstance(s, Loop) else None
-        if isinstance(s, Loop) and found is not None:
-            out += _in_a_register(s, *found, types[found[0].buffer])
-        else:
-            out.append(s)
+        while isinstance(s, Loop) and (found := _last(s)) is not None:
+            *before, s = _in_a_register(s, *found, types[found[0].buffer])
+            out += before
+        out.append(s)
     return tuple(out)
 
 

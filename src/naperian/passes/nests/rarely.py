@@ -20,6 +20,7 @@ then replaced by. So also where there are several, or more is done when one is r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from naperian.dtypes import DType
@@ -52,11 +53,13 @@ from naperian.loops.walk import (
     used,
     used_in,
 )
-from naperian.names import Var, fresh
+from naperian.names import Lit, Var, fresh
 from naperian.node import replace
+from naperian.passes.nests.handed import handed
 from naperian.passes.nests.records import Rounds, not_
+from naperian.passes.nests.tokens import Tokens
 from naperian.passes.nests.unguarded import Shapes, Unguarded
-from naperian.prims import PRIMITIVES
+from naperian.prims import PRIMITIVES, Math
 from naperian.sizes import ZERO, Size, clamp, size
 
 _MANY = 8  # rounds: a vector or two, since all of them are gone through where one changes something
@@ -68,29 +71,43 @@ def rarely(program: Program) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
     made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate) and not s.planes]
     shapes = {b.var: b.shape for b in (*program.buffers, *made)}
+    types = {b.var: b.dtype for b in (*program.buffers, *made)}
+    exact = program.math is Math.STRICT
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
-            made = _in_blocks(s, shapes) if isinstance(s, Loop) else None
+            if isinstance(s, Loop):
+                *before, own = handed((s,), types) if _is_long(s) else (s,)
+                made = _in_blocks(own, shapes, exact) if isinstance(own, Loop) else None
+                if made is not None:
+                    out += (*before, made)
+                    continue
             lanes = isinstance(s, Loop) and s.order is Order.LANES
-            out.append(made or (s if lanes else rebuild_loops(s, block)))
+            out.append(s if lanes else rebuild_loops(s, block))
         return tuple(out)
 
     return block(program.body)
 
 
-def _in_blocks(s: Loop, shapes: Shapes) -> Loop | None:
-    """The loop in blocks, if it keeps records, and else writes at most what it does not read."""
+def _is_long(s: Loop) -> bool:
+    """Whether a loop in order goes round often enough."""
     trips = (s.high - s.low).constant
-    if s.order is not Order.SERIAL or s.reductions or (trips is not None and trips < _LEAST):
+    return s.order is Order.SERIAL and not s.reductions and (trips is None or trips >= _LEAST)
+
+
+def _in_blocks(s: Loop, shapes: Shapes, exact: bool) -> Loop | None:
+    """The loop in blocks, if it keeps records or moves tokens, and else writes at most what it does
+    not read."""
+    if not _is_long(s):
         return None
     plain = Unguarded(s, shapes)
     if not plain.find():
         return None
     lets = {x.var: x.value for x in plain.body if isinstance(x, Let)}
     stores = [x for x in plain.body if isinstance(x, Store)]
-    rounds = Rounds(lets, assigned(s) - lets.keys())
+    rounds = Rounds(lets, assigned(s) - lets.keys(), exact)
+    rounds.tokens |= _tokens(s, plain.body, rounds)
     found: list[Expr] = []
     for x in plain.body:
         changed = [] if isinstance(x, Store) else rounds.changes(x)
@@ -101,7 +118,7 @@ def _in_blocks(s: Loop, shapes: Shapes) -> Loop | None:
         return None
     found += plain.fails
     needed = _needed([*found, *(x.value for x in stores)], lets)
-    if not all(_is_kept(x, s, lets, rounds.carried) for x in stores):
+    if not all(_is_kept(x, s) for x in stores):
         return None
     asked: list[Stmt] = [
         x for x in plain.body
@@ -112,6 +129,30 @@ def _in_blocks(s: Loop, shapes: Shapes) -> Loop | None:
     if not all(_is_quick(e, s.var, lets) for e in (*found, *values, *places)):
         return None
     return _made(s, asked, found, plain.exists)
+
+
+def _tokens(s: Loop, body: list[Stmt], rounds: Rounds) -> dict[Var, DType]:
+    """The floats that tokens are moved among."""
+    alone = [x for x in body if isinstance(x, Assign)]
+    under = {v for x in body if isinstance(x, When) for v in assigned(x)}
+    once = Counter(x.var for x in alone)
+    tokens = Tokens(rounds.lets, rounds.carried | rounds.lets.keys(), s.var, rounds.whole)
+    moved = tokens.moved({
+        x.var: x.value for x in alone if once[x.var] == 1 and x.var not in under
+    })  # fmt: skip
+    named = {x.var: x.dtype for x in body if isinstance(x, Let)}
+    out: dict[Var, DType] = {}
+    for x in alone:
+        match x.value:
+            case Local(v) if v in named:
+                dtype = named[v]
+            case Apply(_, _, dtype) | Lit(_, dtype):
+                pass
+            case _:
+                continue
+        if x.var in moved and dtype.is_float:
+            out[x.var] = dtype
+    return out
 
 
 def _needed(found: list[Expr], lets: Mapping[Var, Expr]) -> set[Var]:
@@ -126,12 +167,12 @@ def _needed(found: list[Expr], lets: Mapping[Var, Expr]) -> set[Var]:
     return out
 
 
-def _is_kept(s: Store, loop: Loop, lets: Mapping[Var, Expr], carried: frozenset[Var]) -> bool:
-    """Whether each round stores an element of its own that no round reads, whatever is carried."""
+def _is_kept(s: Store, loop: Loop) -> bool:
+    """Whether each round stores an element of its own that no round reads."""
     steps = [i.coefficient(loop.var) for i in s.at]
     own = bool(steps) and abs(steps[-1]) == 1
     read = any(x.buffer == s.buffer for y in statements(loop.body) for x in loads(y))
-    return own and not read and carried.isdisjoint(_needed([s.value], lets))
+    return own and not read
 
 
 def _is_quick(e: Expr, loop: Var, lets: Mapping[Var, Expr]) -> bool:

@@ -3,6 +3,8 @@
     better = d[j] < best                    `best` and `at` change where `better` holds, and it is
     best := d[j] if better else best        a record: what is compared with the variable is what
     at := j if better else at               replaces it
+
+What `tokens` are moved among is another number where its bits are others.
 """
 
 from __future__ import annotations
@@ -24,17 +26,22 @@ _COMPARED = {"lt", "le", "gt", "ge"}
 @dataclass
 class Rounds:
     """The rounds of a loop: what they name, the variables that outlive them, and what these are
-    replaced by."""
+    replaced by. `exact`, a zero in place of another one is a change."""
 
     lets: Mapping[Var, Expr]
     carried: frozenset[Var]
+    exact: bool = False
+    tokens: dict[Var, DType] = field(default_factory=dict)  # those that tokens are moved among
     records: dict[Var, set[Expr]] = field(default_factory=dict)
     others: dict[tuple[Var, Var], list[Expr] | None] = field(default_factory=dict)
     stands: dict[Var, Expr] = field(default_factory=dict)  # what names stand for
+    kept: set[Var] = field(default_factory=set)  # records whose bits are compared
 
     def changes(self, s: Stmt) -> list[Expr] | None:
         """The conditions under which a statement changes anything; None if that is always so."""
         match s:
+            case Assign(var, value) if var in self.tokens:
+                return [_differs(value, var, self.tokens[var])]
             case Assign(var, value):
                 return self._other(value, var)
             case When(condition, then, otherwise):
@@ -66,6 +73,9 @@ class Rounds:
                 return out
             case Apply("min" | "max" as name, (Local(w) as old, new), dtype) if w == v:
                 self.records.setdefault(v, set()).add(self.whole(new))
+                if self.exact and dtype.is_float:
+                    self.kept.add(v)
+                    return [_differs(e, v, dtype)]
                 return [_better("le" if name == "max" else "ge", new, old, dtype)]
             case _:
                 self.records.setdefault(v, set()).add(self.whole(e))
@@ -79,6 +89,8 @@ class Rounds:
         match c:
             case Apply("isnan"):
                 return True
+            case Apply("ne", (_, Apply("bitcast", (Local(v),)))):
+                return v in self.tokens or v in self.kept
             case Apply("not", (x,)):
                 return self._is_record(x)
             case Apply("select", (_, x, Lit(False)) | (_, Lit(False), x)) if self._is_record(x):
@@ -124,6 +136,13 @@ def _better(worse: str, x: Expr, old: Expr, dtype: DType) -> Expr:
     if not dtype.is_float:
         return new
     return Apply("and", (new, Apply("eq", (old, old), DType.BOOL, dtype)), DType.BOOL, DType.BOOL)
+
+
+def _differs(new: Expr, old: Var, dtype: DType) -> Expr:
+    """Whether a number is not, to the bit, what the variable was."""
+    bits = DType.I64 if dtype is DType.F64 else DType.I32
+    one, two = (Apply("bitcast", (x,), bits, dtype) for x in (new, Local(old)))
+    return Apply("ne", (one, two), DType.BOOL, bits)
 
 
 def _both(x: Expr, y: Expr) -> Expr:
