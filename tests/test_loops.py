@@ -37,11 +37,11 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import statements
+from naperian.loops.walk import remade, renamed, statements
 from naperian.names import Lit, Var
 from naperian.passes.nests.allocate import allocate
 from naperian.passes.nests.beside import beside
-from naperian.sizes import ZERO, size
+from naperian.sizes import ZERO, Size, size
 from naperian.source import NOWHERE
 
 F, I, B = DType.F64, DType.I64, DType.BOOL
@@ -92,6 +92,26 @@ def test_show_reads_like_python() -> None:
     )
     assert "    free for i in 0..n reducing add s:\n        s := s + x[i]\n" in show(TOTAL)
     assert "    if x[i] < s:\n            store y[i] = s\n        else:\n" in show(TOTAL)
+
+
+def test_what_is_not_changed_stays_itself() -> None:
+    """So that what is known of it is not found out again."""
+    k, z = Var("k"), Var("z")
+    asked = When(op("lt", here(), Lit(0.0, F), dtype=B), (Store(y, (size(i),), here()),), ())
+    body = (
+        *TOTAL.body,
+        Allocate(Buffer(z, F, (size(n),), Role.TEMP)),
+        Variable(k, F, here()),
+        While((), op("lt", Local(k), Lit(0.0, F), dtype=B), (Assign(k, Lit(1.0, F)),)),
+        each(asked, Update(z, (Size((((here(z),), 1),)),), "add", here())),
+    )
+    same = remade(body, lambda _: None)
+    assert all(a is b for a, b in zip(same, body, strict=True))
+    *others, last = renamed(body, {z: t})
+    assert all(a is b for a, b in zip(others, body, strict=False))
+    assert isinstance(last, Loop)
+    assert last.body[0] is asked
+    assert last.body[1] == Update(t, (Size((((here(t),), 1),)),), "add", here())
 
 
 def test_run() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import is_
 from types import MappingProxyType
 
@@ -383,9 +383,7 @@ def renamed(body: tuple[Stmt, ...], new: Mapping[Var, Var]) -> tuple[Stmt, ...]:
     """Statements with buffers under new names; what touches none of them stays itself."""
     if not new:
         return body
-    return tuple(
-        s if touched(s).isdisjoint(new) else remade((s,), lambda _: None, new)[0] for s in body
-    )
+    return remade(body, lambda _: None, new, only=new)
 
 
 def remade(
@@ -393,15 +391,19 @@ def remade(
     replaced: Callable[[Atom], Size | None],
     names: Mapping[Var, Var] = MappingProxyType({}),
     place: Callable[[Var, tuple[Size, ...]], tuple[Size, ...]] = lambda _, at: at,
+    only: Collection[Var] = (),
 ) -> tuple[Stmt, ...]:
     """Statements with atoms of their index expressions replaced (innermost first; None keeps one),
     then the indices of elements as `place` says, and buffers and locals under new names (of locals,
-    `replaced` knows them, too)."""
+    `replaced` knows them, too). What that changes nothing of stays itself, with what is known of
+    it; where `only` such change as touch some buffers, nobody looks at the others."""
 
     def atom(a: Atom) -> Size | None:
         if isinstance(a, Load):
-            a = Load(*element((a.buffer, a.at)))
-            return replaced(a) or Size((((a,), 1),))
+            to, where = element((a.buffer, a.at))
+            if to is not a.buffer or where is not a.at:
+                a = Load(to, where)
+                return replaced(a) or Size((((a,), 1),))
         return replaced(a)
 
     made: dict[Size, Size | None] = {}  # many statements read at the same place
@@ -436,6 +438,8 @@ def remade(
                 return e
 
     def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        if only:
+            return tuple([x if touched(x).isdisjoint(only) else stmt(x) for x in stmts])
         return tuple([stmt(x) for x in stmts])
 
     def stmt(s: Stmt) -> Stmt:
@@ -444,9 +448,11 @@ def remade(
                 new, to = expr(s.value), names.get(s.var, s.var)
                 return s if new is s.value and to is s.var else Let(to, s.dtype, new)
             case Variable(var, dtype, value):
-                return Variable(names.get(var, var), dtype, expr(value))
+                new, to = expr(value), names.get(var, var)
+                return s if new is value and to is var else Variable(to, dtype, new)
             case Assign(var, value):
-                return Assign(names.get(var, var), expr(value))
+                new, to = expr(value), names.get(var, var)
+                return s if new is value and to is var else Assign(to, new)
             case Store(buffer, at, value):
                 to, where = element((buffer, at))
                 new = expr(value)
@@ -454,15 +460,19 @@ def remade(
                 return s if same else Store(to, where, new)
             case Update(buffer, at, monoid, value):
                 to, where = element((buffer, at))
-                return Update(to, where, monoid, expr(value))
+                new = expr(value)
+                same = new is value and where is at and to is buffer
+                return s if same else Update(to, where, monoid, new)
             case Allocate(buffer):
-                shape = tuple(of(n) for n in buffer.shape)
-                planes = tuple(x and element(x) for x in s.planes)
+                shape = tuple([of(n) for n in buffer.shape])
+                planes = tuple([x and element(x) for x in s.planes])
+                if _same(shape, buffer.shape) and planes == s.planes:
+                    return s
                 return replace(s, buffer=replace(buffer, shape=shape), planes=planes)
             case Fail(condition, code, values):
-                return Fail(expr(condition), code, tuple(expr(v) for v in values))
+                return Fail(expr(condition), code, tuple([expr(v) for v in values]))
             case Print(code, values, dtypes):
-                return Print(code, tuple(expr(v) for v in values), dtypes)
+                return Print(code, tuple([expr(v) for v in values]), dtypes)
             case Contract():
                 own, left, right = element(s.out), element(s.left), element(s.right)
                 return replace(s, out=own, left=left, right=right)
@@ -470,13 +480,20 @@ def remade(
                 axis = (s.axis[0], of(s.axis[1]))
                 return replace(s, out=element(s.out), value=element(s.value), axis=axis)
             case Loop():
-                shared = tuple(replace(r, var=names.get(r.var, r.var)) for r in s.reductions)
-                low, high, work = of(s.low), of(s.high), of(s.work)
+                shared, low, high, work = s.reductions, of(s.low), of(s.high), of(s.work)
+                if not names.keys().isdisjoint([r.var for r in shared]):
+                    shared = tuple([replace(r, var=names.get(r.var, r.var)) for r in shared])
                 body = block(s.body)
-                return Loop(s.var, low, high, body, s.order, shared, work)
+                old = (s.low, s.high, s.work, s.reductions, *s.body)
+                same = _same((low, high, work, shared, *body), old)
+                return s if same else Loop(s.var, low, high, body, s.order, shared, work)
             case While(head, condition, inner):
-                return While(block(head), expr(condition), block(inner))
+                first, asked, rest = block(head), expr(condition), block(inner)
+                same = asked is condition and _same(first, head) and _same(rest, inner)
+                return s if same else While(first, asked, rest)
             case When(condition, then, otherwise):
-                return When(expr(condition), block(then), block(otherwise))
+                asked, one, two = expr(condition), block(then), block(otherwise)
+                same = asked is condition and _same(one, then) and _same(two, otherwise)
+                return s if same else When(asked, one, two)
 
     return block(tuple(body))

@@ -51,17 +51,18 @@ def _read_from(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None
     start = next((s for s in body if b.var in touched(s)), None)
     if start is None or not any(_pairs((start,), b.var, len(b.shape))):
         return None
-    inside = statements(body)
-    own = [x for x in inside if writes(x) == b.var]
-    last = max(k for k, s in enumerate(body) if any(writes(x) == b.var for x in statements((s,))))
-    first, rest = body[: last + 1], body[last + 1 :]
-    if not rest or any(y.buffer == b.var for x in statements(first) for y in loads(x)):
+    stored = [k for k, s in enumerate(body) if any(writes(x) == b.var for x in _about(s, b.var))]
+    first, rest = body[: stored[-1] + 1], body[stored[-1] + 1 :]
+    about = [x for s in first for x in _about(s, b.var)]
+    if not rest or any(y.buffer == b.var for x in about for y in loads(x)):
         return None
     found = [*_pairs(first, b.var, len(b.shape))]
     rows = {row for _, row in found}
+    own = [x for x in about if writes(x) == b.var]
     if len(rows) != 1 or len(found) != len(own):
         return None
     (row,) = rows
+    inside = statements(body)
     bound = {x.var for x in inside if isinstance(x, Loop)}
     names = {v for e in row[1] for v in used_in(e)}
     others = sum(writes(x) == row[0] for x in inside)
@@ -69,6 +70,11 @@ def _read_from(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None
         return None
     read = read_in((*_without(first, b.var), *rest), b.var, row)
     return None if read is None or any(b.var in touched(s) for s in read) else read
+
+
+def _about(s: Stmt, v: Var) -> list[Stmt]:
+    """A statement and those in it, if any of them touches an array."""
+    return statements((s,)) if v in touched(s) else []
 
 
 def _pairs(body: Body, v: Var, axes: int) -> Iterator[tuple[Store, Row]]:
@@ -82,8 +88,9 @@ def _pairs(body: Body, v: Var, axes: int) -> Iterator[tuple[Store, Row]]:
                     if same and (*outer, *s.at) == x.at and all(e.plain for e in outer):
                         yield s, (x.buffer, outer)
                         break
-        for block in blocks(s):
-            yield from _pairs(block, v, axes)
+        if v in touched(s):
+            for block in blocks(s):
+                yield from _pairs(block, v, axes)
 
 
 def _is_same(stretch: Body) -> bool:

@@ -199,7 +199,8 @@ def read_in(body: Body, copy: Var, row: Row) -> Body | None:
                 return None
             case _:
                 pass
-    return remade(
-        body, lambda _: None, {copy: row[0]},
-        lambda v, at: (*row[1], *at) if v == copy else at,
-    )  # fmt: skip
+
+    def place(v: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
+        return (*row[1], *at) if v == copy else at
+
+    return remade(body, lambda _: None, {copy: row[0]}, place, only=(copy,))
