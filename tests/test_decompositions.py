@@ -66,3 +66,24 @@ def test_gradient(m) -> None:
     a, w, d = positive(r, 6), r.normal(size=(6, 6)), r.normal(size=(6, 6)) * 1e-6
     slope = (m.weighed(a + d, w) - m.weighed(a - d, w)) / 2
     assert np.isclose((nap.grad(m.weighed)(a, w) * d).sum(), slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_gradients_of_small_determinants(k: int) -> None:
+    """Where rows are two, a copy of a branch and the branch have the same table."""
+    n = f"Fin({k})"
+    d = nap.compile(f"""
+import linalg
+def det(a: {n}=>{n}=>Float) -> Float = linalg.det(a)
+def dets(a: m=>{n}=>{n}=>Float) -> Float = sum(log(abs(linalg.det(a[i]))) for i)
+def gauss(a: {n}=>{n}=>Float, x: m=>{n}=>Float) -> Float =
+    sum(0.5 * dot(x[i], linalg.inv(a) @ x[i]) + 0.5 * log(linalg.det(a)) for i)
+""")
+    r = np.random.default_rng(k)
+    a, many, x = positive(r, k), positive(r, 5, k), r.normal(size=(6, k))
+    inverse = np.linalg.inv(a)
+    np.testing.assert_allclose(nap.grad(d.det)(a), np.linalg.det(a) * inverse.T, rtol=1e-9)
+    want = np.linalg.inv(many).transpose(0, 2, 1)
+    np.testing.assert_allclose(nap.grad(d.dets)(many), want, rtol=1e-9)
+    want = 3 * inverse.T - 0.5 * inverse.T @ x.T @ x @ inverse.T
+    np.testing.assert_allclose(nap.grad(d.gauss)(a, x), want, rtol=1e-9)

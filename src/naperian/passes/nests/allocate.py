@@ -180,13 +180,21 @@ def _hoisted(
                 free = [x for x in up if x.fill is None and x.buffer.var not in kept]
                 here.update(free)
                 out += free
-                stays = tuple(x for x in inner if not (isinstance(x, Allocate) and x in here))
-                out.append(replace(s, body=stays))
+                out.append(replace(s, body=_without(inner, here)))
             case Loop():
                 out.append(rebuild(s, partial(_hoisted, kept=kept)))
             case _:
                 out.append(rebuild(s, partial(_hoisted, kept=kept, around=around | here)))
     return tuple(out)
+
+
+def _without(body: tuple[Stmt, ...], gone: set[Allocate]) -> tuple[Stmt, ...]:
+    """A body without buffers that are allocated around it now; a branch before the one that they
+    come from may be a copy of that."""
+    return tuple(
+        rebuild_allocations(s, partial(_without, gone=gone))
+        for s in body if not (isinstance(s, Allocate) and s in gone)
+    )  # fmt: skip
 
 
 def _shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
