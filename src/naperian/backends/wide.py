@@ -14,7 +14,7 @@ from naperian.backends.copies import (
     rows_in_place,
 )
 from naperian.backends.frame import Frame
-from naperian.backends.masks import free_masks
+from naperian.backends.masks import free_masks, whole
 from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips
 from naperian.backends.vectors import Block, widened
@@ -150,7 +150,7 @@ def _loop(
     code.branch(some, wide, last_part)
     code.begin(wide)
     code.put(f"{index}.w = phi i64 [ {low}, %{enter} ], [ {after}, %{wide} ]")
-    code.lines += block.vectors
+    code.lines += whole(block.vectors, frame.module.target)
     code.put(f"{after} = add nsw i64 {index}.w, {lanes}")
     code.branch(code.let(f"icmp sle i64 {after}, {last}"), wide, rest, finished(frame))
     code.begin(rest)

@@ -35,6 +35,7 @@ from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
 from naperian.passes.nests.added import added
 from naperian.passes.nests.ahead import ahead
+from naperian.passes.nests.anyway import anyway
 from naperian.passes.nests.around import around
 from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
@@ -120,7 +121,7 @@ def allocate(program: Program) -> Program:
     body = independent(program.body, program.math is Math.STRICT)
     for step in _OF_STATEMENTS:
         body = step(body)
-    body = proved(replace(program, body=body)).body
+    body = anyway(proved(replace(program, body=body))).body
     for step in _OF_PROVED:
         body = step(body)
     body = bounded(needed(rarely(replace(program, body=body))))

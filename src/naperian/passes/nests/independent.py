@@ -39,13 +39,9 @@ At = tuple[Size, ...]
 
 def independent(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    return tuple(rebuild_loops(s, lambda b: _inside(b, strict)) for s in body)
-
-
-def _inside(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
     out = []
     for s in body:
-        new = rebuild_loops(s, lambda b: _inside(b, strict))
+        new = rebuild_loops(s, lambda b: independent(b, strict))
         sums = isinstance(new, Loop) and new.reductions
         if (
             isinstance(new, Loop) and new.order is Order.SERIAL
