@@ -12,6 +12,8 @@ guards on the bindings of both sides and a `select`; a loop becomes delays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from naperian import prims, substitution, types
 from naperian.ainf.syntax import Failure, Number, Op, Operand, Param, Program, Read, Result
 from naperian.ainf.walk import number
@@ -49,7 +51,16 @@ def _new(result: Type) -> list[bool]:
     """Which leaves of a result have sizes that the caller does not know before the run."""
     if not isinstance(result, types.Exists):
         return [False for _ in type_leaves(result)]
-    return [not set(result.vars).isdisjoint(of_type(t)) for t in type_leaves(result.body)]
+    return [not set(result.vars).isdisjoint(_of_axes(t)) for t in type_leaves(result.body)]
+
+
+def _of_axes(t: Type) -> Iterator[Var]:
+    """What the shape of an array mentions: its axes, not what its elements are indices of."""
+    while isinstance(t, types.Table):
+        yield from types.set_variables(t.set)
+        t = t.cell
+    if not isinstance(t, types.Index):
+        yield from of_type(t)
 
 
 def flatten(definition: core.Definition, again: bool = True) -> Program:
