@@ -61,6 +61,8 @@ def m() -> Any:
         f"def two{k}(x: Fin(n)=>Float, k: Int, l: Int) -> Float = {e}" for k, e in enumerate(TWO)
     ]
     return nap.compile("\n".join(lines) + """
+def signless(x: Fin(n)=>Float, a: m=>Int) -> m=>Float where n >= 4 =
+    [x[min(abs(k), n - 1)] for k in a]
 def along(x: Fin(n)=>Float, a: m=>Int, b: m=>Int) -> m=>Float =
     for i:
         (p, q) = (a[i], b[i])
@@ -96,6 +98,12 @@ def test_two(m: Any, text: str) -> None:
     f, x = getattr(m, f"two{[*TWO].index(text)}"), np.arange(4.0) + 10
     for k, l in itertools.product(FAR, FAR):
         assert f(x, k, l) == read(x, TWO[text], k, l), (k, l)
+
+
+@pytest.mark.usefixtures("threads")
+def test_parts_of_an_index_that_are_beyond_the_ends(m: Any) -> None:
+    x, a = np.arange(4.0) + 10, np.array(FAR * 5)
+    np.testing.assert_array_equal(m.signless(x, a), [x[min(abs(k), 3)] for k in FAR] * 5)
 
 
 def pairs() -> Iterator[tuple[int, int]]:

@@ -23,12 +23,34 @@ def number(frame: Frame, s: Size) -> Value:
     constant = s.constant
     if constant is not None:
         return str(constant)
-    total = ""
+    total, fits = "", not _passes_by(frame, s)
     for terms in _by_depth(frame, s):
-        total = _sum(frame, total, terms)
-    if s.offset:
-        total = frame.once(("+", total, s.offset), f"add nsw i64 {total}, {s.offset}")
-    return total
+        total = _sum(frame, total, terms, fits)
+    return _op(frame, "add", total, s.offset, fits) if s.offset else total
+
+
+def _passes_by(frame: Frame, s: Size) -> bool:
+    """Whether parts of a sum may be beyond the ends of 64 bits though all of it is not, as
+    `2 * max(k, 0)` in `abs(k)`: sums of several terms with data, which go around and come back."""
+    return sum(any(_may_be_far(frame, a) for a in m) for m, _ in s.terms) > 1
+
+
+def _may_be_far(frame: Frame, a: Atom) -> bool:
+    match a:
+        case Clamp(x, extent):
+            inside = x if extent == x + 1 else extent
+            return any(_may_be_far(frame, b) for b in inside.atoms)
+        case Quotient(x, y):
+            return any(_may_be_far(frame, b) for b in (*x.atoms, *y.atoms))
+        case Remainder(_, y):
+            return any(_may_be_far(frame, b) for b in y.atoms)
+        case _:
+            return _any(frame, a)
+
+
+def _op(frame: Frame, op: str, a: Value, b: Value | int, fits: bool) -> Value:
+    """`a` and `b` together, which LLVM is told to fit if it does."""
+    return frame.once((op, a, b, fits), f"{op} {'nsw ' if fits else ''}i64 {a}, {b}")
 
 
 def address(frame: Frame, v: Var, at: tuple[Size, ...]) -> tuple[Value, Place]:
@@ -58,8 +80,9 @@ def element(frame: Frame, place: Place, offset: Size) -> Value:
     """Where the element at a distance from a buffer's first is."""
     pointer = place.pointer
     type = MEMORY[place.buffer.dtype]
+    fits = not _passes_by(frame, offset)
     for terms in _by_depth(frame, offset):
-        step = _sum(frame, "", terms)
+        step = _sum(frame, "", terms, fits)
         pointer = frame.once((pointer, step), f"getelementptr {type}, ptr {pointer}, i64 {step}")
     constant = offset.offset
     if constant:
@@ -138,13 +161,11 @@ def _rejoined(s: Size) -> Size:
     return s
 
 
-def _sum(frame: Frame, total: Value, terms: tuple[_Term, ...]) -> Value:
+def _sum(frame: Frame, total: Value, terms: tuple[_Term, ...], fits: bool) -> Value:
     """A partial sum, if any, and some more terms."""
     for term in terms:
-        value = _product(frame, term)
-        if total:
-            value = frame.once(("+", total, value), f"add nsw i64 {total}, {value}")
-        total = value
+        value = _product(frame, term, fits)
+        total = _op(frame, "add", total, value, fits) if total else value
     return total
 
 
@@ -171,7 +192,7 @@ def _atom_depth(frame: Frame, a: Atom) -> int:
             return frame.depth
 
 
-def _product(frame: Frame, term: _Term) -> Value:
+def _product(frame: Frame, term: _Term, fits: bool) -> Value:
     monomial, c = term
     atoms = monomial
     if len(atoms) > 1:
@@ -179,10 +200,8 @@ def _product(frame: Frame, term: _Term) -> Value:
     value = _atom(frame, atoms[0])
     for a in atoms[1:]:
         other = _atom(frame, a)
-        value = frame.once(("*", value, other), f"mul nsw i64 {value}, {other}")
-    if c != 1:
-        value = frame.once(("*", value, c), f"mul nsw i64 {value}, {c}")
-    return value
+        value = _op(frame, "mul", value, other, fits)
+    return _op(frame, "mul", value, c, fits) if c != 1 else value
 
 
 def _atom(frame: Frame, a: Atom) -> Value:
@@ -233,9 +252,10 @@ def _inside(frame: Frame, s: Size) -> Value:
     stops at the ends of 64 bits where it would wrap around: `clamp(k + 1, n)` of the largest `k`
     is `n - 1`."""
     data = [(m[0], c) for m, c in s.terms if len(m) == 1 and abs(c) == 1 and _any(frame, m[0])]
-    if not data or len(s.terms) == 1:
+    rest = s - sum((atom(a) * c for a, c in data), ZERO)
+    if not data or len(s.terms) == 1 or any(_may_be_far(frame, a) for a in rest.atoms):
         return number(frame, s)
-    total = number(frame, s - sum((atom(a) * c for a, c in data), ZERO))
+    total = number(frame, rest)
     for a, c in data:
         value, stops = _atom(frame, a), "sadd" if c > 0 else "ssub"
         call = f"call i64 @llvm.{stops}.sat.i64(i64 {total}, i64 {value})"
