@@ -53,6 +53,19 @@ TWO = {
     "x[min(k, l)] if min(k, l) >= 0 and l < n else -1.0": lambda k, l: min(k, l) if l < 4 else -1,
 }
 
+# what has no name: data in `a`, or a float, where `i` is one of the places of `a`
+UNNAMED = {
+    "x[max(0, min(n - 2, a[i]))]": lambda k: max(0, min(2, k)),
+    "x[max(0, min(n - 2, a[i])) + 1]": lambda k: max(0, min(2, k)) + 1,
+    "x[clamp(a[i], 0, n - 1)]": lambda k: max(0, min(3, k)),
+    "x[min(abs(a[i]), n - 1)]": lambda k: min(abs(k), 3),
+    "x[n - 1 - min(max(a[i], 0), n - 1)]": lambda k: 3 - min(max(k, 0), 3),
+    "x[min(max(a[i] - a[0], 0), n - 1)]": lambda k: min(max(LEAST ^ k, 0), 3),
+    "x[min(max(i + a[i] - i, 0), n - 1)]": lambda k: min(max(k, 0), 3),
+    "x[min(p[i % 4] + 1, n - 1)]": None,
+    "x[max(p[i % 4] - p[0], 0)]": None,
+}
+
 
 @pytest.fixture(scope="module")
 def m() -> Any:
@@ -60,7 +73,15 @@ def m() -> Any:
     lines += [
         f"def two{k}(x: Fin(n)=>Float, k: Int, l: Int) -> Float = {e}" for k, e in enumerate(TWO)
     ]
+    lines += [
+        f"def data{k}(x: Fin(n)=>Float, a: Fin(m)=>Int, p: Fin(4)=>Fin(n)) -> Fin(m)=>Float"
+        f" where n >= 4, m >= 1 = [{e} for i]"
+        for k, e in enumerate(UNNAMED)
+    ]
     return nap.compile("\n".join(lines) + """
+def rounded(x: Fin(n)=>Float, a: m=>Float) -> m=>Float where n >= 2 =
+    [x[max(0, min(n - 2, Int(floor(v))))] for v in a]
+def byte(x: n=>Float, k: U8) -> Float where n >= 256 = x[k]
 def signless(x: Fin(n)=>Float, a: m=>Int) -> m=>Float where n >= 4 =
     [x[min(abs(k), n - 1)] for k in a]
 def along(x: Fin(n)=>Float, a: m=>Int, b: m=>Int) -> m=>Float =
@@ -104,6 +125,29 @@ def test_two(m: Any, text: str) -> None:
 def test_parts_of_an_index_that_are_beyond_the_ends(m: Any) -> None:
     x, a = np.arange(4.0) + 10, np.array(FAR * 5)
     np.testing.assert_array_equal(m.signless(x, a), [x[min(abs(k), 3)] for k in FAR] * 5)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("text", UNNAMED)
+def test_without_a_name(m: Any, text: str) -> None:
+    f, x, a = getattr(m, f"data{[*UNNAMED].index(text)}"), np.arange(4.0) + 10, np.array(FAR)
+    p, place = np.array([1, 0, 3, 2]), UNNAMED[text]
+    if place is not None:
+        want = [x[place(k)] for k in FAR]
+    elif "+ 1" in text:
+        want = [x[min(p[i % 4] + 1, 3)] for i in range(len(FAR))]
+    else:
+        want = [x[max(p[i % 4] - p[0], 0)] for i in range(len(FAR))]
+    np.testing.assert_array_equal(f(x, a, p), want)
+
+
+def test_floats_without_a_name(m: Any) -> None:
+    x = np.arange(4.0) + 10
+    a = np.array([np.nan, np.inf, -np.inf, 2.0**63, -(2.0**63), 1e300, -0.5, 0.0, 1.99, 2.0, 3.5])
+    np.testing.assert_array_equal(m.rounded(x, a)[1:], x[[2, 0, 2, 0, 2, 0, 0, 1, 2, 2]])
+    assert m.rounded(x, a)[0] == x[0]  # as Int(nan) is 0
+    y = np.arange(256.0)
+    assert [m.byte(y, k) for k in (0, 127, 128, 255)] == [0.0, 127.0, 128.0, 255.0]
 
 
 def pairs() -> Iterator[tuple[int, int]]:

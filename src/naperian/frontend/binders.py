@@ -18,7 +18,7 @@ from naperian.frontend.messages import data_errors, errors, index_errors, name_e
 from naperian.frontend.scope import Variable
 from naperian.frontend.slices import range_set
 from naperian.frontend.solve import Mismatch
-from naperian.frontend.typed import Build, Typed, Wrap, let_all
+from naperian.frontend.typed import Build, Typed, Wrap, let_all, within
 from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Var
@@ -208,7 +208,7 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
     match p:
         case s.PWild():  # computed all the same, for its effects
             unnamed, before = value.build, value.lets
-            return lambda expr: let_all(before, core.Let(Var("_"), unnamed(), expr))
+            return lambda expr: let_all(before, core.Let(Var("_"), within(before, unnamed), expr))
         case s.PName(span, name):
             v = Var(name)
             kind = solver.head(value.type)
@@ -234,7 +234,7 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
             lets = value.lets
 
             def named(expr: core.Expr) -> core.Expr:
-                return let_all(lets, core.Let(v, build(), expr))
+                return let_all(lets, core.Let(v, within(lets, build), expr))
 
             return named
         case s.PTuple(span, items):

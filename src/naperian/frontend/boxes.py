@@ -20,11 +20,12 @@ from naperian.core.walk import children, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.frontend.cells import convert, converts
 from naperian.frontend.cells import show as show_kind
+from naperian.frontend.fitting import fits
 from naperian.frontend.messages import index_errors, size_errors
 from naperian.frontend.messages.report import Reported
 from naperian.frontend.scope import Scope, SetName, SizeName
 from naperian.frontend.slices import not_negative
-from naperian.frontend.typed import Build, Typed, Wrap, let_all
+from naperian.frontend.typed import Build, Typed, Wrap, let_all, within
 from naperian.frontend.walk import Region, Walk
 from naperian.names import Lit, Var
 from naperian.sizes import Monomial, Size, rename, show, size, variables
@@ -66,7 +67,7 @@ def bind_box(w: Walk, var: Var, value: Typed, kind: Exists) -> tuple[Typed, Wrap
     build, lets = value.build, value.lets
 
     def wrap(expr: core.Expr) -> core.Expr:
-        return let_all(lets, core.Unbox(sizes, var, build(), expr))
+        return let_all(lets, core.Unbox(sizes, var, within(lets, build), expr))
 
     return Typed(opened(kind, tuple(map(size, sizes))), lambda: core.Ref(var), value.span), wrap
 
@@ -89,14 +90,20 @@ def _base(v: Var) -> str:
 
 def name_size(w: Walk, value: Typed, name: str) -> Size:
     """An Int as a size: its polynomial, or a fresh name bound in the region around."""
-    if value.poly is not None and not value.lets:
-        return value.poly
+    poly = value.poly
+    if poly is not None and not value.lets:
+        return poly
     v = Var(name)
     build, lets, kind = value.build, value.lets, value.type
-    w.region.names.add(v)
-    w.region.wraps.append(
-        lambda expr: let_all(lets, core.Let(v, convert(w, build(), kind, INT), expr))
-    )
+    if poly is not None and fits(w, poly):
+        w.scope.assume(size(v) - poly, poly - size(v))
+    w.region.names.update((v, *(named for named, _ in lets)))
+
+    def bound(expr: core.Expr) -> core.Expr:
+        whole = convert(w, within(lets, build), kind, INT)
+        return let_all(lets, core.Let(v, whole, expr))
+
+    w.region.wraps.append(bound)
     return size(v)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend.annotations import SCALARS, as_set
+from naperian.frontend.boxes import name_size
 from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import convert, equate, join_cells, show
 from naperian.frontend.derivatives import DERIVATIVES
@@ -86,7 +87,7 @@ def _set_or_size(w: Walk, a: s.Expr) -> Set:
         typed = w.infer(a)
         if typed.poly is None:
             raise index_errors.not_a_set(a.span.text, "no index set", a.span)
-        own = Fin(typed.poly)
+        own = Fin(name_size(w, typed, "k"))
     return own
 
 

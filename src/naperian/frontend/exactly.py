@@ -22,7 +22,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Apart, Doubt, Doubted
 from naperian.frontend.fitting import FAR, apart, fits, stops
-from naperian.frontend.typed import Build, Condition, Typed, wrap
+from naperian.frontend.typed import Build, Condition, Once, Typed, Value, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.node import node
@@ -98,6 +98,7 @@ def extremum(w: Walk, name: str, args: list[Typed], result: Typed) -> None:
         result.poly, result.lets = s, lets
         return
     v, build = w.extrema.setdefault(s, Var(name)), result.build
+    result.build = once = Once(build, lambda: core.Ref(v))
     if fits(w, b):  # so is the integer: it is no less, or no more
         sign = 1 if name == "max" else -1
         w.scope.assume((atom(v) - b) * sign)
@@ -106,7 +107,7 @@ def extremum(w: Walk, name: str, args: list[Typed], result: Typed) -> None:
         elif not apart(w, b)[0] and (exact := _nearer(w, a, b, sign)) is not None:
             w.scope.assume((s - atom(v)) * sign)
             build = wrap(lets, exact)
-    result.poly, result.lets = atom(v), ((v, build),)
+    result.poly, result.lets = atom(v), ((v, Value(build, once)),)
 
 
 def _nearer(w: Walk, a: Size, b: Size, sign: int) -> Build | None:

@@ -163,11 +163,13 @@ def _decide(
         case _:
             if checked:
                 return checked_index(w, t, axis, t.span)
-            if isinstance(kind, Scalar) and isinstance(target, Fin):
+            if isinstance(kind, Scalar) and isinstance(target, Fin | SetVar):
                 small = kind.dtype.is_unsigned and kind.dtype.bits < 64
-                if small and scope.facts().proves(target.size - (1 << kind.dtype.bits)):
+                if small and scope.facts().proves(cardinality(target) - (1 << kind.dtype.bits)):
                     named = as_poly(w, t)
-                    return wrap(named.lets, lambda: named.build())
+                    assert named.poly is not None
+                    number_of = named.poly
+                    return wrap(named.lets, lambda: numbered_at(w, number_of, axis))
             raise _no_index(w, t, axis, table)
 
 

@@ -12,12 +12,13 @@ from naperian.frontend.cells import convert, equate, join_cells, show, stays_ord
 from naperian.frontend.constraints import need
 from naperian.frontend.exactly import believed, extremum
 from naperian.frontend.frames import Callee
+from naperian.frontend.in_range import numbered
 from naperian.frontend.lifting import apply
 from naperian.frontend.messages import errors
 from naperian.frontend.overloading import exponent, interface_of, overloaded
 from naperian.frontend.scalars import ANY_SCALAR, INTEGERS, INTERFACES, NUMBERS, Dtypes
 from naperian.frontend.solve import Mismatch, Solver
-from naperian.frontend.typed import Condition, Typed
+from naperian.frontend.typed import Condition, Once, Typed, Value, let_all, within
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import OPERATORS, PRIMITIVES, Kind
@@ -154,8 +155,12 @@ def apply_primitive(
     if special is not None:
         return special
     callee = primitive(name, f"`{symbol or name}`", symbol, span)
+    named = name in _NAMED
+    if named:
+        args = [_nameable(a) for a in args]
     result = apply(w, callee, args, span)
-    args = _brought_in(w, name, args)
+    if named:
+        args = _brought_in(w, name, args)
     result.poly = _poly(name, args)
     result.lets = tuple(x for a in args for x in a.lets) if result.poly is not None else ()
     if name in ("max", "min"):
@@ -195,19 +200,80 @@ def _rest_of_unknown(w: Walk, name: str, args: list[Typed], result: Typed) -> No
     result.poly, result.lets = size(v), ((v, whole),)
 
 
+_NAMED = ("abs", "add", "bitand", "floordiv", "max", "min", "mod", "mul", "sub")
+
+
+def _nameable(a: Typed) -> Typed:
+    return dataclasses.replace(a, build=Once(a.build)) if a.poly is None else a
+
+
 def _brought_in(w: Walk, name: str, args: list[Typed]) -> list[Typed]:
-    """The arguments, with a name for data of which a remainder is taken: that lies in a range."""
-    if name not in ("mod", "bitand") or args[0].poly is not None or args[1].poly is None:
-        return args
-    data = args[0]
+    """The arguments, with a name for data of which it is known afterwards where they lie: what a
+    remainder is taken of, or a sign, or the larger or the smaller beside index arithmetic, and an
+    index that is computed, as of `argmax` or `p[i]`."""
+    polys = [a.poly for a in args]
+    match name, polys:
+        case ("mod" | "bitand"), [None, Size() as below]:
+            return [_remaindered(w, name, args[0], below), args[1]]
+        case ("min" | "max"), [None, Size()] | [Size(), None]:
+            return [_named(w, a) for a in args]
+        case "abs", [None] if w.solver.head(args[0].type) == INT:
+            return [_named(w, a) for a in args]
+        case ("add" | "sub" | "mul" | "floordiv"), [None, Size()] | [Size(), None] | [None, None]:
+            return [_named(w, a) if _is_index(w, a) else a for a in args]
+        case _:
+            return args
+
+
+def _remaindered(w: Walk, name: str, data: Typed, below: Size) -> Typed:
+    """Data with a name, of which a remainder is taken: the same as of the number as an Int."""
     kind = w.solver.head(data.type)
-    if not isinstance(kind, Scalar) or not kind.dtype.is_integer:
-        return args
-    if kind.dtype is DType.U64 and name == "mod" and not _is_mask(args[1].poly - 1):
-        return args  # as an Int it may be negative, which only a power of two does not see
+    if kind == Scalar(DType.U64) and name == "mod" and not _is_mask(below - 1):
+        return data  # as an Int it may be negative, which only a power of two does not see
+    return _named(w, data)
+
+
+def _is_index(w: Walk, a: Typed) -> bool:
+    return isinstance(w.solver.head(a.type), Index)
+
+
+def _named(w: Walk, data: Typed) -> Typed:
+    """An integer under a name, with what its type says of it. What is no `Int` for sure stays."""
+    kind = w.solver.head(data.type)
+    if data.poly is not None:
+        return data
     v = Var("value")
-    named = ((v, lambda: convert(w, data.build(), data.type, INT)),)
-    return [Typed(INT, data.build, data.span, size(v), named), args[1]]
+    match kind:
+        case Index(own) if not w.solver.set_is_open(own) and isinstance(
+            w.solver.zonk_set(own), Fin | Range | SetVar
+        ):
+            w.scope.assume_index(v, own)
+        case Scalar(DType.U64):
+            pass
+        case Scalar(d) if d.is_integer:
+            if d.bits < 64:
+                low = 0 if d.is_unsigned else -(1 << (d.bits - 1))
+                w.scope.assume(size(v) - low, size(low + (1 << d.bits) - 1) - size(v))
+        case _:
+            return data
+    assert isinstance(data.build, Once)
+    once = data.build
+    w.unnamed[v] = data.span.text
+    once.named = lambda: _again(w, v, data.type)
+    value = Value(lambda: convert(w, once.plain(), data.type, INT), once)
+    return Typed(INT, data.build, data.span, size(v), ((v, value),))
+
+
+def _again(w: Walk, v: Var, kind: Type) -> core.Expr:
+    """What has a name, as it is: the number in it, of its type, or the index."""
+    kind = w.solver.zonk(kind)
+    match kind:
+        case Index(own):
+            return numbered(size(v), own)
+        case Scalar(DType.I64):
+            return core.Ref(v)
+        case _:
+            return core.Op("cast", (core.Ref(v),), kind)
 
 
 def poly_is_exact(args: list[Typed], poly: Size) -> bool:
@@ -356,7 +422,7 @@ def compare(w: Walk, e: s.Compare) -> Typed:
         def build() -> core.Expr:
             body = plain()
             for v, t in reversed(shared):
-                body = core.Let(v, t.build(), body)
+                body = let_all(t.lets, core.Let(v, within(t.lets, t.build), body))
             return body
 
         return Typed(result.type, build, e.span, condition=result.condition)
@@ -366,7 +432,7 @@ def compare(w: Walk, e: s.Compare) -> Typed:
 def _share(t: Typed, shared: list[tuple[Var, Typed]]) -> Typed:
     v = Var("c")
     shared.append((v, t))
-    return Typed(t.type, lambda: core.Ref(v), t.span, t.poly, t.lets)
+    return Typed(t.type, lambda: core.Ref(v), t.span, t.poly)
 
 
 def ternary(w: Walk, e: s.Ternary, expected: Type | None) -> Typed:

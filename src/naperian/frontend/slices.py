@@ -21,7 +21,7 @@ from naperian.frontend.in_range import (
 from naperian.frontend.messages import index_errors, set_errors
 from naperian.frontend.ordered import Places, places
 from naperian.frontend.solve import Mismatch
-from naperian.frontend.typed import Build, Typed, let_all, wrap
+from naperian.frontend.typed import Build, Typed, let_all, within
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import node
@@ -52,18 +52,17 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
 
         return axis, whole
     extent = cardinality(axis)
-    lets: tuple[tuple[Var, Build], ...] = ()
     posts: list[Var] = []
 
     def end(e: s.Expr) -> Size:
-        nonlocal lets
         typed = w.infer(e)
         if typed.poly is None and isinstance(solver.head(typed.type), Index):
             posts.append(_post(w, typed))
             return size(posts[-1])
         named = as_poly(w, typed)
-        lets += named.lets
         assert named.poly is not None
+        w.region.names.update(v for v, _ in named.lets)
+        w.region.wraps.append(lambda expr: let_all(named.lets, expr))
         return named.poly
 
     start = (end(r.low) if r.low is not None else ZERO) + int(r.after)
@@ -94,7 +93,7 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
         a = solver.zonk_size(start)
         at = core.At(table, numbered_at(w, size(v) + a + base_of(own), own), own)
         new = Fin(solver.zonk_size(length))
-        return wrap(lets, lambda: core.For(v, new, rest(at)))()
+        return core.For(v, new, rest(at))
 
     return Fin(length), step
 
@@ -105,7 +104,9 @@ def _post(w: Walk, t: Typed) -> Var:
     _assume_later(w, v, t)
     w.region.names.add(v)
     w.region.wraps.append(
-        lambda expr: let_all(t.lets, core.Let(v, convert(w, t.build(), t.type, INT), expr))
+        lambda expr: let_all(
+            t.lets, core.Let(v, convert(w, within(t.lets, t.build), t.type, INT), expr)
+        )
     )
     return v
 

@@ -7,7 +7,8 @@ be named for it (`x[p[i] + 1]`), to be bound around whatever uses the polynomial
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from naperian.core import syntax as core
 from naperian.facts import Apart, Doubted
@@ -49,6 +50,47 @@ class Condition:
     otherwise: tuple[Size | Apart | Doubted, ...]
 
 
+@mutable
+class Once:
+    """A value that has got a name: what is built where the name is bound reads it there, so that
+    whatever the value does is done once."""
+
+    plain: Build
+    named: Build | None = None
+    bound: bool = False
+
+    def __call__(self) -> core.Expr:
+        return self.named() if self.bound and self.named is not None else self.plain()
+
+
+@mutable
+class Value:
+    """What a name stands for."""
+
+    build: Build
+    once: Once
+
+    def __call__(self) -> core.Expr:
+        return self.build()
+
+
+@contextmanager
+def _bound(lets: tuple[tuple[Var, Build], ...]) -> Iterator[None]:
+    held = [value.once for _, value in lets if isinstance(value, Value)]
+    before = [x.bound for x in held]
+    for x in held:
+        x.bound = True
+    yield
+    for x, b in zip(held, before, strict=True):
+        x.bound = b
+
+
+def within(lets: tuple[tuple[Var, Build], ...], build: Build) -> core.Expr:
+    """What is built inside of these names, which `let_all` is then to bind."""
+    with _bound(lets):
+        return build()
+
+
 def let_all(lets: tuple[tuple[Var, Build], ...], expr: core.Expr) -> core.Expr:
     """These values bound around an expression."""
     for var, value in reversed(lets):
@@ -61,4 +103,4 @@ def wrap(lets: tuple[tuple[Var, Build], ...], body: Build) -> Build:
     if not lets:
         return body
 
-    return lambda: let_all(lets, body())
+    return lambda: let_all(lets, within(lets, body))

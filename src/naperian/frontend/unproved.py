@@ -106,6 +106,11 @@ def falls_out(
     elif poly.constant is not None and extent.single in w.opened:
         shows = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
         helps = [f"`assert size({table}) >= {poly.constant + 1}` above says so"]
+    elif data := [w.unnamed[v] for v in dict.fromkeys(variables(poly)) if v in w.unnamed]:
+        sides = ((place, f">= {first!r}"), (extent - 1 - place, f"< {extent + first!r}"))
+        missing = [f"`{text} {side}`" for s, side in sides if not facts.proves(s)]
+        shows = f"nothing says that {' and '.join(missing)}"
+        helps = [index_errors.name_first(text, data[0])]
     else:
         shows = example(w, scope, poly, low_ok=facts.proves(poly))
         helps = []

@@ -195,6 +195,7 @@ class Walk:
     opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
     doubted: list[tuple[Size, Span]] = field(default_factory=list)  # tests that may wrap
     extrema: dict[Size, Var] = field(default_factory=dict)  # names of larger and smaller numbers
+    unnamed: dict[Var, str] = field(default_factory=dict)  # names of what has none in the text
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:

@@ -89,21 +89,36 @@ def not_an_index(
         helps = (f"the elements at all of them are `[x[{k}] for k in {text}]`",)
     elif found in INTEGERS:
         label = f"`{found}`, which could be any number"
+        short = text if len(text) <= _LONG else "k"
         helps = (
-            f"`{postfix(text)}?` checks it at run time; `clamp({text})` and `wrap({text})` bring "
-            f"it into range; `.get({text}, default)` gives a default outside",
+            f"`{postfix(short)}?` checks it at run time; `clamp({short})` and `wrap({short})` "
+            f"bring it into range; `.get({short}, default)` gives a default outside",
         )
-        element = re.search(r"\w+\[[^][]*\]", text)
-        if element and element[0] != text:
-            read = element[0]
-            helps = (
-                *helps,
-                f"what a condition says of `{read}` is known once it has a name: `e = {read}`, and "
-                f"then `{text.replace(read, 'e')}`",
-            )
+        if short != text:
+            helps = (f"of `k = {text}`, {helps[0]}",)
+        if not text.isidentifier():
+            helps = (*helps, name_first(text, _part(text)))
     return fail(
         "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
+
+_LONG = 40  # what is longer is not written three times
+_READ = re.compile(r"\w+\[[^][]*\]")
+
+
+def _part(text: str) -> str:
+    """What is read of a table in an expression, or all of it."""
+    read = _READ.search(text)
+    return read[0] if read else text
+
+
+def name_first(text: str, part: str) -> str:
+    """How what a condition says of something computed is known of it."""
+    if text.count(part) == 0:
+        part = text
+    then = "" if part == text else f", and then `{text.replace(part, 'e')}`"
+    return f"what a condition says of `{part}` is known once it has a name: `e = {part}`{then}"
+
 
 INTEGERS = ("Int", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
 
