@@ -52,6 +52,23 @@ def test_few_rows(m: int, dtype: type, level: str) -> None:
                         assert (whole[:, n:] == 7.0).all()
 
 
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("m", [3, 4, 5, 9, 30])
+def test_wide_rows(m: int, dtype: type, level: str) -> None:
+    """Of what does not stay near, rows are read as they lie, or some panels of them are copied."""
+    r = np.random.default_rng(m)
+    for n, k in ((1003, 700), (2048, 515), (517, 2100), (97, 3000)):
+        a, b = r.normal(size=(m, k)).astype(dtype), r.normal(size=(k, n)).astype(dtype)
+        whole = np.full((m, n + 9), 7.0, dtype)
+        for add in (0, 1):
+            assert product(whole[:, :n], a, b, add, level) == 0
+        want = 2 * (a.astype(float) @ b.astype(float))
+        limit = 200 * k**0.5 * np.finfo(dtype).eps
+        np.testing.assert_allclose(whole[:, :n], want, atol=limit)
+        assert (whole[:, n:] == 7.0).all()
+
+
 def test_what_is_not_finite_stays_where_it_is() -> None:
     m = nap.compile("""
 def along(a: m=>k=>Float, b: k=>n=>Float) -> m=>n=>Float = a @ b
@@ -67,7 +84,7 @@ def across(a: m=>k=>Float, b: n=>k=>Float) -> m=>n=>Float = a @ transpose(b)
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
 def test_threads_do_not_change_bits(rows: int) -> None:
     m = nap.compile("""
 def along(a: m=>k=>Float, b: k=>n=>Float) -> m=>n=>Float = a @ b

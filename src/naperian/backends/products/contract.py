@@ -20,7 +20,7 @@ from __future__ import annotations
 from naperian.backends.code import REGISTER, Code
 from naperian.backends.llvm import AS_WRITTEN
 from naperian.backends.products.dots import FEW, dots, if_few
-from naperian.backends.products.lines import if_lines, lines
+from naperian.backends.products.lines import few, if_lines, lines
 from naperian.backends.products.microkernel import (
     Tile,
     add,
@@ -39,6 +39,7 @@ from naperian.backends.products.microkernel import (
 )
 from naperian.backends.products.packing import (
     DEPTH,
+    beside,
     copy_panel,
     copy_panels,
     copy_rows,
@@ -81,7 +82,7 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             copy_rows(t),
             block_of_rows(t),
             *(dots(t, rows) for rows in (1, 2, FEW)),
-            *(lines(t, rows) for rows in (1, 2)),
+            *(lines(t, rows) for rows in range(1, few(t) + 1)),
             _small(t),
             large(t),
             some_panels(t),
@@ -101,17 +102,22 @@ declare void @nap_free(ptr) nounwind"""
 
 
 def _small(t: Tile) -> str:
-    """DEPTH rows of B after the other. They are copied if they are not contiguous, or if asked."""
+    """DEPTH rows of B after the other. They are copied if they are not contiguous, or if asked:
+    then some panels beside each other, of fewer rows, so that a row is some lines of memory."""
     code = Code()
     own = code.first(f"alloca [{DEPTH} x i64], align 64")
-    panel = code.first(f"alloca [{DEPTH * t.columns} x {REGISTER[t.dtype]}], align 64")
+    panels = code.first(f"alloca [{DEPTH * t.columns} x {REGISTER[t.dtype]}], align 64")
     if_few(code, t)
     if_lines(code, t)
-    spread = code.let(f"or i1 %copy, {code.let('icmp ne i64 %bn, 1')}")
+    side_by_side = code.let("icmp eq i64 %bn, 1")
+    together = code.let(f"and i1 %copy, {side_by_side}")
+    deep = code.let(f"select i1 {together}, i64 {DEPTH // beside(t)}, i64 {DEPTH}")
+    columns = code.let(f"select i1 {together}, i64 {beside(t) * t.columns}, i64 {t.columns}")
+    spread = code.let(f"or i1 %copy, {code.let(f'xor i1 {side_by_side}, true')}")
     plain = code.let("icmp eq ptr %at, null")
     some = code.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")  # of no rows the sum is 0
-    with counted(code, "0", some, DEPTH) as p:
-        k = least(code, sub(code, "%k", p), DEPTH)
+    with counted(code, "0", some, deep) as p:
+        k = least(code, sub(code, "%k", p), deep)
         first = code.let(f"icmp eq i64 {p}, 0")
         adds = code.let(f"select i1 {first}, i64 %add, i64 1")
         with only_if(code, plain), counted(code, "0", k) as q:
@@ -121,21 +127,34 @@ def _small(t: Tile) -> str:
         table = code.let(f"select i1 {plain}, ptr {own}, ptr {given}")
         table = code.let(f"select i1 {spread}, ptr @packed, ptr {table}")
         a = element(code, t, "%a", (p, "%ak"))
-        with counted(code, "0", "%n", t.columns) as j:
-            left = sub(code, "%n", j)
-            b = element(code, t, "%b", (j, "%bn"))
-            with only_if(code, spread):
-                rows = element(code, t, b, (p, "%bk"))
-                code.put(
-                    f"call void @copy.panel(i64 {left}, i64 {k}, ptr {rows}, i64 %bk, i64 %bn, "
-                    f"ptr {panel})"
-                )
-            b = code.let(f"select i1 {spread}, ptr {panel}, ptr {b}")
+        size = mul(code, k, t.columns)
+        with counted(code, "0", "%n", columns) as start:
+            width = least(code, sub(code, "%n", start), columns)
+            whole = code.let(f"udiv i64 {width}, {t.columns}")
+            whole = code.let(f"select i1 {together}, i64 {whole}, i64 0")
+            rows = element(code, t, "%b", (p, "%bk"), (start, "%bn"))
             code.put(
-                f"call void @column(i64 %m, i64 {left}, i64 {k}, ptr {a}, i64 %am, i64 %ak, "
-                f"ptr {b}, ptr {table}, ptr {element(code, t, '%c', (j, 1))}, i64 %cm, "
-                f"i64 {adds}, ptr null)"
+                f"call void @copy.whole(i64 {whole}, i64 {k}, ptr {rows}, i64 %bk, ptr {panels})"
             )
+            with counted(code, "0", width, t.columns) as at:
+                j = add(code, start, at)
+                left = sub(code, "%n", j)
+                b = element(code, t, "%b", (j, "%bn"))
+                q = code.let(f"udiv i64 {at}, {t.columns}")
+                panel = element(code, t, panels, (q, size))
+                more = code.let(f"icmp sge i64 {q}, {whole}")
+                with only_if(code, code.let(f"and i1 {spread}, {more}")):
+                    rows = element(code, t, b, (p, "%bk"))
+                    code.put(
+                        f"call void @copy.panel(i64 {left}, i64 {k}, ptr {rows}, i64 %bk, "
+                        f"i64 %bn, ptr {panel})"
+                    )
+                b = code.let(f"select i1 {spread}, ptr {panel}, ptr {b}")
+                code.put(
+                    f"call void @column(i64 %m, i64 {left}, i64 {k}, ptr {a}, i64 %am, i64 %ak, "
+                    f"ptr {b}, ptr {table}, ptr {element(code, t, '%c', (j, 1))}, i64 %cm, "
+                    f"i64 {adds}, ptr null)"
+                )
     code.put("ret i64 0")
     return function(f"i64 @small({PRODUCT}, i1 %copy)", code)
 

@@ -1,6 +1,6 @@
-"""One or two rows of a product, whose other factor goes along them: it is read row by row.
+"""A few rows of a product, whose other factor goes along them: it is read row by row.
 
-    @lines1, @lines2 (n, k, C, cm, A, am, ak, B, bk)
+    @lines1, @lines2, @lines3, @lines4 (n, k, C, cm, A, am, ak, B, bk)
 
 C[i, j] += Σ_k A[i, k]·B[k, j], some rows of B at a time, so that C is read and written once for
 them. A panel of columns, which the micro-kernel takes, is a few lines of memory of each row, and
@@ -24,17 +24,24 @@ from naperian.backends.products.microkernel import (
     returning_if,
     sub,
 )
+from naperian.backends.products.packing import beside
 
-FEW = 2  # rows
 TOGETHER = 8  # products that are added at once
-NEAR = 1 << 14  # bytes of a row of C that stay in the first-level cache meanwhile
+NEAR = 1 << 15  # bytes of rows of C that stay in the first-level cache meanwhile
+FAR = 1 << 20  # bytes from the first row of B to the last that do not stay in the cache for a tile
+
+
+def few(t: Tile) -> int:
+    """How many rows at most: where a row of a panel is short, as many as a tile has."""
+    return t.rows if beside(t) > 1 else 2
 
 
 def lines(t: Tile, rows: int) -> str:
     """All rows of B, in pieces as long as what stays near of C."""
     code, some = Code(), TOGETHER // rows
-    with counted(code, "0", "%n", NEAR // t.dtype.bytes) as j:
-        n = least(code, sub(code, "%n", j), NEAR // t.dtype.bytes)
+    near = NEAR // max(2, rows) // t.dtype.bytes
+    with counted(code, "0", "%n", near) as j:
+        n = least(code, sub(code, "%n", j), near)
         whole = code.let(f"and i64 {n}, {-t.lanes}")
         mask = below(code, t, sub(code, n, whole))
         many = mul(code, code.let(f"sdiv i64 %k, {some}"), some)
@@ -94,7 +101,8 @@ def _step(
 
 def if_lines(code: Code, t: Tile) -> None:
     """Returns with the product, where it is one of this kind."""
-    here = code.let(f"icmp sle i64 %m, {FEW}")
+    far = code.let(f"icmp sge i64 {mul(code, '%bk', '%k')}, {FAR // t.dtype.bytes}")
+    here = code.let(f"icmp sle i64 %m, {code.let(f'select i1 {far}, i64 {few(t)}, i64 2')}")
     for condition in (
         "eq i64 %bn, 1", f"sge i64 %n, {t.columns}", f"sge i64 %k, {TOGETHER}", "eq ptr %at, null",
     ):  # fmt: skip
@@ -105,8 +113,9 @@ def if_lines(code: Code, t: Tile) -> None:
             c = element(code, t, "%c", (i, "%cm"))
             code.put(f"call void @llvm.memset.p0.i64(ptr {c}, i8 0, i64 {bytes}, i1 false)")
         args = "i64 %n, i64 %k, ptr %c, i64 %cm, ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk"
-        with returning_if(code, code.let("icmp eq i64 %m, 1")):
-            code.put(f"call void @lines1({args})")
-            code.put("ret i64 0")
-        code.put(f"call void @lines{FEW}({args})")
+        for rows in range(1, few(t)):
+            with returning_if(code, code.let(f"icmp eq i64 %m, {rows}")):
+                code.put(f"call void @lines{rows}({args})")
+                code.put("ret i64 0")
+        code.put(f"call void @lines{few(t)}({args})")
         code.put("ret i64 0")

@@ -23,6 +23,8 @@ from naperian.backends.products.microkernel import (
 from naperian.backends.products.turned import transposed
 
 DEPTH = 512  # of the sum, per block: rows of B beside each other, and a tile's part of A
+WIDE = 128  # bytes of a panel's row that memory is fetched well by
+LINES = 768  # bytes of a row of panels that are copied together, where their own rows are shorter
 BLOCK = 8  # tiles of rows that one copy of A holds: it stays in the second-level cache
 
 
@@ -30,6 +32,12 @@ def packed(t: Tile) -> str:
     """Where the rows of a panel are."""
     places = ", ".join(f"i64 {p * t.columns}" for p in range(DEPTH))
     return f"@packed = internal constant [{DEPTH} x i64] [{places}]"
+
+
+def beside(t: Tile) -> int:
+    """How many panels of few rows of B are copied together."""
+    row = t.columns * t.dtype.bytes
+    return max(1, LINES // row) if row <= WIDE else 1
 
 
 JOB = ("m", "n", "k", "c", "cm", "a", "am", "ak", "b", "bk", "bn", "panels", "add", "rows")

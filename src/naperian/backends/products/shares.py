@@ -15,7 +15,7 @@ from naperian.backends.products.microkernel import (
     returning_if,
     sub,
 )
-from naperian.backends.products.packing import BLOCK, DEPTH, JOB, POINTERS, apart, job
+from naperian.backends.products.packing import BLOCK, DEPTH, JOB, POINTERS, apart, beside, job
 
 LEAST = 2  # tiles of rows in a block
 CHUNKS = 16  # blocks that there are at least, if there are rows enough
@@ -151,6 +151,7 @@ def wide(t: Tile) -> str:
     count = code.let(f"udiv i64 {add(code, '%n', t.columns - 1)}, {t.columns}")
     work = mul(code, mul(code, "%m", "%k"), t.columns // WORK)
     grain = code.let(f"call i64 @nap_grain(i64 {work})")
+    grain = code.let(f"call i64 @llvm.smax.i64(i64 {grain}, i64 {beside(t)})")
     status = code.let(
         f"call i64 @nap_parallel(ptr @panels, ptr {job}, i64 0, i64 {count}, i64 {grain})"
     )
