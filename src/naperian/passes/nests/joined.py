@@ -11,6 +11,9 @@
                  store c[k + 1] = 1
              else: update c[k] += 1
 
+Who asks for the parts of a conjunction, one in the other, asks for it, or for the opposite of what
+was made of their opposites.
+
 Only in loops in order, where every test is a jump: in the others tests become masks.
 """
 
@@ -87,9 +90,11 @@ def _together(one: When, two: When, definitions: dict[Var, Expr]) -> When | None
     if e == f and p != q and not _changes(one, e):
         return replace(one, then=(*one.then, *two.otherwise), otherwise=(*one.otherwise, *two.then))
     inner, asked = _stripped(two)
-    if asked == _opposite(one.condition, definitions) and not any(
-        _changes(one, e) for e in (one.condition, *asked)
-    ):
+    if any(_changes(one, e) for e in (one.condition, *asked)):
+        return None
+    if asked == _exactly(one.condition, True, definitions):
+        return replace(one, then=(*one.then, *inner))
+    if asked == _exactly(one.condition, False, definitions):
         return replace(one, otherwise=(*one.otherwise, *inner))
     return None
 
@@ -113,16 +118,19 @@ def _stripped(s: When) -> tuple[tuple[Stmt, ...], _Known]:
     return body, asked
 
 
-def _opposite(e: Expr, definitions: dict[Var, Expr]) -> _Known:
-    """What holds, all of it, exactly where a condition does not. What it was made of is what it was
-    then only if it was bound, not assigned."""
-    one, holds = literal(e)
-    if holds and isinstance(one, Local):
-        match definitions.get(one.var):
-            case Apply("select", (x, Lit(True), y)) | Apply("or", (x, y)):
-                (a, p), (b, q) = literal(x), literal(y)
-                bound = all(isinstance(z, Local) and z.var in definitions for z in (a, b))
-                return {a: not p, b: not q} if a != b and bound else {one: False}
-            case _:
-                pass
-    return {one: not holds}
+def _exactly(e: Expr, holds: bool, definitions: dict[Var, Expr]) -> _Known:
+    """What holds, all of it, exactly where a condition does, or does not. What it was made of is
+    what it was then only if it was bound, not assigned."""
+    one, positive = literal(e)
+    holds = holds == positive
+    made = definitions.get(one.var) if isinstance(one, Local) else None
+    match made, holds:
+        case (Apply("select", (x, Lit(True), y)) | Apply("or", (x, y))), False:
+            pass
+        case (Apply("select", (x, y, Lit(False))) | Apply("and", (x, y))), True:
+            pass
+        case _:
+            return {one: holds}
+    (a, p), (b, q) = literal(x), literal(y)
+    bound = all(isinstance(z, Local) and z.var in definitions for z in (a, b))
+    return {a: p == holds, b: q == holds} if a != b and bound else {one: holds}
