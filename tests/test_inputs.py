@@ -103,6 +103,9 @@ def test_python_values(m: Any) -> None:
     assert m.scale([1.0], np.array(3.0)).tolist() == [3.0]
 
 
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
 WRONG: list[tuple[str, Any, type, str]] = [
     ("soft", np.zeros(3, complex), TypeError, "complex numbers are not supported"),
     ("soft", [1j], TypeError, "complex numbers are not supported"),
@@ -110,6 +113,8 @@ WRONG: list[tuple[str, Any, type, str]] = [
     ("soft", [decimal.Decimal(1)], TypeError, "no number and no array; float(…) makes a number of"),
     ("soft", ["a"], TypeError, "x[0] is 'a': text is no number"),
     ("soft", "abc", TypeError, "argument x is str: no number and no array"),
+    ("soft", b"abc", TypeError, "no number and no array; np.frombuffer(…, np.uint8) has its bytes"),
+    ("soft", [1.0, CIRCLE], TypeError, "argument x[1][0] is a list that it is in itself"),
     ("soft", None, TypeError, "argument x is None: no number and no array"),
     ("soft", {1.0}, TypeError, "is set: no number and no array; list(…) makes a list of it"),
     ("soft", (v for v in [1.0]), TypeError, "is generator: no number and no array; list(…) makes"),

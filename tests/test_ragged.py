@@ -160,3 +160,14 @@ def inside(x: n=>Float, w: m=>Float) -> Float =
     np.testing.assert_allclose(
         nap.grad(f.inside)(x, w), -0.25 * x**-1.5 * (w * w).sum(), rtol=1e-8
     )
+
+
+def test_what_is_no_list_of_rows() -> None:
+    f = nap.compile("def f(x: n=>(exists k. Fin(k)=>Float)) -> n=>Float = [sum(r) for r in x]").f
+    circle: list[object] = []
+    circle.append(circle)
+    for given in (circle, [[1.0, [2.0]]]):
+        with pytest.raises(nap.ShapeError, match="argument x is no list of rows"):
+            f(given)
+    with pytest.raises(TypeError, match=r"x\[0\] must be a row, a list or an array, not bytes"):
+        f([b"ab", [1.0]])

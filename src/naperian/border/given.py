@@ -122,13 +122,16 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     return Value(where, weak, array, dtype_of(where, array.dtype), offsets, column=column)
 
 
-def _refuse_what_is_no_number(given: Any, where: str) -> None:
-    """Raise TypeError for the first thing in lists, or in an array of objects, that is none."""
+def _refuse_what_is_no_number(given: Any, where: str, around: tuple[int, ...] = ()) -> None:
+    """Raise TypeError for the first thing in lists, or in an array of objects, that is none.
+    `around` are the lists that it is in."""
+    if id(given) in around:
+        raise TypeError(f"{where} is a list that it is in itself: that has no end")
     if isinstance(given, list | tuple) or (
         isinstance(given, np.ndarray) and given.dtype == object and given.ndim
     ):
         for k, x in enumerate(given):
-            _refuse_what_is_no_number(x, element_name(given, where, k))
+            _refuse_what_is_no_number(x, element_name(given, where, k), (*around, id(given)))
     elif isinstance(given, str | bytes):
         raise TypeError(f"{where} is {given!r}: text is no number{_read(given)}")
     elif not isinstance(given, int | float | np.number | np.bool_ | np.ndarray | Blank):
@@ -151,7 +154,8 @@ def _read(text: str | bytes) -> str:
     try:
         float(text)
     except ValueError:
-        return ""
+        is_bytes = isinstance(text, bytes)
+        return "; np.frombuffer(…, np.uint8) has its bytes" if is_bytes else ""
     return "; float(…) reads it"
 
 

@@ -20,10 +20,11 @@ def packed(given: Any, where: str) -> tuple[Any, Array | None]:
     if isinstance(given, Ragged):
         return given.values, given.offsets
     given = _listed(given)
-    rows = isinstance(given, list | tuple) and any(np.ndim(x) for x in given)
-    if not rows:
+    if not isinstance(given, list | tuple):
         return given, None
     try:
+        if not any(np.ndim(x) for x in given):
+            return given, None
         parts = [np.asarray(x) for x in given]
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{where} is no list of rows: {error}") from None
@@ -104,6 +105,8 @@ def _one_after_the_other(given: Any, where: str) -> tuple[Any, Array | None]:
     ends = [0]
     for k, row in enumerate(given):
         try:
+            if isinstance(row, bytes):  # whose elements would be integers
+                raise TypeError
             ends.append(ends[-1] + len(row))
         except TypeError:
             name = element_name(given, where, k)
