@@ -189,15 +189,8 @@ def _rest_of_unknown(w: Walk, name: str, args: list[Typed], result: Typed) -> No
         return
     v, build = Var("rest"), result.build
     most = below if name == "bitand" else below - 1
-
-    def whole() -> core.Expr:
-        kind = w.solver.zonk(result.type)
-        if isinstance(kind, Scalar) and kind.dtype.is_integer:
-            return convert(w, build(), kind, INT)
-        return core.Const(Lit(0, DType.I64))
-
     w.scope.assume(size(v), size(most) - size(v))
-    result.poly, result.lets = size(v), ((v, whole),)
+    result.poly, result.lets = size(v), ((v, lambda: _whole(w, build(), result.type)),)
 
 
 _NAMED = ("abs", "add", "bitand", "floordiv", "max", "min", "mod", "mul", "sub")
@@ -217,7 +210,7 @@ def _brought_in(w: Walk, name: str, args: list[Typed]) -> list[Typed]:
             return [_remaindered(w, name, args[0], below), args[1]]
         case ("min" | "max"), [None, Size()] | [Size(), None]:
             return [_named(w, a) for a in args]
-        case "abs", [None] if w.solver.head(args[0].type) == INT:
+        case "abs", [None] if _may_be_int(w, args[0].type):
             return [_named(w, a) for a in args]
         case ("add" | "sub" | "mul" | "floordiv"), [None, Size()] | [Size(), None] | [None, None]:
             return [_named(w, a) if _is_index(w, a) else a for a in args]
@@ -255,16 +248,32 @@ def _named(w: Walk, data: Typed) -> Typed:
                 low = 0 if d.is_unsigned else -(1 << (d.bits - 1))
                 w.scope.assume(size(v) - low, size(low + (1 << d.bits) - 1) - size(v))
         case _:
-            return data
+            if not _may_be_int(w, kind):
+                return data
     assert isinstance(data.build, Once)
     once = data.build
     w.unnamed[v] = data.span.text
-    once.named = lambda: _again(w, v, data.type)
-    value = Value(lambda: convert(w, once.plain(), data.type, INT), once)
+    once.named = lambda: _again(w, v, once, data.type)
+    value = Value(lambda: _whole(w, once.plain(), data.type), once)
     return Typed(INT, data.build, data.span, size(v), ((v, value),))
 
 
-def _again(w: Walk, v: Var, kind: Type) -> core.Expr:
+def _may_be_int(w: Walk, kind: Type) -> bool:
+    """Whether this is `Int`, or the type of a literal that may become one."""
+    kind = w.solver.head(kind)
+    among = w.solver.dtypes_of(kind) if w.solver.is_unknown(kind) else None
+    return kind == INT or (among is not None and INT.dtype in among)
+
+
+def _whole(w: Walk, value: core.Expr, kind: Type) -> core.Expr:
+    """A number as an Int, which is 0 if it has turned out to be none: then it is not asked."""
+    kind = w.solver.zonk(kind)
+    if isinstance(kind, Index) or (isinstance(kind, Scalar) and kind.dtype.is_integer):
+        return convert(w, value, kind, INT)
+    return core.Const(Lit(0, DType.I64))
+
+
+def _again(w: Walk, v: Var, once: Once, kind: Type) -> core.Expr:
     """What has a name, as it is: the number in it, of its type, or the index."""
     kind = w.solver.zonk(kind)
     match kind:
@@ -272,8 +281,10 @@ def _again(w: Walk, v: Var, kind: Type) -> core.Expr:
             return numbered(size(v), own)
         case Scalar(DType.I64):
             return core.Ref(v)
-        case _:
+        case Scalar(d) if d.is_integer:
             return core.Op("cast", (core.Ref(v),), kind)
+        case _:
+            return once.plain()
 
 
 def poly_is_exact(args: list[Typed], poly: Size) -> bool:
