@@ -18,7 +18,8 @@ from naperian.names import Var
 from naperian.packing import count as packed_count
 from naperian.packing import runs
 from naperian.prims import scalar
-from naperian.sizes import Size, rename, size
+from naperian.sizes import Atom, Size, rename, size
+from naperian.sizes import evaluate as evaluated
 from naperian.substitution import boxed, cell_at, dependent, opened
 from naperian.types import (
     BoolSet,
@@ -52,11 +53,12 @@ Evaluate: TypeAlias = Callable[[Size], int]
 
 
 def constant(s: Size) -> int:
-    """A size that is a number."""
-    n = s.constant
-    if n is None:
+    """A size that is a number, or made of numbers, as `0 // 0`."""
+
+    def unknown(_: Atom) -> int:
         raise Broken(f"the size {s!r} is not known here")
-    return n
+
+    return evaluated(s, unknown)
 
 
 def count(s: Set, evaluate: Evaluate = constant) -> int:
