@@ -6,7 +6,7 @@ from math import inf, nan
 
 from naperian.backends.functions import coefficients as c
 from naperian.backends.functions.arith import Bits, Real
-from naperian.backends.functions.elementary import elementary, through_double
+from naperian.backends.functions.elementary import elementary
 
 # --- exponentials -------------------------------------------------------------------------------
 # x = n·ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r²·EXP(r). The reduction is exact but for the
@@ -270,18 +270,30 @@ def log_extended(x: Real) -> tuple[Real, Real]:
 
 
 @elementary("pow", 2)
-@through_double
 def pow(x: Real, y: Real) -> Real:
+    if x.f.wide:
+        return _power(x, y, log_extended(x.abs()))
+    # whose exponents are below 2^7, so that of a logarithm 2^-50 is 2^-43 of the power
+    x, y = x.widened(), y.widened()
+    k, m = _split(x.abs())
+    f, d = _log_near_one(m, (k, c.LN2_64[1]))
+    return _power(x, y, (k.fma(c.LN2_64[0], f - d), None)).narrowed()
+
+
+def _power(x: Real, y: Real, logarithm: tuple[Real, Real | None]) -> Real:
+    """x^y, from ln |x| as a sum, or a number alone."""
     a = x.abs()
-    high, low = log_extended(a)
+    high, low = logarithm
     exponent = y.within(-(2.0**66), 2.0**66)
     h = exponent * high
-    rest = exponent.fma(high, -h) + exponent * low
+    rest = None if low is None else exponent.fma(high, -h) + exponent * low
     if x.f.usual:
         # log_extended asks for small numbers, scaled_exp for large exponents
         (~((x > 0.0) & (x < inf))).is_rare()
         return scaled_exp(h, low=rest)
-    r = scaled_exp(h, low=(h.abs() < 750.0).choose(rest, 0.0))
+    if rest is not None:
+        rest = (h.abs() < 750.0).choose(rest, 0.0)
+    r = scaled_exp(h, low=rest)
     # |x|^y at the edges
     edge = a.is_(0.0) | a.is_(inf) | y.abs().is_(inf)
     grows = ~((a > 1.0) ^ (y > 0.0))
