@@ -177,7 +177,8 @@ def _candidate(p: Task) -> bool:
 
 
 def _loads(graph: Graph, p: Task) -> bool:
-    """Whether a value needs memory: a parameter, or what is itself more than index arithmetic."""
+    """Whether a value needs memory: a parameter, but for integers, or what is itself more than index
+    arithmetic."""
     work = [p]
     for _ in range(_FREE):
         if not work:
@@ -185,7 +186,8 @@ def _loads(graph: Graph, p: Task) -> bool:
         q = work.pop()
         if q.kind is not Kind.COMPUTE or q.home is not None:
             return True
-        if any(isinstance(x, Read) and x.var in graph.params for x in q.args):
+        given = (graph.params.get(x.var) for x in q.args if isinstance(x, Read))
+        if any(x is not None and (x.shape or x.dtype.is_float) for x in given):
             return True
         work += [s.task for s in q.sites if s.task.context]
     return True

@@ -201,12 +201,16 @@ def _readers_first(graph: Graph, tasks: list[Task], first: dict[Task, tuple[Var,
             shared = first.get(t, ())
             alone = t.units and t.path == shared  # a number that waits: what does not comes before
             found.add(tuple(mine.get(i) for i in (() if alone else shared)))
+        whole = len(found) == 1
+        found.discard(())  # those who read what is stored read it as it lies
         loops = next(iter(found), ())
         own, now = tuple(i for i in loops if i is not None), first.get(q, ())
         if len(found) == 1 and len(own) > len(now) and own == loops and own[: len(now)] == now:
             path = (*own, *(i for i in q.path if i not in own))
             if _legal(graph, q, path):
-                q.path, first[q] = path, own
+                q.path = path
+                if whole:
+                    first[q] = own
 
 
 def _ranks(

@@ -121,7 +121,7 @@ def allocate(program: Program) -> Program:
     body = independent(program.body, program.math is Math.STRICT)
     for step in _OF_STATEMENTS:
         body = step(body)
-    body = anyway(proved(replace(program, body=body))).body
+    body = anyway(proved(idle(replace(program, body=body)))).body
     for step in _OF_PROVED:
         body = step(body)
     body = bounded(needed(rarely(replace(program, body=body))))

@@ -57,7 +57,7 @@ def _halves(s: Loop) -> tuple[Stmt, ...] | None:
     inside = list(statements(s.body))
     if s.order not in (Order.FREE, Order.PARALLEL) or (trips is not None and trips < _SHORT):
         return None
-    if s.reductions or any(isinstance(x, Loop | While) for x in inside):
+    if any(isinstance(x, Loop | While) for x in inside):
         return None
     made = {x.var for x in inside if isinstance(x, (Let, Variable, Assign))}
     definitions: dict[Var, Expr] = {

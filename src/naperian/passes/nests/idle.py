@@ -49,7 +49,11 @@ def _does_nothing(s: Loop, zero: set[Var]) -> bool:
 def _stays(s: Assign, zero: set[Var]) -> bool:
     match s.value:
         case Apply("add" | "mul" | "max" | "min" | "or" | "and" as name, (Local(v), Lit() as e), t):
-            if v != s.var or e != Lit(unit(name, t), t):
+            if v != s.var:
+                return False
+            if name == "add" and t.is_float and str(e.value) == "-0.0":
+                return True
+            if e != Lit(unit(name, t), t):
                 return False
             return name != "add" or not t.is_float or v in zero
         case _:
