@@ -177,8 +177,8 @@ def _candidate(p: Task) -> bool:
 
 
 def _loads(graph: Graph, p: Task) -> bool:
-    """Whether a value needs memory: a parameter, but for integers, or what is itself more than index
-    arithmetic."""
+    """Whether a value needs memory: a parameter that is no integer, or what is itself more than
+    index arithmetic."""
     work = [p]
     for _ in range(_FREE):
         if not work:
