@@ -55,6 +55,7 @@ from naperian.backends.products.shares import (
     stays,
     wide,
 )
+from naperian.backends.products.symmetric import if_symmetric, mirror, symmetric
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 
@@ -87,6 +88,8 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             large(t),
             some_panels(t),
             wide(t),
+            mirror(t),
+            symmetric(t, _name(t)),
             _entry(t),
             f"attributes #0 = {{ {target.attributes} }}",
         ]
@@ -159,11 +162,15 @@ def _small(t: Tile) -> str:
     return function(f"i64 @small({PRODUCT}, i1 %copy)", code)
 
 
+def _name(t: Tile) -> str:
+    return f"@nap_contract_f{t.dtype.bits}"
+
+
 def _entry(t: Tile) -> str:
     """Chooses; turns a product whose result is stored by columns around; and gives one whose
     result is neither a contiguous temporary. What has a table is done as it is."""
     code, e = Code(), REGISTER[t.dtype]
-    name = f"@nap_contract_f{t.dtype.bits}"
+    name = _name(t)
     none = code.let("icmp slt i64 %m, 1")
     none = code.let(f"or i1 {none}, {code.let('icmp slt i64 %n, 1')}")
     with returning_if(code, none):
@@ -202,6 +209,7 @@ def _entry(t: Tile) -> str:
     for other in ("%n", "%k"):
         size = code.let(f"fmul double {size}, {code.let(f'uitofp i64 {other} to double')}")
     little = code.let(f"fcmp ole double {size}, {float(SMALL)}")
+    if_symmetric(code, t, code.let(f"xor i1 {little}, true"))
     few = code.let(f"icmp sle i64 %m, {2 * t.rows}")
     few = code.let(f"or i1 {few}, {stays(code, t)}")
     ways = ((little, "small", ", i1 false"), (few, "wide", ""), ("true", "large", ""))
