@@ -184,11 +184,8 @@ _NO_VECTORS = '"llvm.loop.vectorize.enable", i1 false'
 
 
 def is_finished(text: str) -> bool:
-    """Whether no loop of a module is left to LLVM's vectoriser, as there is none or each says so:
-    it has loops if one of its blocks has several before it, with values from each."""
-    if text.startswith(WHOLE):
-        return False
-    return " phi " not in text or (bool(_TOLD.search(text)) and not is_left(text))
+    """Whether no loop of a module is left to LLVM's vectoriser."""
+    return bool(_TOLD.search(text)) and not is_left(text) and not text.startswith(WHOLE)
 
 
 def is_left(text: str) -> bool:
