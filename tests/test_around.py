@@ -80,7 +80,7 @@ def test_two_places_in_a_round(m, n: int) -> None:
 @pytest.mark.parametrize("name", ["ways", "less", "beside"])
 def test_vectors_around_it(m, name: str) -> None:
     text = m[name].show("loops")
-    assert "middle..after" in text
+    assert "if middle < n" in text
     assert text.count("free for j") == 2
 
 

@@ -66,6 +66,7 @@ from naperian.backends.traits import (
     streams,
     trips,
 )
+from naperian.backends.updates import until
 from naperian.backends.wide import Entries, in_vectors
 from naperian.dtypes import DType
 from naperian.loops.donors import donors
@@ -134,10 +135,29 @@ def emit(program: Program, target: Target | None = None) -> str:
 def _block(frame: Frame, stmts: Sequence[Stmt]) -> None:
     """Statements in order; what they allocate on the heap is freed at the end."""
     held: list[Value] = []
-    for s in stmts:
-        _statement(frame, s, held)
+    done = 0
+    for k, s in enumerate(stmts):
+        if type(s) is Update and k >= done:
+            done = until(stmts, k, frame.module.memory)
+            _updates(frame, stmts[k:done])
+        if k >= done:
+            _statement(frame, s, held)
     _free(frame, held)
     del frame.exits[len(frame.exits) - len(held) :]
+
+
+def _updates(frame: Frame, stmts: Sequence[Stmt]) -> None:
+    """Statements of which each element that they update is loaded and stored once."""
+    so_far: dict[Var, tuple[Update, Value]] = {}
+    for s in stmts:
+        if not isinstance(s, Update):
+            _statement(frame, s, [])
+            continue
+        new, v = expression(frame, s.value), frame.module.memory.get(s.buffer, s.buffer)
+        old = so_far[v][1] if v in so_far else load(frame, s.buffer, s.at)
+        so_far[v] = s, combine(frame, s.monoid, old, new, frame.place(s.buffer).buffer.dtype)
+    for s, value in so_far.values():
+        store(frame, s.buffer, s.at, value)
 
 
 def _statement(frame: Frame, s: Stmt, held: list[Value]) -> None:

@@ -26,7 +26,7 @@ def totals(
     none: rows are short. Where there are no masks, the round is told from which on
     those are left that are no whole vector."""
     found, at = [_start(frame, x, block.lanes) for x in block.sums], low
-    free = free_masks(frame.module.target)
+    free = free_masks(frame.module.target) and not block.gathers
     if not vectors and free:
         found = _masked(frame, block, index, found, low, high)
         _added(frame, block, found)

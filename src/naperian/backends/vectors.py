@@ -355,7 +355,8 @@ class _Writer:
                 places = self._own(f"getelementptr {m[1]}, ptr {first}, {self._apart(step)}")
                 operation = gathered(self.lanes, m[1], places, m[3], self.mask)
             self._wide(name, operation)
-        elif step is VECTOR:
+        elif not isinstance(step, int) and (step is VECTOR or self.totals):
+            # what is added up a row apart LLVM leaves to scalars, each of which waits for the last
             self._gathered(name, m[1], self._one(m[2]), step, m[3])
         elif self._side_by_side(step):
             self._wide(name, f"load {vector}, ptr {self._one(m[2])}{m[3]}")
@@ -641,13 +642,12 @@ class _Writer:
         """How a sum or product moves."""
         a, b = self.moves.get(x, 0), self.moves.get(y, 0)
         if op == "mul":
-            if a == 1 and b == 0:
-                return int(y) if _is_number(y) else y
-            if b == 1 and a == 0:
-                return int(x) if _is_number(x) else x
-            if isinstance(a, int) and b == 0 and _is_number(y):
-                return a * int(y)
-            return VECTOR
+            step, by = (a, y) if b == 0 else (b, x) if a == 0 else (VECTOR, y)
+            if step is VECTOR:
+                return VECTOR
+            if isinstance(step, int) and _is_number(by):
+                return step * int(by) or VECTOR
+            return by if step == 1 else self._before(f"mul i64 {step}, {by}")
         if isinstance(a, int) and isinstance(b, int):
             return (a + b if op == "add" else a - b) or VECTOR
         if op == "add" and (a == 0 or b == 0):

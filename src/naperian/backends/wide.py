@@ -21,7 +21,7 @@ from naperian.backends.vectors import Block, widened
 from naperian.loops.syntax import Allocate, Loop, Variable
 from naperian.loops.walk import statements, used_in
 
-_MOST_LINES = 600  # of vectors one after the other
+_MOST_LINES = 600  # of vectors one after the other, and not in a loop
 _MOST_LEFT = 8  # rounds by themselves are too many
 _SHORT = 5  # rounds of a row whose lanes take longer to add up than to go one by one
 _CHEAP = 12  # lines of a round of such a row
@@ -54,7 +54,7 @@ def in_vectors(
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
-    free = free_masks(frame.module.target)
+    free = free_masks(frame.module.target) and not block.gathers
     if block.sums and (block.ones or not (few or vectors or free or can_be_masked(frame, block))):
         return None
     if block.masks and not few:
@@ -63,7 +63,8 @@ def in_vectors(
         return None
     if few and block.sums and block.gathers:
         return None  # to gather few terms takes as long as to add them
-    if few and (rounds % block.lanes or copies * len(block.vectors) > _MOST_LINES):
+    long = copies * len(block.vectors) > _MOST_LINES
+    if few and (rounds % block.lanes or (long and block.sums)):
         return None
     if block.lanes > _MOST_LEFT and not free:
         return None
@@ -73,6 +74,8 @@ def in_vectors(
         firsts = [str(int(low) + k * block.lanes) for k in range(copies)]
         if block.sums:
             few_totals(frame, block, index, firsts)
+        elif long:
+            _one_by_one(frame, block, index, low, high)
         else:
             for k, first in enumerate(firsts):
                 copied(frame, block, index, first, str(k or ""))
@@ -128,6 +131,19 @@ def _before(frame: Frame, start: int, body: str, block: Block) -> str:
     code.begin(enter)
     code.lines += block.before
     return enter
+
+
+def _one_by_one(frame: Frame, block: Block, index: Value, low: Value, high: Value) -> None:
+    """A loop of whole vectors, of which there are some and nothing is left."""
+    code, enter = frame.code, frame.code.block
+    wide, done, after = code.label("wide"), code.label("past"), code.name()
+    code.jump(wide)
+    code.begin(wide)
+    code.put(f"{index}.w = phi i64 [ {low}, %{enter} ], [ {after}, %{wide} ]")
+    code.lines += block.vectors
+    code.put(f"{after} = add nsw i64 {index}.w, {block.lanes}")
+    code.branch(code.let(f"icmp slt i64 {after}, {high}"), wide, done, finished(frame))
+    code.begin(done)
 
 
 def _loop(

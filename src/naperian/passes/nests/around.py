@@ -4,7 +4,7 @@
                  store d[j] = min(d[j], d[u] + w[j])        one = d[u]
                                                             free for j in 0..m:
                                                                 store d[j] = min(d[j], one + w[j])
-                                                            for j in m..min(m + 1, n): …
+                                                            if m < n: store d[m] = min(…)
                                                             two = d[u]
                                                             free for j in min(m + 1, n)..n: …
 
@@ -34,11 +34,11 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import loads, rebuild_loops, statements, used_in, whole
+from naperian.loops.walk import loads, rebuild_loops, remade, statements, used_in, whole
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.independent import At, are_apart
-from naperian.sizes import ONE, Size, clamp, size
+from naperian.sizes import ONE, Atom, Size, clamp, size
 
 _FEW = 16  # rounds that are faster in order
 
@@ -101,11 +101,12 @@ def _cut(s: Loop, types: dict[Var, DType]) -> When | None:
     m = Number(s.low + clamp(place - s.low, s.high - s.low + 1))
     past = whole("min", Number(size(middle) + ONE), Number(s.high))
     some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
-    own_round = replace(s, low=size(middle), high=size(after))
+    is_there = Apply("lt", (Number(size(middle)), Number(s.high)), DType.BOOL, DType.I64)
+    names: dict[Atom, Size] = {s.var: size(middle)}
     return When(some, (
         Let(middle, DType.I64, m), Let(after, DType.I64, past),
         *one[0], replace(one[1], high=size(middle)),
-        own_round,
+        When(is_there, remade(s.body, names.get)),
         *two[0], replace(two[1], low=size(after)),
     ))  # fmt: skip
 

@@ -6,8 +6,9 @@
 
     after    parallel for four in 0..n // 4 reducing add out:
                  free for j in 0..m:
-                     for i in 4 four..4 four + 4:
-                         update out[j] += x[i, j]
+                     update out[j] += x[4 four, j]
+                     update out[j] += x[4 four + 1, j]
+                     …
              for i in 4 (n // 4)..n:
                  free for j in 0..m:
                      update out[j] += x[i, j]
@@ -88,8 +89,6 @@ def _jammed(s: Loop, count: Size) -> list[Stmt]:
         if isinstance(x, Loop) and not more:
             return (replace(x, body=within(x.body, over | {x.var}), work=x.work * ROWS),)
         keys = _keys(body, over)
-        if not keys:
-            return (Loop(s.var, first, first + ROWS, body, Order.SERIAL, (), s.work),)
         return tuple(y for k in range(ROWS) for y in copy(body, keys, k))
 
     def copy(body: tuple[Stmt, ...], keys: list[Size], k: int) -> tuple[Stmt, ...]:

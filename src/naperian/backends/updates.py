@@ -1,0 +1,39 @@
+"""Updates of one element, one after the other, which load and store it once.
+
+    update out[j] += x[0, j]        v = out[j] + x[0, j]
+    update out[j] += x[1, j]   ⇒    store out[j] = v + x[1, j]
+
+They come from rows that are added several at a time (`passes/nests/jam.py`). Whoever cleans what is
+finished does not look for stores that another one follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from naperian.loops.syntax import Let, Stmt, Update
+from naperian.loops.walk import loads
+from naperian.names import Var
+from naperian.sizes import Size
+
+
+def until(stmts: Sequence[Stmt], start: int, memory: Mapping[Var, Var]) -> int:
+    """Up to where statements update elements, some of them more than once, and read none of what
+    is updated; `memory` is what buffers are that are not their own."""
+    changed: dict[Var, tuple[Size, ...]] = {}
+    end = start
+    for k in range(start, len(stmts)):
+        s = stmts[k]
+        if not isinstance(s, Let | Update):
+            break
+        if any(memory.get(e.buffer, e.buffer) in changed for e in loads(s)):
+            break
+        if isinstance(s, Update):
+            v = memory.get(s.buffer, s.buffer)
+            if v not in changed:
+                changed[v] = s.at
+            elif changed[v] == s.at:
+                end = k + 1
+            else:
+                break
+    return end
