@@ -187,6 +187,8 @@ def _call_primitive(w: Walk, fname: str, e: s.Call) -> Typed:
 def _call_definition(
     w: Walk, d: core.Definition, fname: str, e: s.Call, expected: Type | None
 ) -> Typed:
+    if d.constant:  # a value, which may be a function: `square = lambda x: x * x`
+        return apply_value(w, use_definition(w, d, fname, e.function.span, None), e)
     from_generator = [a for a in e.args if isinstance(a, s.Generator)]
     if from_generator:
         value = generator_table(w, from_generator[0])
@@ -223,7 +225,7 @@ def _apply_to_cells(
                 return BUILTINS[fname](w, e, cells, expected)
             if d is None:
                 d = w.library.definitions.get(fname)
-            if d is not None:
+            if d is not None and not d.constant:
                 return use_definition(w, d, fname, e.span, None, cells, {})
             if fname in PRIMITIVES:
                 return apply_primitive(w, fname, cells, e.span)

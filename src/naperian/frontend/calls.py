@@ -329,7 +329,8 @@ def apply_value(
     if not isinstance(cell, Function):
         own = function.span.text
         raise errors.not_a_function(
-            own, show(w, kind), function.span, hidden=own in w.globals.definitions
+            own, show(w, kind), function.span,
+            hidden=w.scope.find(own) is not None and own in w.globals.definitions,
         )
     if len(args_e) != len(cell.params):
         raise errors.arity(

@@ -145,7 +145,7 @@ def module(
                     written[n] = d
                 case s.Bind(span, s.PName(_, n)):
                     _new(places, n, d.pattern.span)
-                    written[n] = d
+                    written[n] = _named_function(d, n)
                 case s.Struct(_, n, span, _, _, methods):
                     _new(places, n, span)
                     structures[n] = d
@@ -349,6 +349,21 @@ def _order(uses: Mapping[str, list[str]]) -> tuple[list[str], list[list[str]]]:
         else:
             order += group
     return order, cycles
+
+
+def _named_function(b: s.Bind, name: str) -> s.Def | s.Bind:
+    """`square = lambda x: x * x` is `def square(x) = x * x`. One with a type, or with patterns as
+    parameters, is a constant that is a function."""
+    match b:
+        case s.Bind(span, pattern, None, s.Lambda(_, params, body)) if params and all(
+            isinstance(p, s.PName) for p in params
+        ):
+            names = [p for p in params if isinstance(p, s.PName)]
+            given = tuple(s.Param(p.span, p.name, None, None) for p in names)
+            block = s.Block(body.span, (s.ExprStmt(body.span, body),))
+            return s.Def(span, name, pattern.span, given, None, None, (), block, None)
+        case _:
+            return b
 
 
 def _numbers(written: Mapping[str, s.Def | s.Bind], order: list[str]) -> list[str]:
