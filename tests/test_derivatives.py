@@ -350,6 +350,22 @@ def far(x: Fin(n)=>Float) -> Float =
 """
 
 
+def test_a_loop_that_goes_as_far_as_one_around_it_makes_rounds() -> None:
+    """`sqrt(x[u])`, computed before the loop over `s`, is asked for if that has rounds: as it has
+    where there is a `u`, unless it goes along another set."""
+    m = nap.compile("""
+def same(x: n=>Float, w: n=>n=>Float) -> Float = sum(sqrt(x[u]) * w[s, u] for s, u)
+def other(x: n=>Float, w: m=>n=>Float) -> Float = sum(sqrt(x[u]) * w[s, u] for s, u)
+""")
+    same, other = nap.grad(m.same), nap.grad(m.other)
+    assert " > 0" not in same.show("loops")
+    assert other.show("loops").count(" > 0") == other.show("loops").count("if v") == 1
+    x = np.array([4.0, 0.0])
+    np.testing.assert_array_equal(same(x, np.array([[1.0, 2.0], [3.0, 4.0]])), [1.0, np.inf])
+    np.testing.assert_array_equal(other(x, np.zeros((0, 2))), [0.0, 0.0])
+    np.testing.assert_array_equal(same(np.zeros(0), np.zeros((0, 0))), np.zeros(0))
+
+
 def test_only_places_near_an_end_are_asked_whether_a_window_is_kept_there() -> None:
     m = nap.compile(KEPT_WINDOWS)
     text = nap.grad(m.conv, wrt=("x", "k")).show("loops")

@@ -43,6 +43,7 @@ class Asked(Closing):
     around: Guards
     sources: dict[Var, frozenset[Var]]  # once they are asked for
     poles: set[Var] | None  # the operations with poles, once they are asked for
+    some: dict[Size, Operand]  # whether such sizes are more than 0, once they are asked for
 
     def asked(self, b: Binding) -> Guards:
         """See the module. In the names of the binding's context."""
@@ -64,7 +65,7 @@ class Asked(Closing):
         holds: Operand = _TRUE
         for i in loops:
             n = extents[i]
-            if i not in over and not (n.constant or 0) > 0:
+            if i not in over and not self.is_some(n, b.context):
                 some = self.positive(n)
                 holds = some if holds == _TRUE else self.made("and", holds, some)
         if over:
@@ -79,7 +80,7 @@ class Asked(Closing):
         sure. In the names of the parts."""
         if not isinstance(b.prim, Op) or _is_linear(b.prim):
             return ()
-        summed = [self.summed_over(p) for p in parts]
+        summed = [self.summed_over(p, b.context) for p in parts]
         if not all(summed) or not self.may_be_infinite(b.prim, [n for ns in summed for n in ns]):
             return ()
         each = [reduce(partial(self.made, "and"), map(self.positive, ns)) for ns in summed]
@@ -128,20 +129,29 @@ class Asked(Closing):
             holds = self.b.op("select", (g.operand, *arms), DType.BOOL, around)
         return holds
 
-    def summed_over(self, part: Part) -> list[Size]:
-        """How far the loops go that a part is summed over, which may make no rounds: those that
-        stand still where it is sent to."""
+    def summed_over(self, part: Part, context: Iterable[Var]) -> list[Size]:
+        """How far the loops go that a part is summed over, which may make no rounds where it is
+        sent to, for each of a context: those that stand still there."""
         domain = self.domain(part)
         there = {v for e in part.at for v in variables(e)}
         out = dict.fromkeys(self.extent(i) for i in domain if i not in there)
         return [
             n for n in out
-            if n is not None and not self.facts(n - 1).proves(n - 1)
+            if n is not None and not self.is_some(n, context)
             and all(map(self.stands, self.b.closed(variables(n))))
         ]  # fmt: skip
 
+    def is_some(self, n: Size, context: Iterable[Var]) -> bool:
+        """Whether a loop makes rounds in these loops, as one that goes as far as they do."""
+        return self.facts(sum(map(size, context), n)).proves(n - 1)
+
     def positive(self, n: Size) -> Operand:
-        return self.made("gt", number(n), Lit(0, DType.I64))
+        if n not in self.some:
+            some = self.made("gt", number(n), Lit(0, DType.I64))
+            if not all(v in self.b.sizes for v in variables(n)):
+                return some
+            self.some[n] = some
+        return self.some[n]
 
     def made(self, name: str, *args: Operand) -> Operand:
         return self.b.op(name, args, DType.BOOL, self.place.guards)

@@ -49,6 +49,7 @@ class Cotangents(Asked):
         super().__init__(place)
         self.sources = {}
         self.poles = None
+        self.some = {}
         self.around = place.guards
         self.parts: dict[Var, list[Part]] = {}
         self.names: dict[Var, Size] = {}  # the rounds of those loops, for their own times
