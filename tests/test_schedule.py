@@ -815,6 +815,28 @@ def test_a_product_between_products_lies_as_its_factor_does() -> None:
         np.testing.assert_allclose(m.blocks(x, c), want, rtol=1e-12, atol=1e-13)
 
 
+SCALED = """
+def f(
+    x: b=>t=>d=>Float, g: d=>Float, v: e=>d=>Float, w: e=>d=>Float, n: Int
+) -> (b=>t=>e=>Float, b=>t=>e=>Float):
+    loop y = x for _ in Fin(n): [y[i, s, c] / (1.0 + sum(y[i, s, c] for c)) for i, s, c]
+    u = [y[i, s, c] * g[c] for i, s, c]
+    at = lambda m: [sum(u[i, s, c] * m[e, c] for c) for i, s, e]
+    (at(v), at(w))
+"""
+
+
+def test_a_factor_that_stands_still_does_not_turn_what_is_stored() -> None:
+    """Along `b`, `g` is one number; but what two products read lies as the table does."""
+    m = nap.compile(SCALED)
+    assert ": f64[b, t, d]\n" in m.f.show("loops")
+    assert "[t, d, b]" not in m.f.show("loops")
+    x, g, v, w = 1 + numbers(2, 3, 4) ** 2, numbers(4), numbers(5, 4), numbers(5, 4)
+    u = x / (1 + x.sum(-1, keepdims=True)) * g
+    for got, by in zip(m.f(x, g, v, w, 1), (v, w), strict=True):
+        np.testing.assert_allclose(got, u @ by.T, rtol=1e-12)
+
+
 SMALL = """
 def colours(x: h=>w=>Fin(3)=>U8, m: Fin(3)=>Fin(3)=>F32) -> h=>w=>Fin(3)=>F32 =
     [sum(m[c, k] * F32(x[i, j, k]) for k) for i, j, c]

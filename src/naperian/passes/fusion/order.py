@@ -318,7 +318,7 @@ def _as_it_lies(q: Task, x: Read) -> Read:
 def _stride(graph: Graph, x: Read, inner: Var) -> int:
     where = [k for k, e in enumerate(x.at) if inner in variables(e) and _moves(graph, e, inner)]
     if not where:
-        return 0
+        return 1  # what stands still is no reason to leave what lies side by side
     last = x.at[where[-1]]
     a = last.single
     if isinstance(a, Clamp):
