@@ -23,6 +23,8 @@ are, if memory says so, is read before the loop along them:
                                                                    free for j in 0..m:
                                                                        update out[j] += x[row, j]
                                                                        …
+
+So is what a round computes for its row, the weight of `v[u] * x[u, j]` in attention.
 """
 
 from __future__ import annotations
@@ -51,11 +53,12 @@ def jam(body: tuple[Stmt, ...], sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
 
 def _adds_rows(s: Loop) -> bool:
     """Whether every round updates the same elements, each once."""
-    inner: tuple[Stmt, ...] = s.body
+    heads, inner = _parted(s.body)
+    own = {s.var, *(x.var for x in heads)}
     over: set[Var] = set()
     while len(inner) == 1 and isinstance(x := inner[0], Loop):
         bounds = {*used_in(x.low), *used_in(x.high)}
-        if x.order is not Order.FREE or x.reductions or s.var in bounds:
+        if x.order is not Order.FREE or x.reductions or own & bounds:
             return False
         over.add(x.var)
         inner = x.body
@@ -69,20 +72,28 @@ def _adds_rows(s: Loop) -> bool:
         match x:
             case Update(_, at):
                 along = {v for v in over if size(v) in at}
-                if along != over or any(s.var in used_in(e) for e in at):
+                if along != over or not own.isdisjoint(v for e in at for v in used_in(e)):
                     return False
             case Let():
                 pass
             case _:
                 return False
-    return not any(changed & mentions(x) for x in inner if isinstance(x, Let))
+    return not any(changed & mentions(x) for x in (*heads, *inner) if isinstance(x, Let))
+
+
+def _parted(body: tuple[Stmt, ...]) -> tuple[tuple[Let, ...], tuple[Stmt, ...]]:
+    """What a round computes first, and the rest."""
+    first = next((k for k, x in enumerate(body) if not isinstance(x, Let)), len(body))
+    return tuple([x for x in body[:first] if isinstance(x, Let)]), body[first:]
 
 
 def _jammed(s: Loop, count: Size) -> list[Stmt]:
     four = Var("four")
     first = s.low + size(four) * ROWS
+    heads, loops = _parted(s.body)
+    own = [{x.var: fresh(x.var) for x in heads} for _ in range(ROWS)]
 
-    rows: list[Stmt] = []  # which they are
+    rows: list[Stmt] = []  # which they are, and what each computes for itself
 
     def within(body: tuple[Stmt, ...], over: frozenset[Var]) -> tuple[Stmt, ...]:
         (x, *more) = body
@@ -91,29 +102,33 @@ def _jammed(s: Loop, count: Size) -> list[Stmt]:
         keys = _keys(body, over)
         return tuple(y for k in range(ROWS) for y in copy(body, keys, k))
 
-    def copy(body: tuple[Stmt, ...], keys: list[Size], k: int) -> tuple[Stmt, ...]:
-        """The statements for one of the rows."""
+    def moved(
+        stmts: tuple[Stmt, ...], k: int, names: dict[Var, Var], at: dict[Size, Size]
+    ) -> tuple[Stmt, ...]:
+        """Statements of one of the rows."""
         here: dict[Atom, Size] = {s.var: first + k}
-        names = {x.var: fresh(x.var) for x in body if isinstance(x, Let)}
-        at: dict[Size, Size] = {}
 
         def replaced(a: Atom) -> Size | None:
             return size(names[a]) if isinstance(a, Var) and a in names else here.get(a)
 
-        def place(_: Var, where: tuple[Size, ...]) -> tuple[Size, ...]:
-            return tuple(at.get(e, e) for e in where)
+        return remade(stmts, replaced, names, lambda _, where: tuple(at.get(e, e) for e in where))
 
+    def copy(body: tuple[Stmt, ...], keys: list[Size], k: int) -> tuple[Stmt, ...]:
+        at: dict[Size, Size] = {}
         for e in keys:
             row = Var("row")
-            (key,) = remade((Let(row, DType.I64, Number(e)),), replaced)
+            (key,) = moved((Let(row, DType.I64, Number(e)),), k, own[k], {})
             assert isinstance(key, Let)
             assert isinstance(key.value, Number)
             rows.append(key)
             at[key.value.value] = size(row)
-        return remade(body, replaced, names, place)
+        names = own[k] | {x.var: fresh(x.var) for x in body if isinstance(x, Let)}
+        return moved(body, k, names, at)
 
+    for k in range(ROWS):
+        rows += moved(heads, k, own[k], {})
     rest = replace(s, low=s.low + count * ROWS, order=Order.SERIAL, reductions=())
-    inner = within(s.body, frozenset())
+    inner = within(loops, frozenset())
     many = Loop(four, ZERO, count, (*rows, *inner), s.order, s.reductions, s.work * ROWS)
     return [many] if rest.low == s.high else [many, rest]
 
