@@ -115,6 +115,8 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
             for t, path in inner.items()
         }
 
+    # where nothing is added up, what stands still is no reason to leave what lies side by side
+    at_least = 0 if any(t.over for t in tasks) else 1
     best: dict[Task, tuple[Var, ...]] | None = None
     least = 0
     candidates: list[tuple[Task, Var] | None] = [None]
@@ -124,7 +126,7 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
         new = paths(last)
         if not all(_legal(graph, t, path) for t, path in new.items()):
             continue
-        price = sum(_price(graph, t, new[t]) for t in deep)
+        price = sum(_price(graph, t, new[t], at_least) for t in deep)
         if best is None or price < least:
             best, least = new, price
     for t, path in (best or {}).items():
@@ -257,7 +259,8 @@ def _within(path: tuple[Var, ...], over: tuple[Var, ...]) -> list[Var]:
     return [i for i in path if i in over]
 
 
-def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
+def _price(graph: Graph, t: Task, path: tuple[Var, ...], least: int) -> int:
+    """What a task's accesses cost with these loops, each of them at `least` so much."""
     inner = path[-1]
     total = 0
     for x in t.args:
@@ -265,7 +268,7 @@ def _price(graph: Graph, t: Task, path: tuple[Var, ...]) -> int:
             q = graph.source.get(x.var)
             apart = q is None or q.kind in WHOLE  # in memory, whatever the loops are
             if apart or any(not isinstance(e.single, Var) for e in x.at):
-                total += _stride(graph, x if q is None else _as_it_lies(q, x), inner)
+                total += max(least, _stride(graph, x if q is None else _as_it_lies(q, x), inner))
     if t.home is not None:
         order = tuple(t.context[k] for k in t.home[1])
         total += 1 if order[-1:] == (inner,) else _STRIDED if inner in order else 0
@@ -318,7 +321,7 @@ def _as_it_lies(q: Task, x: Read) -> Read:
 def _stride(graph: Graph, x: Read, inner: Var) -> int:
     where = [k for k, e in enumerate(x.at) if inner in variables(e) and _moves(graph, e, inner)]
     if not where:
-        return 1  # what stands still is no reason to leave what lies side by side
+        return 0
     last = x.at[where[-1]]
     a = last.single
     if isinstance(a, Clamp):
