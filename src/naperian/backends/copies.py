@@ -6,7 +6,7 @@ import re
 
 from naperian.backends.code import Value
 from naperian.backends.frame import Frame
-from naperian.backends.masks import loaded, masks, stored
+from naperian.backends.masks import free_masks, loaded, masks, stored
 from naperian.backends.vectors import Block
 from naperian.loops.syntax import Loop, Store
 from naperian.loops.walk import loads
@@ -96,6 +96,12 @@ def masked(
         else:
             code.lines.append(stored(lanes, type, value, pointer, tags, on))
     return mask
+
+
+def costs_no_mask(frame: Frame, block: Block) -> bool:
+    """Whether what is left of a row is one more vector, at no cost (`free_masks`): no element is
+    read by itself."""
+    return free_masks(frame.module.target) and not block.gathers
 
 
 def can_be_masked(frame: Frame, block: Block) -> bool:

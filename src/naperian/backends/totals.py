@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from naperian.backends.code import Value
-from naperian.backends.copies import copied, finished, left, masked
+from naperian.backends.copies import copied, costs_no_mask, finished, left, masked
 from naperian.backends.frame import Frame
-from naperian.backends.masks import free_masks
 from naperian.backends.vectors import Block, Sum
 
 _UNITS = {"fadd": "-0.0", "fmul": "1.0", "add": "0", "mul": "1", "and": "-1", "or": "0", "xor": "0"}
@@ -26,7 +25,7 @@ def totals(
     none: rows are short. Where there are no masks, the round is told from which on
     those are left that are no whole vector."""
     found, at = [_start(frame, x, block.lanes) for x in block.sums], low
-    free = free_masks(frame.module.target) and not block.gathers
+    free = costs_no_mask(frame, block)
     if not vectors and free:
         found = _masked(frame, block, index, found, low, high)
         _added(frame, block, found)

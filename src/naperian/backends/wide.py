@@ -8,6 +8,7 @@ from naperian.backends.code import Value
 from naperian.backends.copies import (
     can_be_masked,
     copied,
+    costs_no_mask,
     finished,
     left,
     masked,
@@ -54,7 +55,7 @@ def in_vectors(
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
-    free = free_masks(frame.module.target) and not block.gathers
+    free = costs_no_mask(frame, block)
     if block.sums and (block.ones or not (few or vectors or free or can_be_masked(frame, block))):
         return None
     if block.masks and not few:

@@ -30,7 +30,7 @@ from naperian.loops.syntax import (
 )
 from naperian.names import Lit, Var
 from naperian.node import kept, replace
-from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, substitute
+from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, size, substitute
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
@@ -202,6 +202,16 @@ def used(e: Expr) -> tuple[Var, ...]:
             case Lit() | Apply():
                 pass
     return tuple(out)
+
+def as_index(e: Expr) -> Size | None:
+    """An integer as an index expression, if it is written as one."""
+    match e:
+        case Number(value):
+            return value
+        case Lit(int() as value):
+            return size(value)
+        case _:
+            return None
 
 
 def used_in(s: Size) -> tuple[Var, ...]:

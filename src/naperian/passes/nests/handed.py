@@ -36,7 +36,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, parts, rebuild_loops, statements
+from naperian.loops.walk import as_index, expressions, parts, rebuild_loops, statements
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import unit
@@ -105,21 +105,12 @@ def _fails_first(s: Loop, e: Expr) -> bool:
     """Whether a comparison does not hold in the first round."""
     if not isinstance(e, Apply) or e.name not in _FAILS or e.operand is not DType.I64:
         return False
-    one, two = map(_number, e.args)
+    one, two = map(as_index, e.args)
     if one is None or two is None:
         return False
     gap = _at(one - two, s.var, s.low).constant
     return gap is not None and _FAILS[e.name](gap, 0)
 
-
-def _number(e: Expr) -> Size | None:
-    match e:
-        case Number(value):
-            return value
-        case Lit(int() as value):
-            return size(value)
-        case _:
-            return None
 
 
 def _at(i: Size, v: Var, value: Size) -> Size:

@@ -21,11 +21,11 @@ from itertools import combinations
 from typing import TypeAlias
 
 from naperian.dtypes import DType
-from naperian.loops.syntax import Apply, Expr, Local, Number
-from naperian.loops.walk import used_in
+from naperian.loops.syntax import Apply, Expr, Local
+from naperian.loops.walk import as_index, used_in
 from naperian.names import Lit, Var
 from naperian.passes.nests.records import not_
-from naperian.sizes import Size, size
+from naperian.sizes import size
 
 _MANY = 16  # sides of conditions
 
@@ -89,7 +89,7 @@ class Tokens:
         """Whether a condition holds in one round at most."""
         match c:
             case Apply("eq", (x, y), _, DType.I64):
-                one, two = _number(x), _number(y)
+                one, two = as_index(x), as_index(y)
                 if one is None or two is None:
                     return False
                 gap = one - two
@@ -99,12 +99,3 @@ class Tokens:
             case _:
                 return False
 
-
-def _number(e: Expr) -> Size | None:
-    match e:
-        case Number(value):
-            return value
-        case Lit(int() as value):
-            return size(value)
-        case _:
-            return None
