@@ -10,6 +10,10 @@ loop, and the producer is complete there (no reduction over that index).
 
     [nest 1: s = Σ exp(x - m)]  [nest 2: y = exp(x - m) / s]
 
+What takes long and only reads what a recurrence stores anyway stays out of its loop:
+
+    [in order: h = f(h, x); store h]  [parallel: y = Σ exp(h)]
+
 A cheap value that two nests need is computed in both, a dear one is stored.
 """
 
@@ -43,6 +47,7 @@ from naperian.sizes import Clamp, Remainder, Size, Term, size
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
 _FREE = ("add", "mul", "min", "max", "and", "or")  # in any order it is the same
 _LONG = 16  # elements of a row that are more than those of a window
+_FUNCTION = 15  # additions: what takes longer than to read again what is stored
 _NEAR = 4  # how many nests back one is looked for to share its arrays
 
 
@@ -203,6 +208,8 @@ class _Block:
                 self.after = max(self.after, root.level)
             return
         low, near = self.lowest(group, statement=False)
+        if near is not None and near.number == low and self.leaves(root, group, near):
+            low, near = low + 1, None
         nest = self.choose(root, head, group, low, near)
         self.recompute(group, nest)
         group.sort(key=lambda t: t.order)
@@ -340,6 +347,16 @@ class _Block:
         if not copies:
             same.append(nest)
         return nest
+
+    def leaves(self, root: Task, group: list[Task], near: Nest) -> bool:
+        """Whether tasks that take long leave the recurrence whose values they read, as all of these
+        are stored anyway: they wait for nothing, so they are parallel and in vectors."""
+        if self.depth or not near.times or near.index.condition is not None:
+            return False
+        if self.time(root) is not None or _stops(root) or max(map(cost, group)) < _FUNCTION:
+            return False
+        read = {s.task for t in group for s in t.sites if s.task.nests[:1] == [near]}
+        return all(q.root and q.kind in (Kind.COMPUTE, Kind.FINAL) for q in read)
 
     def is_deep(self, nest: Nest) -> bool:
         """Whether a nest has long loops inside. What they find is little beside what they read, so
