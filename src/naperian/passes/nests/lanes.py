@@ -30,6 +30,8 @@ that is faster than a gather. Elements that a triangle reads again and again are
 
     for l in 0..8:
         for e in 0..d: store packed[e, l] = x[8 * v + l, e]
+
+and what a row adds up over rounds in order has a table of its own (`own_sums`).
 """
 
 from __future__ import annotations
@@ -93,6 +95,7 @@ from naperian.passes.nests.alike import (
     waits,
 )
 from naperian.passes.nests.lane_sums import Sum, Sums, nest
+from naperian.passes.nests.own_sums import own_sums
 from naperian.passes.nests.paired import paired
 from naperian.passes.nests.parted import joined, parted
 from naperian.passes.nests.ragged import evened
@@ -166,7 +169,7 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     rows = both or _taken(s, buffers, sizes, slow, shared=shared)
     if rows is None:
         return rows
-    once = tabled(rows.loop, buffers)
+    once = own_sums(tabled(rows.loop, buffers), buffers)
     if once == rows.loop:
         return rows
     return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, shared=shared) or rows
