@@ -75,30 +75,26 @@ class Asked(Closing):
             holds = self.b.reduce("or", no, (entry,), DType.BOOL, self.place.guards)
         return () if holds == _TRUE else (Guard(holds, True),)
 
-    def read(self, b: Binding, parts: list[Part]) -> Guards:
+    def read(self, b: Binding, parts: list[Part], names: Mapping[Var, Size]) -> Guards:
         """What holds where anybody reads a binding to which these parts are sent, if that is not
-        sure. In the names of the parts."""
+        sure: what all of them ask, or that one of them does. A part asks for rounds of the loops
+        that it is summed over, and for the side of a condition. At the points that `names` give."""
         if not isinstance(b.prim, Op) or _is_linear(b.prim):
             return ()
         summed = [self.summed_over(p, b.context) for p in parts]
-        if not all(summed) or not self.may_be_infinite(b.prim, [n for ns in summed for n in ns]):
+        if not self.may_be_infinite(b.prim, [n for ns in summed for n in ns]):
             return ()
-        each = [reduce(partial(self.made, "and"), map(self.positive, ns)) for ns in summed]
-        return (Guard(reduce(partial(self.made, "or"), dict.fromkeys(each)), True),)
-
-    def chosen(self, b: Binding, parts: list[Part], names: Mapping[Var, Size]) -> Guards:
-        """What holds where a side of a condition reads a binding that nobody reads elsewhere, if
-        that is not sure: what all the parts ask, or that one of them does. At the points that
-        `names` give."""
-        if not isinstance(b.prim, Op) or _is_linear(b.prim) or not self.may_be_infinite(b.prim, ()):
+        at = [names[i] for i in b.context]
+        sides = [self.asks(p, at) for p in parts]
+        if not all(ns or gs for ns, gs in zip(summed, sides, strict=True)):
             return ()
-        each = [self.asks(p, [names[i] for i in b.context]) for p in parts]
-        each = _merged(each)
-        if not all(each):
-            return ()
+        each = _merged([
+            (*(g for n in ns if (g := Guard(self.positive(n), True)) not in gs), *gs)
+            for ns, gs in zip(summed, sides, strict=True)
+        ])  # fmt: skip
         together = zip(*each, strict=False)
         common = tuple(gs[0] for gs in takewhile(lambda gs: len({*gs}) == 1, together))
-        if common:
+        if common or not all(each):
             return common
         return (Guard(reduce(partial(self.made, "or"), map(self.holding, each)), True),)
 

@@ -124,8 +124,7 @@ class Cotangents(Asked):
         names, over = self.points(b.context)
         value = self.cotangent(b.var, tuple(names.values()))
         if value is not None:
-            asked = (*self.read(b, parts), *self.chosen(b, parts, names))
-            self.push(b, over, names, value, asked)
+            self.push(b, over, names, value, self.read(b, parts, names))
 
     def points(self, context: tuple[Var, ...]) -> tuple[dict[Var, Size], tuple[Var, ...]]:
         """All points of a context, and what they range over: the rounds of loops that run
