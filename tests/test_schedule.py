@@ -6,6 +6,7 @@ equal results; the rest of a test says what the loops look like.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -415,6 +416,27 @@ def f(k, n; m: F64[n, n], x: F64[n]):
   return for b<n: h[b, k]
 """)
     assert orders(p)[1] is Order.SERIAL
+
+
+def test_rounds_read_a_table_as_it_lies() -> None:
+    """A table from before the loop is in memory: its product with a vector and that of its
+    transpose both go along its rows, in the loop backwards, too."""
+    f = nap.compile(
+        "def f(g: n=>m=>F64, a: n=>F64, v: m=>F64, k: Int) -> F64:\n"
+        "    e = [[exp(g[i, j]) for j] for i]\n"
+        "    loop v = v for t in Fin(k):\n"
+        "        u = [a[i] / sum(e[i, j] * v[j] for j) for i]\n"
+        "        [1.0 / sum(e[i, j] * u[i] for i) for j]\n"
+        "    sum(v)\n"
+    ).f
+    lines = nap.grad(f).show("loops").splitlines()
+    read, inner = 0, ""
+    for line in lines:
+        inner = line.split()[-3] if line.strip().startswith(("free for", "parallel for")) else inner
+        for _, j in re.findall(r"out\[(\w+), (\w+)\]", line):
+            read += 1
+            assert j == inner, "\n".join(lines)
+    assert read >= 4
 
 
 def test_the_whole_history_of_a_carried_vector() -> None:

@@ -12,7 +12,7 @@ inside are ordered for what is done in one round, and those of what goes on besi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from naperian.ainf.syntax import Read
 from naperian.ainf.walk import atoms_of, free, variables
@@ -126,7 +126,7 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
         new = paths(last)
         if not all(_legal(graph, t, path) for t, path in new.items()):
             continue
-        price = sum(_price(graph, t, new[t], at_least) for t in deep)
+        price = sum(_price(graph, t, new, at_least) for t in deep)
         if best is None or price < least:
             best, least = new, price
     for t, path in (best or {}).items():
@@ -259,14 +259,14 @@ def _within(path: tuple[Var, ...], over: tuple[Var, ...]) -> list[Var]:
     return [i for i in path if i in over]
 
 
-def _price(graph: Graph, t: Task, path: tuple[Var, ...], least: int) -> int:
-    """What a task's accesses cost with these loops, each of them at `least` so much."""
-    inner = path[-1]
+def _price(graph: Graph, t: Task, paths: Mapping[Task, tuple[Var, ...]], least: int) -> int:
+    """What a task's accesses cost with these loops of all, each of them at `least` so much."""
+    inner = paths[t][-1]
     total = 0
     for x in t.args:
         if isinstance(x, Read) and x.at:
             q = graph.source.get(x.var)
-            apart = q is None or q.kind in WHOLE  # in memory, whatever the loops are
+            apart = q is None or q not in paths  # in memory, whatever the loops are
             if apart or any(not isinstance(e.single, Var) for e in x.at):
                 total += max(least, _stride(graph, x if q is None else _as_it_lies(q, x), inner))
     if t.home is not None:
