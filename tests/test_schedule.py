@@ -432,7 +432,8 @@ def test_rounds_read_a_table_as_it_lies() -> None:
     lines = nap.grad(f).show("loops").splitlines()
     read, inner = 0, ""
     for line in lines:
-        inner = line.split()[-3] if line.strip().startswith(("free for", "parallel for")) else inner
+        loop = re.search(r"for (\w+) in ", line)
+        inner = loop[1] if loop else inner
         for _, j in re.findall(r"out\[(\w+), (\w+)\]", line):
             read += 1
             assert j == inner, "\n".join(lines)
