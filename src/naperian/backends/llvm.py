@@ -21,6 +21,9 @@ from naperian.backends.target import NO_CLEARING, NO_GATHER, Target, host
 _OURS = {
     "-disable-lsr": ("", True),
     "-disable-post-ra": ("x86", True),
+    "-disable-postra-machine-licm": ("x86", True),
+    "-disable-postra-machine-sink": ("x86", True),
+    "-disable-x86-domain-reassignment": ("x86", True),
     "-x86-cmov-converter": ("x86", False),
 }
 """Settings that are usually the other way round, with the start of a triple."""
@@ -235,14 +238,15 @@ def _freed(passes: llvm.ModulePassManager) -> Iterator[llvm.ModulePassManager]:
 
 @contextmanager
 def _generating(machine: llvm.TargetMachine) -> Iterator[None]:
-    """Code generation without three passes. LLVM has them only as settings of the process, so they
+    """Code generation without some passes. LLVM has them only as settings of the process, so they
     are put back for whoever else uses LLVM here.
 
     Loop strength reduction: our loops address by base and index already, and it takes up to four
     fifths of the time for stencils. Branches for choices that a round hands to the next, on x86:
     which of three neighbours is largest, where a table is filled row by row, nobody predicts.
-    The schedule after registers are given, on x86: processors that look ahead have no use for it,
-    and it takes a twentieth of the time."""
+    What is done after registers are given, on x86: processors that look ahead have no use for
+    another schedule, and nothing was found to move. Masks that become numbers: none of ours do.
+    Both take a twentieth of the time."""
     here = [k for k, (triple, _) in _OURS.items() if machine.triple.startswith(triple)]
     with _settings:
         for k in here:
