@@ -4,6 +4,7 @@
                    q = i + a       i = q - a, a is left over
                    q = i * m + j   i = q // m, j = q % m         for j < m
                    q, r = i // m, i % m            i = q * m + r
+                   q, r = i // (n * m), i // n % m           i // n = q * m + r
                    q = (i + a) % n                 i = (q - a) % n        for i < n
 
 What was written to `e` from every `i` is thereby read at `q`: shifts, slices, rotations, reshapes
@@ -48,6 +49,21 @@ def _long_first(domain: Iterable[Var], extent: Callable[[Var], Size | None]) -> 
         return n is not None and n.constant is not None
 
     return tuple(sorted(domain, key=is_short))
+
+
+def _whole(above: Size, below: Size, digit: Size) -> tuple[Size, Size] | None:
+    """What `above // below` and a digit tell together, and how many values the digit has."""
+    match digit.single:
+        case Remainder(value, base) if value == above and base == below:
+            return above, base
+        case Remainder(value, base):
+            match value.single:
+                case Quotient(over, n) if over == above and n * base == below:
+                    return value, base
+                case _:
+                    return None
+        case _:
+            return None
 
 
 class _Invert:
@@ -125,20 +141,16 @@ class _Invert:
         return n is not None and any(w == v or self.depends(w, v) for w in variables(n))
 
     def digits(self) -> bool:
-        """i // m and i % m together"""
+        """i // m and i % m together, or i // (n * m) and i // n % m, which are i // n"""
         for k, (e, q) in enumerate(self.pairs):
             match e.single:
                 case Quotient(above, below):
-                    other = next(
-                        (j for j, (x, _) in enumerate(self.pairs)
-                         if x.single == Remainder(above, below)),
-                        None,
-                    )  # fmt: skip
-                    if other is not None:
-                        r = self.pairs[other][1]
-                        kept = [p for j, p in enumerate(self.pairs) if j not in (k, other)]
-                        self.pairs = [*kept, (above, q * below + r)]
-                        return True
+                    for j, (x, r) in enumerate(self.pairs):
+                        whole = _whole(above, below, x)
+                        if whole is not None:
+                            kept = [p for i, p in enumerate(self.pairs) if i not in (k, j)]
+                            self.pairs = [*kept, (whole[0], q * whole[1] + r)]
+                            return True
                 case _:
                     pass
         return False
