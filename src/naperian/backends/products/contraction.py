@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from naperian.backends.products.copied import copied
 from naperian.backends.products.strides import (
     Loops,
     Offset,
@@ -47,6 +48,7 @@ from naperian.sizes import ONE, ZERO, Size, rename, size
 
 TINY = 511  # multiplications that are not worth a call: a panel of eight is
 CHANNELS = 8  # so many elements of a sum are worth a product for every window
+NARROW = 8  # so many elements beside each other are worth a row
 WINDOW = 32  # elements that are written out
 
 Matrix = tuple[Var, Size, Size, Size]
@@ -95,6 +97,9 @@ def lower(
         seen = tabled(s, offset, sizes)
         if seen is not None:
             return seen if written is None else (_if_channels(inner, seen, written),)
+        apart = copied(s, offset) if written is None else None
+        if apart is not None:
+            return apart
     if around or over:
         small = replace(s, batch=(), rows=rows, columns=columns, inner=inner)
         work = count(rows + columns + inner)
@@ -150,7 +155,10 @@ def _windows(s: Contract, offset: Offset) -> tuple[Stmt, ...] | None:
     convolution, of which there are a few to add up."""
     out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
     sides = ((s.rows, left), (s.columns, right))
-    runs = [p for group, m in sides for p in group if stride(out, p[0]) == ONE == stride(m, p[0])]
+    runs = [
+        p for group, m in sides for p in group
+        if stride(out, p[0]) == ONE == stride(m, p[0]) and (p[1].constant or NARROW) >= NARROW
+    ]  # fmt: skip
     window = tuple(p for p in s.inner if p[1].constant is not None)
     if not runs or not 0 < (count(window).constant or 0) <= WINDOW:
         return None

@@ -10,6 +10,8 @@ from naperian.loops.walk import used_in
 from naperian.names import Var
 from naperian.sizes import ONE, Atom, Size, elements
 
+_VECTORS = 8  # elements that lie side by side, and are worth loops around
+
 Loops: TypeAlias = tuple[tuple[Var, Size], ...]
 Offset: TypeAlias = Callable[[Var, tuple[Size, ...]], Size]
 """The distance of an element from its buffer's first, as a polynomial."""
@@ -58,13 +60,13 @@ def runs(loops: Loops, *offsets: Size) -> list[Loops]:
 
 
 def longest_run(loops: Loops, *offsets: Size) -> Loops:
-    """The neighbouring loops that are one loop in both operands, the most iterations of all; of
-    those that may have any number, one along both."""
+    """The neighbouring loops that are one loop in both operands: some along both, if they fill
+    vectors, else the most iterations of all, or any number."""
 
     def length(run: Loops) -> tuple[bool, bool, int]:
         n = count(run).constant
         along = all(stride(o, run[-1][0]) == ONE for o in offsets)
-        return n is None, along, n or 0
+        return along and (n is None or n >= _VECTORS), n is None, n or 0
 
     return max(runs(loops, *offsets), key=length)
 

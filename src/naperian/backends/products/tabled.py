@@ -44,7 +44,7 @@ from naperian.node import replace
 from naperian.sizes import ONE, ZERO, Size, atom, clamp, rename, size
 
 STRIP = 480  # columns of one product: whole panels of every width
-_WIDE = 16  # so many columns are worth it
+_WIDE = 8  # so many columns are worth it
 _CHEAP = 16  # multiplications of a product take as long as an addition elsewhere
 
 

@@ -7,7 +7,8 @@
 
 Rows that go side by side (`lanes`) write an element of each of eight rows, which lie far apart:
 that is eight stores, often to as many pages. If all who read the array read it by rows, too, the
-rows' axis can be its last one.
+rows' axis can be its last one. Where a product fills the array, the axes that lie before the rows'
+in its factor come along: what is contiguous there stays so.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import blocks, loads, rebuild, remade, statements, takes, used_in
 from naperian.names import Var
 from naperian.node import replace
-from naperian.sizes import Size
+from naperian.sizes import Size, size
 
 _T = TypeVar("_T")
 
@@ -54,9 +55,13 @@ def beside(program: Program) -> Program:
         axis = _axis(at, around[-1] if around else None, stored)
         if axis is None or axes.setdefault(var, axis) != axis:
             del rank[var]
-    turned = {v: k for v, k in axes.items() if v in rank and k < rank[v] - 1}
+    moved = {v: k for v, k in axes.items() if v in rank and k < rank[v] - 1}
+    turned: dict[Var, tuple[int, ...]] = {v: (k,) for v, k in moved.items()}
     if not turned:
         return program
+    for s in statements(program.body):
+        if isinstance(s, Contract) and s.out[0] in turned:
+            turned[s.out[0]] = _as_in_factor(s, moved[s.out[0]])
 
     def place(var: Var, at: tuple[Size, ...]) -> tuple[Size, ...]:
         return _moved(at, turned[var]) if var in turned else at
@@ -72,8 +77,24 @@ def beside(program: Program) -> Program:
     return replace(program, body=shaped(body))
 
 
-def _moved(items: tuple[_T, ...], axis: int) -> tuple[_T, ...]:
-    return (*items[:axis], *items[axis + 1 :], items[axis])
+def _moved(items: tuple[_T, ...], axes: tuple[int, ...]) -> tuple[_T, ...]:
+    stay = (x for k, x in enumerate(items) if k not in axes)
+    return (*stay, *(items[k] for k in axes))
+
+
+def _as_in_factor(s: Contract, axis: int) -> tuple[int, ...]:
+    """An axis of a product's result, behind those that lie before it in its factor."""
+    places = {i.single: k for k, i in enumerate(s.out[1])}
+    for _, at in (s.left, s.right):
+        if at[-1:] == (s.out[1][axis],):
+            run: list[int] = []
+            for i in reversed(at):
+                if i.single not in places:
+                    break
+                run.append(places[i.single])
+            batch = {places.get(size(v).single) for v, _ in s.batch}
+            return tuple(k for k in reversed(run) if k not in batch)
+    return (axis,)
 
 
 _Access = tuple[Var, tuple[Size, ...], tuple[Loop, ...], bool]
