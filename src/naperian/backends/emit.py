@@ -153,9 +153,9 @@ def _updates(frame: Frame, stmts: Sequence[Stmt]) -> None:
         if not isinstance(s, Update):
             _statement(frame, s, [])
             continue
-        new, v = expression(frame, s.value), frame.module.memory.get(s.buffer, s.buffer)
-        old = so_far[v][1] if v in so_far else load(frame, s.buffer, s.at)
-        so_far[v] = s, combine(frame, s.monoid, old, new, frame.place(s.buffer).buffer.dtype)
+        new, v = expression(frame, s.value), s.buffer
+        old = so_far[v][1] if v in so_far else load(frame, v, s.at)
+        so_far[v] = s, combine(frame, s.monoid, old, new, frame.place(v).buffer.dtype)
     for s, value in so_far.values():
         store(frame, s.buffer, s.at, value)
 

@@ -19,20 +19,22 @@ from naperian.sizes import Size
 
 def until(stmts: Sequence[Stmt], start: int, memory: Mapping[Var, Var]) -> int:
     """Up to where statements update elements, some of them more than once, and read none of what
-    is updated; `memory` is what buffers are that are not their own."""
+    is updated; `memory` is what buffers are that are not their own. Two results that may both be
+    the same argument are still two."""
     changed: dict[Var, tuple[Size, ...]] = {}
+    written: set[Var] = set()
     end = start
     for k in range(start, len(stmts)):
         s = stmts[k]
         if not isinstance(s, Let | Update):
             break
-        if any(memory.get(e.buffer, e.buffer) in changed for e in loads(s)):
+        if any(memory.get(e.buffer, e.buffer) in written for e in loads(s)):
             break
         if isinstance(s, Update):
-            v = memory.get(s.buffer, s.buffer)
-            if v not in changed:
-                changed[v] = s.at
-            elif changed[v] == s.at:
+            if s.buffer not in changed:
+                changed[s.buffer] = s.at
+                written.add(memory.get(s.buffer, s.buffer))
+            elif changed[s.buffer] == s.at:
                 end = k + 1
             else:
                 break

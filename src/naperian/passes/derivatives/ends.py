@@ -39,8 +39,7 @@ class Ends(Solving):
                     out = []
                     facts = self.facts(value)
                     inside = tuple(x for x in (value, n - 1 - value) if not facts.proves(x))
-                    cases = [(value, inside), *((to, (x,)) for to, x in self.ends(value, n))]
-                    for to, where in cases:
+                    for to, where in ((value, inside), *self.ends(value, n)):
                         if any(facts.proves(-x - 1) for x in where):
                             continue
                         guards = (*part.guards, *(self.test("ge", x) for x in where))
@@ -54,22 +53,21 @@ class Ends(Solving):
                     pass
         return [part]
 
-    def ends(self, value: Size, n: Size) -> list[tuple[Size, Size]]:
+    def ends(self, value: Size, n: Size) -> list[tuple[Size, tuple[Size, ...]]]:
         """Where values below 0 and from n on are kept, and when. A shift by a few moves as many
         indices to an end, each by a distance of its own: what they send is a shift, too.
 
-            i + 2 >= n, i < n           n - 1 = i + 1 if i + 1 >= n - 1, and i if i >= n - 1
+            i + 2 >= n, i < n           n - 1 = i + 1 if i + 1 == n - 1, and i if i == n - 1
         """
         for i in variables(value):
             by = (value - size(i)).constant
             if by is not None and i in self.b.indices and self.extent(i) == n:
                 if 0 < abs(by) <= _NEAR:
                     away = range(by) if by > 0 else range(0, by, -1)
-                    return [
-                        (size(i) + k, size(i) + k - (n - 1) if by > 0 else -size(i) - k)
-                        for k in away
-                    ]
-        return [(ZERO, -value - 1), (n - 1, value - n)]
+                    shifts = [(size(i) + k, n - 1 - size(i) - k) for k in away]
+                    # of which what is solved for proves the second: it is where the part goes
+                    return [(to, (-x, x) if by > 0 else (-to, to)) for to, x in shifts]
+        return [(ZERO, (-value - 1,)), (n - 1, (value - n,))]
 
     def at_the_end(self, part: Part, x: Size) -> Part:
         """The part over those few values of an index for which `x >= 0` is possible: of a window

@@ -35,7 +35,7 @@ from naperian.loops.syntax import (
     When,
 )
 from naperian.loops.walk import loads, rebuild_loops, remade, statements, used_in, whole
-from naperian.names import Var
+from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.independent import At, are_apart
 from naperian.sizes import ONE, Atom, Size, clamp, size
@@ -102,11 +102,12 @@ def _cut(s: Loop, types: dict[Var, DType]) -> When | None:
     past = whole("min", Number(size(middle) + ONE), Number(s.high))
     some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
     is_there = Apply("lt", (Number(size(middle)), Number(s.high)), DType.BOOL, DType.I64)
-    names: dict[Atom, Size] = {s.var: size(middle)}
+    mine = {v: fresh(v) for v in own - {s.var}}  # for a proof may open what it stands in
+    names: dict[Atom, Size] = {s.var: size(middle), **{v: size(w) for v, w in mine.items()}}
     return When(some, (
         Let(middle, DType.I64, m), Let(after, DType.I64, past),
         *one[0], replace(one[1], high=size(middle)),
-        When(is_there, remade(s.body, names.get)),
+        When(is_there, remade(s.body, names.get, mine)),
         *two[0], replace(two[1], low=size(after)),
     ))  # fmt: skip
 
