@@ -12,6 +12,7 @@ the primitive, another type its instance, and tuples what follows from their ite
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from naperian.broken import Broken
 from naperian.core.instances import instance_of
@@ -41,7 +42,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import size
-from naperian.substitution import Substitution
+from naperian.substitution import Substitution, cell_at
 from naperian.types import (
     BOOL,
     F64,
@@ -101,11 +102,20 @@ class WriteOut:
         if isinstance(t, Tuple) and not self.defines(("Num", "number"), t):
             v = Var("x")
             return Let(v, x, Pack(tuple(self.number(Ref(v), item) for item in t.items)))
+        if isinstance(t, Table):
+            v = Var("x")
+            return Let(v, x, self.everywhere(t, lambda cell: self.number(Ref(v), cell)))
         if isinstance(t, Scalar):
             return Op("cast", (x,), t)
         own = self.named(t)
         kind = Function((F64,), own)
         return Call(Method("Num", "number", (own,), kind, _NOTHING), (x,))
+
+    def everywhere(self, t: Table, cell: Callable[[Type], Expr]) -> Expr:
+        """A table with the same value everywhere."""
+        n, i = Var("n"), Var("i")
+        self.sets[n] = t.set
+        return For(i, SetVar(n), cell(cell_at(t, size(i))))
 
     def defines(self, method: tuple[str, str], t: Type) -> bool:
         """Whether an instance says what the method is at a type."""
@@ -238,6 +248,8 @@ class WriteOut:
         """The least or the greatest: of a tuple, of every item."""
         if isinstance(t, Tuple) and not self.defines(("Bounded", name), t):
             return Pack(tuple(self.bound(name, item) for item in t.items))
+        if isinstance(t, Table):
+            return self.everywhere(t, lambda cell: self.bound(name, cell))
         own = self.named(t)
         if isinstance(t, Scalar):
             return ConstOf(math.inf if name == "highest" else -math.inf, own)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from naperian.core import syntax as core
+from naperian.core.methods import METHOD_OF
 from naperian.dtypes import FLOATS, DType, join
 from naperian.frontend.coded import at_place, place_of, recoded
 from naperian.frontend.messages import errors, index_errors, set_errors, size_errors
@@ -254,13 +255,8 @@ def join_cells(
                     )
                 rigid = t
             case _:
-                adds = (
-                    "`with accum() as s: … s += x` adds up what is made of floats only",
-                    f"`instance Num({show(w, t)})` makes it a number",
-                )
-                struct = isinstance(t, Data) and title == "`sum`"
                 raise errors.operand(
-                    title.strip("`"), _needs(dtypes), show(w, t), c.span, adds if struct else ()
+                    title.strip("`"), _needs(dtypes), show(w, t), c.span, _of_struct(w, title, t)
                 )
     answer: Type
     if rigid is not None:
@@ -342,6 +338,26 @@ def _restrict(w: Walk, title: str, t: Type, dtypes: Dtypes, at: Typed) -> None:
 
 def _floats_only(w: Walk, t: TypeVar) -> bool:
     return w.solver.dtypes_of(t) == FLOATS
+
+
+def _of_struct(w: Walk, title: str, t: Type) -> tuple[str, ...]:
+    """What makes a struct a number, for an operation that wants one."""
+    if not isinstance(t, Data):
+        return ()
+    of, name = show(w, t), title.strip("`")
+    if name == "sum":
+        return (
+            "`with accum() as s: … s += x` adds up what is made of floats only",
+            f"`instance Num({of})` makes it a number",
+        )
+    interface = next((i for i, m in METHOD_OF.values() if m.strip("()") == name), None)
+    first = {"Num": (), "Fractional": ("Num",), "Floating": ("Num", "Fractional")}.get(
+        interface or ""
+    )
+    if first is None:
+        return ()
+    lines = ", ".join(f"`instance {i}({of})`" for i in (*first, interface))
+    return (f"{lines} {'make' if first else 'makes'} it a number, field by field",)
 
 
 def _needs(dtypes: Dtypes) -> str:

@@ -105,8 +105,8 @@ def overloaded(
         return overloaded(w, _SWAPPED[name], args[::-1], span, symbol)
     interface, method = METHOD_OF.get(name, ("", ""))
     if interface in ("Eq", "Ord") or (interface and overloads(w, t, (interface,))):
-        scalars = [c for c in cells if isinstance(c, Scalar) or _is_float_variable(w, c)]
-        if not (scalars and name == "mul"):
+        scalars = [isinstance(c, Scalar) or _is_float_variable(w, c) for c in cells]
+        if not ((name == "mul" and any(scalars)) or (name == "div" and scalars[1])):
             return _method(w, interface, method, title, args, span)
     if name == "pow" and (k := exponent(args)) is not None and overloads(w, t, ("Num",)):
         return _power(w, t, k, args[0], span)
