@@ -292,8 +292,10 @@ def _crosses(
 def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
     names = [e.single for e in at]
     if _own(graph, t, p, at):
-        if p.kind is Kind.FINAL or set(t.path[: len(names)]) == set(names):
+        if p.kind is Kind.FINAL:
             return False
+        if set(t.path[: len(names)]) == set(names):
+            return weight <= _LIGHT and _swaps(p, at)
         return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _free(p))
     if p.kind is Kind.FINAL:
         return True
@@ -304,6 +306,13 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
     shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
     gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in atoms_of(e))
     return p.uses == 1 and not gather and len(t.path) <= len(p.context)
+
+
+def _swaps(p: Task, at: tuple[Size, ...]) -> bool:
+    """Whether a value is read on the other side of a diagonal: who reads it there and who reads it
+    as it is made share no loops, and neither do those with what is made of both."""
+    here = {i: e.single for i, e in zip(p.context, at, strict=True)}
+    return any(v != i and isinstance(v, Var) and here.get(v) == i for i, v in here.items())
 
 
 def _spreads(p: Task) -> bool:

@@ -109,6 +109,7 @@ _VECTOR = 64  # bytes
 _SHORT = 128  # components, which for all rows of a time stay in the cache
 _VECTORS = 4  # of rows at a time: what one waits for, the other computes
 _WAITING = 2  # of rows at a time whose steps wait for each other: more have no registers
+_LOST = 6  # elements loaded one by one, in half the time that a long operation is waited for
 _FEW = 12  # statements of rows that may be there once more, for a vector of them that is left
 
 Buffers = Mapping[Var, Buffer]
@@ -192,7 +193,7 @@ def _taken(
     none = not all_ and not any(isinstance(x, Allocate) for x in statements(s.body))
     near = 2 * far < all_ or none
     alone = slow and sums_nothing(s)
-    if slow and not near and not alone and rows.lost() <= waits(s):
+    if slow and not near and not alone and rows.lost() <= _LOST * waits(s):
         near, rows.short = True, ()  # of few rows, all lanes would load and keep what they do not
     rows.beside = near if slow else far == 0
     return rows if rows.beside or alone else None

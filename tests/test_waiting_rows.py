@@ -1,0 +1,57 @@
+"""Paths whose steps wait for a root or a quotient go side by side, also where loops out of order
+read other elements of each path: a model of volatility with noises that hang together, whose
+gradient by these noises is written element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+HESTON = nap.compile("""
+def price(kappa: Float, xi: Float, rho: Float, z: p=>t=>Fin(2)=>Float) -> Float =
+    sum(max(path(kappa, xi, rho, z[i]) - 0.9, 0.0) for i) / p
+
+def path(kappa: Float, xi: Float, rho: Float, z: t=>Fin(2)=>Float) -> Float:
+    dt = 1.0 / t
+    loop x = 0.0, v = 0.04 for s in t:
+        known = max(v, 0.0)
+        root = sqrt(known * dt + 1e-12)
+        noise = rho * z[s, 0] + sqrt(1.0 - rho * rho) * z[s, 1]
+        (x - 0.5 * known * dt + root * z[s, 0], v + kappa * (0.04 - known) * dt + xi * root * noise)
+    exp(x)
+""")
+SLOPE = nap.value_and_grad(HESTON.price, ["kappa", "xi", "rho", "z"])
+
+
+def price(kappa: float, xi: float, rho: float, z: np.ndarray) -> float:
+    p, t, _ = z.shape
+    x, v = np.zeros(p), np.full(p, 0.04)
+    for s in range(t):
+        known = np.maximum(v, 0.0)
+        root = np.sqrt(known / t + 1e-12)
+        noise = rho * z[:, s, 0] + np.sqrt(1.0 - rho * rho) * z[:, s, 1]
+        x, v = (
+            x - 0.5 * known / t + root * z[:, s, 0],
+            v + kappa * (0.04 - known) / t + xi * root * noise,
+        )
+    return float(np.maximum(np.exp(x) - 0.9, 0.0).mean())
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize(("p", "t"), [(1, 1), (7, 3), (16, 5), (50, 20), (130, 2)])
+def test_the_gradient_of_paths(p: int, t: int) -> None:
+    z = np.random.default_rng(p).normal(size=(p, t, 2))
+    at = (1.5, 0.3, -0.7, z)
+    value, slopes = SLOPE(*at)
+    np.testing.assert_allclose(value, price(*at), rtol=1e-12)
+    d = [np.random.default_rng(k).normal(size=np.shape(x)) for k, x in enumerate(at)]
+    h = 1e-6
+    more, less = ([x + s * y for x, y in zip(at, d, strict=True)] for s in (h, -h))
+    slope = sum(np.sum(g * y) for g, y in zip(slopes, d, strict=True))
+    np.testing.assert_allclose(slope, (price(*more) - price(*less)) / (2 * h), rtol=2e-5, atol=1e-8)
+
+
+def test_the_paths_go_side_by_side() -> None:
+    assert "lanes for" in SLOPE.show("loops")
