@@ -296,8 +296,8 @@ def conv(
 
 
 def test_windows_are_read_where_they_are() -> None:
-    """One product for a row of the result, whose sum is over channels and window at once: nothing
-    is copied, and the result is written once. Any shape gives what NumPy gives."""
+    """Products whose sum is over channels and window at once, for a row of the result or some of
+    them, and the result is written once. Any shape gives what NumPy gives."""
     conv = nap.compile(CONVOLUTION).conv
     text = conv.show("llvm")
     calls = [x for x in text.splitlines() if "call i64 @nap_contract_f64" in x]

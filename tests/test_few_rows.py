@@ -23,9 +23,10 @@ def product(c: Array, a: Array, b: Array, add: int, level: str) -> int:
     kernel = products(dtype, host(level)).symbols[f"nap_contract_f{dtype.bits}"]
     words = [ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
     words += [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64] * 3
-    call = ctypes.CFUNCTYPE(ctypes.c_int64, *words, ctypes.c_void_p, ctypes.c_int64)(kernel)
+    words += [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *words)(kernel)
     arrays = [w for x in (c, a, b) for w in (x.ctypes.data, *(s // x.itemsize for s in x.strides))]
-    return call(*c.shape, a.shape[1], *arrays, None, add)
+    return call(*c.shape, a.shape[1], *arrays, None, None, 0, add)
 
 
 @pytest.mark.parametrize("level", ["native", "avx2", "baseline"])

@@ -98,9 +98,9 @@ def compiled(f: nap.Function) -> Program:
     return pipeline.lower(module, f.__name__, at(module.definitions[f.__name__], f._usual()))
 
 
-@pytest.mark.parametrize(("name", "products"), [("plain", 3), ("by_steps", 2), ("with_margin", 3)])
+@pytest.mark.parametrize(("name", "products"), [("plain", 3), ("by_steps", 3), ("with_margin", 3)])
 def test_layers_are_products_of_matrices(name: str, products: int) -> None:
-    """Forwards, and with respect to the image and the weights (of steps, these by a plain nest)."""
+    """Forwards, and with respect to the image and the weights."""
     f = getattr(nap.compile(LAYER), name)
     assert sum(isinstance(s, Contract) for s in statements(compiled(f).body)) == 1
     slope = compiled(nap.grad(f, wrt=("x", "k")))

@@ -665,7 +665,11 @@ def _contract(frame: Frame, s: Contract) -> None:
         ]
     sizes = [f"i64 {number(frame, n)}" for n in (p.rows, p.columns, p.inner)]
     table = "null" if p.at is None else frame.place(p.at).pointer
-    args = ", ".join([*sizes, *operands, f"ptr {table}", f"i64 {int(p.accumulate)}"])
+    lines = "null" if p.to is None else element(frame, frame.place(p.to[0]), p.to[1])
+    args = ", ".join(
+        [*sizes, *operands, f"ptr {table}", f"ptr {lines}", f"i64 {number(frame, p.run)}",
+         f"i64 {int(p.accumulate)}"]
+    )  # fmt: skip
     frame.runs += 1
     symbol = f"nap_contract_f{p.dtype.bits}"
     frame.module.definitions[symbol] = declaration(p.dtype)

@@ -1,6 +1,6 @@
 """The product of two matrices: C[m, n] (+)= Σ_k A[m, k]·B[k, n], any strides.
 
-    i64 @nap_contract_f64(m, n, k, C, cm, cn, A, am, ak, B, bk, bn, at, add)
+    i64 @nap_contract_f64(m, n, k, C, cm, cn, A, am, ak, B, bk, bn, at, to, run, add)
 
 One module per dtype and machine, compiled once and called by every kernel. Goto's algorithm: B is
 copied a block of DEPTH rows at a time into panels as wide as the micro-kernel; threads take
@@ -12,7 +12,8 @@ each where it is used, if it is read more than once; of a few (`dots`, `lines`) 
 panels nor tiles. The sum over k runs in the same order whatever the number of threads.
 
 With a table, B[k, j] is `at[k] + j` elements after its first one: rows of B are windows of an array
-and are read where they are. C is stored by rows then.
+and are read where they are, or copied if there is a `run` (see `windows`; else it is 0). C is
+stored by rows then.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from naperian.backends.products.shares import (
     wide,
 )
 from naperian.backends.products.symmetric import if_symmetric, mirror, symmetric
+from naperian.backends.products.windows import copy_run, run, turn_windows, windows
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 
@@ -88,6 +90,10 @@ def contract_module(dtype: DType, target: Target | None = None) -> str:
             large(t),
             some_panels(t),
             wide(t),
+            run(),
+            copy_run(t),
+            turn_windows(t),
+            windows(t),
             mirror(t),
             symmetric(t, _name(t)),
             _entry(t),
@@ -156,7 +162,7 @@ def _small(t: Tile) -> str:
                 code.put(
                     f"call void @column(i64 %m, i64 {left}, i64 {k}, ptr {a}, i64 %am, i64 %ak, "
                     f"ptr {b}, ptr {table}, ptr {element(code, t, '%c', (j, 1))}, i64 %cm, "
-                    f"i64 {adds}, ptr null)"
+                    f"i64 {adds}, ptr null, ptr null, i64 0)"
                 )
     code.put("ret i64 0")
     return function(f"i64 @small({PRODUCT}, i1 %copy)", code)
@@ -175,6 +181,8 @@ def _entry(t: Tile) -> str:
     none = code.let(f"or i1 {none}, {code.let('icmp slt i64 %n, 1')}")
     with returning_if(code, none):
         code.put("ret i64 0")
+    with returning_if(code, code.let("icmp ne i64 %run, 0")):
+        code.put(f"ret i64 {code.let(f'call i64 @windows({PRODUCT}, ptr %to, i64 %run)')}")
     with returning_if(code, code.let("icmp ne ptr %at, null")):
         code.put(f"ret i64 {code.let(f'call i64 @small({PRODUCT}, i1 false)')}")
     strided = code.let("icmp ne i64 %cn, 1")
@@ -185,7 +193,8 @@ def _entry(t: Tile) -> str:
         with returning_if(code, by_columns):
             turned = code.let(
                 f"call i64 {name}(i64 %n, i64 %m, i64 %k, ptr %c, i64 %cn, i64 1, "
-                "ptr %b, i64 %bn, i64 %bk, ptr %a, i64 %ak, i64 %am, ptr null, i64 %add)"
+                "ptr %b, i64 %bn, i64 %bk, ptr %a, i64 %ak, i64 %am, ptr null, "
+                "ptr null, i64 0, i64 %add)"
             )
             code.put(f"ret i64 {turned}")
         bytes = mul(code, mul(code, "%m", "%n"), t.dtype.bytes)
@@ -194,7 +203,8 @@ def _entry(t: Tile) -> str:
             code.put("ret i64 -2")
         status = code.let(
             f"call i64 {name}(i64 %m, i64 %n, i64 %k, ptr {own}, i64 %n, i64 1, "
-            "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, ptr null, i64 0)"
+            "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, ptr null, "
+            "ptr null, i64 0, i64 0)"
         )
         adds = code.let("icmp ne i64 %add, 0")
         with counted(code, "0", "%m") as i, counted(code, "0", "%n") as j:
@@ -219,7 +229,8 @@ def _entry(t: Tile) -> str:
     code.put("unreachable")
     return function(
         f"i64 {name}(i64 %m, i64 %n, i64 %k, ptr %c, i64 %cm, i64 %cn, "
-        "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, ptr %at, i64 %add)",
+        "ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %bn, ptr %at, ptr %to, i64 %run, "
+        "i64 %add)",
         code,
         internal=False,
     )

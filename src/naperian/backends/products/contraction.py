@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from naperian.backends.products.copied import copied
 from naperian.backends.products.strides import (
     Loops,
     Offset,
@@ -48,6 +47,7 @@ from naperian.sizes import ONE, ZERO, Size, rename, size
 
 TINY = 511  # multiplications that are not worth a call: a panel of eight is
 CHANNELS = 8  # so many elements of a sum are worth a product for every window
+IMAGES = 4  # and so many sums of the same windows
 NARROW = 8  # so many elements beside each other are worth a row
 WINDOW = 32  # elements that are written out
 
@@ -58,7 +58,8 @@ Matrix = tuple[Var, Size, Size, Size]
 @node
 class Product:
     """out[m, n] (+)= Σ_k left[m, k]·right[k, n]; strides in elements, in that order. Row k of the
-    right one is where the table `at` says, if there is one."""
+    right one is where the table `at` says, if there is one; and each `run` of its columns where
+    `to` says, from an element on, if there is that."""
 
     dtype: DType
     rows: Size
@@ -69,15 +70,17 @@ class Product:
     right: Matrix
     accumulate: bool
     at: Var | None = None
+    to: tuple[Var, Size] | None = None
+    run: Size = ZERO
 
 
 def declaration(dtype: DType) -> str:
     """The kernel of `products/contract.py`: m n k, then pointer and two strides each of out, left
-    and right, then a table or null, and whether to add. Gives a status."""
+    and right, then tables or null, a run, and whether to add. Gives a status."""
     return f"declare i64 @nap_contract_f{dtype.bits}({', '.join(_TYPES)}) nounwind"
 
 
-_TYPES = ["i64"] * 3 + ["ptr", "i64", "i64"] * 3 + ["ptr", "i64"]
+_TYPES = ["i64"] * 3 + ["ptr", "i64", "i64"] * 3 + ["ptr", "ptr", "i64", "i64"]
 
 
 def lower(
@@ -90,16 +93,16 @@ def lower(
     rows = longest_run(s.rows, out, left)
     columns = longest_run(s.columns, out, right)
     inner = longest_run(s.inner, left, right)
+    lines = _in_lines(s, offset, sizes)
+    if lines is not None:
+        return lines
     around = without(s.batch + s.rows, rows) + without(s.columns, columns)
     over = without(s.inner, inner)
     written = _windows(s, offset) if over else None
     if over:
         seen = tabled(s, offset, sizes)
         if seen is not None:
-            return seen if written is None else (_if_channels(inner, seen, written),)
-        apart = copied(s, offset) if written is None else None
-        if apart is not None:
-            return apart
+            return seen if written is None else (_if_many(s, out, inner, seen, written),)
     if around or over:
         small = replace(s, batch=(), rows=rows, columns=columns, inner=inner)
         work = count(rows + columns + inner)
@@ -110,7 +113,7 @@ def lower(
             added = (Loop(v, ZERO, extent, added, Order.SERIAL, (), work),)
         clear = () if s.accumulate else _nest(rows + columns, (_zero(s),), ONE)
         products = _nest(around, (*clear, *added), work * count(over))
-        return products if written is None else (_if_channels(inner, products, written),)
+        return products if written is None else (_if_many(s, out, inner, products, written),)
     vanish = {v for v, _ in rows + columns + inner}
     if gathered(left, vanish):
         s = replace(s, left=s.right, right=s.left)
@@ -130,10 +133,45 @@ def lower(
     )
 
 
-def _if_channels(inner: Loops, products: tuple[Stmt, ...], written: tuple[Stmt, ...]) -> Stmt:
-    """Products where a sum is long enough for them."""
-    enough = Apply("ge", (Number(count(inner)), Lit(CHANNELS, DType.I64)), DType.BOOL, DType.I64)
-    return When(enough, products, written)
+def _in_lines(
+    s: Contract, offset: Offset, sizes: Collection[Var]
+) -> Product | None:
+    """Lines of columns of windows, if tables say where both begin."""
+    out, left, right = (offset(*m) for m in (s.out, s.left, s.right))
+    at = gathered(right, {v for v, _ in s.inner})
+    to = gathered(right, {s.columns[0][0]})
+    if at is None or to is None:
+        return None
+    vanish = {v for v, _ in s.rows + s.columns + s.inner}
+    m, n, k = (group[-1][0] for group in (s.rows, s.columns, s.inner))
+    [line] = [x for x in right.atoms if isinstance(x, Load) and x.buffer == to]
+    first = line.at[0] - size(s.columns[0][0])
+    return Product(
+        s.dtype,
+        rounds(s.rows, sizes),
+        rounds(s.columns, sizes),
+        rounds(s.inner, sizes),
+        (s.out[0], constant(out, vanish), stride(out, m), ONE),
+        (s.left[0], constant(left, vanish), stride(left, m), stride(left, k)),
+        (s.right[0], constant(right, vanish), ZERO, stride(right, n)),
+        s.accumulate,
+        at,
+        (to, first),
+        rounds(s.columns[1:], sizes),
+    )
+
+
+def _if_many(
+    s: Contract, out: Size, inner: Loops, products: tuple[Stmt, ...], written: tuple[Stmt, ...]
+) -> Stmt:
+    """Products where a sum is long enough for them, or enough of them read the same windows."""
+    along = s.columns and stride(out, s.columns[-1][0]) == ONE
+    images = count(s.rows if along else s.columns)
+    long, many = (
+        Apply("ge", (Number(n), Lit(least, DType.I64)), DType.BOOL, DType.I64)
+        for n, least in ((count(inner), CHANNELS), (images, IMAGES))
+    )
+    return When(Apply("or", (long, many), DType.BOOL, DType.BOOL), products, written)
 
 
 def _is_tiny(s: Contract) -> bool:
@@ -160,7 +198,7 @@ def _windows(s: Contract, offset: Offset) -> tuple[Stmt, ...] | None:
         if stride(out, p[0]) == ONE == stride(m, p[0]) and (p[1].constant or NARROW) >= NARROW
     ]  # fmt: skip
     window = tuple(p for p in s.inner if p[1].constant is not None)
-    if not runs or not 0 < (count(window).constant or 0) <= WINDOW:
+    if not runs or not window or not 0 < (count(window).constant or 0) <= WINDOW:
         return None
     points: list[dict[Var, Size]] = [{}]
     for v, extent in window:

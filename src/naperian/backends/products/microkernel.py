@@ -1,13 +1,13 @@
 """The inner part of a matrix product: a tile of C held in registers.
 
-    @tile, @half, @ahead, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, at, C, cm, add, next)
+    @tile, @half, @ahead, @edge1 … @edge3 (m, lanes, k, A, am, ak, B, at, C, cm, add, next, later)
 
 adds k products of a column of A and a row of B to a tile of `rows` by `vectors`. Row p of B begins
 at[p] elements after the first, so the rows may be windows of an array. Rows of the tile beyond m
 repeat the last one and are not written; `@edgeV` has V vectors, the last with a mask;
 `@half` half of the rows.
 `@tile` and `@ahead` fetch what they write, which is far away when the sums are done; `@ahead` also
-fetches k lines from `next` on, which are read later.
+fetches what is read later: the lines with the elements later[p] after `next`.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ def micro_kernel(
     b = element(code, t, "%b", (row, 1))
     row_of_b = [load(element(code, t, b, (str(w * t.lanes), 1)), w) for w in range(vectors)]
     if ahead:
-        fetch("%next", mul(code, p, LINE), writes=0, level=2)
+        later = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr %later, i64 {p}')}")
+        fetch("%next", mul(code, later, size), writes=0, level=2)
     for r in range(t.rows):
         x = code.let(f"load {e}, ptr {element(code, t, a[r], (ia, 1))}, align {size}")
         x = code.let(f"insertelement {v} poison, {e} {x}, i64 0")
@@ -241,13 +242,14 @@ def micro_kernel(
 _MICRO = (
     "i64 %m, i64 %lanes, i64 %k, ptr noalias readonly %a, i64 %am, i64 %ak, "
     "ptr noalias readonly %b, ptr noalias readonly %at, ptr noalias %c, i64 %cm, i64 %add, "
-    "ptr %next"
+    "ptr %next, ptr %later"
 )
 
 
 def row_of_tiles(t: Tile) -> str:
     """`columns` columns of C, for all rows: one panel of B against every tile of rows of A. If
-    there is a next panel, the first tiles fetch it to the second-level cache."""
+    there is a next panel, the first tiles fetch it to the second-level cache, each its own lines,
+    `far` bytes behind those of the one before."""
     code = Code()
     vectors = code.let(f"add nsw i64 %n, {t.lanes - 1}")
     vectors = code.let(f"udiv i64 {vectors}, {t.lanes}")
@@ -261,11 +263,11 @@ def row_of_tiles(t: Tile) -> str:
         rows = sub(code, "%m", i)
         a = element(code, t, "%a", (i, "%am"))
         c = element(code, t, "%c", (i, "%cm"))
-        ahead = mul(code, mul(code, code.let(f"udiv i64 {i}, {t.rows}"), "%k"), LINE)
+        ahead = mul(code, code.let(f"udiv i64 {i}, {t.rows}"), "%far")
         ahead = code.let(f"getelementptr i8, ptr %next, i64 {ahead}")
         args = (
             f"i64 {rows}, i64 {lanes}, i64 %k, ptr {a}, i64 %am, i64 %ak, ptr %b, ptr %at, "
-            f"ptr {c}, i64 %cm, i64 %add, ptr {ahead}"
+            f"ptr {c}, i64 %cm, i64 %add, ptr {ahead}, ptr %later"
         )
         fetches = code.let(f"icmp slt i64 {i}, {some}")
         whole = code.let(f"select i1 {fetches}, i64 {t.vectors + 1}, i64 0")
@@ -284,7 +286,7 @@ def row_of_tiles(t: Tile) -> str:
     code.put("ret void")
     return function(
         "void @column(i64 %m, i64 %n, i64 %k, ptr %a, i64 %am, i64 %ak, ptr %b, ptr %at, "
-        "ptr %c, i64 %cm, i64 %add, ptr %next)",
+        "ptr %c, i64 %cm, i64 %add, ptr %next, ptr %later, i64 %far)",
         code,
         more="noinline",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from naperian.backends.code import REGISTER, Code, Value
 from naperian.backends.products.microkernel import (
+    LINE,
     Tile,
     add,
     below,
@@ -29,9 +30,12 @@ BLOCK = 8  # tiles of rows that one copy of A holds: it stays in the second-leve
 
 
 def packed(t: Tile) -> str:
-    """Where the rows of a panel are."""
-    places = ", ".join(f"i64 {p * t.columns}" for p in range(DEPTH))
-    return f"@packed = internal constant [{DEPTH} x i64] [{places}]"
+    """Where the rows of a panel are, and lines of memory beside each other."""
+    out = []
+    for name, step in (("packed", t.columns), ("lines", LINE // t.dtype.bytes)):
+        places = ", ".join(f"i64 {p * step}" for p in range(DEPTH))
+        out.append(f"@{name} = internal constant [{DEPTH} x i64] [{places}]")
+    return "\n".join(out)
 
 
 def beside(t: Tile) -> int:

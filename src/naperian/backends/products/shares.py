@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from naperian.backends.code import REGISTER, Code, Value
 from naperian.backends.products.microkernel import (
+    LINE,
     Tile,
     add,
     counted,
@@ -68,7 +69,8 @@ def block_of_rows(t: Tile) -> str:
             code.put(
                 f"call void @column(i64 {rows}, i64 {sub(code, n, j)}, i64 {k}, ptr {here}, "
                 f"i64 {pm}, i64 {pk}, ptr {panel}, ptr @packed, "
-                f"ptr {element(code, t, ci, (j, 1))}, i64 {cm}, i64 {add}, ptr {ahead})"
+                f"ptr {element(code, t, ci, (j, 1))}, i64 {cm}, i64 {add}, ptr {ahead}, "
+                f"ptr @lines, i64 {mul(code, k, LINE)})"
             )
     code.put("ret i64 0")
     return function("i64 @rows(ptr %job, i64 %low, i64 %high, i64 %chunk)", code)

@@ -43,7 +43,8 @@ def symmetric(t: Tile, name: str) -> str:
         status = code.let(
             f"call i64 {name}(i64 {least(code, left, block)}, i64 {left}, i64 %k, "
             f"ptr {element(code, t, '%c', (i, '%cm'), (i, 1))}, i64 %cm, i64 1, "
-            f"ptr {rows}, i64 %am, i64 %ak, ptr {rows}, i64 %ak, i64 %am, ptr null, i64 0)"
+            f"ptr {rows}, i64 %am, i64 %ak, ptr {rows}, i64 %ak, i64 %am, ptr null, "
+            "ptr null, i64 0, i64 0)"
         )
         with returning_if(code, code.let(f"icmp ne i64 {status}, 0")):
             code.put(f"ret i64 {status}")

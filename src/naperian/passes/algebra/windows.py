@@ -8,10 +8,9 @@
              … add over c, r of y'[i + r] · k[o, c, r]
 
 The law: what depends on two indices by their sum alone is the same for all that have that sum. So
-an image with a margin is made once, and is no longer an array with a copy of each window. Windows
-that go by steps, `x[2·i + r]`, are such copies: a product of matrices reads them forwards.
+an image with a margin is made once, and is no longer an array with a copy of each window.
 
-Either is done only where each element meets many others in a sum of products over more than the
+It is done only where each element meets many others in a sum of products over more than the
 window: there a margin costs nothing beside what it saves.
 """
 
@@ -27,7 +26,7 @@ from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.slid import Slid, summed
-from naperian.sizes import Size, size
+from naperian.sizes import size
 
 _MANY = 8  # elements of an axis that are worth a product of matrices
 
@@ -109,20 +108,7 @@ class _Windows:
             return None
         if any(self.mentions_indices(i) for i in mine):
             return None
-        seen = self.in_windows(x, theirs, kept) if x.var in self.made else None
-        if seen is not None:
-            return seen
-        if not all(e.plain and self.is_sum(e) for e in x.at):
-            return None
-        inside = [[v for v in variables(e) if v in mine] for e in x.at]
-        windows = {v for vs in inside for v in vs if len(vs) > 1}
-        steps = [v for e in x.at for v in windows if abs(e.coefficient(v)) > 1]
-        if not steps or over & {*steps} or not self.many((mine & theirs & over) - windows):
-            return None
-        context = tuple(i for i in b.context if i in mine)
-        copy = fresh(x.var)
-        self.before[b.var].append(replace(b, var=copy, context=context, prim=Op("copy", (x,))))
-        return Read(copy, tuple(map(size, context)))
+        return self.in_windows(x, theirs, kept) if x.var in self.made else None
 
     def many(self, some: Iterable[Var]) -> bool:
         extents = (self.indices[i].extent for i in some)
@@ -131,10 +117,6 @@ class _Windows:
     def mentions_indices(self, i: Var) -> bool:
         n = self.indices[i].extent
         return n is None or any(v in self.indices for v in variables(n))
-
-    def is_sum(self, e: Size) -> bool:
-        """Whether indices are only added, times numbers."""
-        return all(len(m) < 2 or self.indices.keys().isdisjoint(m) for m, _ in e.terms)
 
     def in_windows(self, x: Read, theirs: set[Var], kept: tuple[Var, ...]) -> Read | None:
         """The same element of a table whose indices are sums of those of `x`."""

@@ -346,12 +346,17 @@ def _plain(graph: Graph, x: Read, windows: set[Var]) -> set[Var] | None:
     indices = graph.program.indices
     for e in x.at:
         mine = [v for v in variables(e) if v in indices]
-        if len(mine) > 2 or any(v in out or abs(e.coefficient(v)) != 1 for v in mine):
+        if len(mine) > 2 or any(v in out or not _goes_along(e, mine) for v in mine):
             return None
         if len(mine) == 2:
             windows.update(mine)
         out.update(mine)
     return out
+
+
+def _goes_along(e: Size, mine: list[Var]) -> bool:
+    """Whether a place goes along with an index, or by steps with a window's two."""
+    return len(mine) == 2 or all(abs(e.coefficient(v)) == 1 for v in mine)
 
 
 _CHANNELS = 8  # a sum over fewer elements is not worth a product
