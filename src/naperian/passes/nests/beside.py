@@ -26,11 +26,12 @@ from naperian.loops.syntax import (
     Stmt,
     Store,
     Update,
+    When,
 )
 from naperian.loops.walk import blocks, loads, rebuild, remade, statements, takes, used_in
 from naperian.names import Var
 from naperian.node import replace
-from naperian.sizes import Size, size
+from naperian.sizes import Quotient, Size, atom, size
 
 _T = TypeVar("_T")
 
@@ -106,15 +107,48 @@ def _accesses(body: tuple[Stmt, ...], around: tuple[Loop, ...], found: list[_Acc
         if isinstance(s, (Store, Update)):
             found.append((s.buffer, s.at, around, True))
         found += [(e.buffer, e.at, around, False) for e in loads(s)]
-        for b in blocks(s):
+        if isinstance(s, Loop) and _is_rest(s):
+            continue
+        both = blocks(s)
+        if isinstance(s, When) and _goes_by_lanes(s.then) and not _goes_by_lanes(s.otherwise):
+            both = (s.then,)  # otherwise there are few rows
+        for b in both:
             _accesses(b, (*around, s) if isinstance(s, Loop) else around, found)
+
+
+def _goes_by_lanes(body: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(x, Loop) and x.order is Order.LANES for x in statements(body))
+
+
+def _is_rest(s: Loop) -> bool:
+    """Whether a loop goes over the few rows that no lanes took."""
+    for a in s.low.atoms:
+        match a:
+            case Quotient(above, below) if above == s.high and s.low == below * atom(a):
+                return True
+            case _:
+                pass
+    return False
 
 
 def _axis(at: tuple[Size, ...], along: Loop | None, stored: bool) -> int | None:
     """The axis that the innermost loop goes along, if it is one and the loop is of lanes."""
-    if along is None or (stored and along.order is not Order.LANES):
+    if along is None:
         return None
     axes = [k for k, i in enumerate(at) if along.var in used_in(i)]
-    if len(axes) != 1 or (stored and at[axes[0]].coefficient(along.var) != 1):
+    if len(axes) != 1:
+        return None
+    if stored and not (at[axes[0]].coefficient(along.var) == 1 and _is_lanes(at[axes[0]], along)):
         return None
     return axes[0]
+
+
+def _is_lanes(i: Size, along: Loop) -> bool:
+    """Whether a loop is of lanes: of whole vectors, its index is `many·row + lane`."""
+    if along.order is Order.LANES:
+        return True
+    many, row = along.high.constant, i - along.var
+    return (
+        along.order is Order.FREE and many is not None and many > 1
+        and len(row.terms) == 1 and row.terms[0][1] == many
+    )
