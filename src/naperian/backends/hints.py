@@ -18,7 +18,18 @@ from naperian.backends.traits import (
     stores_zeros,
     sums_a_row,
 )
-from naperian.loops.syntax import Let, Load, Loop, Number, Order, Store, Update, Variable, While
+from naperian.loops.syntax import (
+    Let,
+    Load,
+    Loop,
+    Number,
+    Order,
+    Store,
+    Update,
+    Variable,
+    When,
+    While,
+)
 from naperian.loops.walk import assigned, gathers, loads, scatters, statements, used_in
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
@@ -78,8 +89,9 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
         elif gathers(s) or only_updates(s.body):
             # it waits for memory: for the reads of one vector together, and others follow
             told.append('!"llvm.loop.interleave.count", i32 1')
-        elif frame.depth and s.reductions:
-            # rows may be short, and few are so long that two sums at a time would not be enough
+        elif frame.depth and s.reductions and not _may_write(s):
+            # rows may be short, and few are so long that two sums at a time would not be enough.
+            # Not with stores under conditions: if LLVM makes no vectors of them, it would abort
             told.append('!"llvm.loop.interleave.count", i32 2')
     return frame.module.loop(*told)
 
@@ -98,6 +110,12 @@ def _only_adds(s: Loop) -> bool:
     return any(isinstance(x, Update) for x in s.body) and all(
         isinstance(x, Let | Update) for x in s.body
     )
+
+
+def _may_write(s: Loop) -> bool:
+    """Whether some rounds of a loop write what others do not."""
+    conditions = [x for x in statements(s.body) if isinstance(x, When)]
+    return any(isinstance(x, Store | Update) for x in statements(conditions))
 
 
 def _packs(frame: Frame, s: Loop) -> bool:
