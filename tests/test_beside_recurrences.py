@@ -69,3 +69,31 @@ def test_a_jacobian_of_chains_keeps_its_vectors_of_seeds() -> None:
     loops = m.by_angles.show("loops")
     assert loops.count("parallel for j") == 1
     assert "lanes for" in loops.split("parallel for j")[1]
+
+
+FRACTIONS = nap.compile("""
+def fractions(x: Fin(n)=>Fin(m)=>Float, steps: Int) -> Fin(steps)=>Fin(n)=>Fin(m)=>Float:
+    for s:
+        y = [2.5 + exp(x[i, j] * s) for i, j]
+        c = [scan(lambda c, v: 1.0 / (v - c), 0.0, [y[i, j] for i]) for j]
+        [c[j, n - 1 - i] for i, j]
+""").fractions
+
+
+def test_of_two_loops_around_a_recurrence_that_along_memory_goes_side_by_side() -> None:
+    text = FRACTIONS.show("loops")
+    assert "parallel for s in 0..steps" in text
+    assert "16 * s" not in text
+
+
+@pytest.mark.parametrize(("n", "m", "steps"), [(0, 3, 2), (3, 0, 2), (5, 1, 3), (4, 7, 20),
+                                               (3, 16, 1), (6, 33, 17), (2, 530, 2)])  # fmt: skip
+def test_the_rows_of_both_loops(n: int, m: int, steps: int) -> None:
+    x = np.cos(np.arange(n * m, dtype=float)).reshape(n, m)
+    expected = np.zeros((steps, n, m))
+    for s in range(steps):
+        c = np.zeros(m)
+        for i in range(n):
+            c = 1.0 / (2.5 + np.exp(x[i] * s) - c)
+            expected[s, n - 1 - i] = c
+    np.testing.assert_allclose(FRACTIONS(x, steps), expected, rtol=1e-13)

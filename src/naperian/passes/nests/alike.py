@@ -61,10 +61,17 @@ _MONOIDS = ("add", "mul", "min", "max")
 
 def is_slow(s: Loop) -> bool:
     """Whether a row is a recurrence with long steps, and keeps to itself what it carries."""
-    inside = list(statements(s.body))
-    return any(isinstance(x, Variable | Allocate) for x in inside) and any(
-        isinstance(x, Loop) and x.order is Order.SERIAL and _long(x) for x in inside
-    )
+    return recurs(s) and any(isinstance(x, Variable | Allocate) for x in statements(s.body))
+
+
+def recurs(s: Loop) -> bool:
+    """Whether there is a recurrence with long steps in a row."""
+    return any(isinstance(x, Loop) and is_recurrence(x) for x in statements(s.body))
+
+
+def is_recurrence(s: Loop) -> bool:
+    """Whether a loop goes in order, by long steps."""
+    return s.order is Order.SERIAL and _long(s)
 
 
 def _long(s: Loop) -> bool:

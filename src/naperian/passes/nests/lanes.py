@@ -85,11 +85,13 @@ from naperian.passes.nests.alike import (
     deepest,
     is_across,
     is_narrow,
+    is_recurrence,
     is_sliding,
     is_slow,
     is_steep,
     is_stepwise,
     is_uneven,
+    recurs,
     square,
     sums_nothing,
     waits,
@@ -152,7 +154,37 @@ def _parts(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Loop, ...
 
 
 def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
-    """The loop as rows, if they can go side by side and it pays."""
+    """The loop as rows, if they can go side by side and it pays, unless loops inside have rows with
+    all its recurrences: those along memory are read and written as vectors."""
+    rows = _some_rows(s, buffers, sizes)
+    if rows is None or not recurs(s) or is_steep(s) or is_open(s):
+        return rows
+    return None if _are_inside(s.body, buffers, sizes) else rows
+
+
+def _are_inside(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> bool:
+    """Whether all recurrences with long steps are in loops whose rows lie beside each other, and
+    may be more than a vector."""
+    for x in body:
+        if isinstance(x, Loop) and recurs(x) and _may_be_many(x):
+            rows = _some_rows(x, buffers, sizes)
+            if rows is not None and rows.beside:
+                continue
+        if isinstance(x, Loop) and is_recurrence(x):
+            return False
+        if not all(_are_inside(b, buffers, sizes) for b in blocks(x)):
+            return False
+    return True
+
+
+def _may_be_many(s: Loop) -> bool:
+    """Whether a loop may go further than a vector."""
+    trips = (s.high - s.low).constant
+    return trips is None or trips * DType.F64.bytes > _VECTOR
+
+
+def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
+    """The loop as rows, if they can go side by side and it pays, whatever is inside."""
     if s.order is Order.SERIAL or s.low != ZERO:
         return None
     s, shared = evened(s)
@@ -160,6 +192,10 @@ def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
     short = () if sure else dear(s) or square(s)
+    if not sure and not shared and recurs(s):  # by a table that others read, too
+        kept = _taken(s, buffers, sizes, slow=True)
+        if kept is not None and kept.beside:
+            return kept
     if not sure and not short and not is_sliding(s):
         return None
     if not sure:
