@@ -29,7 +29,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import all_of, expressions, parts, used
+from naperian.loops.walk import all_of, atoms, expressions, parts, statements, used, used_in
 from naperian.names import Var
 from naperian.sizes import ZERO, Size, rename
 
@@ -88,6 +88,8 @@ class Unguarded:
         if shape is None or len(shape) != len(e.at):
             return False
         low, high = self.loop.low, self.loop.high - 1
+        if any(map(self._is_found, e.at)):
+            return False
         for i, n in zip(e.at, shape, strict=True):
             first, last = (rename(i, {self.loop.var: end}) for end in (low, high))
             if i.coefficient(self.loop.var) < 0:
@@ -98,6 +100,14 @@ class Unguarded:
                     if asked not in self.exists:
                         self.exists.append(asked)
         return True
+
+    def _is_found(self, i: Size) -> bool:
+        """Whether only the round knows a place, which it has computed, or read."""
+        inside = statements(self.loop.body)
+        if {x.var for x in inside if isinstance(x, Let | Variable)}.intersection(used_in(i)):
+            return True
+        read = [a for a in atoms(i) if isinstance(a, Load)]
+        return any(self.loop.var in used_in(k) for a in read for k in a.at)
 
 
 def _loads(e: Expr) -> Iterator[Load]:
