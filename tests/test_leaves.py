@@ -56,3 +56,26 @@ def test_sums_of_rows(m, n: int, k: int, b: int) -> None:
     e = 1e-6
     expected = (m.loss(w + e * d, x) - m.loss(w - e * d, x)) / (2 * e)
     np.testing.assert_allclose((found * d).sum(), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_sums_over_rounds_are_added_in_them() -> None:
+    """The slope by the matrix of every round is added there: nothing of n by n is kept for each."""
+    m = nap.compile("""
+def smoothed(k: Fin(n + 1)=>Fin(n)=>Float, x: Fin(n)=>Fin(n)=>Float, tol: Float) -> Float:
+    (y, _) = loop y = x, size = 1.0 while size > tol:
+        def over(i: Fin(n), j: Fin(n)) -> Float = y[i - 1, j] if i > 0 else 0.0
+        def left(i: Fin(n), j: Fin(n)) -> Float = y[i, j - 1] if j > 0 else 0.0
+        new = for i, j: y[i, j] - 0.1 * (k[i + 1, j] * left(i, j) - k[i, j] * over(i, j))
+        (new, size * 0.8)
+    sum(y[i, j] ** 2 for i, j)
+def slope(k: Fin(n + 1)=>Fin(n)=>Float, x: Fin(n)=>Fin(n)=>Float, tol: Float):
+    value_and_grad(smoothed, wrt="k")(k, x, tol)
+""")
+    assert m.slope.show("loops").count("[t + 1, n, n]") == 1
+    assert "[t, n, n]" not in m.slope.show("loops")
+    r = np.random.default_rng(0)
+    k, x, d = r.uniform(0.5, 1.0, (6, 5)), r.normal(size=(5, 5)), r.normal(size=(6, 5))
+    _, slope = m.slope(k, x, 0.1)
+    e = 1e-6
+    expected = (m.smoothed(k + e * d, x, 0.1) - m.smoothed(k - e * d, x, 0.1)) / (2 * e)
+    np.testing.assert_allclose((slope * d).sum(), expected, rtol=1e-6)
