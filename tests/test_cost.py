@@ -154,6 +154,48 @@ def changed(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Fin(n)=>Float:
 """,
         lambda n: [x(n), keys(n, n)],
     ),
+    "an element put in its place": (
+        """
+def f(c: n=>Float, d: n=>Float) -> Float = sum(v ** 2 for v in solved(c, d))
+
+def solved(c: n=>Float, d: n=>Float) -> n=>Float:
+    loop z = zeros(n) for i in reverse(n):
+        [d[i] - c[i] * z[wrap(i + 1)] if k == i else z[k] for k]
+""",
+        lambda n: [x(n), x(n)],
+    ),
+    "a row put in its place": (
+        """
+def f(x: n=>Fin(20)=>Float, k: n=>n) -> Float = 
+    sum(sum(v ** 2 for v in row) for row in changed(x, k))
+
+def changed(x: n=>Fin(20)=>Float, k: n=>n) -> n=>Fin(20)=>Float:
+    loop s = x for t in n:
+        [[sin(v) for v in s[t]] if i == k[t] else s[i] for i]
+""",
+        lambda n: [x(n, 20), keys(n, n)],
+    ),
+    "a row of any length assigned": (
+        """
+def f(x: n=>m=>Float, k: n=>n) -> Float =
+    sum(sum(v ** 2 for v in row) for row in changed(x, k))
+
+def changed(x: n=>m=>Float, k: n=>n) -> n=>m=>Float:
+    with state(x) as s:
+        for t in n: s[k[t]] := [sin(v) for v in s[t]]
+""",
+        lambda n: [x(n, 20), keys(n, n)],
+    ),
+    "elements that change their places": (
+        """
+def f(x: Fin(n)=>Float, a: m=>Fin(n), b: m=>Fin(n)) -> Float = sum(v ** 2 for v in changed(x, a, b))
+
+def changed(x: Fin(n)=>Float, a: m=>Fin(n), b: m=>Fin(n)) -> Fin(n)=>Float:
+    loop s = x for t in m:
+        [sin(s[b[t]]) if k == a[t] else s[a[t]] * s[k] if k == b[t] else s[k] for k]
+""",
+        lambda n: [x(n), keys(n, n), keys(n + 1, n)[:n]],
+    ),
     "two assignments": (
         """
 def f(x: Fin(n)=>Float, k: Fin(n)=>Fin(n)) -> Float = sum(changed(x, k))

@@ -18,7 +18,7 @@ rows that are exchanged, the first is put there last; what is chosen is read bef
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 
 from naperian.ainf.syntax import (
@@ -32,6 +32,7 @@ from naperian.ainf.syntax import (
     Operand,
     Program,
     Read,
+    Result,
     Trips,
 )
 from naperian.ainf.walk import (
@@ -46,10 +47,30 @@ from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.algebra.choices import Choice, Choices
 from naperian.passes.algebra.copied import Copies
+from naperian.passes.bindings.builder import Builder
 from naperian.passes.bindings.ranges import facts_about
+from naperian.prims import Math
 from naperian.sizes import ONE, Clamp, Size, size
 
 _FEW = 16  # elements: a choice of each in vectors is faster
+
+
+def replace_last(b: Builder, start: int, shown: Iterable[Operand]) -> None:
+    """The same for the bindings from `start` on, of which `shown` are read elsewhere: a derivative
+    of what is put in a place is a number, of a choice for each place a table."""
+    if not any(isinstance(x.prim, Delay) for x in b.bindings[start:]):
+        return
+    results = [Result((), o, b.dtype(o), False) for o in shown]
+    program = b.program(results, (), Math.DEFAULT, ())
+    made = replaced(program)
+    if made is program or made.bindings[:start] != program.bindings[:start]:
+        return
+    for i, index in made.indices.items():
+        if i not in b.indices:
+            b.add_index(i, index)
+    b.bindings[start:] = made.bindings[start:]
+    for x in b.bindings[start:]:
+        b.contexts[x.var], b.guards[x.var], b.dtypes[x.var] = x.context, x.guards, x.dtype
 
 
 def replaced(program: Program) -> Program:

@@ -57,7 +57,7 @@ class Builder:
         self.name = name
         self.sizes = sizes
         self.indices: dict[Var, Index] = {}
-        self.rank: dict[Var, int] = {}
+        self.rank: dict[Var, float] = {}
         self.closures: dict[Var, frozenset[Var]] = {}
         self.bindings: list[Binding] = []
         self.origin = NOWHERE  # of bindings that are added with none of their own
@@ -83,7 +83,7 @@ class Builder:
             self.name,
             self.sizes,
             self.params,
-            self.indices,
+            dict(sorted(self.indices.items(), key=lambda x: self.rank[x[0]])),
             tuple(self.bindings),
             tuple(results),
             failures,
@@ -104,6 +104,10 @@ class Builder:
         self.indices[var] = index
         self.rank.setdefault(var, len(self.rank))
         self.closures[var] = self.closed([*mentioned, *inside]) | {var}
+
+    def stands_as(self, i: Var, other: Var) -> None:
+        """An index stands in contexts right behind another one, as if it had been made then."""
+        self.rank[i] = self.rank[other] + 1.0 - 1.0 / (1.0 + self.rank[i])
 
     def closed(self, found: Iterable[Var]) -> frozenset[Var]:
         """The indices among these and what their extents depend on."""

@@ -23,6 +23,7 @@ from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
+from naperian.passes.bindings.states import state_of
 from naperian.passes.bindings.values import leaves
 from naperian.passes.derivatives.active import active, groups, is_loop, outermost
 from naperian.passes.derivatives.again import again
@@ -325,6 +326,9 @@ class Cotangents(Asked):
         assert extent is not None
         rounds = rewrite_size(extent, self.names)
         back = self.b.index(rounds, self.b.indices[time].name)
+        made_of = {b.var: b for b in component}
+        if any(state_of(h, made_of, self.b.indices) is not None for h in delays):
+            self.b.stands_as(back, time)  # rows that are changed in a round are still together
         self.backwards.add(back)
         outside = self.names
         inside = {**outside, time: rounds - 1 - size(back)}

@@ -20,6 +20,7 @@ from naperian.ainf.syntax import Delay, Op, Operand, Read
 from naperian.ainf.walk import free, rewrite
 from naperian.core import syntax as core
 from naperian.names import Lit, Var
+from naperian.passes.algebra.replaced import replace_last
 from naperian.passes.algebra.settled import settle_last
 from naperian.passes.bindings.narrow import narrow_last
 from naperian.passes.bindings.place import Place
@@ -52,6 +53,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
         name = p.start.var.name if isinstance(p.start, core.Ref) else p.var.name
         place.env[p.var] = copied(place, value, (), name, sources)
     value = plain(expr(e.body))
+    replace_last(place.b, start, (place.operand(v) for _, v in leaves(value)))
     settle_last(place.b, start)
     if e.forward:
         given = [

@@ -51,7 +51,19 @@ def is_light(e: core.Loop, active: Collection[Var]) -> bool:
     light = all(isinstance(x, _PLAIN) for x in inside) and len(operations) <= _MANY
     if not light or any(map(_takes_long, operations)):
         return False
+    if any(_is_left(x, e) for x in inside if isinstance(x, core.For)):
+        return False
     return not affine(e.body, {*active, *(c.var for c in e.carried)})
+
+
+def _is_left(x: core.For, loop: core.Loop) -> bool:
+    """Whether a table is what a loop carries but for an element or a row, which it changes in place
+    (`algebra/replaced`): of each round its derivative keeps what was there."""
+    cell = x.body
+    if isinstance(cell, core.If) and isinstance(cell.condition, core.Op):
+        cell = cell.otherwise if cell.condition.name == "eq" else cell
+    old = {core.Ref(c.var) for c in loop.carried}
+    return isinstance(cell, core.At) and cell.table in old and cell.index == core.Ref(x.var)
 
 
 def _takes_long(e: core.Op) -> bool:
