@@ -25,6 +25,7 @@ from naperian.ainf.syntax import OUTSIDE, Read
 from naperian.ainf.walk import atoms_of
 from naperian.broken import Broken
 from naperian.names import Var, fresh
+from naperian.passes.fusion.begun import begun_before
 from naperian.passes.fusion.graph import (
     Graph,
     Item,
@@ -53,39 +54,12 @@ _NEAR = 4  # how many nests back one is looked for to share its arrays
 
 def fuse(graph: Graph) -> list[Item]:
     """The loop tree of a program."""
-    first = _before_recurrences(graph.tasks)
+    first = begun_before(graph.tasks)
     if first:
         graph.tasks.sort(key=lambda t: t not in first)
         for n, t in enumerate(graph.tasks):
             t.order = n
     return _block(graph, graph.tasks, 0, None)
-
-
-def _before_recurrences(tasks: list[Task]) -> set[Task]:
-    """What begins arrays to which the rounds of recurrences are added, and what that needs: if it
-    is there before a recurrence, its rounds are added in its loop, and nothing is kept for all of
-    them."""
-    found: set[Task] = set()
-    for t in tasks:
-        adds = t.kind is Kind.ENTER and t.path[:1] and t.path[0] in t.over and not t.units
-        own = bool(t.at) and all(type(e.single) is Var for e in t.at)  # to every element of a table
-        if adds and own and t.cell is not None:
-            start = _needed([t.cell.start])
-            values = _needed([s.task for s in t.sites if s.task is not t.cell.start])
-            if any(q.units for q in values) and not any(q.units for q in start):
-                found |= start
-    return found
-
-
-def _needed(tasks: list[Task]) -> set[Task]:
-    """Tasks, and all that they need."""
-    found, work = set(tasks), tasks
-    while work:
-        for s in work.pop().sites:
-            if s.task not in found:
-                found.add(s.task)
-                work.append(s.task)
-    return found
 
 
 def _block(graph: Graph, tasks: list[Task], depth: int, inside: Nest | None) -> list[Item]:
