@@ -169,5 +169,10 @@ def test_what_is_no_list_of_rows() -> None:
     for given in (circle, [[1.0, [2.0]]]):
         with pytest.raises(nap.ShapeError, match="argument x is no list of rows"):
             f(given)
+    structs = nap.compile("struct P:\n    x: Float\ndef f(ps: n=>P) = sum(p.x for p in ps)").f
+    pairs = nap.compile("def f(ps: n=>(Float, Int)) = sum(x for (x, k) in ps)").f
+    for g in (structs, pairs):
+        with pytest.raises(TypeError, match=r"argument ps\[0\] is a list that it is in itself"):
+            g(circle)
     with pytest.raises(TypeError, match=r"x\[0\] must be a row, a list or an array, not bytes"):
         f([b"ab", [1.0]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -57,8 +57,13 @@ def gather(
         else:
             missing.append(p.name)
             continue
-        for leaf, where, value in parted(p.form, given, f"argument {p.name}", rows_given):
-            values.append(_value(sig, sig.inputs[leaf], value, where))
+        try:
+            for leaf, where, value in parted(p.form, given, f"argument {p.name}", rows_given):
+                values.append(_value(sig, sig.inputs[leaf], value, where))
+        except RecursionError:
+            if isinstance(given, list | tuple):
+                _refuse_circles(given, f"argument {p.name}")
+            raise
     if missing:
         listed = " and ".join(repr(x) for x in missing)
         raise TypeError(f"{sig.name}() is missing {counted(len(missing), 'argument')}: {listed}")
@@ -147,6 +152,23 @@ def _no_number(given: Any, where: str) -> TypeError:
     else:
         hint = "; float(…) makes a number of it" if hasattr(given, "__float__") else ""
     return TypeError(f"{where} is {said(given)}: no number and no array{hint}")
+
+
+def _refuse_circles(given: Sequence[Any], where: str) -> None:
+    """Raise TypeError for a list that is in itself, which is looked for where recursion found no
+    end."""
+    around = {id(given): (where, iter(enumerate(given)))}
+    done: set[int] = set()
+    while around:
+        here, (name, rest) = next(reversed(around.items()))
+        k, x = next(rest, (-1, None))
+        if k < 0:
+            done.add(here)
+            del around[here]
+        elif id(x) in around:
+            raise TypeError(f"{name}[{k}] is a list that it is in itself: that has no end")
+        elif isinstance(x, list | tuple) and id(x) not in done:
+            around[id(x)] = f"{name}[{k}]", iter(enumerate(x))
 
 
 def _read(text: str | bytes) -> str:
