@@ -19,6 +19,9 @@ _PURE = {
     "add", "sub", "mul", "and", "or", "xor", "shl", "ashr", "lshr", "icmp", "fcmp", "select",
     "getelementptr", "sext", "zext", "trunc", "sitofp", "uitofp", "fpext", "fptrunc", "fneg",
     "fadd", "fsub", "fmul", "insertelement", "shufflevector",
+    # by what is never 0 (`indexing._division`). Under a mask, LLVM's vectors divide by 1 in lanes
+    # that are off, and take a place that is the same in all lanes from the first, off or not
+    "sdiv", "srem", "udiv", "urem",
 }  # fmt: skip
 _NONE = repeat(0)  # the level of what is made outside of all loops
 _CALLS = ("i64 @llvm.smin.i64(", "i64 @llvm.smax.i64(")
