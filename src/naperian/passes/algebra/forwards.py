@@ -11,7 +11,7 @@ the adjoint of a loop over layers, which runs backwards, reads them so.
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Accumulate, Binding, Operand, Program, Read
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Operand, Program, Read
 from naperian.ainf.walk import free, rewrite, rewrite_guards, rewrite_prim, variables
 from naperian.names import Var
 from naperian.node import replace
@@ -63,10 +63,13 @@ def _from_behind(
     for j in (*b.context, *entry.over):
         extent = indices[j].extent
         elsewhere.update(() if extent is None else variables(extent))
+    times = {x.prim.time for x in made.values() if isinstance(x.prim, Delay)}
     for k, i in enumerate(b.context):
         extent = indices[i].extent
         places = [n for n, e in enumerate(value.at) if i in variables(e)]
         if extent is None or i in elsewhere or len(places) != 1:
+            continue
+        if i in times and (b.guards or entry.guards):  # which another round may not know yet
             continue
         theirs = indices[made[value.var].context[places[0]]].extent
         if value.at[places[0]] == extent - ONE - size(i) and theirs == extent:
