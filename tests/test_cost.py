@@ -186,6 +186,17 @@ def changed(x: n=>m=>Float, k: n=>n) -> n=>m=>Float:
 """,
         lambda n: [x(n, 20), keys(n, n)],
     ),
+    "a row added to": (
+        """
+def f(x: n=>m=>Float, k: n=>n) -> Float =
+    sum(sum(v ** 2 for v in row) for row in changed(x, k))
+
+def changed(x: n=>m=>Float, k: n=>n) -> n=>m=>Float:
+    with state(x) as s:
+        for t in n: s[k[t]] += [0.1 * sin(v) for v in s[t]]
+""",
+        lambda n: [x(n, 20), keys(n, n)],
+    ),
     "elements that change their places": (
         """
 def f(x: Fin(n)=>Float, a: m=>Fin(n), b: m=>Fin(n)) -> Float = sum(v ** 2 for v in changed(x, a, b))

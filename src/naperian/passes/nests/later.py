@@ -27,6 +27,7 @@ from naperian.loops.syntax import (
     Program,
     Stmt,
     Store,
+    Update,
     Variable,
 )
 from naperian.loops.walk import loads, reads, rebuild, statements
@@ -50,7 +51,7 @@ def later(program: Program) -> Program:
         out = _asked_first([rebuild(s, block) for s in body], originals, dtypes)
         for k in reversed(range(len(out))):
             s = out[k]
-            if isinstance(s, Store) and s.buffer in originals:
+            if isinstance(s, Store | Update) and s.buffer in originals:
                 end = _last(out, k, originals[s.buffer])
                 out[k : end + 1] = [*out[k + 1 : end + 1], s]
         return tuple(out)
@@ -60,9 +61,9 @@ def later(program: Program) -> Program:
 
 def _last(body: list[Stmt], k: int, originals: set[Var]) -> int:
     """The last statement behind a store that reads an original and may come before it; the store
-    itself if there is none."""
+    itself if there is none. What is added to an element is a store, too."""
     store, last = body[k], k
-    assert isinstance(store, Store)
+    assert isinstance(store, Store | Update)
     wanted = reads(store)
     for n in range(k + 1, len(body)):
         s = body[n]
