@@ -84,6 +84,8 @@ class Ends(Solving):
                 continue
             if any(i in variables(e) for e in part.at):
                 continue  # it is solved for where the part goes
+            if any(i in self.b.closures[j] for j in self.domain(part) if j is not i):
+                continue  # others go as far as it says
             last = x + size(i) if by < 0 else x - size(i) + n - 1
             most = self.greatest(last)
             if most is None or not 0 <= most < _WINDOW:

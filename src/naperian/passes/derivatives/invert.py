@@ -24,10 +24,12 @@ from naperian.sizes import ONE, Quotient, Remainder, Size, divided, size
 @node
 class Inverse:
     """`names` gives the solved indices; what they are given lies in their ranges only where that
-    is tested. `equal` are polynomials that must be 0."""
+    is tested. `equal` are polynomials that must be 0, `least` those that must be >= 0: a digit is
+    less than what it counts to, and a place may lie beyond all digits."""
 
     names: dict[Var, Size]
     equal: tuple[Size, ...]
+    least: tuple[Size, ...]
 
 
 def invert(
@@ -75,6 +77,7 @@ class _Invert:
         self.extent = extent
         self.names: dict[Var, Size] = {}
         self.equal: list[Size] = []
+        self.least: list[Size] = []
         self.pairs: list[tuple[Size, Size]] = []
 
     def solve(self, at: tuple[Size, ...], target: tuple[Size, ...]) -> Inverse | None:
@@ -82,7 +85,7 @@ class _Invert:
         while self.pairs:
             if not self.step():
                 return None
-        return Inverse(self.names, tuple(self.equal))
+        return Inverse(self.names, tuple(self.equal), tuple(self.least))
 
     def step(self) -> bool:
         """One pair less (or a simpler one), if there is one that can be solved."""
@@ -130,6 +133,7 @@ class _Invert:
             if modulus is not None:
                 if self.extent(v) != modulus:
                     continue
+                self.least.append(modulus - 1 - m)
                 value = value % modulus
             self.assign(v, value)
             return True
@@ -150,6 +154,7 @@ class _Invert:
                         if whole is not None:
                             kept = [p for i, p in enumerate(self.pairs) if i not in (k, j)]
                             self.pairs = [*kept, (whole[0], q * whole[1] + r)]
+                            self.least.append(whole[1] - 1 - r)
                             return True
                 case _:
                     pass

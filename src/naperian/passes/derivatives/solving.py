@@ -104,6 +104,12 @@ class Solving:
                 return None
             if not facts.proves_equal(e, ZERO):
                 out.append(("eq", e, None))
+        for low in found.least:
+            facts = self.facts(low)
+            if facts.proves(-low - 1):
+                return None
+            if not facts.proves(low):
+                out.append(("ge", low, None))
         for i, value in found.names.items():
             n = self.extent(i)
             assert n is not None

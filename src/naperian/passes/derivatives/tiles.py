@@ -31,7 +31,9 @@ def are_tiles(b: Builder, entry: Entry, at: At, over: tuple[Var, ...], names: Na
     if not any(len(vs) > 1 and not vs.isdisjoint(entry.over) for vs in inside):
         return False
     found = invert((*over, *entry.over), at, tuple(size(Var("q")) for _ in at), b.extent)
-    return found is not None and not found.equal and domain <= found.names.keys()
+    if found is None or found.equal or found.least:
+        return False
+    return domain <= found.names.keys()
 
 
 def in_tiles(
