@@ -133,4 +133,7 @@ def test_of_rows_that_meet_elements_stay_where_they_are() -> None:
     assert until((one, Update(a, here, "add", Load(a, here)), one), 0, {}) == 0
     assert until((one, Update(b, there, "add", from_x), one), 0, {b: a}) == 0
     assert until((one, Let(t, DType.F64, Load(b, here)), one), 0, {b: a}) == 0
-    assert until((one, Update(b, here, "add", Lit(1.0, DType.F64))), 0, {b: a}) == 2
+    assert until((one, Update(b, here, "add", Lit(1.0, DType.F64)), one), 0, {b: a}) == 0
+    assert until((Update(b, here, "add", from_x), one, one), 0, {b: a}) == 0
+    # two that may be made in the memory of a third are two
+    assert until((one, Update(b, there, "add", from_x), one), 0, {a: Var("c"), b: Var("c")}) == 3

@@ -19,8 +19,8 @@ from naperian.sizes import Size
 
 def until(stmts: Sequence[Stmt], start: int, memory: Mapping[Var, Var]) -> int:
     """Up to where statements update elements, some of them more than once, and read none of what
-    is updated; `memory` is what buffers are that are not their own. Two results that may both be
-    the same argument are still two."""
+    is updated; `memory` is what buffers are that are not their own. A buffer that may be another
+    which is updated, too, ends it; two results that may both be the same argument are still two."""
     changed: dict[Var, tuple[Size, ...]] = {}
     written: set[Var] = set()
     end = start
@@ -31,9 +31,13 @@ def until(stmts: Sequence[Stmt], start: int, memory: Mapping[Var, Var]) -> int:
         if any(memory.get(e.buffer, e.buffer) in written for e in loads(s)):
             break
         if isinstance(s, Update):
+            mine = memory.get(s.buffer, s.buffer)
+            others = (v for v in changed if v != s.buffer)
+            if any(v == mine or memory.get(v) == s.buffer for v in others):
+                break
             if s.buffer not in changed:
                 changed[s.buffer] = s.at
-                written.add(memory.get(s.buffer, s.buffer))
+                written.add(mine)
             elif changed[s.buffer] == s.at:
                 end = k + 1
             else:
