@@ -93,8 +93,8 @@ _BOOLEAN = ("isnan", "isinf", "isfinite")
 
 _NAMES: Mapping[str, str] = {
     "std": "transpose reverse rotate take drop concat filter first last dot outer matmul trace "
-    "diagonal norm linspace cumsum sort argsort unique softmax logsumexp variance relu "
-    "normal_cdf normal_pdf",
+    "diagonal norm linspace cumsum sort argsort unique softmax logsumexp log_softmax "
+    "variance relu normal_cdf normal_pdf",
     "linalg": "solve inv det lu solve_lu cholesky solve_cholesky solve_lower solve_upper qr lstsq "
     "eigh",
     "random": "new_key ix_key split rand uniform normal exponential bernoulli integer index choice",
