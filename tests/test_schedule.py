@@ -634,6 +634,18 @@ def f(n; x: F64[n]):
     assert count(p, Loop) == 1
 
 
+def test_tables_of_the_same_steps_through_an_array_share_a_loop() -> None:
+    """However long the steps are, which only the call says."""
+    p = same("""
+def f(m, n; x: F64[n]):
+  for i<((n) // (m)): a = mul(x[i * m], x[i * m])
+  for j<((n) // (m)): b = mul(2.0, x[j * m])
+  return for i: a[i]
+  return for j: b[j]
+""")
+    assert count(p, Loop) == 1
+
+
 def test_a_long_chain_takes_linear_time() -> None:
     """Ten times the lines take less than twenty times the time."""
 

@@ -479,16 +479,15 @@ def _are_numbers(tasks: list[Task], time: Var) -> bool:
 
 
 def _along(t: Task, r: Read, i: Var) -> bool:
-    """Whether a task reads an array along an index, in steps; in no recurrence also if the ends are
-    kept in range, as those of a window are."""
-    alone = (i,)
+    """Whether a task reads an array along an index, in steps of whatever length (`x[i * m]`); in no
+    recurrence also if the ends are kept in range, as those of a window are."""
     for e in r.at:
         if type(e.single) is Var:
             if e.single == i:
                 return True
             continue
         for m, _ in e.terms if t.units else (*e.terms, *_kept(e)):
-            if m == alone:
+            if i in m:
                 return True
     return False
 
