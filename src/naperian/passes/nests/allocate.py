@@ -45,6 +45,7 @@ from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
 from naperian.passes.nests.cut import cut
 from naperian.passes.nests.digits import digits
+from naperian.passes.nests.filled import filled
 from naperian.passes.nests.firsts import firsts
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
@@ -84,6 +85,7 @@ from naperian.prims import Math
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     added,  # before anybody asks what is in order
+    filled,
     untabled,
     # what carried tables are kept in, while every loop is still as `schedule` made it
     older, unread, later, coalesce, viewed, staged, turns, twice,
