@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from naperian.source import Diagnostic, Span
 from naperian.surface import errors
 from naperian.surface import syntax as s
@@ -158,7 +160,7 @@ def colon_slice(c: Cursor, start: int) -> Diagnostic:
         at += 1
     tokens = range(c.pos, at)
     parts = "".join("," if c.kinds[k] == "," else ":" for k in tokens if c.kinds[k] in (",", ":"))
-    if any(c.text[c.starts[k] : c.ends[k]] in ("None", "newaxis") for k in tokens):
+    if re.search(r"\b(None|newaxis)\b", c.text[start : c.starts[at]]):
         return errors.new_axis(here)
     if "::" in parts or c.kinds[c.pos] == ":=":
         return errors.slice_step(here)

@@ -243,6 +243,9 @@ def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
         "F32": "`F32(x)` rounds",
         "Float": "`Float(x)` converts",
     }.get(wanted, f"`{wanted}(x)` converts and checks that the value fits")
+    parts = re.fullmatch(r"(\w+) / (\w+)", span.text)
+    if parts and wanted == "Int":
+        how = f"`{parts[1]} // {parts[2]}` is the whole quotient; `Int(x)` truncates"
     shift = re.fullmatch(r"(\w+ (?:<<|>>)) (\w+)", span.text)
     if shift and wanted not in ("Int", "Float"):
         how = f"`{shift[1]} {wanted}({shift[2]})`: both sides of a shift are of one type"

@@ -45,6 +45,7 @@ _HABITS: dict[str, dict[str, str]] = {
     },
     "NumPy": {
         "np": "functions are called by their own names, as `exp(x)`",
+        "numpy": "functions are called by their own names, as `exp(x)`",
         "reshape": _RECAST, "ravel": _RECAST, "flatten": _RECAST, "squeeze": _RECAST,
         "maximum": "write `max(a, b)`", "fmax": "write `max(a, b)`", "amax": "write `max(x)`",
         "minimum": "write `min(a, b)`", "fmin": "write `min(a, b)`", "amin": "write `min(x)`",

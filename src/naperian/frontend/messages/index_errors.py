@@ -277,10 +277,16 @@ def negative_index(table: str, text: str, span: Span) -> Reported:
 
 def slice_range(text: str, axis: str, why: str, needs: str, span: Span) -> Reported:
     """N0414"""
+    says = f"`assert {needs}` above, or `where {needs}` in the signature, says so"
+    never = re.fullmatch(r"(-?\d+) >= (-?\d+)", needs)
+    if never and int(never[1]) < int(never[2]):  # it could only be false
+        says = f"a slice of `{axis}` lies in it, and ends where it begins or behind"
+        if re.search(r"(^|\.\.=?)-\d", text):
+            back = re.sub(r"(^|\.\.=?)-(\d)", r"\1size(x) - \2", text)
+            says = f"from the end of a table `x` it is `x[{back}]`"
     return fail(
         "N0414", f"the slice `{text}` is not proved to lie in `{axis}`: {why}", span,
-        "not proved to be in range",
-        helps=(f"`assert {needs}` above, or `where {needs}` in the signature, says so",),
+        "not proved to be in range", helps=(says,),
     )
 
 
