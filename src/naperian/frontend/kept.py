@@ -17,7 +17,7 @@ from naperian.core.joined import joined
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
 from naperian.frontend.binders import Bound, open_binder
-from naperian.frontend.boxes import alone, closed
+from naperian.frontend.boxes import alone, close_to, closed
 from naperian.frontend.operators import is_bool
 from naperian.frontend.typed import Build, Typed, let_all
 from naperian.frontend.walk import Walk
@@ -30,11 +30,14 @@ from naperian.types import (
     INT,
     Exists,
     Fin,
+    Index,
+    Scalar,
     Set,
     Table,
     Tuple,
     TupleSet,
     Type,
+    TypeVar,
     cardinality,
     element,
     set_variables,
@@ -57,7 +60,7 @@ def kept(
         with w.inside(w.scope.inner()) as scope:
             if test.condition is not None:
                 scope.assume(*test.condition.then)
-            body = alone(w, lambda: _item(w, item, hint), hint)
+            body = _wanted(w, alone(w, lambda: _item(w, item, hint), hint), hint)
     w.region = outer
     for b in reversed(bounds):
         body = closed(w, b.region, body, hint)
@@ -68,6 +71,18 @@ def kept(
         return _filtered(w, bounds, span, test.build, body.build, w.solver.zonk(body.type))
 
     return Typed(kind, build, span)
+
+
+def _wanted(w: Walk, body: Typed, hint: Type | None) -> Typed:
+    """An index where a number is wanted becomes one here: its set may be of what binders name,
+    `j in i..`, which the table of what is kept knows nothing of."""
+    t = w.solver.head(hint) if hint is not None else None
+    dtypes = w.solver.dtypes_of(t) if isinstance(t, Scalar | TypeVar) else None
+    if t is None or not dtypes or DType.BOOL in dtypes:
+        return body
+    if not isinstance(w.solver.head(body.type), Index):
+        return body
+    return close_to(w, body, t)
 
 
 def _item(w: Walk, item: s.Expr, hint: Type | None) -> Typed:
