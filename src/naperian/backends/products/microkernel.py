@@ -60,7 +60,7 @@ LINE = 64  # bytes that caches fetch
 
 @contextmanager
 def counted(code: Code, low: Value, high: Value, step: Value | int = 1) -> Iterator[Value]:
-    """for i in low, low + step … below high."""
+    """for i in low, low + step … below high. The step may be a name that the body gives a value."""
     head, body, done = code.label("head"), code.label("body"), code.label("done")
     before, index, after = code.block, code.name(), code.name()
     code.jump(head)

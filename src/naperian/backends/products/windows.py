@@ -177,33 +177,22 @@ def turn_windows(t: Tile) -> str:
     with counted(code, "0", width, t.lanes) as j:
         columns = [_column(code, t, least(code, add(code, add(code, "%low", j), q), last))
                    for q in range(t.lanes)]  # fmt: skip
-        head, body, done = (code.label(x) for x in ("head", "body", "done"))
-        before = code.block
-        p, after = code.name(), code.name()
-        code.jump(head)
-        code.begin(head)
-        at = len(code.lines)
-        code.put("")
-        code.branch(code.let(f"icmp slt i64 {p}, %k"), body, done)
-        code.begin(body)
-        given = code.let(f"getelementptr i64, ptr %at, i64 {p}")
-        some = least(code, sub(code, "%k", p), t.lanes)
-        some = code.let(f"call i64 @run(i64 {some}, ptr {given})")
-        away = code.let(f"load i64, ptr {given}")
-        two = code.let(f"icmp sgt i64 {some}, 1")
-        following = code.let(f"select i1 {two}, i64 1, i64 0")
-        following = code.let(f"getelementptr i64, ptr {given}, i64 {following}")
-        step = sub(code, code.let(f"load i64, ptr {following}"), away)
-        to = element(code, t, "%panel", (p, t.columns), (j, 1))
-        wide = code.let(f"icmp eq i64 {step}, 2")
-        near = code.let(f"xor i1 {wide}, true")
-        for apart, here in ((1, near), (2, wide)):
-            with only_if(code, here):
-                _turn(code, t, columns, away, some, apart, to)
-        code.put(f"{after} = add nsw i64 {p}, {some}")
-        code.lines[at] = f"  {p} = phi i64 [ 0, %{before} ], [ {after}, %{code.block} ]"
-        code.jump(head)
-        code.begin(done)
+        some = code.name()
+        with counted(code, "0", "%k", some) as p:
+            given = code.let(f"getelementptr i64, ptr %at, i64 {p}")
+            most = least(code, sub(code, "%k", p), t.lanes)
+            code.put(f"{some} = call i64 @run(i64 {most}, ptr {given})")
+            away = code.let(f"load i64, ptr {given}")
+            two = code.let(f"icmp sgt i64 {some}, 1")
+            following = code.let(f"select i1 {two}, i64 1, i64 0")
+            following = code.let(f"getelementptr i64, ptr {given}, i64 {following}")
+            step = sub(code, code.let(f"load i64, ptr {following}"), away)
+            to = element(code, t, "%panel", (p, t.columns), (j, 1))
+            wide = code.let(f"icmp eq i64 {step}, 2")
+            near = code.let(f"xor i1 {wide}, true")
+            for apart, here in ((1, near), (2, wide)):
+                with only_if(code, here):
+                    _turn(code, t, columns, away, some, apart, to)
     code.put("ret void")
     return function(
         "void @turn.windows(i64 %low, i64 %high, i64 %k, ptr noalias readonly %b, i64 %bn, "
