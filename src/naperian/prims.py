@@ -224,6 +224,9 @@ _TABLE: tuple[tuple[str, int, Kind, Callable[..., Any], int], ...] = (
     ("select", 3, _K.SELECT, lambda c, a, b: a if c else b, 1),
 )
 
+FUNCTION = 15
+"""Additions: what costs as much is a function, such as `exp`, and no mere operation."""
+
 PRIMITIVES: dict[str, Primitive] = {
     name: Primitive(name, arity, kind, _quiet(f), cost) for name, arity, kind, f, cost in _TABLE
 }

@@ -42,7 +42,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import size
-from naperian.substitution import Substitution, cell_at
+from naperian.substitution import Substitution
 from naperian.types import (
     BOOL,
     F64,
@@ -113,9 +113,9 @@ class WriteOut:
 
     def everywhere(self, t: Table, cell: Callable[[Type], Expr]) -> Expr:
         """A table with the same value everywhere."""
-        n, i = Var("n"), Var("i")
+        n = Var("n")
         self.sets[n] = t.set
-        return For(i, SetVar(n), cell(cell_at(t, size(i))))
+        return For(Var("i"), SetVar(n), cell(t.cell))
 
     def defines(self, method: tuple[str, str], t: Type) -> bool:
         """Whether an instance says what the method is at a type."""

@@ -35,12 +35,11 @@ from naperian.node import mutable, replace
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.states import state_of
 from naperian.passes.derivatives.least import least
-from naperian.prims import PRIMITIVES
+from naperian.prims import FUNCTION, PRIMITIVES
 from naperian.sizes import ONE, Size, size
 
 _BYTE = 3  # additions in the time in which a byte is written and read again
 _STATE = 2  # of what is written anyway, as the next round reads it
-_FUNCTION = 15  # additions: what costs as much is not made again
 _MANY = 64  # elements along an axis of unknown length
 _NEVER = 1 << 40
 
@@ -141,7 +140,7 @@ class _Remade:
         if not isinstance(x.prim, Op) or not self.is_row(x):
             return None
         cost = self.cost(x.prim)
-        if cost is None or cost >= _FUNCTION:
+        if cost is None or cost >= FUNCTION:
             return None
         if any(not self.closures[i].isdisjoint(turns.keys() - {i}) for i in x.context):
             return None

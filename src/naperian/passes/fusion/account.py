@@ -56,7 +56,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Lit, Var
 from naperian.node import node, replace
-from naperian.prims import PRIMITIVES
+from naperian.prims import FUNCTION, PRIMITIVES
 from naperian.sizes import (
     ONE,
     ZERO,
@@ -70,7 +70,6 @@ from naperian.sizes import (
 )
 
 _PASSES = 20  # operations that put an element in order, about
-_FUNCTION = 15  # additions; what costs more is a function, not an operation
 
 
 @node
@@ -135,7 +134,7 @@ def _sides(
     def work(side: tuple[Stmt, ...]) -> int:
         count = _Count(buffers, frozenset(), known)
         count.block(side, {})
-        return evaluate(count.operations + count.functions * _FUNCTION, lambda _: 1000)
+        return evaluate(count.operations + count.functions * FUNCTION, lambda _: 1000)
 
     out: list[Stmt] = []
     for s in body:
@@ -366,7 +365,7 @@ class _Count:
         match x:
             case Apply(name, _, dtype):
                 self.widest = max(self.widest, dtype.bytes if dtype is not DType.BOOL else 1)
-                dear = name in PRIMITIVES and PRIMITIVES[name].cost >= _FUNCTION
+                dear = name in PRIMITIVES and PRIMITIVES[name].cost >= FUNCTION
                 if dear and dtype.is_float:
                     self.functions = self.functions + times
                 else:

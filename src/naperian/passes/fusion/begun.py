@@ -11,7 +11,7 @@ added in the loop, and nothing is kept for all of them.
 from __future__ import annotations
 
 from naperian.names import Var
-from naperian.passes.fusion.graph import Kind, Task
+from naperian.passes.fusion.graph import Kind, Task, needed
 
 
 def begun_before(tasks: list[Task]) -> set[Task]:
@@ -21,19 +21,8 @@ def begun_before(tasks: list[Task]) -> set[Task]:
         adds = t.kind is Kind.ENTER and t.path[:1] and t.path[0] in t.over and not t.units
         own = bool(t.at) and all(type(e.single) is Var for e in t.at)  # to every element of a table
         if adds and own and t.cell is not None:
-            start = _needed([t.cell.start])
-            values = _needed([s.task for s in t.sites if s.task is not t.cell.start])
+            start = needed([t.cell.start])
+            values = needed([s.task for s in t.sites if s.task is not t.cell.start])
             if any(q.units for q in values) and not any(q.units for q in start):
                 found |= start
-    return found
-
-
-def _needed(tasks: list[Task]) -> set[Task]:
-    """Tasks, and all that they need."""
-    found, work = set(tasks), tasks
-    while work:
-        for s in work.pop().sites:
-            if s.task not in found:
-                found.add(s.task)
-                work.append(s.task)
     return found

@@ -43,12 +43,12 @@ from naperian.passes.fusion.graph import (
     rounds,
     task_reads,
 )
+from naperian.prims import FUNCTION
 from naperian.sizes import Clamp, Remainder, Size, Term, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
 _FREE = ("add", "mul", "min", "max", "and", "or")  # in any order it is the same
 _LONG = 16  # elements of a row that are more than those of a window
-_FUNCTION = 15  # additions: what takes longer than to read again what is stored
 _NEAR = 4  # how many nests back one is looked for to share its arrays
 
 
@@ -359,7 +359,7 @@ class _Block:
         are stored anyway: they wait for nothing, so they are parallel and in vectors."""
         if self.depth or not near.times or near.index.condition is not None:
             return False
-        if self.time(root) is not None or _stops(root) or max(map(cost, group)) < _FUNCTION:
+        if self.time(root) is not None or _stops(root) or max(map(cost, group)) < FUNCTION:
             return False
         read = {s.task for t in group for s in t.sites if s.task.nests[:1] == [near]}
         return all(q.root and q.kind in (Kind.COMPUTE, Kind.FINAL) for q in read)

@@ -459,6 +459,18 @@ def cost(t: Task) -> int:
     return p.cost if p is not None else 1
 
 
+def needed(tasks: list[Task]) -> set[Task]:
+    """Tasks, and all that they need."""
+    seen = set(tasks)
+    work = list(tasks)
+    while work:
+        for s in work.pop().sites:
+            if s.task not in seen:
+                seen.add(s.task)
+                work.append(s.task)
+    return seen
+
+
 def neutral(monoid: str, dtype: DType) -> Lit:
     """What changes nothing: for floats `-0.0` is, `0.0` is not (`-0.0 + 0.0` is `0.0`)."""
     if monoid == "add" and dtype.is_float:

@@ -18,7 +18,7 @@ from naperian.ainf.syntax import Read
 from naperian.ainf.walk import atoms_of, free, variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
-from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Site, Task, in_order
+from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Site, Task, in_order, needed
 from naperian.sizes import Clamp, Remainder, Size, size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
@@ -165,7 +165,7 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
     for t in sorted(tasks, key=lambda t: t.order):
         if not t.units and any(s.task.units or s.task in after for s in t.sites):
             after.add(t)
-    shared = _needed([t for t in tasks if timed[t] or t in first])
+    shared = needed([t for t in tasks if timed[t] or t in first])
     return beside | {t: () for t in tasks if t in after and t not in shared}
 
 
@@ -173,18 +173,6 @@ def _plain(e: Size) -> tuple[Var, ...]:
     """The index that another one is, which two loops may then share."""
     v = e.single
     return (v,) if isinstance(v, Var) else ()
-
-
-def _needed(tasks: list[Task]) -> set[Task]:
-    """Tasks, and all that they need."""
-    seen = set(tasks)
-    work = list(tasks)
-    while work:
-        for s in work.pop().sites:
-            if s.task not in seen:
-                seen.add(s.task)
-                work.append(s.task)
-    return seen
 
 
 def _readers_first(graph: Graph, tasks: list[Task], first: dict[Task, tuple[Var, ...]]) -> None:

@@ -48,11 +48,10 @@ from naperian.loops.walk import (
 from naperian.names import Lit, Var
 from naperian.node import kept
 from naperian.passes.nests.until import goes_alone
-from naperian.prims import PRIMITIVES
+from naperian.prims import FUNCTION, PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
-_FUNCTION = 15  # what costs as much is a function
 _DEEP = 3  # operations of a step in a row, as many additions, which waits for memory, too
 _FEW = 4  # components, which do not fill a vector
 _NESTED = 2  # loops
@@ -263,7 +262,7 @@ def square(s: Loop) -> tuple[Size, ...]:
 
 def _calls(s: Loop) -> bool:
     """Whether a loop computes functions."""
-    return _long_operations(s, _FUNCTION) > 0
+    return _long_operations(s, FUNCTION) > 0
 
 
 def _long_operations(s: Loop, cost: int = _LONG) -> int:

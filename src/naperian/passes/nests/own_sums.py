@@ -38,7 +38,7 @@ Buffers = Mapping[Var, Buffer]
 def own_sums(row: Loop, buffers: Buffers) -> Loop:
     """A loop whose rounds go side by side; see the module."""
     around = {r.var for r in row.reductions}
-    again = dict.fromkeys(s.buffer for s in _again(row, row.body, {}))
+    again = dict.fromkeys(s.buffer for s in _again(row, row.body, None))
     own = {
         v: Buffer(fresh(v), buffers[v].dtype, buffers[v].shape[:-1], Role.TEMP)
         for v in again if v in buffers and v not in around and _is_added_only(row, v)
@@ -52,25 +52,23 @@ def own_sums(row: Loop, buffers: Buffers) -> Loop:
 
 
 def _again(
-    row: Loop, body: tuple[Stmt, ...], inside: Mapping[Var, int]
+    row: Loop, body: tuple[Stmt, ...], inside: frozenset[Var] | None
 ) -> Iterator[Update]:
     """The updates of the row's column that a loop in order makes again in each of its rounds, for
-    every element that the loops inside it go to."""
+    every element that the loops `inside` it go to; None outside of all such."""
     for s in body:
-        if isinstance(s, Update) and s.at[-1:] == (size(row.var),) and len(s.at) > 1:
-            along = [v for e in s.at[:-1] for v in used_in(e)]
-            if along and inside and all(inside.get(v, 0) for v in along):
+        if isinstance(s, Update) and inside and _is_column(row, s):
+            along = {v for e in s.at[:-1] for v in used_in(e)}
+            if along and along <= inside:
                 yield s
-        if isinstance(s, Loop):
-            deeper = {**inside, s.var: len(inside)}
-            yield from _again(row, s.body, deeper if inside or _in_order(s) else inside)
+        if not isinstance(s, Loop):
+            deeper = inside
+        elif inside is not None:
+            deeper = inside | {s.var}
         else:
-            for b in blocks(s):
-                yield from _again(row, b, inside)
-
-
-def _in_order(s: Loop) -> bool:
-    return s.order is Order.SERIAL
+            deeper = frozenset() if s.order is Order.SERIAL else None
+        for b in blocks(s):
+            yield from _again(row, b, deeper)
 
 
 def _is_added_only(row: Loop, v: Var) -> bool:
@@ -84,7 +82,8 @@ def _is_added_only(row: Loop, v: Var) -> bool:
 
 
 def _is_column(row: Loop, s: Update) -> bool:
-    return s.at[-1] == size(row.var) and all(row.var not in used_in(e) for e in s.at[:-1])
+    """Whether what is added to is an element of the row's column."""
+    return s.at[-1:] == (size(row.var),) and all(row.var not in used_in(e) for e in s.at[:-1])
 
 
 def _copies(own: Mapping[Var, Buffer], row: Var, *, back: bool) -> Iterator[Stmt]:
