@@ -47,7 +47,7 @@ def digits(r: random.Random, loops: Point, sizes: list[int]) -> list[Place] | No
     for base, step in zip(bases, steps[1:], strict=True):
         found.append((
             f"{v} // {step} % {base}" if step > 1 else f"{v} % {base}",
-            lambda p, base=base, step=step: p[v] // step % base,  # type: ignore[misc]
+            lambda p, base=base, step=step: p[v] // step % base,
         ))  # fmt: skip
     return found
 
