@@ -36,6 +36,7 @@ from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
 from naperian.node import mutable, node, replace
+from naperian.passes.algebra.alongside import alongside
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
@@ -178,7 +179,8 @@ PASSES: tuple[Step, ...] = (
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
-    Step("forwards", lambda p: neighbours(windows(forwards(p))), ainf_check.check, ainf_show.show),
+    Step("forwards", lambda p: neighbours(windows(forwards(alongside(p)))), ainf_check.check,
+         ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
     Step("noted", lambda p: remade(carried(answered(noted(p)))), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
