@@ -99,7 +99,7 @@ from naperian.node import replace
 from naperian.sizes import ONE, ZERO, elements, size, variables
 
 _GLUE = 60  # lines between the parts that a function starts: they are not worth optimising
-_STEP = 6  # statements
+_STEP = 16  # statements
 STRIP = 1 << 16  # iterations of an innermost loop between two polls
 
 _HEADER = """\
