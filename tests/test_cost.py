@@ -197,6 +197,36 @@ def changed(x: n=>m=>Float, k: n=>n) -> n=>m=>Float:
 """,
         lambda n: [x(n, 20), keys(n, n)],
     ),
+    "a table that reads another as it is changed": (
+        """
+def f(x: n=>Float, k: n=>n) -> Float:
+    (c, d) = loop c = x, d = x for t in n:
+        ([sin(c[t]) if i == t else c[i] for i], [cos(d[t] + c[k[t]]) if i == t else d[i] for i])
+    sum(v ** 2 for v in c) + sum(v ** 2 for v in d)
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
+    "two tables that read each other": (
+        """
+def f(x: n=>Float, k: n=>n) -> Float:
+    (c, d) = loop c = x, d = x for t in n:
+        ([sin(d[t]) + c[k[t]] if i == k[t] else c[i] for i],
+         [cos(c[t]) * d[k[t]] if i == t else d[i] for i])
+    sum(v ** 2 for v in c) + sum(v ** 2 for v in d)
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
+    "two tables while there is more": (
+        """
+def f(x: n=>Float, k: n=>n) -> Float:
+    (c, d, _) = loop c = x, d = x, r = 0 while r < n:
+        t = clamp(r, n)
+        ([sin(d[t]) + c[k[t]] if i == k[t] else c[i] for i],
+         [cos(c[t]) * d[k[t]] if i == t else d[i] for i], r + 1)
+    sum(v ** 2 for v in c) + sum(v ** 2 for v in d)
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
     "elements that change their places": (
         """
 def f(x: Fin(n)=>Float, a: m=>Fin(n), b: m=>Fin(n)) -> Float = sum(v ** 2 for v in changed(x, a, b))

@@ -393,7 +393,11 @@ class Cotangents(Asked):
         point that is: data name it, it is kept in range, or counted by a step."""
         domain = {*self.domain(part)} - {e.single for e in part.at[:-1]}
         saying = self.b.closed(variables(part.at[-1]))
-        return any(map(self.is_long, domain & saying)) and self.is_sparse(self.apart(part, at), at)
+        if not any(map(self.is_long, domain & saying)):
+            return False
+        apart = self.apart(part, at)
+        alone = replace(apart, at=apart.at[-1:])
+        return self.is_sparse(alone, at[-1:]) and self.is_sparse(apart, at)
 
     def conditions(self, delays: list[Binding], time: Var) -> Guards:
         """What holds wherever a loop runs: also its reverse runs only there."""

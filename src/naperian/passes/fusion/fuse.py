@@ -372,12 +372,34 @@ class _Block:
         return any(n is None or (n.constant or _LONG) >= _LONG for n in extents)
 
     def beside(self, root: Task, head: Var, group: list[Task], low: int) -> Nest | None:
-        """The nest of other numbers that the loop in the text carries, where these carry none from
-        each other: they wait side by side, not one after the other."""
-        if head != self.time(root) or not _are_numbers(group, head):
+        """The nest of what else the loop in the text carries, where these carry nothing from each
+        other: numbers wait side by side, not one after the other, and of what a third recurrence of
+        that loop reads nothing is kept for it."""
+        if head != self.time(root):
             return None
-        found = (n for n in reversed(self.nests) if head in n.times and n.number >= low)
-        return next((n for n in found if _are_numbers(n.members, head)), None)
+        found = [n for n in reversed(self.nests) if head in n.times and n.number >= low]
+        numbers = _are_numbers(group, head)
+        alike = (n for n in found if numbers and _are_numbers(n.members, head))
+        return next(alike, None) or next((n for n in found if self.meet(group, n, head)), None)
+
+    def meet(self, group: list[Task], nest: Nest, time: Var) -> bool:
+        """Whether a recurrence over a time that is still to be placed needs both."""
+        later = (t for t in self.graph.tasks if t.level < 0 and self.here(t) and t not in group)
+        units = {id(unit): unit for t in later for i, unit in t.units if i == time}
+        return any(self.needs(unit, group, nest) for unit in units.values())
+
+    def needs(self, unit: list[Task], group: list[Task], nest: Nest) -> bool:
+        """Whether tasks need some of a group that is placed next, and what is in a nest."""
+        work, seen = list(unit), set(unit)
+        found = set[bool]()
+        while work:
+            for q in (s.task for s in work.pop().sites):
+                if q in group or q.nests[self.depth : self.depth + 1] == [nest]:
+                    found.add(q in group)
+                elif q.level < 0 and q not in seen and self.here(q):
+                    seen.add(q)
+                    work.append(q)
+        return len(found) == 2
 
     def serial(self, t: Task) -> bool:
         """Whether a task makes the loop over its head sequential. An array is accumulated in
