@@ -8,6 +8,7 @@
 
 So a field of a simulation that is changed in place, and that another field of the same step then
 reads, needs no second array. Nothing may be written to the one that stays while the other is read.
+Where it stays as it is, at the border of a field, nothing need be stored beside.
 """
 
 from __future__ import annotations
@@ -17,7 +18,19 @@ from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.memory import SMALL, constant_bytes
-from naperian.loops.syntax import Allocate, Assign, Buffer, Loop, Program, Stmt, Store
+from naperian.loops.syntax import (
+    Allocate,
+    Assign,
+    Buffer,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Program,
+    Stmt,
+    Store,
+)
 from naperian.loops.walk import (
     blocks,
     loads,
@@ -57,7 +70,7 @@ def _read_from(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None
     if not rest or any(y.buffer == b.var for x in about for y in loads(x)):
         return None
     found = [*_pairs(first, b.var, len(b.shape))]
-    rows = {row for _, row in found}
+    rows = {row for _, row, _ in found}
     own = [x for x in about if writes(x) == b.var]
     if len(rows) != 1 or len(found) != len(own):
         return None
@@ -66,7 +79,9 @@ def _read_from(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None
     bound = {x.var for x in inside if isinstance(x, Loop)}
     names = {v for e in row[1] for v in used_in(e)}
     others = sum(writes(x) == row[0] for x in inside)
-    if others != len(own) or types[row[0]] is not b.dtype or not bound.isdisjoint(names):
+    if others != sum(beside for _, _, beside in found) or types[row[0]] is not b.dtype:
+        return None
+    if not bound.isdisjoint(names):
         return None
     read = read_in((*_without(first, b.var), *rest), b.var, row)
     return None if read is None or any(b.var in touched(s) for s in read) else read
@@ -77,20 +92,47 @@ def _about(s: Stmt, v: Var) -> list[Stmt]:
     return statements((s,)) if v in touched(s) else []
 
 
-def _pairs(body: Body, v: Var, axes: int) -> Iterator[tuple[Store, Row]]:
-    """The stores to an array, each with the row in which another one puts the same beside it."""
+def _pairs(body: Body, v: Var, axes: int) -> Iterator[tuple[Store, Row, bool]]:
+    """The stores to an array, each with the row in which another one puts the same beside it, or,
+    which is False then, where it is already."""
     for k, s in enumerate(body):
         if isinstance(s, Store) and s.buffer == v:
             for m, x in enumerate(body):
                 if isinstance(x, Store) and x.buffer != v and x.value == s.value:
-                    outer = x.at[: len(x.at) - axes]
                     same = _is_same(body[min(k, m) : max(k, m) + 1])
-                    if same and (*outer, *s.at) == x.at and all(e.plain for e in outer):
-                        yield s, (x.buffer, outer)
+                    if same and (row := _row(x, s.at, axes)) is not None:
+                        yield s, row, True
                         break
+            else:
+                load = _loaded(body[:k], s.value)
+                if load is not None and (row := _row(load, s.at, axes)) is not None:
+                    yield s, row, False
         if v in touched(s):
             for block in blocks(s):
                 yield from _pairs(block, v, axes)
+
+
+def _row(x: Store | Load, at: tuple[Size, ...], axes: int) -> Row | None:
+    """The row in which an element is at the place that it has in an array of so many axes."""
+    outer = x.at[: len(x.at) - axes]
+    there = (*outer, *at) == x.at and all(e.plain for e in outer)
+    return (x.buffer, outer) if there else None
+
+
+def _loaded(before: Body, value: Expr) -> Load | None:
+    """The element that a value is after some statements, if it is one."""
+    if isinstance(value, Local):
+        made = [k for k, s in enumerate(before) if isinstance(s, Let) and s.var == value.var]
+        if not made:
+            return None
+        let, before = before[made[0]], before[made[0] + 1 :]
+        assert isinstance(let, Let)
+        value = let.value
+    else:
+        before = ()
+    if not isinstance(value, Load) or any(writes(s) == value.buffer for s in statements(before)):
+        return None
+    return value
 
 
 def _is_same(stretch: Body) -> bool:
