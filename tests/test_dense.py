@@ -919,6 +919,12 @@ def causal(q: h=>Fin(t)=>e=>Float, k: h=>Fin(t)=>e=>Float) -> h=>Fin(t)=>Fin(t)=
     [softmax([dot(q[a, i], k[a, j]) if j <= i else -inf for j]) for a, i]
 def above(x: Fin(n)=>d=>Float, y: Fin(n)=>d=>Float) -> Fin(n)=>Fin(n)=>Float =
     [dot(x[i], y[j]) if i < j else -1.0 for i, j]
+def others(x: Fin(n)=>d=>Float, y: Fin(n)=>d=>Float) -> Fin(n)=>Fin(n)=>Float =
+    [1.0 if i == j else dot(x[i], y[j]) for i, j]
+def differ(x: n=>d=>Float, y: n=>d=>Float) -> n=>n=>Float =
+    [dot(x[i], y[j]) if j != i else 0.0 for i, j]
+def same(x: n=>d=>Float, y: n=>d=>Float) -> n=>n=>Float =
+    [dot(x[i], y[j]) if i == j else 0.0 for i, j]
 def band(x: Fin(n)=>d=>Float, y: Fin(n)=>d=>Float) -> Fin(n)=>Fin(n)=>Float =
     [dot(x[i], y[j]) if i <= j + 2 and j <= i + 2 else 0.0 for i, j]
 def there(x: Fin(m)=>d=>Float, y: Fin(m)=>d=>Float) -> Fin(n)=>Fin(m)=>Float =
@@ -927,15 +933,20 @@ def there(x: Fin(m)=>d=>Float, y: Fin(m)=>d=>Float) -> Fin(n)=>Fin(m)=>Float =
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 40])
-def test_half_of_a_square_is_a_product(n: int) -> None:
-    """What comes before is half of all there is; a band is less, and some is not there."""
+def test_most_of_a_square_is_a_product(n: int) -> None:
+    """What comes before is half of all there is, and what is not the diagonal more; that itself and
+    a band are less, and some is not there."""
     m = nap.compile(TRIANGLES)
-    for name in ("causal", "above", "band", "there"):
-        assert ("contract" in m[name].show("loops")) == (name in ("causal", "above"))
+    most = ("causal", "above", "others", "differ")
+    for name in (*most, "same", "band", "there"):
+        assert ("contract" in m[name].show("loops")) == (name in most), name
     r = np.random.default_rng(n)
     x, y, q, k = (r.normal(size=s) for s in [(n, 7)] * 2 + [(2, n, 9)] * 2)
     i, j = np.indices((n, n))
     assert np.allclose(m.above(x, y), np.where(i < j, x @ y.T, -1.0))
+    assert np.allclose(m.others(x, y), np.where(i == j, 1.0, x @ y.T))
+    assert np.allclose(m.differ(x, y), np.where(i == j, 0.0, x @ y.T))
+    assert np.allclose(m.same(x, y), np.where(i == j, x @ y.T, 0.0))
     assert np.allclose(m.band(x, y), np.where(abs(i - j) <= 2, x @ y.T, 0.0))
     assert np.allclose(m.there(x, y, n=n), np.where(i <= j, x @ y.T, 0.0))
     score = np.exp(np.where(j <= i, q @ k.transpose(0, 2, 1), -np.inf))

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from math import prod
 
-from naperian.ainf.syntax import Operand, Read
+from naperian.ainf.syntax import Guard, Number, Operand, Read
 from naperian.ainf.walk import free, variables
 from naperian.names import Lit, Var
 from naperian.passes.fusion.graph import (
@@ -151,7 +151,7 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     rows, columns = one - two, two - one
     if not rows or not columns or not one | two >= context:
         return
-    guards = () if _is_triangle(graph, t, (a, b), rows, columns) else t.guards
+    guards = () if _is_most(graph, t, (a, b), rows, columns) else t.guards
     asked = {i for g in guards for i in free(g.operand)}
     if (asked - within[t] - within[m]) & (rows | columns) or asked & inside:
         return
@@ -224,21 +224,41 @@ def _masked(
     return (m, here, (condition,)) if first == condition else None
 
 
-def _is_triangle(
+def _is_most(
     graph: Graph, t: Task, factors: tuple[Read, Read], rows: set[Var], columns: set[Var]
 ) -> bool:
-    """Whether a product is needed for half of a square, told by an order of a row and a column, and
-    its factors are there for all of it: the scores of what comes before, in causal attention. The
-    other half is computed in vain, which takes less than to leave it out."""
-    if len(t.guards) != 1 or (fact := t.guards[0].fact) is None:
+    """Whether a product is needed for half of a square, told by an order of a row and a column, or
+    outside its diagonal, and its factors are there for all of it: the scores of what comes before,
+    in causal attention; correlations. The rest is computed in vain, which takes less than to leave
+    it out."""
+    if len(t.guards) != 1:
         return False
+    guard = t.guards[0]
     for i in rows:
         for j in columns:
-            far = (fact - size(i) + size(j)).constant, (fact + size(i) - size(j)).constant
             extents = {graph.program.indices[v].extent for v in (i, j)}
-            if not {0, -1}.isdisjoint(far) and len(extents) == 1:
+            if len(extents) == 1 and (_orders(guard, i, j) or _parts(graph, guard, {i, j})):
                 return all(_is_there(graph, x) for x in factors)
     return False
+
+
+def _orders(guard: Guard, i: Var, j: Var) -> bool:
+    """Whether a guard holds on one side of the diagonal, with it or without."""
+    if (fact := guard.fact) is None:
+        return False
+    far = (fact - size(i) + size(j)).constant, (fact + size(i) - size(j)).constant
+    return not {0, -1}.isdisjoint(far)
+
+
+def _parts(graph: Graph, guard: Guard, pair: set[Var]) -> bool:
+    """Whether a guard holds where two indices differ."""
+    asked = guard.operand
+    q = graph.source.get(asked.var) if isinstance(asked, Read) else None
+    if q is None or not isinstance(asked, Read) or q.name != ("ne" if guard.holds else "eq"):
+        return False
+    names = dict(zip(q.context, asked.at, strict=True))
+    sides = (rename_operand(a, names) for a in q.args)
+    return {a.value.single for a in sides if isinstance(a, Number)} == pair
 
 
 def _is_there(graph: Graph, x: Read) -> bool:
