@@ -75,6 +75,12 @@ def variables(s: Size) -> tuple[Var, ...]:
     return s.atoms if s.plain else _variables(s)  # type: ignore[return-value]
 
 
+def step(s: Size, v: Var) -> int | None:
+    """How far an index expression moves when an index grows by one; None if not always as far."""
+    by = s.coefficient(v)
+    return None if v in variables(s - size(v) * by) else by
+
+
 @kept
 def _variables(s: Size) -> tuple[Var, ...]:
     return tuple([x for x in _mentioned(s) if isinstance(x, Var)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from naperian.backends.frame import Frame
 from naperian.backends.indexing import offset
 from naperian.loops.syntax import Assign, Let, Load, Loop, Store, Variable
-from naperian.loops.walk import loads
+from naperian.loops.walk import loads, step
 from naperian.names import Var
 from naperian.sizes import Size
 
@@ -25,7 +25,7 @@ def apart(frame: Frame, s: Loop) -> bool | None:
     for k, x in enumerate(s.body):
         if isinstance(x, Store):
             v, at = _place(frame, x)
-            if v in stores or at is None or at.coefficient(s.var) != 1:
+            if v in stores or at is None or step(at, s.var) != 1:
                 return None
             stores[v] = k, at
     found: list[bool | None] = [True]

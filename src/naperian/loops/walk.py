@@ -219,6 +219,12 @@ def used_in(s: Size) -> tuple[Var, ...]:
     return s.atoms if s.plain else _used_in(s)  # type: ignore[return-value]
 
 
+def step(s: Size, v: Var) -> int | None:
+    """How far an index expression moves when a variable grows by one; None if not always as far."""
+    by = s.coefficient(v)
+    return None if v in used_in(s - size(v) * by) else by
+
+
 @kept
 def _used_in(s: Size) -> tuple[Var, ...]:
     return tuple(a.buffer if isinstance(a, Load) else a for a in atoms(s))

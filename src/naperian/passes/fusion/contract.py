@@ -24,7 +24,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read
-from naperian.ainf.walk import free, variables
+from naperian.ainf.walk import free, step, variables
 from naperian.names import Lit, Var
 from naperian.passes.fusion.graph import (
     Graph,
@@ -354,7 +354,7 @@ def _summed(graph: Graph, t: Task) -> tuple[Operand, tuple[Var, ...], list[Task]
 def _alone(graph: Graph, e: Size) -> Var | None:
     """The loop index that a place goes along with, forwards or backwards."""
     mine = [v for v in variables(e) if v in graph.program.indices]
-    return mine[0] if len(mine) == 1 and abs(e.coefficient(mine[0])) == 1 else None
+    return mine[0] if len(mine) == 1 and step(e, mine[0]) in (1, -1) else None
 
 
 def _plain(graph: Graph, x: Read, windows: set[Var]) -> set[Var] | None:
@@ -376,7 +376,7 @@ def _plain(graph: Graph, x: Read, windows: set[Var]) -> set[Var] | None:
 
 def _goes_along(e: Size, mine: list[Var]) -> bool:
     """Whether a place goes along with an index, or by steps with a window's two."""
-    return len(mine) == 2 or all(abs(e.coefficient(v)) == 1 for v in mine)
+    return all(step(e, v) in (1, -1) or (len(mine) == 2 and step(e, v)) for v in mine)
 
 
 _CHANNELS = 8  # a sum over fewer elements is not worth a product

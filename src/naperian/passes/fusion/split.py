@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from naperian.ainf.walk import step
 from naperian.names import Var
 from naperian.node import mutable, node
 from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, rename, size, variables
@@ -42,8 +43,8 @@ class Bounds:
             )
         if depth == 0:
             return False
-        c = f.coefficient(loop)
-        if c == 0:
+        c = step(f, loop)
+        if not c:  # it rises and falls, perhaps
             return False
         for bound in self.low[loop] if c > 0 else self.high[loop]:
             if loop not in bound.atoms and self._holds(rename(f, {loop: bound}), depth - 1):

@@ -18,7 +18,7 @@ in one go, while it is in the cache, and not once in each of eight rounds (`prod
 from __future__ import annotations
 
 from naperian.loops.syntax import Load, Loop, Order, Stmt, Store
-from naperian.loops.walk import rebuild_loops, remade, used_in
+from naperian.loops.walk import rebuild_loops, remade, step, used_in
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.rounds import whole_rounds
@@ -60,7 +60,7 @@ def _turns(s: Loop) -> bool:
 
 def _along(at: tuple[Size, ...], v: Var) -> bool:
     """Whether elements of consecutive `v` stand side by side."""
-    return bool(at) and at[-1].coefficient(v) == 1 and not any(v in used_in(e) for e in at[:-1])
+    return bool(at) and step(at[-1], v) == 1 and not any(v in used_in(e) for e in at[:-1])
 
 
 def _crosses(at: tuple[Size, ...], v: Var) -> bool:

@@ -28,7 +28,7 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import blocks, loads, rebuild, remade, statements, takes, used_in
+from naperian.loops.walk import blocks, loads, rebuild, remade, statements, step, takes, used_in
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import Quotient, Size, atom, size
@@ -138,7 +138,7 @@ def _axis(at: tuple[Size, ...], along: Loop | None, stored: bool) -> int | None:
     axes = [k for k, i in enumerate(at) if along.var in used_in(i)]
     if len(axes) != 1:
         return None
-    if stored and not (at[axes[0]].coefficient(along.var) == 1 and _is_lanes(at[axes[0]], along)):
+    if stored and not (step(at[axes[0]], along.var) == 1 and _is_lanes(at[axes[0]], along)):
         return None
     return axes[0]
 

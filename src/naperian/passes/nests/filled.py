@@ -39,6 +39,7 @@ from naperian.loops.walk import (
     rebuild_loops,
     remade,
     statements,
+    step,
     used_in,
     writes,
 )
@@ -171,10 +172,10 @@ def _steps(zeros: _Nest, zero: Store, nest: _Nest) -> tuple[int, ...] | None:
         mine = [v for v in used_in(to) if v in rounds]
         if len(mine) != 1:
             return None
-        step = to.coefficient(mine[0])
-        if step < 1 or rounds.pop(mine[0]) * step != ends.pop(q):
+        by = step(to, mine[0])
+        if by is None or by < 1 or rounds.pop(mine[0]) * by != ends.pop(q):
             return None
-        steps.append(step)
+        steps.append(by)
     return None if ends or rounds or prod(steps) < 2 else tuple(steps)
 
 

@@ -41,6 +41,7 @@ from naperian.loops.walk import (
     rebuild_allocations,
     remade,
     statements,
+    step,
     used,
     used_in,
     writes,
@@ -203,7 +204,7 @@ def _each_once(loops: list[Loop], at: tuple[Size, ...]) -> bool:
     names = [x.var for x in loops]
     alone = {
         own[0] for i in at
-        if len(own := [v for v in used_in(i) if v in names]) == 1 and i.coefficient(own[0])
+        if len(own := [v for v in used_in(i) if v in names]) == 1 and step(i, own[0])
     }  # fmt: skip
     return alone.issuperset(names)
 

@@ -29,7 +29,16 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import all_of, atoms, expressions, parts, statements, used, used_in
+from naperian.loops.walk import (
+    all_of,
+    atoms,
+    expressions,
+    parts,
+    statements,
+    step,
+    used,
+    used_in,
+)
 from naperian.names import Var
 from naperian.sizes import ZERO, Size, rename
 
@@ -91,8 +100,11 @@ class Unguarded:
         if any(map(self._is_found, e.at)):
             return False
         for i, n in zip(e.at, shape, strict=True):
+            by = step(i, self.loop.var)
+            if by is None:  # between its first and its last place it goes anywhere
+                return False
             first, last = (rename(i, {self.loop.var: end}) for end in (low, high))
-            if i.coefficient(self.loop.var) < 0:
+            if by < 0:
                 first, last = last, first
             for least in (first, n - 1 - last):
                 if least.constant is None or least.constant < 0:
