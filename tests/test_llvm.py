@@ -14,7 +14,8 @@ import naperian as nap
 from naperian.backends.emit import emit
 from naperian.backends.gathers import computed
 from naperian.backends.kernel import functions_of
-from naperian.backends.llvm import assembly, compile_ir, optimised
+from naperian.backends.llvm import assembly, compile_ir, is_finished, optimised
+from naperian.backends.masks import masks
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 from naperian.loops.run import RunError, run
@@ -387,6 +388,42 @@ def test_what_was_lanes_is_added_row_by_row() -> None:
     for lanes in (4, 8):
         agree(added(lanes), values)
         assert ("vectorize.enable" in emit(added(lanes))) == (lanes == 8)
+
+
+@pytest.mark.skipif(not masks(host()), reason="lanes are LLVM's where there are no masks")
+def test_lanes_that_store_less_than_they_compare_with() -> None:
+    """Nobody else can make more of them than a vector: they are rows of the loop around."""
+    x = array("x", n, dtype=DType.I64)
+    small = Buffer(Var("small"), BOOL, (size(8),), Role.TEMP)
+    y = array("y", n, 8, dtype=BOOL, out=True)
+    same = op("eq", at(x.var, i), Number(size(j)), dtype=BOOL, operand=I64)
+    p = program(
+        [x, y],
+        loop(i, n, Allocate(small, small=True),
+             loop(j, 8, put(small.var, [j], same), order=Order.LANES),
+             loop(k, 8, put(y.var, [i, k], at(small.var, 7 - size(k))), order=Order.SERIAL),
+             order=Order.SERIAL),
+    )  # fmt: skip
+    agree(p, np.array([3, 0, 9, 7]))
+    assert "store <8 x i8>" in emit(p)
+
+
+@pytest.mark.parametrize("times", [400, 600])
+def test_what_is_written_out_is_not_read_twice(times: int) -> None:
+    """Functions that read much are simplified, though their loops are finished."""
+    blocks = "".join(
+        f"b{k}:\n  %v{k} = load i64, ptr %from\n  %c{k} = icmp eq i64 %v{k}, {k * k}\n"
+        f"  br i1 %c{k}, label %s{k}, label %b{k + 1}\n"
+        f"s{k}:\n  store i64 {k}, ptr %to\n  br label %b{k + 1}\n"
+        for k in range(times)
+    )
+    loops = '; distinct !{!"llvm.loop.mustprogress", !{!"llvm.loop.vectorize.enable", i1 false}}\n'
+    text = (
+        "define void @f(ptr noalias %from, ptr noalias %to) {\n  br label %b0\n"
+        f"{blocks}b{times}:\n  ret void\n}}\n{loops}"
+    )
+    assert is_finished(text)
+    assert (optimised(text).count(" load ") < times) == (times == 600)
 
 
 def test_while_and_when() -> None:

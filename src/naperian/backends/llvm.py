@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from ctypes import string_at
 from functools import cache
 from threading import Lock, Semaphore, Thread
+from typing import TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
@@ -100,6 +101,9 @@ def optimised(text: str, target: Target | None = None) -> str:
     """The module after the optimiser, as text."""
     with _prepared(text, target) as (module, _):
         return str(module)
+
+
+_Passes = TypeVar("_Passes", llvm.ModulePassManager, llvm.FunctionPassManager)
 
 
 @contextmanager
@@ -222,11 +226,32 @@ def _cleaned(
             passes.add_simplify_cfg_pass()
         builder = llvm.create_pass_builder(machine, options)
         _native.LLVMPY_RunNewModulePassManager(passes, module, builder)
+    for function in _reading(text):
+        builder = llvm.create_pass_builder(machine, options)
+        with _freed(builder.getFunctionPassManager()) as simplify:
+            one = module.get_function(function)
+            _native.LLVMPY_RunNewFunctionPassManager(simplify, one, builder)
     return module
 
 
+_MANY = 500
+"""Loads of a function that is not only cleaned: so much is written out from loops, and reads again
+what it has just stored."""
+
+_LOAD = " = load "
+_FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)(\([^\n]*).*?^}$", re.MULTILINE | re.DOTALL)
+
+
+def _reading(text: str) -> list[str]:
+    """The functions of a module that read much."""
+    if text.count(_LOAD) < _MANY:
+        return []
+    found = (m for m in _FUNCTION.finditer(text) if " optnone " not in m[2])
+    return [m[1] for m in found if m[0].count(_LOAD) >= _MANY]
+
+
 @contextmanager
-def _freed(passes: llvm.ModulePassManager) -> Iterator[llvm.ModulePassManager]:
+def _freed(passes: _Passes) -> Iterator[_Passes]:
     """The pass manager, and its memory given back: llvmlite's own `close` does not find the method
     that frees it, because another base class stands before it."""
     try:

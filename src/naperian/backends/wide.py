@@ -19,7 +19,7 @@ from naperian.backends.masks import free_masks, whole
 from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips
 from naperian.backends.vectors import Block, widened
-from naperian.loops.syntax import Allocate, Loop, Variable
+from naperian.loops.syntax import Allocate, Loop, Order, Variable
 from naperian.loops.walk import statements, used_in
 
 _MOST_LINES = 600  # of vectors one after the other, and not in a loop
@@ -60,7 +60,7 @@ def in_vectors(
         return None
     if block.masks and not few:
         return None
-    if few and _is_narrow(block):
+    if few and s.order is not Order.LANES and _is_narrow(block):
         return None
     if few and block.sums and block.gathers:
         return None  # to gather few terms takes as long as to add them
@@ -117,7 +117,8 @@ def _may_be_short(frame: Frame, s: Loop, block: Block, vectors: int) -> bool:
 
 def _is_narrow(block: Block) -> bool:
     """Whether what is stored takes a small part of the vector that it is computed in. The rows of
-    the loop around can fill whole vectors, for LLVM, once these rounds are written out."""
+    the loop around can fill whole vectors, for LLVM, once these rounds are written out. (Lanes are
+    rows of the loop around already.)"""
     bits = [(m[1], _BITS[m[2]]) for line in block.vectors for m in _TYPE.finditer(line)]
     stored = [n for store, n in bits if store]
     return bool(stored) and _PART * max(stored) <= max(n for _, n in bits)
