@@ -179,10 +179,11 @@ class Emitter:
         for part in parts:
             high = extent
             if part.cut is not None:
-                cut = Var("cut")
-                where = loops.Number(end(part.cut, low, extent))
-                out.put(loops.Let(cut, DType.I64, where))
-                high = size(cut)
+                high = end(part.cut, low, extent)
+                if high.constant is None:
+                    cut = Var("cut")
+                    out.put(loops.Let(cut, DType.I64, loops.Number(high)))
+                    high = size(cut)
             self.v.bounds = above.opened(n.var, part.at_least, part.at_most)
             body = Block()
             self.loop_body(n, n.body, body)
@@ -195,7 +196,8 @@ class Emitter:
                 added = {writes(x) for x in every(statements)} if shares else set()
                 shared = tuple(r for r in reductions if r.var in added or r.var not in self.arrays)
                 whole = loops.Loop(n.var, low, high, statements, here, shared, work)
-                out.put(_at_most_once(whole) if part.single else whole)
+                for x in _at_most_once(whole) if part.single else (whole,):
+                    out.put(x)
             low = high
         self.v.bounds = above
         self.inside -= not n.times
@@ -376,11 +378,14 @@ class Emitter:
         return size(_UNKNOWN)
 
 
-def _at_most_once(s: loops.Loop) -> loops.Stmt:
+def _at_most_once(s: loops.Loop) -> tuple[loops.Stmt, ...]:
     """A loop that goes round once or never, as a condition: it is no vector, and code for one
     takes time to make."""
+    once = remade(s.body, lambda a: s.low if a == s.var else None)
+    if s.high - s.low == ONE and not any(isinstance(x, loops.Allocate) for x in once):
+        return once  # but what is made there ends there
     some = loops.Apply("lt", (loops.Number(s.low), loops.Number(s.high)), DType.BOOL, DType.I64)
-    return loops.When(some, remade(s.body, lambda a: s.low if a == s.var else None))
+    return (loops.When(some, once),)
 
 
 def _constant(n: Nest) -> bool:

@@ -13,6 +13,8 @@ from naperian.names import Var
 from naperian.node import mutable, node
 from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, rename, size, variables
 
+_NEAR = 8  # rounds from an end
+
 
 @mutable
 class Bounds:
@@ -126,9 +128,10 @@ def segments(
             continue
         point = -rest if c > 0 else rest + 1  # from here on it holds, or no longer
         number = point.constant
-        if number is not None:
-            if number <= 8:
-                start = max(start, number)
+        if number is not None and number <= _NEAR:
+            start = max(start, number)
+        elif number is not None and not _is_near_end(number, extent):
+            continue
         elif point not in ends:
             ends.append(point)
     if not start and not ends:
@@ -152,3 +155,9 @@ def segments(
     main = bool(start) and len(cuts) == 1
     out.append(Segment(None, passed, (extent - 1,), main, extent - last == ONE))
     return out
+
+
+def _is_near_end(number: int, extent: Size) -> bool:
+    """Whether a loop that goes through many rounds ends soon after so many."""
+    last = extent.constant
+    return last is not None and last - number <= _NEAR <= number // 4

@@ -62,6 +62,7 @@ from naperian.passes.nests.over import over
 from naperian.passes.nests.panels import panels
 from naperian.passes.nests.proved import proved
 from naperian.passes.nests.rarely import rarely
+from naperian.passes.nests.residues import residues
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
@@ -91,7 +92,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     older, unread, later, coalesce, viewed, staged, turns, twice,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
-    digits, collapse,
+    residues, digits, collapse,
     windows, idle,
     # what goes side by side; a loop belongs to the first that takes it
     straight, columns, lanes, sparse, abreast, beside, panels, short, searched,

@@ -16,12 +16,12 @@ read the same, they go together, and read it once (`together`):
         store y[q] = v + w
         store y[m + q] = v - w
 
-Only variable m are worth it: for numbers, LLVM knows what to do.
+What a few numbers are divided by is done by turns before (`residues`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from naperian.dtypes import DType
@@ -74,6 +74,10 @@ from naperian.sizes import (
 _FEW = 4  # so many rounds of an outer part are written out
 _DEEP = 3  # parts that are taken apart again
 _MANY = 17  # elements of a row are not written out
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "eq": int.__eq__, "ne": int.__ne__, "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__,
+    "ge": int.__ge__,
+}  # fmt: skip
 
 
 def digits(program: Program) -> Program:
@@ -166,7 +170,7 @@ def _below(s: Loop) -> Size | None:
         if isinstance(x, (Let, Variable, Loop)):
             bound.add(x.var)
     found: dict[Size, int] = {}
-    for a in _divisions(s):
+    for a in divisions(s):
         inner = atoms(a.below)
         if a.above == here and (inner or (a.below.constant or _MANY) < _MANY):
             if not any(isinstance(v, Load) or v in bound for v in inner):
@@ -174,7 +178,7 @@ def _below(s: Loop) -> Size | None:
     return max(found, key=lambda n: found[n]) if found else None
 
 
-def _divisions(s: Loop) -> Iterator[Quotient | Remainder]:
+def divisions(s: Loop) -> Iterator[Quotient | Remainder]:
     """What index expressions in the body divide."""
     work = [n for x in statements(s.body) for n in index_expressions(x) if not n.plain]
     while work:
@@ -202,20 +206,18 @@ def _written_out(s: Loop, var: Var, k: int) -> Loop:
             definitions[x.var] = x.value
         for top in expressions(x):
             for e in parts(top):
-                holds = _holds(e) if isinstance(e, Apply) else None
-                if holds is not None:
-                    known[e] = holds
+                answer = holds(e)
+                if answer is not None:
+                    known[e] = answer
     return replace(s, body=wanted(assumed(body, known, definitions)))
 
 
-def _holds(e: Apply) -> bool | None:
+def holds(e: Expr) -> bool | None:
     """Whether a comparison of numbers holds."""
     match e:
-        case Apply("eq" | "ne" | "lt" | "le" as name, (x, y)):
+        case Apply(name, (x, y)) if name in _COMPARED:
             a, b = _constant(x), _constant(y)
-            if a is None or b is None:
-                return None
-            return {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b}[name]
+            return None if a is None or b is None else _COMPARED[name](a, b)
         case _:
             return None
 
