@@ -1,4 +1,4 @@
-"""Windows that lie side by side: a gradient asks each element whether it is the best."""
+"""Windows of a few elements: a gradient asks each of them whether it is the best."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ def rows(x: c=>Fin(3 * n)=>Float) -> Float =
     sum((i + 1) * min(x[k, 3 * i + a] for a in Fin(3)) ** 2 for k, i in Fin(n))
 def meet(x: Fin(n)=>Float) -> Float =
     sum((i + 1) * max(x[clamp(2 * i + a)] for a in Fin(3)) ** 2 for i in Fin(n // 2))
+def wide(x: Fin(h)=>Fin(w)=>Float) -> Float =
+    sum((i + 1) * max(x[2 * i + a, 2 * j + b] for a in Fin(3), b in Fin(3)) ** 2
+        for i in Fin((h - 1) // 2), j in Fin((w - 1) // 2))
+def dense(x: Fin(h)=>Fin(w)=>Float) -> Float =
+    sum((i + 1) * min(x[i + a, j + b] for a in Fin(2), b in Fin(4)) ** 2
+        for i in Fin(h - 1), j in Fin(w - 3))
 def both(x: Fin(h)=>Fin(w)=>Float) = value_and_grad(odd)(x)
 def layer(x: Fin(2 * h)=>Fin(2 * w)=>Float, c: Float) -> Float =
     sum(max(max(c * x[2 * i + a, 2 * j + b], 0.0) for a in Fin(2), b in Fin(2)) ** 3
@@ -43,6 +49,19 @@ def first_best(x: np.ndarray, high: int, wide: int, seek: np.ufunc) -> np.ndarra
             if best != worst:
                 by = (i if high > 1 else j) + 1
                 out[part].flat[k] = 2 * by * best
+    return out
+
+
+def windows(x: np.ndarray, high: int, wide: int, by: int, seek: np.ufunc) -> np.ndarray:
+    """The same for windows that meet."""
+    out = np.zeros_like(x)
+    for i in range((x.shape[0] - high) // by + 1):
+        for j in range((x.shape[1] - wide) // by + 1):
+            part = np.s_[by * i : by * i + high, by * j : by * j + wide]
+            at = np.unravel_index(seek(x[part]), (high, wide))
+            best = x[part][at]
+            if best != (-np.inf if seek is np.argmax else np.inf):
+                out[part][at] += 2 * (i + 1) * best
     return out
 
 
@@ -67,12 +86,23 @@ def test_every_element_asks_whether_it_is_the_best_of_its_window() -> None:
         np.testing.assert_array_equal(nap.grad(m.rows)(z), first_best(z, 1, 3, np.argmin))
 
 
+def test_every_element_asks_every_window_that_it_is_in() -> None:
+    m = nap.compile(POOLS)
+    rng = np.random.default_rng(0)
+    for h, w in ((3, 5), (4, 6), (7, 9), (16, 33), (41, 70)):
+        x = rng.integers(-3, 4, (h, w)).astype(float)
+        x[rng.random((h, w)) < 0.03] = np.nan
+        x[rng.random((h, w)) < 0.3] = -np.inf
+        np.testing.assert_allclose(nap.grad(m.wide)(x), windows(x, 3, 3, 2, np.argmax))
+        np.testing.assert_allclose(nap.grad(m.dense)(x), windows(x, 2, 4, 1, np.argmin))
+
+
 def test_pooling_scatters_nothing() -> None:
     m = nap.compile(POOLS)
-    for f in (m.even, m.odd, m.kept, m.rows, m.both):
+    for f in (m.even, m.odd, m.kept, m.rows, m.wide, m.dense, m.both):
         text = (f if f is m.both else nap.grad(f)).show("loops")
         assert not re.search("update out", text)
-    assert re.search("update out", nap.grad(m.meet).show("loops"))  # windows that meet
+    assert re.search("update out", nap.grad(m.meet).show("loops"))  # windows that go on at an end
     # in rows that are in a window, the loop over the columns asks for no border
     text = nap.grad(m.odd).show("loops")
     loop = r"if v\w*:\n +free for \w+ in 0\.\.\(clamp\(cut // 2.*\n(?:.*\n){8}"
