@@ -18,7 +18,7 @@ import pytest
 import naperian as nap
 from naperian import pipeline
 from naperian.backends import runtime
-from naperian.backends.llvm import compile_all, is_left, optimised
+from naperian.backends.llvm import GLUE, compile_all, is_left, optimised
 from naperian.backends.pieces import pieces
 from naperian.backends.twins import without_twins
 from naperian.broken import Broken
@@ -270,7 +270,7 @@ def test_a_module_in_pieces_is_the_module() -> None:
     for function in (*files, nap.compile(ONE_AND_MANY).f):
         ir = function.show("llvm")
         cut = pieces(ir, 2)
-        assert 2 <= len(cut) <= 4
+        assert 2 <= len([p for p in cut if not p.startswith(GLUE)]) <= 4
         own = [{f for f in symbols(p, "define") if re.match(r"kernel|part\d|nap\.merge", f)}
                for p in cut]  # fmt: skip
         assert sum(map(len, own)) == len(set.union(*own))
@@ -291,6 +291,18 @@ def test_what_is_short_is_not_cut() -> None:
     long = nap.load(PROGRAMS / "locvol.nap").locvol.show("llvm")
     assert pieces(short, 8) == [short]
     assert len(pieces(long, 64)) <= len(functions(long))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_only_starts_parts_is_apart_if_it_is_long(threads: int) -> None:
+    ir = nap.load(PROGRAMS / "locvol.nap").locvol.show("llvm")
+    *_, last = pieces(ir, threads)
+    assert last.startswith(GLUE)
+    assert "kernel" in symbols(last, "define")
+    assert not [f for f in symbols(last, "define") if f.startswith("part")]
+    own = ir[ir.index("define i64 @kernel(") :].partition("\n}\n")[0] + "\n}\n"
+    alone = re.sub(r"call i64 @nap_run\(.*\)", "add i64 0, 0", own)
+    assert len(pieces(alone, threads)) == 1  # it may be all there is
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ functions that are inlined, declarations, metadata, attributes.
 What LLVM only cleans, for which its loops are finished (`llvm.is_left`), is in modules of its own:
 it does not take the time of the whole pipeline because of another part's loop. What is too little
 for that goes through the pipeline, with several threads as with one: numbers do not hang on them.
+So is what only starts the parts, if it is long.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from naperian.backends.llvm import WHOLE, is_left
+from naperian.backends.llvm import GLUE, WHOLE, is_left
 from naperian.backends.rare import USED, kept
 from naperian.backends.services.regions import PART
 
 LEAST = 200  # of the weight below: what is worth a thread, and what LLVM does once a module
 _LOOP = 30  # lines that take LLVM as long as a loop does
 _INLINED = 4  # and as a line that is inlined, for it is in a loop of vectors
+_GLUE = 500  # lines of what is not optimised: it saves what LLVM does once a module
 _PIPELINE = 2  # and what the whole pipeline takes of a part, beside what cleaning it takes
 
 _NAMED = re.compile(r"define [^@\n]*(@[\w.]+)|(?:declare [^@\n]*|attributes )?([@!#][\w.]+)")
@@ -37,21 +39,26 @@ def pieces(ir: str, threads: int) -> list[str]:
     and all of a kind, the module itself."""
     items = dict(_items(ir))
     weights = {name: _weight(text, items) for name, text in items.items() if _is_part(name, text)}
+    parts = tuple(weights)
+    glue = [name for name in parts if _is_glue(items[name])]
+    for name in glue:
+        del weights[name]
     done = _finished(weights, items)
     rest = [name for name in weights if name not in done]
     apart = bool(rest) and sum(map(weights.__getitem__, done)) >= LEAST
     weights |= {name: _PIPELINE * weights[name] for name in rest}
     total = sum(weights.values())
     count = 1 if threads == 1 else min(2 * threads, len(weights), total // LEAST)
-    if count < 2 and not apart:
+    if count < 2 and not apart and not glue:
         return [ir]
     how = WHOLE if rest and not apart else ""
     shares: list[list[str]] = []
-    for kind in (rest, done) if apart else (list(weights),):
+    for kind in (rest, done) if apart else [[*weights]] * bool(weights):
         share = sum(map(weights.__getitem__, kind)) * count
         shares += _shared(kind, weights, min(len(kind), max(1, round(share / total))))
     shares.sort(key=lambda share: sum(map(weights.__getitem__, share)), reverse=True)
-    return [how + _piece(share, weights, items) for share in shares]
+    shared = [how + _piece(share, parts, items) for share in shares]
+    return shared + [GLUE + _piece([name], parts, items) for name in glue]
 
 
 def _shared(names: Iterable[str], weights: Mapping[str, int], count: int) -> list[list[str]]:
@@ -93,6 +100,11 @@ def _finished(parts: Collection[str], items: Mapping[str, str]) -> list[str]:
 
 def _is_part(name: str, text: str) -> bool:
     return name == "@kernel" or f"{name}({PART})" in text.partition("\n")[0]
+
+
+def _is_glue(text: str) -> bool:
+    """Whether a function only starts others, and is long enough for a module of its own."""
+    return "optnone" in text and text.count("\n") > _GLUE
 
 
 def _piece(share: list[str], parts: Collection[str], items: Mapping[str, str]) -> str:
