@@ -37,6 +37,7 @@ from naperian.passes.nests.added import added
 from naperian.passes.nests.ahead import ahead
 from naperian.passes.nests.anyway import anyway
 from naperian.passes.nests.around import around
+from naperian.passes.nests.begun_sums import begun_sums
 from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.bounded import bounded
@@ -104,6 +105,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
 """The passes, in their order. They know of each other only what the loops show."""
 
 _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
+    begun_sums,
     once, limited, unswitched, cut, unmoved, guarded,  # without conditions in them that go before,
     behind,
 )  # fmt: skip
