@@ -42,12 +42,13 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import size
-from naperian.substitution import Substitution
+from naperian.substitution import Substitution, cell_at
 from naperian.types import (
     BOOL,
     F64,
     INT,
     Data,
+    Fin,
     Function,
     Index,
     Scalar,
@@ -57,6 +58,7 @@ from naperian.types import (
     Tuple,
     Type,
     TypeVar,
+    set_variables,
 )
 
 # The method that a primitive is at a type with an instance.
@@ -79,6 +81,7 @@ class WriteOut:
         self.module = module
         self.types: dict[Var, Type] = {}
         self.sets: dict[Var, Set] = {}
+        self.indices: set[Var] = set()
 
     def named(self, t: Type) -> TypeVar:
         v = Var("t")
@@ -113,9 +116,25 @@ class WriteOut:
 
     def everywhere(self, t: Table, cell: Callable[[Type], Expr]) -> Expr:
         """A table with the same value everywhere."""
-        n = Var("n")
-        self.sets[n] = t.set
-        return For(Var("i"), SetVar(n), cell(t.cell))
+        i, own, inner = self.cells(t)
+        return For(i, own, cell(inner))
+
+    def cells(self, t: Table) -> tuple[Var, Set, Type]:
+        """An index of what is written, the set it goes through, and the type of its cell. A set
+        that depends on an index of what is written is said in terms of it, and of names for the
+        rest."""
+        i = Var("i")
+        mentioned = set(set_variables(t.set))
+        if mentioned.isdisjoint(self.indices):
+            n = Var("n")
+            self.sets[n] = t.set
+            own: Set = SetVar(n)
+        else:
+            names = {v: Var("n") for v in mentioned - self.indices}
+            self.sets.update((new, Fin(size(v))) for v, new in names.items())
+            own = Substitution({}, {}, {v: size(new) for v, new in names.items()}).set(t.set)
+        self.indices.add(i)
+        return i, own, cell_at(t, size(i))
 
     def defines(self, method: tuple[str, str], t: Type) -> bool:
         """Whether an instance says what the method is at a type."""
@@ -157,8 +176,8 @@ class WriteOut:
                 return self.by_variants(name, args, t)
             case Tuple(items):
                 return self.by_items(name, args, tuple(enumerate(items)))
-            case Table(s, cell):
-                return self.by_cells(name, args, s, cell)
+            case Table():
+                return self.by_cells(name, args, t)
             case _:
                 return Op(name, args, INT)  # an index, by its ordinal
 
@@ -214,20 +233,19 @@ class WriteOut:
             body = Let(v, a, body)
         return body
 
-    def by_cells(self, name: str, args: tuple[Expr, ...], s: Set, cell: Type) -> Expr:
+    def by_cells(self, name: str, args: tuple[Expr, ...], t: Table) -> Expr:
         """The same for a table inside a tuple."""
-        own, i = Var("n"), Var("i")
-        self.sets[own] = s
+        i, own, cell = self.cells(t)
         names = [Var("x") for _ in args]
-        cells = tuple(At(Ref(v), Ref(i), SetVar(own)) for v in names)
+        cells = tuple(At(Ref(v), Ref(i), own) for v in names)
         inner = self.apply(name, cells, cell)
         body: Expr
         if name == "eq":
-            body = Reduce("and", i, SetVar(own), _TRUE, inner, BOOL)
+            body = Reduce("and", i, own, _TRUE, inner, BOOL)
         elif PRIMITIVES[name].result(DType.F64) is DType.BOOL:
             raise Broken(f"`{name}` of tables")
         else:
-            body = For(i, SetVar(own), inner)
+            body = For(i, own, inner)
         for v, a in reversed(list(zip(names, args, strict=True))):
             body = Let(v, a, body)
         return body
@@ -261,10 +279,9 @@ class WriteOut:
             case Tuple(items):
                 parts = (self.scaled(s, Part(x, k), item) for k, item in enumerate(items))
                 return Pack(tuple(parts))
-            case Table(own, cell):
-                n, i = Var("n"), Var("i")
-                self.sets[n] = own
-                return For(i, SetVar(n), self.scaled(s, At(x, Ref(i), SetVar(n)), cell))
+            case Table():
+                i, own, cell = self.cells(t)
+                return For(i, own, self.scaled(s, At(x, Ref(i), own), cell))
             case _:
                 return Op("mul", (x, Op("cast", (s,), t)), t)
 
