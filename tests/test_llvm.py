@@ -11,6 +11,7 @@ import pytest
 from kernels import Failed, apply, array, at, call, loop, op, program, put
 
 import naperian as nap
+from naperian.backends import llvm
 from naperian.backends.emit import emit
 from naperian.backends.gathers import computed
 from naperian.backends.kernel import functions_of
@@ -830,3 +831,21 @@ def test_elements_of_computed_places_are_loaded_one_by_one_on_amd() -> None:
     x = np.random.default_rng(0).normal(size=(37, 5))
     np.testing.assert_array_equal(m.f(x), x[:, 0] * x[:, 2])
     assert "gather" not in assembly(m.f.show("llvm"), amd)
+
+
+@pytest.mark.parametrize(("place", "times"), [("i * i // 2", 1), ("p[i]", 2)])
+def test_what_reads_no_places_is_optimised_once(
+    place: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it gathers from computed places, if at all, is known beforehand."""
+    head = "def f(x: Fin(k)=>Float, p: Fin(n)=>Int) -> Fin(n)=>Float = "
+    text = f"{head}[x[clamp({place}, k)] for i]"
+    ir = nap.compile(text).f.show("llvm")
+    assert not is_finished(ir)
+    amd = Target("x86_64-unknown-linux-gnu", "znver4", "+avx512f", 64, 32)
+    made: list[str] = []
+    monkeypatch.setattr("naperian.backends.llvm._computes_places", lambda _: True)
+    optimise = llvm._optimised
+    monkeypatch.setattr(llvm, "_optimised", lambda t, *a: made.append(t) or optimise(t, *a))
+    compile_ir(ir, amd)
+    assert len(made) == times

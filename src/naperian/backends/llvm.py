@@ -115,6 +115,8 @@ def _prepared(
     if _is_called_with_vectors(text, wanted):
         wanted = wanted.with_whole_registers
     other = wanted.one_by_one
+    if other is not None and not is_finished(text) and not _DATA.search(text):
+        wanted, other = other, None  # it would be optimised twice
     with _machine(wanted, 0 if text.startswith(GLUE) else 3) as machine:
         module = _optimised(text, machine, target)
         if other is None or not _computes_places(module):
@@ -129,6 +131,12 @@ def _is_called_with_vectors(text: str, target: Target) -> bool:
     what goes from lane to lane for rare arguments."""
     convention = target.convention
     return bool(convention) and (f"hidden {convention}" in text or "@nap.rare." in text)
+
+
+_DATA = re.compile(
+    r" = load (?:<\d+ x )?i\d+>?, ptr [^\n]*, align |\nthen|predicate\.enable|\.gather\."
+)
+"""What a module has in it that may gather from places that are data, or only part of a vector."""
 
 
 def _computes_places(module: llvm.ModuleRef) -> bool:
