@@ -100,7 +100,7 @@ class _Settled:
             return False
         if isinstance(b.prim, Delay):
             return v in self.tables
-        return isinstance(b.prim, Accumulate) and b.prim.monoid == "last"
+        return isinstance(b.prim, Accumulate) and isinstance(b.prim.init, Read)
 
     def first(self, r: Read) -> Operand:
         """The element before all changes that it is not one of."""
@@ -122,10 +122,11 @@ class _Settled:
             return None
         names: Names = dict(zip(b.context, r.at, strict=True))
         match b.prim:
-            case Accumulate(_, init, entries):
+            case Accumulate(monoid, init, entries):
                 if all(self.is_apart(b, e, names) for e in entries):
                     return rewrite(init, names)
-                if value and len(entries) == 1 and self.is_same(b, entries[0], names):
+                one = value and monoid == "last" and len(entries) == 1
+                if one and self.is_same(b, entries[0], names):
                     return rewrite(entries[0].value, names)
             case Delay(time, index, init, step):
                 some = fresh(time)
@@ -157,8 +158,10 @@ class _Settled:
 
     def axes(self, b: Binding, e: Entry, names: Names) -> list[tuple[Var, Size]] | None:
         """Where an entry goes, on the axes that it says; None if that hangs on what it does not."""
-        self.natural.update(e.over)
+        some = {i: fresh(i) for i in e.over}  # any, whatever the one of that name is for a reader
+        self.natural.update(some.values())
         passed = {i: names[i] for i, at in zip(b.context, e.at, strict=True) if at == size(i)}
+        passed |= {i: size(v) for i, v in some.items()}
         out = []
         for i, at in zip(b.context, e.at, strict=True):
             if at != size(i):

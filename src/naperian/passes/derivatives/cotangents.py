@@ -150,9 +150,15 @@ class Cotangents(Asked):
             self.send(x, (*over, *own), {}, v, guards)
 
     def sparse(self, part: Part) -> bool:
-        """Whether every index of a part is an index of its target: no more points than that."""
-        plain = {e.single for e in part.at}
-        return all(i in plain for i in self.domain(part))
+        """Whether every index of a part is an index of its target: no more points than that. Within
+        a round of a loop backwards, the rounds of others count backwards, too: what they send goes
+        on in their order, and nothing is kept to be read in the other one."""
+        domain = {*self.domain(part)}
+        told = domain & {e.single for e in part.at}
+        if self.open:
+            back = domain & self.backwards
+            told |= {i for e in part.at for i in back & {*variables(e)} if e.coefficient(i) == -1}
+        return told == domain
 
     def renamed(self, indices: tuple[Var, ...]) -> tuple[Var, ...]:
         """Indices, the times of loops that run backwards as theirs."""

@@ -24,11 +24,13 @@ from naperian.loops.syntax import (
     Fail,
     Let,
     Local,
+    Loop,
     Program,
     Stmt,
     Store,
     Update,
     Variable,
+    When,
 )
 from naperian.loops.walk import loads, reads, rebuild, statements
 from naperian.names import Var
@@ -66,13 +68,23 @@ def _last(body: list[Stmt], k: int, originals: set[Var]) -> int:
     assert isinstance(store, Store | Update)
     wanted = reads(store)
     for n in range(k + 1, len(body)):
-        s = body[n]
-        plain = isinstance(s, Let | Variable | Assign | Fail) and store.buffer not in reads(s)
-        if not plain or (isinstance(s, Assign) and s.var in wanted):
+        inside = statements(body[n : n + 1])
+        if not all(_is_plain(s, store.buffer, wanted) for s in inside):
             break
-        if any(x.buffer in originals for x in loads(s)):
+        if any(x.buffer in originals for s in inside for x in loads(s)):
             last = n
     return last
+
+
+def _is_plain(s: Stmt, copy: Var, wanted: frozenset[Var]) -> bool:
+    """Whether a statement neither reads a copy nor changes what is `wanted`."""
+    match s:
+        case Let() | Variable() | Fail() | Loop() | When() | Allocate():
+            return copy not in reads(s)
+        case Assign(v) | Store(v) | Update(v):
+            return copy != v and copy not in reads(s) and v not in wanted
+        case _:
+            return False
 
 
 def _asked_first(
