@@ -20,6 +20,8 @@ from naperian import pipeline
 from naperian.backends import runtime
 from naperian.backends.llvm import GLUE, compile_all, is_left, optimised
 from naperian.backends.pieces import pieces
+from naperian.backends.services.regions import PART
+from naperian.backends.target import Target
 from naperian.backends.twins import without_twins
 from naperian.broken import Broken
 from naperian.core import syntax as core
@@ -291,6 +293,26 @@ def test_what_is_short_is_not_cut() -> None:
     long = nap.load(PROGRAMS / "locvol.nap").locvol.show("llvm")
     assert pieces(short, 8) == [short]
     assert len(pieces(long, 64)) <= len(functions(long))
+
+
+@pytest.mark.parametrize(("cpu", "weight", "count"), [
+    ("znver4", 500, 2), ("znver4", 100, 1), ("skylake-avx512", 500, 1)])  # fmt: skip
+def test_what_may_gather_data_is_apart(
+    cpu: str, weight: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it may be optimised twice, and what gathers from computed places is not."""
+    machine = Target("x86_64-unknown-linux-gnu", cpu, "+avx512f", 64, 32)
+    monkeypatch.setattr("naperian.backends.pieces.host", lambda: machine)
+    text = "define i64 @{}({}) {{\n{}  br label %body\nbody:\n  br label %body, !llvm.loop !0\n}}\n"
+    read = "  %v1 = load i64, ptr %v0, align 8\n" * weight
+    made = "  %v1 = load double, ptr %v0, align 8\n" * 500
+    told = '!{} = distinct !{{!0, !{{!"llvm.loop.mustprogress"}}{}}}\n'
+    done = text.format("part2", PART, made).replace("!0", "!1")
+    ir = text.format("part0", PART, read) + text.format("part1", PART, made) + done
+    ir += told.format(0, "") + told.format(1, ', !{!"llvm.loop.vectorize.enable", i1 false}')
+    cut = [symbols(p, "define") for p in pieces(ir, 1)]
+    assert sorted(map(sorted, cut))[-1] == ["part2"]
+    assert len(cut) == 1 + count
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -115,7 +115,7 @@ def _prepared(
     if _is_called_with_vectors(text, wanted):
         wanted = wanted.with_whole_registers
     other = wanted.one_by_one
-    if other is not None and not is_finished(text) and not _DATA.search(text):
+    if other is not None and not is_finished(text) and not may_gather_data(text):
         wanted, other = other, None  # it would be optimised twice
     with _machine(wanted, 0 if text.startswith(GLUE) else 3) as machine:
         module = _optimised(text, machine, target)
@@ -137,6 +137,11 @@ _DATA = re.compile(
     r" = load (?:<\d+ x )?i\d+>?, ptr [^\n]*, align |\nthen|predicate\.enable|\.gather\."
 )
 """What a module has in it that may gather from places that are data, or only part of a vector."""
+
+
+def may_gather_data(text: str) -> bool:
+    """Whether that cannot be ruled out."""
+    return bool(_DATA.search(text))
 
 
 def _computes_places(module: llvm.ModuleRef) -> bool:

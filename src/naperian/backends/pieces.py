@@ -15,11 +15,12 @@ So is what only starts the parts, if it is long.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from naperian.backends.llvm import GLUE, WHOLE, is_left
+from naperian.backends.llvm import GLUE, WHOLE, is_left, may_gather_data
 from naperian.backends.rare import USED, kept
 from naperian.backends.services.regions import PART
+from naperian.backends.target import host
 
 LEAST = 200  # of the weight below: what is worth a thread, and what LLVM does once a module
 _LOOP = 30  # lines that take LLVM as long as a loop does
@@ -53,12 +54,23 @@ def pieces(ir: str, threads: int) -> list[str]:
         return [ir]
     how = WHOLE if rest and not apart else ""
     shares: list[list[str]] = []
-    for kind in (rest, done) if apart else [[*weights]] * bool(weights):
+    for kind in (*_kinds(rest, weights, items), done) if apart else [[*weights]] * bool(weights):
         share = sum(map(weights.__getitem__, kind)) * count
         shares += _shared(kind, weights, min(len(kind), max(1, round(share / total))))
     shares.sort(key=lambda share: sum(map(weights.__getitem__, share)), reverse=True)
     shared = [how + _piece(share, parts, items) for share in shares]
     return shared + [GLUE + _piece([name], parts, items) for name in glue]
+
+
+def _kinds(
+    names: Sequence[str], weights: Mapping[str, int], items: Mapping[str, str]
+) -> tuple[Sequence[str], ...]:
+    """Parts that may gather from places that are data, and the others, if there are enough of both:
+    where others are optimised for another machine, they do not have these optimised twice."""
+    data = [name for name in names if may_gather_data(items[name])]
+    rest = [name for name in names if name not in data]
+    enough = all(sum(map(weights.__getitem__, x)) >= _PIPELINE * LEAST for x in (data, rest))
+    return (data, rest) if enough and host().one_by_one is not None else (names,)
 
 
 def _shared(names: Iterable[str], weights: Mapping[str, int], count: int) -> list[list[str]]:
