@@ -45,6 +45,7 @@ from naperian.core.syntax import (
     Pack,
     Part,
     Print,
+    Quiet,
     Recast,
     Reduce,
     Ref,
@@ -115,7 +116,8 @@ def check_normal(d: Definition) -> None:
     bound: set[Var] = {p.var for p in d.params}
     for e in everything(d.body):
         if isinstance(
-            e, Blank | Lambda | Call | Use | Method | ConstOf | Recast | Throw | Print | Unbox
+            e,
+            Blank | Lambda | Call | Use | Method | ConstOf | Recast | Throw | Print | Quiet | Unbox,
         ):
             raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
         for v in _binders(e):
@@ -494,6 +496,8 @@ class _Check:
                 for value, kind in zip(values, kinds, strict=True):
                     self.expect(value, kind)
                 return UNIT
+            case Quiet(body):
+                return self.type(body)
             case Tell(world, values):
                 self.expect(world, Reference(INT))
                 for value in values:

@@ -8,6 +8,9 @@
 A Jacobian is a gradient for every element of the value. Its body does not depend on which, so the
 compiler computes it once, and all rows together.
 
+What is evaluated more than once shows what it prints once, but for Jacobians, which are derivatives
+for every element.
+
 What is no float does not vary (`varying.py`): the tangent of a value has the same tags, integers,
 Booleans and indices.
 
@@ -36,6 +39,7 @@ from naperian.core.syntax import (
     Op,
     Pack,
     Part,
+    Quiet,
     Ref,
     Unbox,
 )
@@ -122,7 +126,8 @@ def pullback(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
     x, y, whole = Var("x"), Var("y"), _whole(t)
     at = _split(t, Ref(x))
     back = differentiated(False, t.params, at, _call(f), t.result, Ref(y), origin)
-    return Lambda(((x, whole),), Pack((Call(f, at), Lambda(((y, t.result),), Part(back, 1)))))
+    again = Lambda(((y, t.result),), Quiet(Part(back, 1)))
+    return Lambda(((x, whole),), Pack((Call(f, at), again)))
 
 
 def linearized(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
@@ -130,7 +135,8 @@ def linearized(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
     x, dx, whole = Var("x"), Var("dx"), _whole(t)
     at = _split(t, Ref(x))
     along = differentiated(True, t.params, at, _call(f), t.result, Ref(dx), origin)
-    return Lambda(((x, whole),), Pack((Call(f, at), Lambda(((dx, whole),), Part(along, 1)))))
+    again = Lambda(((dx, whole),), Quiet(Part(along, 1)))
+    return Lambda(((x, whole),), Pack((Call(f, at), again)))
 
 
 def transposed(f: Expr, t: Function, origin: Span = NOWHERE) -> Lambda:
@@ -175,7 +181,7 @@ def _in_part(
     both, value = Var("both"), Var("value")
     base, kind = (Ref(value), result) if forward else (_packed(at), whole)
     along = with_floats(base, kind, Part(Ref(both), 1))
-    found = f(tuple(at)) if partly(result) else Part(Ref(both), 0)
+    found = Quiet(f(tuple(at))) if partly(result) else Part(Ref(both), 0)
     pair: Expr = Pack((Ref(value), along))
     point, kind = (_packed(at), whole) if forward else (Ref(value), result)
     like = None if linear else of_one_variant(point, seed, kind)
@@ -210,7 +216,7 @@ def _spread(
             start = item(x.again(packed(seed), origin)) if forward else y.again(seed, origin)
             made = differentiated(
                 forward, x.type.items if isinstance(x.type, Tuple) else (), parts(x.value),
-                lambda given: y.again(call(given), None), y.type, start, linear=linear,
+                lambda given: y.again(Quiet(call(given)), None), y.type, start, linear=linear,
             )  # fmt: skip
             value, along = (Part(Ref(both), k) for k in range(2))
             found = y.back(along) if forward else item(x.back(packed(along)))

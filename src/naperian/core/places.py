@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 from naperian.core.dual import primal
 from naperian.core.exact import exact
@@ -13,6 +14,9 @@ from naperian.lines import Told, Write
 from naperian.prims import scalar
 from naperian.source import Span
 from naperian.types import Exists, Table, Tuple, Type
+
+HEARD: ContextVar[bool] = ContextVar("heard", default=True)
+"""Whether what is printed is shown: not what is evaluated once more."""
 
 
 class RunError(Exception):

@@ -28,7 +28,7 @@ from naperian.core.dual import (
 from naperian.core.exact import applied, as_number, exact, rebuilt, regroup, scalars
 from naperian.core.instances import resolve
 from naperian.core.methods import WriteOut, is_data
-from naperian.core.places import Outside, Place, RunError, Slot, told
+from naperian.core.places import HEARD, Outside, Place, RunError, Slot, told
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
     Add,
@@ -62,6 +62,7 @@ from naperian.core.syntax import (
     Pack,
     Part,
     Print,
+    Quiet,
     Recast,
     Reduce,
     Ref,
@@ -338,6 +339,8 @@ def _plain(e: Expr, scope: Scope) -> Value:
         case Throw(reference, origin):
             _value(reference, scope).throw(origin)
             return ()
+        case Print() if not HEARD.get():
+            return ()
         case Print(world, parts, values):
             kinds = [scope.type(p) for p in parts if not isinstance(p, str)]
             given = [_value(v, scope) for v in values]
@@ -345,6 +348,12 @@ def _plain(e: Expr, scope: Scope) -> Value:
             line = tuple(p if isinstance(p, str) else form_of(scope.type(p)) for p in parts)
             _value(world, scope).told.tell(flat, line)
             return ()
+        case Quiet(body):
+            before = HEARD.set(False)
+            try:
+                return _value(body, scope)
+            finally:
+                HEARD.reset(before)
         case Tell(world, values, line):
             _value(world, scope).told.tell([primal(_value(v, scope)) for v in values], line)
             return ()

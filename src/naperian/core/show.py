@@ -47,6 +47,7 @@ from naperian.core.syntax import (
     Pack,
     Part,
     Print,
+    Quiet,
     Recast,
     Reduce,
     Ref,
@@ -348,6 +349,8 @@ class _Show:
                 inner += [repr(p) if isinstance(p, str) else self.inline(next(shown), 1)
                           for p in parts]  # fmt: skip
                 return f"print({', '.join(inner)})", _CALL
+            case Quiet(body):
+                return f"quiet({self.inline(body, 1)})", _CALL
             case Tell(world, values, line):
                 end = f"; {line!r}" if line else ""
                 return f"tell({self.all((world, *values))}{end})", _CALL

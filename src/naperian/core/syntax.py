@@ -6,7 +6,7 @@
     expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
            | Op | Reduce | Loop | Scan | Derivative | Custom | Check | Checked | Box | Unbox
-           | Handle | Get | Assign | Add | Throw | Print | Tell
+           | Handle | Get | Assign | Add | Throw | Print | Quiet | Tell
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
 its ordinal, a 64-bit integer; an index of a `Range` is the number itself; an index of a `TupleSet`
@@ -21,9 +21,9 @@ Effects happen in the order of evaluation, which is the order of the text: opera
 operation, from left to right; tables by their indices, in order. A reference is a variable of a
 `Handle` (or a parameter), or `At` of one, an element of it.
 
-After `normalize` there is one definition, without Lambda, Call, Use, Method and Unbox, and with a
-Box at most around its result; types hold no variables; operands of Op, If's condition, Reduce's
-value … are scalars; tables of tuples are tuples of tables.
+After `normalize` there is one definition, without Lambda, Call, Use, Method, Quiet and Unbox, and
+with a Box at most around its result; types hold no variables; operands of Op, If's condition,
+Reduce's value … are scalars; tables of tuples are tuples of tables.
 """
 
 from __future__ import annotations
@@ -405,6 +405,13 @@ class Print:
 
 
 @node
+class Quiet:
+    """`body`, of which nothing is shown: it is evaluated once more, as derivatives do."""
+
+    body: Expr
+
+
+@node
 class Tell:
     """The numbers of a `Print`, in normal form: these are next, and with `line` it is complete."""
 
@@ -436,7 +443,7 @@ class Unbox:
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
     " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Custom"
-    " | Check | Checked | Handle | Get | Assign | Add | Throw | Print | Tell | Box | Unbox"
+    " | Check | Checked | Handle | Get | Assign | Add | Throw | Print | Quiet | Tell | Box | Unbox"
 )
 
 

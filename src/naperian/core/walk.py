@@ -32,6 +32,7 @@ from naperian.core.syntax import (
     Pack,
     Part,
     Print,
+    Quiet,
     Recast,
     Reduce,
     Ref,
@@ -77,7 +78,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (e.table, e.index)
         case Op():
             return e.args
-        case Lambda() | For():
+        case Lambda() | For() | Quiet():
             return (e.body,)
         case Let():
             return (e.value, e.body)
@@ -132,7 +133,8 @@ def everything(e: Expr) -> Iterator[Expr]:
 
 
 _SIZELESS = frozenset({
-    Ref, Const, ConstOf, Op, Let, Pack, Part, If, Call, Check, Get, Assign, Add, Throw, Tell, Unbox
+    Ref, Const, ConstOf, Op, Let, Pack, Part, If, Call, Check, Get, Assign, Add, Throw, Quiet, Tell,
+    Unbox,
 })  # fmt: skip
 
 

@@ -51,6 +51,7 @@ from naperian.core.syntax import (
     Pack,
     Part,
     Print,
+    Quiet,
     Recast,
     Reduce,
     Ref,
@@ -140,6 +141,7 @@ class Evaluate:
         self.module = module
         self.w = Work()
         self.constants: dict[str, Meaning] = {}
+        self.quiet = False  # nothing is shown, as of what is evaluated once more
         self.around: tuple[bool, ...] = ()  # derivatives, innermost last: whether forward
         self.rules = 0  # of derivatives, around it
         self.accumulators = Accumulators(self.w, self.call)
@@ -319,11 +321,15 @@ class Evaluate:
             case Throw(reference, origin):
                 self.throw(self.expr(reference, env), origin)
                 return Parts(())
+            case Print() if self.quiet:
+                return Parts(())
             case Print(world, parts, values):
                 r = self.resolve(env)
                 told = tuple(p if isinstance(p, str) else r.type(p) for p in parts)
                 tell_line(self.w, self.expr(world, env), [self.expr(v, env) for v in values], told)
                 return Parts(())
+            case Quiet(body):
+                return self.quietly(body, env, name)
             case Tell(world, values, line):
                 tell(self.w, self.expr(world, env), [self.expr(v, env) for v in values], line)
                 return Parts(())
@@ -334,6 +340,12 @@ class Evaluate:
                 return Boxed(boxed, named, self.expr(value, env, name))
             case Ref() | At() | Let() | Check() | Unbox():
                 return self.expr(e, env, name)
+
+    def quietly(self, body: Expr, env: Env, name: str) -> Meaning:
+        outside, self.quiet = self.quiet, True
+        made = self.expr(body, env, name)
+        self.quiet = outside
+        return made
 
     def unbox(self, sizes: tuple[Var, ...], var: Var, m: Meaning, env: Env) -> None:
         """The sizes of a box and its value, by name; a cell of an empty table has none."""

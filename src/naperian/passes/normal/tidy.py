@@ -42,6 +42,7 @@ from naperian.core.syntax import (
     Pack,
     Part,
     Print,
+    Quiet,
     Recast,
     Reduce,
     Ref,
@@ -349,6 +350,6 @@ class _Rebuild:
                 return Box(boxed, new_sizes, self.expr(value, names))
             case (
                 Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast() | Unbox()
-                | Throw() | Print()
+                | Throw() | Print() | Quiet()
             ):
                 raise Broken(f"{type(e).__name__} is left after normalisation")
