@@ -6,7 +6,7 @@ flattened, what the variables of core mean (`env`), and makes bindings according
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from naperian import types
 from naperian.ainf.syntax import Check, Guard, Number, Operand, Read, Trips
@@ -16,6 +16,7 @@ from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Builder, Guards
+from naperian.passes.bindings.narrow import narrow_last
 from naperian.passes.bindings.values import Truth, Value, extents, number_of
 from naperian.prims import Math
 from naperian.sizes import ONE, Atom, Clamp, Remainder, Size, clamp, size
@@ -113,6 +114,18 @@ class Place:
         if name in _LOGIC or name in _ORDER or (name == "select" and dtype is DType.BOOL):
             self.tests[made.var] = (name, args)
         return made
+
+    def narrowed(
+        self, start: int, whole: Collection[Var] = ()
+    ) -> Callable[[Operand], Operand] | None:
+        """`narrow_last`, after which conditions still say what is asked in them."""
+        made = self.b.bindings[start:]
+        least = narrow_last(self.b, start, self.math, whole)
+        if least is not None:
+            for v in (b.var for b in made if b.var in self.tests):
+                name, args = self.tests[v]
+                self.tests[v] = name, tuple(map(least, args))
+        return least
 
     def check(self, holds: Operand, message: str, origin: Span) -> None:
         code = self.failure(message, origin)

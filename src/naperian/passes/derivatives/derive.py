@@ -22,7 +22,6 @@ from naperian.core import syntax as core
 from naperian.names import Lit, Var
 from naperian.passes.algebra.replaced import replace_last
 from naperian.passes.algebra.settled import settle_last
-from naperian.passes.bindings.narrow import narrow_last
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
 from naperian.passes.derivatives.cotangents import Cotangents
@@ -100,7 +99,7 @@ def narrowed(place: Place, start: int, value: Value, sources: set[Var]) -> Value
     times = (x.prim.time for x in b.bindings[start:] if isinstance(x.prim, Delay))
     if all(b.indices[t].condition is None for t in times):
         return value
-    least = narrow_last(b, start, place.math, sources)
+    least = place.narrowed(start, sources)
     return value if least is None else mapped(value, lambda x: least(place.operand(x)))
 
 

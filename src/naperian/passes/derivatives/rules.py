@@ -185,8 +185,8 @@ def first_of_few(
     """Which of a few points a maximum or minimum was found at, by their number in order; where it
     was found."""
     count = _count(place, entry.over)
-    if entry.guards or count is None or count > _FEW:
-        return None
+    if not entry.over or entry.guards or count is None or count > _FEW:
+        return None  # of one point there is nothing to find
     all_ = place.b.index(size(count), entry.over[0].name)
     value = rewrite(entry.value, _digits(place, entry.over, size(all_)))
     part = ((all_,), value, ())

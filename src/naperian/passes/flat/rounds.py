@@ -17,7 +17,6 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node, replace
 from naperian.passes.bindings.conditions import after_checks, in_rounds, with_values
-from naperian.passes.bindings.narrow import narrow_last
 from naperian.passes.bindings.values import (
     Items,
     Listed,
@@ -257,7 +256,7 @@ class Rounds(Cells):
             self.close(value, slots, start, following)
         values = [v for v, _ in made]
         if around and condition is None and not changed and len(self.b.ruled) == calls:
-            least = narrow_last(self.b, first, self.math)
+            least = self.narrowed(first)
             if least is not None:
                 values = [mapped(v, lambda x: least(self.operand(x))) for v in values]
         return values, time
