@@ -4,32 +4,29 @@
              for t, i<l:  y = x[t, l - i - 1] · w[i]
     after    for t, i<l:  y = x[t, i] · w[l - i - 1]        and y[t, e] is read as y[t, l - e - 1]
 
-The law: i ↦ l - i - 1 goes through the same elements. So both may be one loop, and what it hands
-on stays in registers: the adjoint of a loop over the layers of a network, itself in a loop over
-time, is followed so by what every layer adds to its own weights. With a value are turned all that
-it reads, or that read it, at their own index, also what is carried from round to round; none of
-them may have an order of its own.
+The law is that of `turned`. So both may be one loop, and what it hands on stays in registers: the
+adjoint of a loop over the layers of a network, itself in a loop over time, is followed so by what
+every layer adds to its own weights. With a value are turned all that it reads, or that read it, at
+their own index, also what is carried from round to round; none of them may have an order of its
+own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Op, Operand, Program, Read
+from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Op, Program, Read
 from naperian.ainf.walk import (
     atoms,
     atoms_of,
     free,
     is_reduction,
     reads,
-    rewrite,
-    rewrite_guards,
-    rewrite_prim,
     stops,
     variables,
 )
 from naperian.names import Var
-from naperian.node import replace
+from naperian.passes.algebra.turned import turned
 from naperian.sizes import ONE, Size, size
 
 _Axis = tuple[Var, int]  # a value, and which of its indices
@@ -44,7 +41,7 @@ def alongside(program: Program) -> Program:
     for b in program.bindings:
         if b.var not in found and (start := turner.start(b)) is not None:
             found.update(turner.group(*start) or {})
-    return _turned(program, found) if found else program
+    return turned(program, found)
 
 
 class _Turner:
@@ -131,13 +128,13 @@ class _Turner:
                 continue
             for n, (j, e) in enumerate(zip(q.context, r.at, strict=True)):
                 if e.single is i:
-                    yield (q.var, n) if self.indices[j].extent == self.indices[i].extent else None
+                    yield (q.var, n) if self.as_long(i, j) else None
                 elif i in variables(e) and not self.from_behind(e, i, j):
                     yield None
         for reader, r in self.readers.get(var, ()):
             there = r.at[k].single
             if isinstance(there, Var) and there in self.indices and self.within(reader, inside):
-                found = there in reader.context
+                found = there in reader.context and self.as_long(b.context[k], there)
                 yield (reader.var, reader.context.index(there)) if found else None
 
     def turns(self, var: Var, k: int) -> bool:
@@ -163,38 +160,10 @@ class _Turner:
         """Whether a value is made in the rounds of a loop."""
         return bool(inside & {*b.context, *self.ordered[b.var]})
 
+    def as_long(self, i: Var, j: Var) -> bool:
+        return self.indices[i].extent == self.indices[j].extent
+
     def from_behind(self, e: Size, i: Var, j: Var) -> bool:
         """Whether `e` goes from the last element of `j`, where `i` begins, to the first."""
         extent = self.indices[i].extent
-        return extent is not None and self.indices[j].extent == extent == e + ONE + size(i)
-
-
-def _turned(program: Program, found: dict[Var, int]) -> Program:
-    """The program with the values of `found` turned along the index that it says."""
-    made = {b.var: b for b in program.bindings}
-
-    def last(var: Var) -> Size:
-        extent = program.indices[made[var].context[found[var]]].extent
-        assert extent is not None
-        return extent - ONE
-
-    def read(r: Read) -> Operand:
-        k = found.get(r.var)
-        if k is None:
-            return r
-        return Read(r.var, (*r.at[:k], last(r.var) - r.at[k], *r.at[k + 1 :]))
-
-    def binding(b: Binding) -> Binding:
-        names = {}
-        if b.var in found:
-            i = b.context[found[b.var]]
-            names = {i: last(b.var) - size(i)}
-        prim = rewrite_prim(b.prim, names, read)
-        if isinstance(prim, Accumulate) and isinstance(b.prim, Accumulate) and names:
-            whole = zip(prim.entries, b.prim.entries, strict=True)
-            prim = replace(prim, entries=tuple(replace(e, at=old.at) for e, old in whole))
-        return replace(b, prim=prim, guards=rewrite_guards(b.guards, names, read))
-
-    bindings = tuple(map(binding, program.bindings))
-    results = tuple(replace(r, value=rewrite(r.value, {}, read)) for r in program.results)
-    return replace(program, bindings=bindings, results=results)
+        return extent is not None and self.as_long(i, j) and e == extent - ONE - size(i)
