@@ -39,13 +39,17 @@ def old(w: Fin(n)=>Float, b: Fin(n)=>Float) -> (Fin(n)=>Float, Float):
             x[i] := last + 0.5 * sum(w[j] * x[j] for j in ..i)
             last := x[i] - sum(x[j] * w[i] for j in ..i + 1)
 
+def running(w: Fin(n)=>Float, b: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(b) as x:
+        for i in Fin(n): x[i] := b[i] + 0.5 * sum(w[j] * x[j] for j in ..i)
+
 def weighed(w: Fin(n)=>Float, b: Fin(n)=>Float) -> (Fin(n)=>Float, Float):
     with state(b) as x, state(1.0) as a:
         for i in Fin(n):
             a := 0.9 * a + w[i]
             x[i] := b[i] - 0.1 * sum(a * x[j] for j in ..i)
 """
-STRIPS = {"solved", "decomposed", "volterra"}
+STRIPS = {"solved", "decomposed", "volterra", "old"}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +76,10 @@ def expected(name: str, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
             for i in range(1, n):
                 x[i] = b[i] + 0.1 * (a[0][i:0:-1] @ x[:i])
             return [x]
+        case "running":
+            for i in range(n):
+                x[i] = b[i] + 0.5 * (a[0][:i] @ x[:i])
+            return [x]
         case "old":
             last = 0.0
             for i in range(n):
@@ -87,14 +95,14 @@ def expected(name: str, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("name", [*sorted(STRIPS), "by_columns", "old", "weighed"])
+@pytest.mark.parametrize("name", [*sorted(STRIPS), "by_columns", "running", "weighed"])
 def test_the_same_numbers(m, name: str) -> None:
     assert ("begun" in m[name].show("loops")) == (name in STRIPS)
     for n in (1, 2, 7, 8, 9, 16, 17, 40, 101):
         r = np.random.default_rng(n)
         a = r.normal(size=(n, n)) * 0.1 + (n + 1) * np.eye(n)
         b = r.normal(size=n)
-        if name in ("volterra", "old", "weighed"):
+        if name in ("volterra", "old", "running", "weighed"):
             a *= 0.1 / n
         match name:
             case "solved":

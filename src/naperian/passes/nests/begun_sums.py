@@ -65,12 +65,12 @@ def begun_sums(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 @node
 class _Sum:
-    """A sum in the rounds of a loop: which statement makes it, and how far before its end what the
-    rounds of a strip make begins."""
+    """A sum in the rounds of a loop: which statement makes it, and how far beyond a strip's first
+    round it needs nothing that the strip makes."""
 
     place: int
     loop: Loop
-    before: int
+    beyond: int
 
 
 def _found(s: Loop) -> _Sum | None:
@@ -110,7 +110,9 @@ def _is_sum(s: Loop, x: Loop) -> bool:
     if not any(isinstance(y, Variable) and y.var == v for y in s.body):
         return False
     made = set(_names(s.body)) - {v, x.var, *_names(x.body)}
-    return made.isdisjoint(mentions(x))
+    if not made.isdisjoint(mentions(x)):
+        return False
+    return any(s.var in mentions(y) for y in x.body)  # the same for all rounds is no eight sums
 
 
 def _names(body: tuple[Stmt, ...]) -> Iterator[Var]:
@@ -159,7 +161,7 @@ def _in_strips(s: Loop, found: _Sum) -> Loop:
     begun = Buffer(Var("begun"), sum_.dtype, (size(_STRIP),), Role.TEMP)
     value = Load(begun.var, (size(s.var) - first,))
     so_far = Apply("add", (Local(sum_.var), value), sum_.dtype, sum_.dtype)
-    late = replace(x, low=first + found.before, order=Order.SERIAL, reductions=())
+    late = replace(x, low=first + found.beyond, order=Order.SERIAL, reductions=())
     before, after = s.body[: found.place], s.body[found.place + 1 :]
     body = (*before, Assign(sum_.var, so_far), late, *after)
     high = first + clamp(s.high - first, size(_STRIP + 1))
@@ -188,6 +190,6 @@ def _begin(s: Loop, found: _Sum, first: Size, begun: Buffer) -> Iterator[Stmt]:
         adds += remade(x.body, here.get, names)
         totals.append(total)
     sums = tuple(replace(sum_, var=v) for v in totals)
-    yield Loop(k, ZERO, first + found.before, tuple(adds), Order.FREE, sums, x.work * _STRIP)
+    yield Loop(k, ZERO, first + found.beyond, tuple(adds), Order.FREE, sums, x.work * _STRIP)
     for q, total in enumerate(totals):
         yield Store(begun.var, (size(q),), Local(total))
