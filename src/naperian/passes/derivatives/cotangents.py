@@ -17,7 +17,16 @@ from collections.abc import Mapping
 from functools import partial
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
-from naperian.ainf.walk import atoms_of, free, number, rewrite, rewrite_size, size_of, variables
+from naperian.ainf.walk import (
+    atoms_of,
+    free,
+    number,
+    rewrite,
+    rewrite_size,
+    size_of,
+    step,
+    variables,
+)
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import replace
@@ -157,7 +166,7 @@ class Cotangents(Asked):
         told = domain & {e.single for e in part.at}
         if self.open:
             back = domain & self.backwards
-            told |= {i for e in part.at for i in back & {*variables(e)} if e.coefficient(i) == -1}
+            told |= {i for e in part.at for i in back & {*variables(e)} if step(e, i) == -1}
         return told == domain
 
     def renamed(self, indices: tuple[Var, ...]) -> tuple[Var, ...]:

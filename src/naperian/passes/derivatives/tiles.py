@@ -36,8 +36,7 @@ def are_tiles(b: Builder, entry: Entry, at: At, over: tuple[Var, ...], names: Na
     if not any(len(vs) > 1 and not vs.isdisjoint(entry.over) for vs in inside):
         return False
     found = invert((*over, *entry.over), at, tuple(size(Var("q")) for _ in at), b.extent)
-    apart = found is not None and not found.equal and not found.least
-    if apart and found is not None and domain <= found.names.keys():
+    if found is not None and domain <= found.names.keys() and not (found.equal or found.least):
         return True
     extents = (b.extent(r) for r in entry.over)
     places = prod(n.constant or _MANY if n is not None else _MANY for n in extents)

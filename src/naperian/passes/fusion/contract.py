@@ -237,7 +237,7 @@ def _is_most(
     for i in rows:
         for j in columns:
             extents = {graph.program.indices[v].extent for v in (i, j)}
-            if len(extents) == 1 and (_orders(guard, i, j) or _parts(graph, guard, {i, j})):
+            if len(extents) == 1 and (_orders(guard, i, j) or _differ(graph, guard, {i, j})):
                 return all(_is_there(graph, x) for x in factors)
     return False
 
@@ -250,7 +250,7 @@ def _orders(guard: Guard, i: Var, j: Var) -> bool:
     return not {0, -1}.isdisjoint(far)
 
 
-def _parts(graph: Graph, guard: Guard, pair: set[Var]) -> bool:
+def _differ(graph: Graph, guard: Guard, pair: set[Var]) -> bool:
     """Whether a guard holds where two indices differ."""
     asked = guard.operand
     q = graph.source.get(asked.var) if isinstance(asked, Read) else None
