@@ -40,6 +40,7 @@ from naperian.types import (
     Tuple,
     Type,
     element,
+    set_variables,
 )
 
 
@@ -144,8 +145,8 @@ def _name(p: s.Pattern) -> str:
 
 
 def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
-    """At the end the range must be known."""
-    name = _name(b.pattern)
+    """At the end the range must be known, and of what stands around the binder."""
+    name, known = _name(b.pattern), w.scope.around()
 
     def goal() -> None:
         found = w.solver.zonk_set(own)
@@ -153,6 +154,9 @@ def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
             raise index_errors.unknown_range(name, b.span)
         if isinstance(found, Fin) and w.solver.unsaid(found.size):
             raise index_errors.unknown_range(name, b.span)  # the size of a box that is to be made
+        for v in set_variables(found):
+            if v in w.ranged and v not in known:
+                raise index_errors.range_by_another(name, show_set(found), v.name, b.span)
 
     w.solver.goals.insert(0, goal)
 
@@ -166,6 +170,7 @@ def _bind_index(w: Walk, b: s.Binder, bound: Bound) -> None:
         return
     if isinstance(p, s.PName):
         if not isinstance(kind, Tuple):
+            w.ranged.add(bound.var)
             w.scope.assume_index(bound.var, bound.set)
         shown = element(bound.set) if isinstance(kind, Index) else kind  # keeps the reason
         w.scope.names[p.name] = Variable(

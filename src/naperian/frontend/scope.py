@@ -133,6 +133,11 @@ class Scope:
             yield from scope.names
             scope = scope.parent
 
+    def around(self) -> set[Var]:
+        """The indices that are bound here or around this place."""
+        above = set[Var]() if self.parent is None else self.parent.around()
+        return above | {v for v, _ in self.indices}
+
     def assume_index(self, var: Var, s: Set) -> None:
         """`var` is an element of the set (which may not be known yet)."""
         self.indices.append((var, Index(s)))

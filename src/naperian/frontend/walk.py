@@ -197,6 +197,7 @@ class Walk:
     extrema: dict[Size, Var] = field(default_factory=dict)  # names of larger and smaller numbers
     unnamed: dict[Var, str] = field(default_factory=dict)  # names of what has none in the text
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
+    ranged: set[Var] = field(default_factory=set)  # the indices that binders name
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)

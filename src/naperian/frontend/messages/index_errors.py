@@ -156,6 +156,16 @@ def unknown_range(name: str, span: Span) -> Reported:
     )
 
 
+def range_by_another(name: str, shown: str, other: str, span: Span) -> Reported:
+    """N0406"""
+    return fail(
+        "N0406", f"`{name}` would range over `{shown}`, which depends on another `{other}`", span,
+        f"not in the loop over that `{other}`",
+        notes=("a range that is not given is taken from what the index is used for",),
+        helps=(f"give it: `{name} in Fin(…)`",),
+    )
+
+
 def range_from_inside(span: Span) -> Reported:
     """N0406"""
     text = " ".join(span.text.split())
