@@ -44,6 +44,7 @@ from naperian.passes.nests.bounded import bounded
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
+from naperian.passes.nests.continued import continued
 from naperian.passes.nests.cut import cut
 from naperian.passes.nests.digits import digits
 from naperian.passes.nests.filled import filled
@@ -90,7 +91,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     filled,
     untabled,
     # what carried tables are kept in, while every loop is still as `schedule` made it
-    older, unread, later, coalesce, viewed, staged, turns, twice,
+    older, unread, later, coalesce, viewed, staged, turns, continued, twice,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     residues, digits, collapse,
