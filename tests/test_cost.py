@@ -583,6 +583,21 @@ def f(s: Float, k: Float, u: Float, p: Float, n: Int) -> Float:
 """,
         lambda n: [100.0, 110.0, 1.1, 0.5, n],
     ),
+    "wavelets, halves in a `while`": (
+        """
+def f(x: Fin(n)=>Float) -> Float:
+    (a, _) = with state(x) as a, state(n) as k:
+        while k > 1:
+            half = k // 2
+            t = get(a)
+            for i in Fin(half):
+                a[i?] := 0.7 * (t[(2 * i)?] + t[(2 * i + 1)?])
+                a[(half + i)?] := 0.7 * (t[(2 * i)?] - t[(2 * i + 1)?])
+            k := half
+    sum(sqrt(v ** 2 + 1.0) for v in a)
+""",
+        lambda n: [x(8 * n)],
+    ),
 }
 
 

@@ -106,8 +106,10 @@ class Builder:
         self.closures[var] = self.closed([*mentioned, *inside]) | {var}
 
     def stands_as(self, i: Var, other: Var) -> None:
-        """An index stands in contexts right behind another one, as if it had been made then."""
-        self.rank[i] = self.rank[other] + 1.0 - 1.0 / (1.0 + self.rank[i])
+        """An index stands in contexts right behind another one, as if it had been made then, or
+        behind what its own extent depends on."""
+        before = max(self.rank[j] for j in (self.closures[i] | {other}) - {i})
+        self.rank[i] = before // 1.0 + 1.0 - 1.0 / (1.0 + self.rank[i])
 
     def closed(self, found: Iterable[Var]) -> frozenset[Var]:
         """The indices among these and what their extents depend on."""

@@ -109,6 +109,14 @@ class _Found(Copy):
 
         return substitute(n, late)
 
+    def at(self, axis: Var, e: Size) -> Size:
+        """What is read at the end of a row is read where its index ends: the same length, said in
+        another way, would have to be looked for in every one of its rounds."""
+        n = self.b.extent(axis)
+        read = () if n is None else atoms_of(n)
+        late = any(isinstance(a, Read) and a.var in self.late for a in read)
+        return self.extent(e) if late else self.size(e)
+
 
 def _made_of(b: Builder, x: Binding, time: Var) -> Iterable[Var]:
     """What a binding's value depends on. A number that waits is what it was before."""
