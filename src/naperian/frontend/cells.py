@@ -381,10 +381,19 @@ def _sets_help(wanted: Set, found: Set, span: Span) -> tuple[str, ...]:
             f"`{text} as {show_set(wanted)}=>…` has the elements as they were made, the last first",
             f"`[{text}[i] for i in {show_set(wanted)}]` has each in its place",
         )
-    if not (isinstance(wanted, Fin) and isinstance(found, SetVar)):
-        return ()
-    name = show_set(found)
-    return (f"`{name}` stands for any index set; one of numbers is `Fin({name})`",)
+    if isinstance(wanted, Fin) and isinstance(found, SetVar):
+        return (any_set(show_set(found)),)
+    return numbers_of((wanted, found))
+
+
+def numbers_of(sets: Iterable[Set]) -> tuple[str, ...]:
+    """That `n` is not `Fin(n)`, where both are met."""
+    shown = [show_set(x) for x in sets]
+    return tuple(any_set(x) for x in dict.fromkeys(shown) if f"Fin({x})" in shown)[:1]
+
+
+def any_set(name: str) -> str:
+    return f"`{name}` stands for any index set; one of numbers is `Fin({name})`"
 
 
 def _by_columns(

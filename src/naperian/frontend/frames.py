@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import combinations
 
 from naperian.core import syntax as core
-from naperian.frontend.cells import show
+from naperian.frontend.cells import numbers_of, show
 from naperian.frontend.messages import errors, lift_errors, size_errors
 from naperian.frontend.messages.report import postfix
 from naperian.frontend.solve import Mismatch
@@ -143,8 +143,9 @@ def _no_frame(
             f"the axes {show_frame(w, frame)} of `{name}` stand in another order than in "
             f"{show_frame(w, common)}"
         )
-    helps: tuple[str, ...] = ()
-    if len(args) == 2 and callee.text is not None and all(len(a.span.text) < 30 for a in args):
+    helps = numbers_of(w.solver.zonk_set(a) for f in frames for a in f)
+    short = all(len(a.span.text) < 30 for a in args)
+    if not helps and len(args) == 2 and callee.text is not None and short:
         helps = () if missing else _turned(w, callee, args, frames)
         helps += (_outer(callee, args, frames),)
     return lift_errors.frames(callee.title, frame_labels(w, args, frames), span, why, helps)

@@ -162,6 +162,7 @@ class Solver(Unknowns):
                 self._unify_data(a, b, because)
             case (Index(SetVar(v)), Tuple(items)) | (Tuple(items), Index(SetVar(v))) if (
                 v in self.unknown_sets
+                and not any(isinstance(self.head(x), Table | Function) for x in items)
             ):
                 parts = tuple(self.set(f"{v.name}{k}") for k in range(len(items)))
                 self.sets[v] = TupleSet(parts) if parts else UnitSet()

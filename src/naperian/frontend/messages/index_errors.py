@@ -207,7 +207,10 @@ def not_a_type(text: str, found: str, span: Span) -> Reported:
 
 def not_a_size(text: str, found: str, span: Span) -> Reported:
     """N0407"""
-    helps = (f"name it first: `k = {text}`",) if found == "Int" else ()
+    helps: tuple[str, ...] = ()
+    if found == "Int":
+        name = next(x for x in ("count", "k") if not re.search(rf"\b{x}\b", text))
+        helps = (f"name it first: `{name} = {text}`", f"`0..{text}` is a range of as many")
     if found == "Float":
         helps = (f"what holds of a number is asked in the run: `assert {text} > 0`, for instance",)
     return fail(
