@@ -703,3 +703,33 @@ def all(x: rows=>n=>Float) = [products(x[r]) for r in rows]
         value, tangent = nap.jvp(m.all)(x, x)
         np.testing.assert_array_equal(value, [[1.0, 2.0, 4.0], [9.0, 12.0, 16.0]])
         np.testing.assert_array_equal(tangent, 2.0 * value)
+
+
+class Elsewhere:
+    """An array of another library that is on a device, and says so in its own way."""
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise RuntimeError("it is on a device; use x.cpu() first\nand more of it")
+
+
+class Sparse:
+    def __iter__(self):
+        return iter(())
+
+    def toarray(self) -> np.ndarray:
+        return np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Elsewhere(), "argument x is Elsewhere, which NumPy makes no array of: it is on a device; "
+                      "use x.cpu() first"),
+        (Sparse(), "argument x is Sparse: no number and no array; .toarray() makes an array of it"),
+    ],
+)  # fmt: skip
+def test_what_other_libraries_call_an_array_is_refused_in_their_words(given, message) -> None:
+    f = nap.compile("def f(x: n=>Float) = sum(x)").f
+    with pytest.raises(TypeError) as error:
+        f(given)
+    assert str(error.value) == message

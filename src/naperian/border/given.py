@@ -107,13 +107,21 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         given, offsets = packed(given, where)
     if leaf.members:
         given, weak = _ordinals(leaf, given, where), weak or isinstance(given, str | Enum)
-    if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
-        given = np.from_dlpack(given)  # where it is
+    foreign = not isinstance(given, np.ndarray | np.generic | type)
+    try:
+        if foreign and hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
+            given = np.from_dlpack(given)  # where it is
+    except Exception as error:  # of whatever library it is of
+        raise _no_array(given, where, error) from None
     if isinstance(given, np.ndarray) and hasattr(given, "mask"):
         raise TypeError(f"{where} is a masked array; fill it first, as in x.filled(0)")
     try:
         array = np.asarray(given)
-    except (ValueError, TypeError) as error:
+    except Exception as error:
+        if foreign and hasattr(given, "__array__"):
+            raise _no_array(given, where, error) from None
+        if not isinstance(error, ValueError | TypeError):
+            raise
         _refuse_what_is_no_number(given, where)
         uneven = "inhomogeneous" in str(error)
         why = "its parts are of different lengths" if uneven else str(error)
@@ -143,9 +151,17 @@ def _refuse_what_is_no_number(given: Any, where: str, around: tuple[int, ...] = 
         raise _no_number(given, where)
 
 
+def _no_array(given: Any, where: str, error: Exception) -> TypeError:
+    """That what another library calls an array is none for NumPy, in that library's words."""
+    why = str(error).strip().split("\n")[0]
+    return TypeError(f"{where} is {said(given)}, which NumPy makes no array of: {why}")
+
+
 def _no_number(given: Any, where: str) -> TypeError:
     """That a thing is no number, and what makes one of it, or an array."""
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+    if hasattr(given, "toarray"):
+        hint = "; .toarray() makes an array of it"
+    elif isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         hint = "; list(…) makes a list of it"
     elif isinstance(given, str | bytes):
         hint = _read(given)

@@ -77,7 +77,8 @@ def dtype_of(where: str, own: np.dtype[Any]) -> DType:
         "U": "it holds text; .astype(float) reads numbers in it",
         "S": "it holds text; .astype(float) reads numbers in it",
         "M": "dates are not numbers", "m": "durations are not numbers",
-        "V": "it holds records",
+        "V": "it holds records" if own.names else "NumPy has no such numbers; .astype(np.float32) "
+        "makes some that it has",
         "f": "it would lose precision in any type there is; .astype(np.float64) rounds it",
     }  # fmt: skip
     raise TypeError(f"{where} is {own}: {by_kind.get(own.kind, 'this is no number type')}")
