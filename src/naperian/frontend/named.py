@@ -94,8 +94,9 @@ def name(w: Walk, e: s.Name, expected: Type | None) -> Typed:
     if e.name in w.globals.enums:
         poly = cardinality(w.globals.enums[e.name].set)
         return Typed(INT, lambda: core.Number(poly), e.span, poly)
-    raise habit_errors.habit(e.name, e.span) or name_errors.unknown_name(
-        e.name, e.span, known_names(w)
+    known = known_names(w)
+    raise habit_errors.habit(e.name, e.span, known) or name_errors.unknown_name(
+        e.name, e.span, known
     )
 
 

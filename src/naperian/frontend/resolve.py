@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from itertools import count
 
 from naperian.components import components
 from naperian.core import syntax as core
@@ -352,16 +353,22 @@ def _order(uses: Mapping[str, list[str]]) -> tuple[list[str], list[list[str]]]:
 
 
 def _named_function(b: s.Bind, name: str) -> s.Def | s.Bind:
-    """`square = lambda x: x * x` is `def square(x) = x * x`. One with a type, or with patterns as
-    parameters, is a constant that is a function."""
+    """`square = lambda x: x * x` is `def square(x) = x * x`, and a pattern among the parameters is
+    taken apart in the first line. One with a type is a constant that is a function."""
     match b:
-        case s.Bind(span, pattern, None, s.Lambda(_, params, body)) if params and all(
-            isinstance(p, s.PName) for p in params
-        ):
-            names = [p for p in params if isinstance(p, s.PName)]
-            given = tuple(s.Param(p.span, p.name, None, None) for p in names)
-            block = s.Block(body.span, (s.ExprStmt(body.span, body),))
-            return s.Def(span, name, pattern.span, given, None, None, (), block, None)
+        case s.Bind(span, pattern, None, s.Lambda(_, params, body)) if params:
+            inside = nodes(b.value)
+            taken = {x.name for x in inside if isinstance(x, s.PName | s.Name)}
+            free = (own for own in map("p{}".format, count()) if own not in taken)
+            given: list[s.Param] = []
+            apart: list[s.Stmt] = []
+            for p in params:
+                own = p.name if isinstance(p, s.PName) else next(free)
+                given.append(s.Param(p.span, own, None, None))
+                if not isinstance(p, s.PName):
+                    apart.append(s.Bind(p.span, p, None, s.Name(p.span, own)))
+            block = s.Block(body.span, (*apart, s.ExprStmt(body.span, body)))
+            return s.Def(span, name, pattern.span, tuple(given), None, None, (), block, None)
         case _:
             return b
 

@@ -187,6 +187,8 @@ def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] 
         helps = ("a power is `x ** y`",)
     if found == "Bool" and op in _OF_BOOLEANS and not helps:
         helps = (f"of Booleans, element by element too, it is {_OF_BOOLEANS[op]}",)
+    if op in ("&", "|") and found == "Float" and not helps:
+        helps = (f"`{op}` joins bits, before anything is compared; conditions: {_OF_BOOLEANS[op]}",)
     if needs == "Booleans" and found in ("Int", "Float") and not helps:
         helps = ("compare it: `… != 0`",)
     if found == "Bool" and "numbers" in needs and not helps:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
 from naperian.frontend.messages.report import Reported, fail
 from naperian.source import Span
 
@@ -85,14 +89,28 @@ _HABITS: dict[str, dict[str, str]] = {
         "jacrev": "write `jacobian(f)`",
     },
 }  # fmt: skip
+_OF_MANY = {"maximum": "max", "fmax": "max", "minimum": "min", "fmin": "min"}
 _FOUND = {name: (whose, help) for whose, names in _HABITS.items() for name, help in names.items()}
 
 
-def habit(name: str, span: Span) -> Reported | None:
-    """N0211, if this is a name from there."""
+_MODULES = ("np", "numpy", "jnp", "math")
+
+
+def habit(name: str, span: Span, known: Collection[str] = ()) -> Reported | None:
+    """N0211, if this is a name from there. `known` are the names that are here."""
     if name not in _FOUND:
         return None
     whose, help = _FOUND[name]
+    rest = span.source.text[span.end :]
+    if name in _MODULES and (member := re.match(r"(?:\.\w+)*\.(\w+)(\(?)", rest)):
+        own, called = member.groups()
+        name, span = f"{name}{member[0].rstrip('(')}", replace(span, end=span.end + member.end(1))
+        if own in _FOUND:
+            help = _FOUND[own][1]
+        elif own in known:
+            help = f"write `{own}{'(…)' if called else ''}`"
+    elif (many := _OF_MANY.get(name)) and re.match(r"\([^\n]*\bfor\b", rest):
+        help = f"write `{many}(… for …)`"
     return fail(
         "N0211", f"{whose}'s `{name}` is not part of this language", span, "not defined",
         helps=(help,),

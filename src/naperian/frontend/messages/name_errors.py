@@ -31,6 +31,9 @@ _VALUES = {
 _MODULES = ("linalg", "numeric", "random", "stats")
 
 
+_LOCAL = re.compile(r"\s*(\w+\((\w+(?:, \w+)*)\)) = ")
+
+
 def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     """N0201"""
     close = get_close_matches(name, known, 3, 0.7)
@@ -39,6 +42,12 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         helps = (f"write `{_VALUES[name]}`",)
     elif len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
         helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
+    elif name == "_" and span.source.text[: span.start].rstrip().endswith("->"):
+        helps = ("a result whose type is left out has no `->` either",)
+    elif (own := _LOCAL.match(span.source.text[: span.start].rpartition("\n")[2])) and (
+        name in own[2].split(", ")
+    ):
+        helps = (f"a function begins with `def`, also inside another: `def {own[1]} = …`",)
     elif re.search(rf"[(,]\s*{re.escape(name)}: [^,()]*$", span.source.text[: span.start]):
         helps = (f"`{name}` is the parameter itself; give the type another name",)
     elif re.match(rf"[^\n]*, {re.escape(name)}: \w", span.source.text[span.end :]):
