@@ -12,6 +12,7 @@ the natural numbers that it is made of.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 
 from naperian.ainf.syntax import (
@@ -19,6 +20,8 @@ from naperian.ainf.syntax import (
     Binding,
     Delay,
     Entry,
+    Guard,
+    Number,
     Op,
     Operand,
     Program,
@@ -26,16 +29,20 @@ from naperian.ainf.syntax import (
 )
 from naperian.ainf.walk import (
     Names,
+    free,
     map_guards,
     map_prim,
     reads,
     rewrite,
+    rewrite_guards,
     rewrite_size,
     variables,
 )
+from naperian.facts import Facts
 from naperian.names import Var, fresh
 from naperian.node import mutable, replace
 from naperian.passes.bindings.builder import Builder
+from naperian.passes.bindings.ranges import facts_about
 from naperian.passes.bindings.states import state_of
 from naperian.prims import Math
 from naperian.sizes import Size, size
@@ -70,8 +77,10 @@ class _Settled:
     tables: frozenset[Var]
     natural: set[Var] = field(default_factory=set)
     known: dict[Read, Operand] = field(default_factory=dict)
+    sizes: frozenset[Var] = frozenset()
 
     def result(self) -> Program:
+        self.sizes = frozenset(self.program.sizes)
         self.natural = {*self.program.sizes, *self.program.indices}
         bindings = tuple(map(self.binding, self.program.bindings))
         return replace(self.program, bindings=bindings)
@@ -91,7 +100,29 @@ class _Settled:
             (o,) = prim.args
             if not isinstance(o, Read) or not self.is_table(o.var):
                 prim = Op("copy", (o,))
-        return replace(b, prim=prim, guards=map_guards(b.guards, operand, index))
+        guards = map_guards(b.guards, operand, index)
+        if isinstance(prim, Op) and prim.name in ("held", "copy") and guards:
+            guards = self.needed(guards, prim.args[0])
+        return replace(b, prim=prim, guards=guards)
+
+    def needed(self, guards: tuple[Guard, ...], o: Operand) -> tuple[Guard, ...]:
+        """The conditions of a read, without those that are about other indices than it has: where
+        they are not what brings it into range, it is the same for all places."""
+        x = self.made.get(o.var) if isinstance(o, Read) else None
+        if not isinstance(o, Read) or x is None or x.guards:
+            return guards
+        own = set(free(o))
+        names = dict(zip(x.context, o.at, strict=True))
+        for i, at in names.items():
+            extent = self.program.indices[i].extent
+            if extent is None:
+                return guards
+            if not all(
+                facts_about(e, self.program.indices, self.sizes, (), Facts()).proves(e)
+                for e in (at, rewrite_size(extent, names) - 1 - at)
+            ):
+                return guards
+        return tuple(g for g in guards if own.issuperset(free(g.operand)))
 
     def is_table(self, v: Var) -> bool:
         """Whether this is a table while it is changed."""
@@ -147,7 +178,32 @@ class _Settled:
     def is_apart(self, b: Binding, e: Entry, names: Names) -> bool:
         """Whether an entry goes to other elements than this one."""
         axes = self.axes(b, e, names)
-        return any(self.is_never_zero(names[i] - there) for i, there in axes or ())
+        if not axes:
+            return False
+        gaps = [names[i] - there for i, there in axes]
+        if any(map(self.is_never_zero, gaps)):
+            return True
+        return any(self.tells(g, gap) for g in self.guards(b, e, names) for gap in gaps)
+
+    def guards(self, b: Binding, e: Entry, names: Names) -> Iterator[Guard]:
+        """The conditions of an entry that hang on nothing but where it goes."""
+        passed = self.passed(b, e, names)
+        for g in dict.fromkeys((*b.guards, *e.guards)):
+            if not e.over and all(v in passed or v not in names for v in free(g.operand)):
+                yield from rewrite_guards((g,), passed)
+
+    def tells(self, g: Guard, gap: Size) -> bool:
+        """Whether a difference is not zero where a guard holds."""
+        asked = self.made.get(g.operand.var) if isinstance(g.operand, Read) else None
+        match asked and asked.prim:
+            case Op("ne" | "eq" as name, (Number(one), Number(other))):
+                assert asked is not None
+                assert isinstance(g.operand, Read)
+                here = dict(zip(asked.context, g.operand.at, strict=True))
+                apart = rewrite_size(one - other, here)
+                return g.holds == (name == "ne") and apart in (gap, -gap)
+            case _:
+                return False
 
     def is_same(self, b: Binding, e: Entry, names: Names) -> bool:
         """Whether an entry, of one value, goes to this element whenever there is one."""
@@ -158,9 +214,9 @@ class _Settled:
 
     def axes(self, b: Binding, e: Entry, names: Names) -> list[tuple[Var, Size]] | None:
         """Where an entry goes, on the axes that it says; None if that hangs on what it does not."""
+        passed = self.passed(b, e, names)
         some = {i: fresh(i) for i in e.over}  # any, whatever the one of that name is for a reader
         self.natural.update(some.values())
-        passed = {i: names[i] for i, at in zip(b.context, e.at, strict=True) if at == size(i)}
         passed |= {i: size(v) for i, v in some.items()}
         out = []
         for i, at in zip(b.context, e.at, strict=True):
@@ -169,6 +225,10 @@ class _Settled:
                     return None
                 out.append((i, rewrite_size(at, passed)))
         return out
+
+    def passed(self, b: Binding, e: Entry, names: Names) -> dict[Var, Size]:
+        """What the indices are that an entry leaves as they are."""
+        return {i: names[i] for i, at in zip(b.context, e.at, strict=True) if at == size(i)}
 
     def is_never_zero(self, gap: Size) -> bool:
         """Whether a difference is not zero: all its terms have the sign of its number."""
