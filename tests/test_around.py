@@ -103,3 +103,38 @@ def heat(u: n=>Float, steps: Int) -> n=>Float:
         [v[i] + 0.1 * v[clamp(i + 1, n)] for i]
 """).heat
     assert f.account[0].startswith("nest over `t`, `i`: in order over `t`, parallel over `i`; ")
+
+
+SHORTEST = """
+def shortest(w: n=>n=>Float) -> n=>n=>Float:
+    with state(w) as d:
+        for k, i, j: d[i, j] := min(d[i, j], d[i, k] + d[k, j])
+
+{strict}def f(w: n=>n=>Float, s: n=>n=>Float) -> Float:
+    d = shortest(w)
+    sum(d[i, j] * s[i, j] for i, j)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 16, 17, 33])
+def test_what_all_rounds_add_to_goes_on_in_a_register(n: int) -> None:
+    slope = nap.grad(nap.compile(SHORTEST.format(strict="")).f)
+    assert slope.show("loops").count("reducing add sum") == 2
+    r = np.random.default_rng(n)
+    d, s = r.normal(size=(n, n)), r.normal(size=(n, n))  # with circles of negative length
+    given, want, through = d.copy(), s.copy(), []
+    for k, i, j in np.ndindex(n, n, n):
+        other = d[i, k] + d[k, j]
+        through.append((k, i, j, d[i, j] <= other))
+        d[i, j] = min(d[i, j], other)
+    for k, i, j, stays in reversed(through):
+        if not stays:
+            v, want[i, j] = want[i, j], 0.0
+            want[i, k] += v
+            want[k, j] += v
+    np.testing.assert_allclose(slope(given, s), want, rtol=1e-12, atol=1e-12)
+
+
+def test_strict_adds_in_order() -> None:
+    slope = nap.grad(nap.compile(SHORTEST.format(strict="@strict\n")).f)
+    assert "reducing add sum" not in slope.show("loops")
