@@ -48,6 +48,7 @@ from naperian.names import Var, fresh
 from naperian.node import mutable, replace
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.states import State, outermost, state_of
+from naperian.passes.derivatives.amid import Amid, amid
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Size, size
 
@@ -80,6 +81,9 @@ class _Undo:
     made: dict[Var, Binding] = field(default_factory=dict)
     before: dict[Var, list[Binding]] = field(default_factory=dict)  # what is kept, and before what
     again: dict[Var, Var] = field(default_factory=dict)
+    amid: Amid = field(init=False)
+    reader: tuple[Var, ...] = ()  # the context of what is rewritten
+    waiting: set[Var] = field(default_factory=set)  # what is kept, since it would be there too late
 
     def result(self) -> Program | None:
         """The program without reads of earlier rounds; None if it stays as it is."""
@@ -95,6 +99,8 @@ class _Undo:
         names = {self.state.index: last}
         here = Read(self.state.delay.var, tuple(size(i) for i in self.state.delay.context))
         self.restored(self.state, rewrite(here, names))
+        self.waiting = self.too_late()
+        self.amid = amid(self.state, self.indices, frozenset(p.sizes))
         bindings = [self.rewritten(b) for b in p.bindings]
         return replace(p, bindings=self.sorted(bindings), indices=self.indices)
 
@@ -293,6 +299,8 @@ class _Undo:
 
     def rewritten(self, b: Binding) -> Binding:
         """A binding whose reads of earlier rounds are of what was changed back."""
+        self.reader = b.context
+
         def operand(o: Operand) -> Operand:
             return rewrite(o, {}, self.read)
 
@@ -309,6 +317,10 @@ class _Undo:
         """The same value from the loop backwards, if it is read there."""
         version = self.version(r)
         if version is not None:
+            around = [t for t in self.times if self.back(t) in self.reader]
+            inside = self.amid.inside(r, around, self.times)
+            if inside is not None:
+                r, version = inside, self.versions[inside.var, "before"]
             x = self.bindings[r.var]
             return rewrite(version, {i: e for i, e in zip(x.context, r.at, strict=True)
                                      if i not in self.times})  # fmt: skip
@@ -346,10 +358,37 @@ class _Undo:
 
     def is_again(self, x: Binding, r: Read) -> bool:
         """Whether a read is of what a round computes for many elements, from the table."""
-        if not self.from_table(x) or all(i in self.times for i in x.context):
+        if not self.is_many(x) or x.var in self.waiting:
             return False
         rounds = dict(zip(x.context, r.at, strict=True))
         return all(rounds[t] == self.times[t] for t in x.context if t in self.times)
+
+    def too_late(self) -> set[Var]:
+        """What a round computes before a loop inside, which reads it. All rounds of the loop
+        backwards would be over before the table is as it was then, and be gone through a second
+        time; so it is kept, if that is no more than what the loop replaces."""
+        replaced: dict[Var, int] = {}
+        for v, around in self.around.items():
+            x = self.bindings[v]
+            if isinstance(x.prim, Accumulate):
+                most = max(len(around) + len(e.over) for e in x.prim.entries)
+                for t in around:
+                    replaced[t] = max(replaced.get(t, 0), most)
+        found = set()
+        for b in self.program.bindings:
+            many = self.is_many(b)
+            inside = [t for t in self.times
+                      if self.back(t) in b.context or (many and t in b.context)]  # fmt: skip
+            for r in reads(b):
+                x = self.bindings.get(r.var, b)
+                later = [t for t in inside if t not in x.context]
+                if any(len(x.context) <= replaced.get(t, 0) for t in later) and self.is_many(x):
+                    found.add(x.var)
+        return found
+
+    def is_many(self, x: Binding) -> bool:
+        """Whether a round computes this from the table, for many elements."""
+        return self.from_table(x) and not all(i in self.times for i in x.context)
 
     def from_table(self, x: Binding) -> bool:
         """Whether an operation reads the table in the loop, or what does."""
@@ -381,8 +420,10 @@ class _Undo:
             def there(o: Operand) -> Operand:
                 return rewrite(rewrite(o, names), {}, self.read)
 
+            outer, self.reader = self.reader, tuple(context)
             guards = rewrite_guards(rewrite_guards(x.guards, names), {}, self.read)
             prim = map_prim(x.prim, there, lambda s: s)
+            self.reader = outer
             self.made[v] = Binding(v, tuple(context), guards, x.dtype, prim, x.origin)
         return Read(self.again[x.var], tuple(size(i) for i in self.context(x)))
 

@@ -19,6 +19,7 @@ A cheap value that two nests need is computed in both, a dear one is stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
 from naperian.ainf.syntax import OUTSIDE, Read
@@ -110,6 +111,8 @@ class _Block:
         self.by_key: dict[object, list[Nest]] = {}
         self.barrier = 0  # checks come before what follows them: the first nest that may,
         self.after = 0  # and the first nest that a statement may come after
+        self.filling = set[Task]()
+        self.opening = set[Var]()  # times of recurrences that others come before
 
     # what a task opens next
 
@@ -176,11 +179,13 @@ class _Block:
         for t in tasks:
             t.root = (
                 t.home is not None or self.head(t) is None or inner.get(t, 0) < t.uses
+                or (self.time(t) is None and _is_begun(t))
             )
 
     def fill(self, tasks: list[Task]) -> None:
         """Place the tasks. First what accumulators start with, and small tables, if nothing here
         goes into them: they are to keep nobody from the loops before."""
+        self.filling = {*tasks}
         starts = (t for t in tasks if t.kind is Kind.START and self.time(t) is None)
         ready = [*starts, *(t for t in tasks if self.small(t))]
         early = [
@@ -199,6 +204,12 @@ class _Block:
 
     def place(self, root: Task) -> None:
         head = self.head(root)
+        if head is not None and head == self.time(root) and head not in self.opening:
+            self.opening.add(head)
+            for t in self.ahead(root, head):
+                if t.level < 0 and (t.root or not t.lazy):
+                    self.place(t)
+            self.opening.remove(head)
         if head is None and not self.nests:  # there is nothing that it may have to follow
             root.level = self.after
             self.statements.append(root)
@@ -295,6 +306,8 @@ class _Block:
                 nest = nests[depth]
                 if statement or self.beside_writer(t, q):
                     low = max(low, nest.number)
+                elif self.time(q) is None and _in_place(group, q):
+                    low = max(low, nest.number + 1)
                 elif all(self.aligned(t, x) for x in self.writers(t, s, nest)):
                     low = max(low, nest.number)
                     if near is None or nest.number > near.number:
@@ -312,13 +325,15 @@ class _Block:
         return [site, *(Site(w, site.at, site.carried, site.bound) for w in others if w is not q)]
 
     def beside_writer(self, t: Task, q: Task) -> bool:
-        """Whether two tasks write one accumulator, at places that data name and in an order that
-        is free, after it has started: not in the loop that fills it row by row."""
+        """Whether two tasks write one accumulator in an order that is free, after it has started,
+        at places that data name or in a recurrence: not in the loop that fills it row by row."""
         both = t.kind is Kind.ENTER and q.kind is Kind.ENTER and t.cell is q.cell
         if not both or t.cell is None or t.name not in _FREE or in_order(self.graph, t):
             return False
         if t.cell.start.nests[: self.depth + 1] == q.nests[: self.depth + 1]:
             return False
+        if q.nests[self.depth].times:
+            return True
         return all(any(atoms_of(e) for e in w.at) for w in (t, q))
 
     def choose(
@@ -383,23 +398,81 @@ class _Block:
         return next(alike, None) or next((n for n in found if self.meet(group, n, head)), None)
 
     def meet(self, group: list[Task], nest: Nest, time: Var) -> bool:
-        """Whether a recurrence over a time that is still to be placed needs both."""
-        later = (t for t in self.graph.tasks if t.level < 0 and self.here(t) and t not in group)
-        units = {id(unit): unit for t in later for i, unit in t.units if i == time}
-        return any(self.needs(unit, group, nest) for unit in units.values())
+        """Whether what is still to be placed needs both, in a round."""
+        return self.is_joint(group, lambda q: q.nests[self.depth : self.depth + 1] == [nest], time)
 
-    def needs(self, unit: list[Task], group: list[Task], nest: Nest) -> bool:
-        """Whether tasks need some of a group that is placed next, and what is in a nest."""
+    def is_joint(self, group: list[Task], other: Callable[[Task], bool], time: Var) -> bool:
+        """Whether a recurrence over a time that is still to be placed needs some of a group and
+        some of others, or what is added up over its rounds."""
+        later = [t for t in self.graph.tasks
+                 if t.level < 0 and self.here(t) and t not in group and not other(t)]  # fmt: skip
+        units = {id(unit): unit for t in later for i, unit in t.units if i == time}
+        sums = (t for t in later if t.kind is Kind.ENTER and self.head(t) in t.over)
+        return any(
+            self.needs(unit, group, other) for unit in units.values()
+            if not any(map(other, unit)) and unit[0] not in group
+        ) or any(self.needs([t], group, other, in_round=True) for t in sums)
+
+    def needs(
+        self, unit: list[Task], group: list[Task], other: Callable[[Task], bool],
+        in_round: bool = False,
+    ) -> bool:  # fmt: skip
+        """Whether tasks need some of a group that is placed next, and some of others; in each round
+        of one loop, if so asked."""
         work, seen = list(unit), set(unit)
         found = set[bool]()
         while work:
-            for q in (s.task for s in work.pop().sites):
-                if q in group or q.nests[self.depth : self.depth + 1] == [nest]:
+            t = work.pop()
+            for q in (s.task for s in t.sites if not in_round or self.aligned(t, s)):
+                if q in group or other(q):
                     found.add(q in group)
                 elif q.level < 0 and q not in seen and self.here(q):
                     seen.add(q)
                     work.append(q)
         return len(found) == 2
+
+    def pending(self, tasks: Iterable[Task]) -> set[Task]:
+        """Tasks, and what is to be placed before them: of recurrences all."""
+        seen = set(tasks)
+        work = list(seen)
+        while work:
+            t = work.pop()
+            waited = (s.task for s in t.sites if not (s.carried and self.current(s)))
+            for q in (*waited, *(self.together(t) if t.units else ())):
+                if q not in seen and q.level < 0 and self.here(q):
+                    seen.add(q)
+                    work.append(q)
+        return seen
+
+    def ahead(self, root: Task, head: Var) -> Iterator[Task]:
+        """What another recurrence over the time of one that is placed next needs to begin, if both
+        are to be one loop."""
+        units = {id(unit): unit for t in self.graph.tasks if t.level < 0
+                 for i, unit in t.units if i == head and root not in unit}  # fmt: skip
+        mine = self.together(root) if units else []
+        for unit in units.values():
+            theirs = {t for t in unit if self.here(t)}
+            every = self.pending(theirs) - {*mine}
+            after = {*mine}  # and what reads it
+            for t in sorted(every, key=lambda t: t.order):
+                read = [s for s in t.sites if s.task in after]
+                if read and not all(self.aligned(t, s) for s in read):
+                    break
+                if read and t not in theirs:
+                    after.update(self.together(t) if t.units else (t,))
+            else:
+                first = sorted(every - theirs - after, key=lambda t: t.order)
+                reads = any(s.task in after for t in theirs for s in t.sites)
+                if reads or self.is_joint(mine, theirs.__contains__, head):
+                    if first and self.may_go_ahead(first):
+                        yield from first
+
+    def may_go_ahead(self, tasks: list[Task]) -> bool:
+        """Whether tasks are among those that are placed now, and pass nothing that may stop."""
+        last = tasks[-1].order
+        return self.filling.issuperset(tasks) and not any(
+            _stops(t) for t in self.filling if t.level < 0 and t.order <= last
+        )
 
     def serial(self, t: Task) -> bool:
         """Whether a task makes the loop over its head sequential. An array is accumulated in
@@ -492,6 +565,29 @@ def _copies(t: Task) -> bool:
             return bool(at) and {e.single for e in at} == set(t.context)
         case _:
             return False
+
+
+def _in_place(group: list[Task], q: Task) -> bool:
+    """Whether tasks take over a table that `q` has changed a few elements of, or the other way
+    round: row by row the copy would not stand by itself."""
+    if q.kind is Kind.START:
+        return _is_begun(q)
+    rest = [t for t in group if t.kind is not Kind.FINAL]
+    copied = q.kind is Kind.ENTER and bool(rest) and all(map(_copies, rest))
+    return copied and bool(q.units) and _changes_few(q)
+
+
+def _is_begun(t: Task) -> bool:
+    """Whether a round takes over a table here, of which a few elements are then changed."""
+    return t.kind is Kind.START and bool(t.units) and _copies(t) and _changes_few(t)
+
+
+def _changes_few(t: Task) -> bool:
+    """Whether what is written to an accumulator goes to a few of its elements."""
+    if t.cell is None or not t.cell.monoid:
+        return False
+    own = t.cell.context
+    return any(tuple(e.single for e in w.at) != own for w in t.cell.writers)
 
 
 def _are_numbers(tasks: list[Task], time: Var) -> bool:

@@ -23,6 +23,8 @@ from naperian.sizes import Clamp, Remainder, Size, size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
 _STORED = 2  # an accumulator in memory instead of a register
+_CHANGED = (Kind.START, Kind.ENTER, Kind.STEP, Kind.FINAL)
+_CARRIED = (Kind.STEP, Kind.FINAL)
 _NARROW = 8  # so few of them side by side do not fill a vector
 
 
@@ -38,12 +40,14 @@ def order_loops(graph: Graph) -> None:
     for t in graph.tasks:
         if t.units and t.units[-1][0] in t.path:
             rounds.setdefault(t.units[-1][0], []).append(t)
+    inside: dict[Task, tuple[Var, ...]] = {}
     for time, members in rounds.items():
+        inside.update(_beside_inner(graph, members))
 
         def outer(t: Task, time: Var = time) -> tuple[Var, ...]:
-            return t.path[: t.path.index(time) + 1]
+            return inside.get(t) or t.path[: t.path.index(time) + 1]
 
-        for tasks, classes in _groups(members, outer):
+        for tasks, classes in _groups([t for t in members if not _takes_over(t)], outer):
             _order(graph, tasks, classes, outer)
     _order_beside(graph, beside)
 
@@ -131,6 +135,41 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
             best, least = new, price
     for t, path in (best or {}).items():
         t.path = path
+
+
+def _takes_over(t: Task) -> bool:
+    """Whether a task of a round takes over a table that is changed in place: turned it would be
+    another one."""
+    match t.kind, t.args:
+        case (Kind.START | Kind.STEP), (Read(v, at),) if at:
+            made = any(s.task.var == v and s.task.kind in _CHANGED for s in t.sites)
+            return made and {e.single for e in at} == set(t.context)
+        case _:
+            return False
+
+
+def _beside_inner(graph: Graph, members: list[Task]) -> dict[Task, tuple[Var, ...]]:
+    """What a round computes of the table of a loop inside, as each round of that leaves it, goes on
+    in that loop, and so does a sum over its rounds: else the table would be kept for each. These
+    tasks, with the loops that they share with that loop."""
+    found: dict[Task, tuple[Var, ...]] = {}
+    for t in sorted(members, key=lambda t: t.order):
+        for s in t.sites:
+            q = s.task
+            loops = found.get(q, ())
+            if q.kind in _CARRIED and len(q.units) > len(t.units):
+                time = q.units[len(t.units)][0]
+                inner = q.path[q.path.index(time) + 1 :] if time in q.path else ()
+                if any(i in q.context for i in inner):
+                    loops = q.path[: q.path.index(time) + 1]
+            here = dict(zip(q.context, s.at, strict=False))
+            own = tuple(v for i in loops if (v := here.get(i, size(0)).single) in t.path)
+            if loops and len(own) == len(loops):
+                path = (*own, *(i for i in t.path if i not in own))
+                if _legal(graph, t, path):
+                    t.path, found[t] = path, own
+                break
+    return found
 
 
 def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]:
