@@ -683,6 +683,16 @@ def f(y: Fin(n)=>Float, k: Fin(m)=>Float, x: Fin(2 * n + m)=>Float) -> Float =
 """,
         lambda n: [x(n), x(5), x(2 * n + 5)],
     ),
+    "a finer grid": (
+        """
+def finer(x: Fin(n + 1)=>Fin(n + 1)=>Float) -> Fin(2 * n + 1)=>Fin(2 * n + 1)=>Float:
+    for i, j:
+        rows = x[i // 2, j // 2] + x[(i + 1) // 2, j // 2]
+        0.25 * (rows + x[i // 2, (j + 1) // 2] + x[(i + 1) // 2, (j + 1) // 2])
+def f(x: Fin(n + 1)=>Fin(n + 1)=>Float) -> Float = sum(sum(finer(x) ** 2))
+""",
+        lambda n: [x(n + 1, n + 1)],
+    ),
     "a mixture by triangles": (
         """
 import linalg

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import field
 from functools import lru_cache
+from math import gcd
 from typing import Any, TypeAlias
 
 from naperian.names import Var
@@ -451,6 +452,15 @@ def divided(s: Size, n: Size) -> Size | None:
             return None
         total = total + Size(((tuple(left), c // by),))
     return total
+
+
+def lowest(s: Size) -> Size:
+    """What is not negative where `s` is, and only there, by as small numbers as may be.
+
+        2·i - 1 >= 0        i - 1 >= 0
+    """
+    by = gcd(*(c for m, c in s.terms if m))
+    return s if by < 2 else Size(tuple((m, c // by) for m, c in s.terms if m)) + s.offset // by
 
 
 def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:

@@ -15,6 +15,7 @@ from naperian.names import Var
 from naperian.passes.derivatives.entries import Entries
 from naperian.passes.derivatives.invert import invert
 from naperian.passes.derivatives.parts import At, Part
+from naperian.passes.derivatives.quotients import by_quotients
 from naperian.passes.derivatives.rules import Flow, renamed
 from naperian.passes.derivatives.windows import away, by_phases
 from naperian.sizes import Size, size
@@ -26,7 +27,7 @@ class Closing(Entries):
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
         whole = [self.windowed(var, self.apart(p, at), at) for p in self.together(var, parts)]
-        cases = [q for p in whole for q in ([p] if self.meets(p, at) else self.split(p, var))]
+        cases = self.cases(var, whole, at)
         dense: list[Part] = []
         sparse: list[Part] = []
         for p in cases:
@@ -89,3 +90,13 @@ class Closing(Entries):
             )
             part = Part(tuple(i for i in part.over if i not in rest), part.at, value, guards)
         return by_phases(self.b, part, self.domain(part), self.test)
+
+    def cases(self, var: Var, parts: list[Part], at: At) -> list[Part]:
+        """The parts by cases that are solved for their indices. What is divided is taken apart if
+        then each says where it goes, and nothing is added one after the other."""
+        apart = [by_quotients(self.b, p, self.domain(p), self.test) for p in parts]
+        for whole in (apart, parts):
+            cases = [q for p in whole for q in ([p] if self.meets(p, at) else self.split(p, var))]
+            if apart == parts or all(self.meets(q, at) for q in cases):
+                break
+        return cases

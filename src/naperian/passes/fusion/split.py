@@ -11,7 +11,7 @@ from dataclasses import field
 from naperian.ainf.walk import step
 from naperian.names import Var
 from naperian.node import mutable, node
-from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, rename, size, variables
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, lowest, rename, size, variables
 
 _NEAR = 8  # rounds from an end
 
@@ -112,7 +112,7 @@ def segments(
     start = 0
     ends: list[Size] = []
     inside = bounds.opened(loop, (ZERO,), (extent - 1,))
-    for f in conditions:
+    for f in map(lowest, conditions):
         c = f.coefficient(loop)
         if abs(c) != 1 or sum(loop in m for m, _ in f.terms) != 1:
             continue

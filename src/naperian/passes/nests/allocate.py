@@ -57,6 +57,7 @@ from naperian.passes.nests.joined import joined
 from naperian.passes.nests.lanes import lanes
 from naperian.passes.nests.later import later
 from naperian.passes.nests.limited import limited
+from naperian.passes.nests.multiples import multiples
 from naperian.passes.nests.needed import needed
 from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
@@ -94,7 +95,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     older, unread, later, coalesce, viewed, staged, turns, continued, twice,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
-    residues, digits, collapse,
+    residues, multiples, digits, collapse,
     windows, idle,
     # what goes side by side; a loop belongs to the first that takes it
     straight, columns, lanes, sparse, abreast, beside, panels, short, searched,

@@ -48,6 +48,7 @@ from naperian.loops.walk import (
     expressions,
     index_expressions,
     parts,
+    rebuild,
     rebuild_loops,
     remade,
     statements,
@@ -198,21 +199,32 @@ def divisions(s: Loop) -> Iterator[Quotient | Remainder]:
 def _written_out(s: Loop, var: Var, k: int) -> Loop:
     """The loop in the k-th round of the one around it."""
     atom: dict[Atom, Size] = {var: size(k)}
-    body = remade(s.body, atom.get)
-    known: dict[Expr, bool] = {}
+    return replace(s, body=decided(remade(s.body, atom.get)))
+
+
+def decided(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements without comparisons of numbers, and without what hangs on them. Copies of a loop
+    may have names twice, and not for the same: each is then looked at by itself."""
     definitions: dict[Var, Expr] = {}
+    twice: set[Var] = set()
     for x in statements(body):
         if isinstance(x, Let) and x.dtype is DType.BOOL:
-            definitions[x.var] = x.value
+            if definitions.setdefault(x.var, x.value) != x.value:
+                twice.add(x.var)
+    if twice:
+        body = tuple(rebuild(s, decided) if isinstance(s, Loop | When) else s for s in body)
+        definitions = {v: e for v, e in definitions.items() if v not in twice}
+    known: dict[Expr, bool] = {}
+    for x in statements(body):
         for top in expressions(x):
             for e in parts(top):
-                answer = holds(e)
+                answer = _holds(e)
                 if answer is not None:
                     known[e] = answer
-    return replace(s, body=wanted(assumed(body, known, definitions)))
+    return wanted(assumed(body, known, definitions))
 
 
-def holds(e: Expr) -> bool | None:
+def _holds(e: Expr) -> bool | None:
     """Whether a comparison of numbers holds."""
     match e:
         case Apply(name, (x, y)) if name in _COMPARED:

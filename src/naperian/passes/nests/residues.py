@@ -19,7 +19,6 @@ from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Apply,
     Assign,
-    Expr,
     Let,
     Loop,
     Number,
@@ -31,11 +30,10 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, parts, rebuild_loops, remade, statements
+from naperian.loops.walk import rebuild_loops, remade, statements
 from naperian.names import Var, fresh
 from naperian.node import node, replace
-from naperian.passes.nests.digits import divisions, holds
-from naperian.passes.nests.unswitch import assumed, wanted
+from naperian.passes.nests.digits import decided, divisions
 from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, natural, size
 
 _FEW = 4  # rounds of one turn
@@ -148,17 +146,7 @@ def _round(s: Loop, first: int, turn: Var, by: int) -> tuple[Stmt, ...]:
             case _:
                 return here if a == s.var else None
 
-    body = remade(s.body, known)
-    certain: dict[Expr, bool] = {}
-    definitions: dict[Var, Expr] = {}
-    for x in statements(body):
-        if isinstance(x, Let) and x.dtype is DType.BOOL:
-            definitions[x.var] = x.value
-        for e in (p for top in expressions(x) for p in parts(top)):
-            answer = holds(e)
-            if answer is not None:
-                certain[e] = answer
-    return wanted(assumed(body, certain, definitions))
+    return decided(remade(s.body, known))
 
 
 def _own(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
