@@ -3,18 +3,19 @@
     ptr nap.again(bytes)     a block that was kept and fits, or null
     i1 nap.keep(ptr, bytes)  whether a block is kept, which a run gives back
 
-The C library gives larger blocks back to the system, and their pages come anew in every call, which
-takes as long as a sweep over them. So the last few stay, each in a slot of its own, which is
-emptied and filled by atomic exchanges. A block that finds no empty slot takes the place of another,
-and for one that would be too much others go. A gradient through a loop has a table for each value
-that it stores, so there are slots for all of them. How large the block of a slot is stands beside
-it: a guess, for another thread may change the block at any time, but one that lets most be.
+The C library gives larger blocks back to the system, and smaller ones if there are many; their
+pages come anew in every call, which takes longer than a sweep over them. So the last few stay, each
+in a slot of its own, which is emptied and filled by atomic exchanges. A block that finds no empty
+slot takes the place of another, and for one that would be too much others go. A gradient through a
+loop has a table for each value that it stores, so there are slots for all of them. How large the
+block of a slot is stands beside it: a guess, for another thread may change the block at any time,
+but one that lets most be.
 """
 
 from __future__ import annotations
 
-SLOTS = 32
-LEAST = 1 << 16  # bytes of a block: smaller ones the C library keeps itself
+SLOTS = 128
+LEAST = 1 << 13  # bytes of a block: a hundred smaller ones the C library keeps itself
 MOST = 1 << 27  # bytes of all that are kept
 
 
