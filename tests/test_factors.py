@@ -31,6 +31,15 @@ def gathered_within(at: q=>m, a: n=>q=>Float, b: m=>p=>Float) -> n=>p=>Float =
 def both(m: n=>q=>Bool, at: n=>l, a: l=>q=>Float, to: q=>l, b: l=>p=>Float) -> n=>p=>Float =
     [sum(a[at[i], k] * b[to[k], j] for k if m[i, k]) for i, j]
 
+def attention(q: n=>d=>Float, k: n=>d=>Float, v: n=>e=>Float) -> n=>e=>Float:
+    s = [sum(q[i, c] * k[j, c] for c) if j <= i else -inf for i, j]
+    softmax(s) @ v
+def attended(q: n=>d=>Float, k: n=>d=>Float, v: n=>e=>Float, w: n=>e=>Float) -> Float =
+    sum(attention(q, k, v)[i, c] * w[i, c] for i, c)
+def padded(q: n=>d=>Float, k: m=>d=>Float, v: m=>e=>Float, keep: m=>Bool) -> Float:
+    s = [sum(q[i, c] * k[j, c] for c) if keep[j] else -inf for i, j]
+    sum(sum((softmax(s) @ v) ** 2))
+
 def total(m: n=>q=>Bool, a: n=>q=>Float, b: q=>p=>Float) -> Float = sum(sum(chosen(m, a, b) ** 2))
 """
 
@@ -101,3 +110,36 @@ def test_what_is_a_product(m) -> None:
     for f in (m.chosen, m.filtered, m.left_out, m.neighbours, m.near, m.second, m.batches,
               m.gathered, m.gathered_within, m.both):  # fmt: skip
         assert "contract" in f.show("loops"), f
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 40])
+def test_what_comes_before(m, n: int) -> None:
+    """The gradients of causal attention are products, and ask nothing of what comes after."""
+    r = np.random.default_rng(n)
+    q, k = r.normal(size=(2, n, 5))
+    v, w = r.normal(size=(2, n, 3))
+    s = np.where(np.tri(n, dtype=bool), q @ k.T, -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    dp = w @ v.T
+    ds = p * (dp - (dp * p).sum(1, keepdims=True))
+    slope = nap.grad(m.attended, wrt=("q", "k", "v"))
+    for found, want in zip(slope(q, k, v, w), (ds @ k, ds.T @ q, p.T @ w), strict=True):
+        np.testing.assert_allclose(found, want, atol=1e-12)
+    late = k.copy()
+    late[-1] = np.inf
+    np.testing.assert_allclose(slope(q, late, v, w)[0][:-1], (ds @ k)[:-1], atol=1e-12)
+    assert slope.show("loops").count("contract ") == 5
+
+
+def test_what_is_kept(m) -> None:
+    r = np.random.default_rng(3)
+    q, k, v = r.normal(size=(9, 5)), r.normal(size=(12, 5)), r.normal(size=(12, 3))
+    keep = np.arange(12) % 3 > 0
+    slope = nap.grad(m.padded, wrt=("q", "k", "v"))
+    less = slope(q, k[keep], v[keep], np.ones(8, bool))
+    for found, want, rows in zip(slope(q, k, v, keep), less, (9, keep, keep), strict=True):
+        if rows is keep:
+            assert not found[~keep].any()
+            found = found[keep]
+        np.testing.assert_allclose(found, want, atol=1e-12)

@@ -116,7 +116,8 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
         return
     names = dict(zip(m.context, value.at, strict=True))
     masks: tuple[Operand, ...] = ()
-    if m.name == "select" and not m.guards:
+    conditions = {(g.operand, g.holds) for g in t.guards}
+    if m.name == "select" and {(g.operand, g.holds) for g in m.guards} <= conditions:
         found = _masked(graph, m, names)
         if found is None or within[t]:
             return
@@ -130,7 +131,6 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     from_ = {i: v for i, e in names.items() if (v := _alone(graph, e)) is not None}
     if len(from_) < len(names) or len({*from_.values()}) < len(from_):
         return
-    conditions = {(g.operand, g.holds) for g in t.guards}
     if not {(rename_operand(g.operand, names), g.holds) for g in m.guards} <= conditions:
         return
     sets = []
@@ -174,7 +174,7 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
         return
     if any(graph.mentioned[i] for i in (*context - set(opened), *inside)):
         return
-    if masks and (opened or guards or windows):
+    if masks and (opened or asked or windows):
         return
 
     a, b = (_laid_out(graph, x, {j for j in names if from_.get(j) in inside}) for x in (a, b))

@@ -10,30 +10,35 @@ products of arrays, which `contract` sees. ainf → ainf
              for i, j, k:            w = select(m[i, k], v[i, j, k], 0.0)
              for i, j:               s = add over k of w[i, j, k]
 
-The condition stays, since zero times what is not finite is no zero. Without a first factor that is
+So do sums that ask for each of their terms, and those over half of a square: what comes before. The
+condition stays, since zero times what is not finite is no zero. Without a first factor that is
 1.0. A factor that is read at places which data name, `a[at[i], k]`, is copied.
 """
 
 from __future__ import annotations
 
 from math import prod
+from typing import TypeAlias
 
 from naperian.ainf.syntax import (
     Accumulate,
     Binding,
     Delay,
     Entry,
+    Guard,
     Op,
     Operand,
     Program,
     Read,
 )
-from naperian.ainf.walk import atoms, atoms_of, free, is_reduction, rewrite
+from naperian.ainf.walk import atoms, atoms_of, free, rewrite
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node, replace
 from naperian.prims import Math
-from naperian.sizes import Size, places
+from naperian.sizes import Size, places, size
+
+_Known: TypeAlias = set[tuple[Operand, bool]]
 
 _PANEL = 8  # elements of each side, at least: else a plain nest is as fast
 
@@ -84,30 +89,39 @@ class _Factors:
         value = new.op("v", "mul", x, y, context=new.line)
         if found.condition is not None:
             value = new.op("w", "select", c, value, nothing, context=new.line)
-        here = replace(b.prim, entries=(replace(entry, value=value),))
+        here = replace(b.prim, entries=(replace(entry, value=value, guards=()),))
         return (*new.bindings, replace(b, prim=here))
 
     def product(self, b: Binding) -> _Product | None:
         """What a binding sums, if it is a product that is not seen to be one."""
         match b.prim:
-            case Accumulate("add", Lit(0.0), (Entry(over, _, Read() as value, ()),)):
+            case Accumulate("add", Lit(0.0), (Entry(over, _, Read() as value, guards),)):
                 pass
             case _:
                 return None
-        if b.guards or not b.context or not over or not is_reduction(b.context, b.prim):
+        if not b.context or not over or any(free(g.operand) for g in b.guards):
             return None
-        condition = None
-        found = self.op(value, None)
+        if any(e != size(i) for i, e in zip(b.context, b.prim.entries[0].at, strict=True)):
+            return None
+        condition: tuple[Operand, bool] | None = None
+        for g in guards:
+            if len(guards) > 1 or not self.is_asked_of_all(g, {*b.context}, {*over}):
+                return None
+            condition = (g.operand, g.holds)
+        known = {(g.operand, g.holds) for g in (*b.guards, *guards)}
+        found = self.op(value, known)
         match found:
-            case ("select", (Read() as c, Read() as one, Lit(0.0))):
+            case ("select", (Read() as c, Read() as one, Lit(0.0))) if condition is None:
                 condition, value = (c, True), one
-            case ("select", (Read() as c, Lit(0.0), Read() as one)):
+            case ("select", (Read() as c, Lit(0.0), Read() as one)) if condition is None:
                 condition, value = (c, False), one
             case ("mul", _):
                 pass
             case _:
                 return None
-        match self.op(value, condition):
+        if condition is not None:
+            known.add(condition)
+        match self.op(value, known):
             case ("mul", (Read() as one, Read() as two)):
                 sides: tuple[tuple[Operand, Read], ...] = ((one, two), (two, one))
             case _ if condition is not None:
@@ -117,11 +131,25 @@ class _Factors:
         if condition is None and not any(map(self.gathers, (one, two))):
             return None
         for x, y in sides:
-            if self.is_product({*over}, {*b.context, *over}, _Product(x, y, condition)):
+            if self.is_product({*over}, {*b.context, *over}, _Product(x, y, condition), known):
                 return _Product(x, y, condition)
         return None
 
-    def is_product(self, over: set[Var], line: set[Var], p: _Product) -> bool:
+    def is_asked_of_all(self, g: Guard, context: set[Var], over: set[Var]) -> bool:
+        """Whether a sum asks for each of its terms if it is there, or goes over half of a square:
+        what comes before, in the gradients of causal attention."""
+        if not isinstance(g.operand, Read) or over.isdisjoint(free(g.operand)):
+            return False
+        if g.fact is None:
+            return True
+        for j in over:
+            for i in context:
+                far = (g.fact - size(i) + size(j)).constant, (g.fact + size(i) - size(j)).constant
+                if not {0, -1}.isdisjoint(far):
+                    return self.program.indices[i].extent == self.program.indices[j].extent
+        return False
+
+    def is_product(self, over: set[Var], line: set[Var], p: _Product, known: _Known) -> bool:
         """Whether it is the product of two matrices, of which the other one is there everywhere."""
         one, two = {*free(p.x)}, {*free(p.y)}
         if p.condition is not None:
@@ -138,17 +166,20 @@ class _Factors:
                 return False
         if any(self.many(side) < _PANEL for side in (rows, columns, over)):
             return False
-        return self.is_there(p.x, p) and self.is_there(p.y, None if p.condition else p)
+        if not self.is_there(p.x, known):
+            return False
+        if p.condition is None:
+            return self.is_there(p.y, known)
+        return self.is_there(p.y, known - {p.condition}, everywhere=True)
 
-    def is_there(self, x: Operand, p: _Product | None) -> bool:
-        """Whether a factor is there where the condition of a product is what it is; without one,
+    def is_there(self, x: Operand, known: _Known, everywhere: bool = False) -> bool:
+        """Whether a factor is there where conditions are what they are; and if that is asked,
         everywhere: read along whole axes, or where indices of the caller say."""
-        condition = None if p is None else p.condition
         for r in atoms(x):
             b = self.made.get(r.var) if isinstance(r, Read) else None
-            if isinstance(r, Read) and b is not None and self.guarded(b, r, condition):
+            if isinstance(r, Read) and b is not None and self.guarded(b, r, known):
                 return False
-        if p is not None or not isinstance(x, Read):
+        if not everywhere or not isinstance(x, Read):
             return True
         return all(map(self.is_whole, x.at, self.shape(x)))
 
@@ -167,19 +198,17 @@ class _Factors:
             return self.params[x.var].shape
         return tuple(self.program.indices[i].extent for i in self.made[x.var].context)
 
-    def guarded(self, b: Binding, r: Read, condition: tuple[Operand, bool] | None) -> bool:
+    def guarded(self, b: Binding, r: Read, known: _Known) -> bool:
         """Whether a binding is needed where it is read only if something else holds."""
         names = dict(zip(b.context, r.at, strict=True))
-        return any((rewrite(g.operand, names), g.holds) != condition for g in b.guards)
+        return any((rewrite(g.operand, names), g.holds) not in known for g in b.guards)
 
-    def op(
-        self, x: Operand, condition: tuple[Operand, bool] | None
-    ) -> tuple[str, tuple[Operand, ...]] | None:
+    def op(self, x: Operand, known: _Known) -> tuple[str, tuple[Operand, ...]] | None:
         """The operation that gives a value, and its operands there."""
         b = self.made.get(x.var) if isinstance(x, Read) else None
         if not isinstance(x, Read) or b is None or not isinstance(b.prim, Op):
             return None
-        if self.guarded(b, x, condition):
+        if self.guarded(b, x, known):
             return None
         names = dict(zip(b.context, x.at, strict=True))
         return b.prim.name, tuple(rewrite(a, names) for a in b.prim.args)
@@ -208,6 +237,6 @@ class _Made:
         context = context or tuple(own)
         of = self.of
         dtype = DType.BOOL if name == "not" else of.dtype
-        made = Binding(Var(like), context, (), dtype, Op(name, args), of.origin)
+        made = Binding(Var(like), context, of.guards, dtype, Op(name, args), of.origin)
         self.bindings.append(made)
         return Read(made.var, places(context))
