@@ -297,6 +297,8 @@ instance Num(Parity):
     def (*)(x, y) = Odd if x == Odd and (-1) == Odd else Even
     def number(x) = Odd if x % 2.0 == 1.0 else Even
 """,
+    "def f(x: Fin(n)=>Float) =\n"
+    "    [x[i] * ([[[x[k] for k in ..=j] for j in ..=i] for i in Fin(n)], x) for i in Fin(n)]\n",
 )
 """Texts that longer runs found."""
 

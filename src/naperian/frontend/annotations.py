@@ -26,7 +26,7 @@ from naperian.frontend.walk import DataInfo, Walk
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.source import Span
-from naperian.substitution import Substitution, dependent, sets_in
+from naperian.substitution import Substitution, dependent, is_bound, sets_in
 from naperian.surface import syntax as s
 from naperian.type_show import show_set
 from naperian.types import (
@@ -125,6 +125,8 @@ def as_type(w: Walk, e: s.Expr) -> Type:
                 row = as_type(w, cell)
                 for inner in sets_in(row):
                     n = cardinality(inner)
+                    if any(map(is_bound, variables(n))):
+                        continue  # the binder further in has asked, knowing what both range over
                     if v in variables(n) and not scope.facts().proves(n):
                         raise set_errors.negative_rows(repr(n), binder, show_set(own), span)
                 return dependent(own, v, row)

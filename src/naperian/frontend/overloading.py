@@ -28,8 +28,9 @@ from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES, Kind
+from naperian.sizes import size
 from naperian.source import Span
-from naperian.substitution import Substitution
+from naperian.substitution import Substitution, cell_at
 from naperian.types import (
     BOOL,
     F64,
@@ -230,11 +231,10 @@ def _by_parts(
                 _by_parts(w, name, s, scalar, core.Part(x, k), item)
                 for k, item in enumerate(items)
             ))
-        case Table(own, cell):
+        case Table(own):
             i = Var("i")
-            return core.For(
-                i, own, _by_parts(w, name, s, scalar, core.At(x, core.Ref(i), own), cell)
-            )
+            row = core.At(x, core.Ref(i), own)
+            return core.For(i, own, _by_parts(w, name, s, scalar, row, cell_at(t, size(i))))
         case TypeVar() if is_space(w, t):
             factor: core.Expr = core.Op("cast", (s,), F64)
             if name == "div":

@@ -79,6 +79,8 @@ class Copies:
         prim = self.prim(b)
         all_ = (*self.guards, *guards)
         needed = {*free_in(prim), *(v for g in all_ for v in free(g.operand))}
+        if isinstance(prim, Accumulate):  # and what says how long it goes on
+            needed.update(i for e in prim.entries for i in e.over)
         closed = closures(self.of.indices)
         needed = {v for i in needed if i in closed for v in closed[i]}
         order = dict.fromkeys((*self.context, *(self.put(i) for i in b.context)))

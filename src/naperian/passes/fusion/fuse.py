@@ -196,8 +196,11 @@ class _Block:
                 self.place(t)
 
     def small(self, t: Task) -> bool:
-        """Whether a task makes a table of a few elements, as many in every run."""
+        """Whether a task makes a table of a few elements, as many in every run. What a recurrence
+        goes by comes with the whole of it, which waits for what it starts with."""
         if t.kind is not Kind.COMPUTE or t.home is not None or len(t.path) == self.depth:
+            return False
+        if self.time(t) is not None:
             return False
         extents = (self.graph.program.indices[i].extent for i in t.path[self.depth :])
         return all(n is not None and n.constant is not None for n in extents)
