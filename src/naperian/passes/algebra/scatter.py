@@ -28,14 +28,14 @@ from naperian.ainf.syntax import (
     Program,
     Read,
 )
-from naperian.ainf.walk import atoms, free, operands, rewrite, rewrite_size, size_of
+from naperian.ainf.walk import atoms, closures, free, operands, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.algebra.compact import compact
 from naperian.passes.algebra.replaced import replaced
 from naperian.prims import Math, unit
-from naperian.sizes import ONE, Clamp, Size, size
+from naperian.sizes import ONE, Clamp, Size, places, size
 
 _FEW = 8  # with fewer keys, comparing with each of them in vectors is faster
 
@@ -167,21 +167,27 @@ class _Scatter:
         if self.in_range(key, extent):
             pass
         elif self.first_best(key, extent) or _kept_in(key) == extent:  # 0 if there is none
-            some = fresh("some")
-            yield Binding(
-                some, (), (), DType.BOOL, Op("lt", (Lit(0, DType.I64), Number(extent))), b.origin
-            )
-            guards.append(Guard(Read(some, ()), True, extent - ONE))
+            test = self.test("some", "lt", Lit(0, DType.I64), Number(extent), b)
+            yield test
+            guards.append(Guard(Read(test.var, places(test.context)), True, extent - ONE))
         else:
-            context = tuple(dict.fromkeys(v for v in free(key) if v in self.indices))
             for name, fact in (("ge", at), ("lt", extent - at - ONE)):
                 limit = Number(extent) if name == "lt" else Lit(0, DType.I64)
-                test = fresh("inside")
-                yield Binding(test, context, (), DType.BOOL, Op(name, (key, limit)), b.origin)
-                guards.append(Guard(Read(test, tuple(size(v) for v in context)), True, fact))
+                test = self.test("inside", name, key, limit, b)
+                yield test
+                guards.append(Guard(Read(test.var, places(test.context)), True, fact))
         where = tuple(at if i == target else size(i) for i in b.context)
         entry = Entry(over, where, picked, tuple(guards))
         yield replace(b, prim=replace(prim, entries=(entry,)))
+
+    def test(self, told: str, name: str, key: Operand, limit: Operand, b: Binding) -> Binding:
+        """A comparison, in the loops that it depends on: an extent may be that of a row."""
+        closed = closures(self.indices)
+        needed = {i for v in (*free(key), *free(limit)) if v in closed for i in closed[v]}
+        context = tuple(i for i in self.indices if i in needed)
+        return Binding(
+            fresh(told), context, (), DType.BOOL, Op(name, (key, limit)), b.origin
+        )
 
     def first_best(self, key: Operand, extent: Size) -> bool:
         """Whether a key is the place of the first best of as many as there are targets."""
