@@ -172,12 +172,13 @@ class Entries(Dense):
             inner += (v for g in e.guards for v in free(g.operand))
             inner += (v for i in e.over for v in bd.closures[i])
             mentioned += (v for v in inner if v not in e.over)
-        context = bd.order(bd.closed(mentioned))
+        bare = tuple(Entry(e.over, tuple(to.values()), e.value, e.guards) for e, to in made)
+        context, guards = bd.place(Accumulate(monoid, init, bare), mentioned, self.place.guards)
         entries = tuple(
             Entry(e.over, tuple(to.get(i, size(i)) for i in context), e.value, e.guards)
             for e, to in made
         )
-        return bd.add(Accumulate(monoid, init, entries), context, self.place.guards, dtype)
+        return bd.add(Accumulate(monoid, init, entries), context, guards, dtype)
 
     def entry(
         self, part: Part, own: Mapping[int, Var], dtype: DType
