@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Op, Operand, Read
-from naperian.ainf.walk import rewrite
+from naperian.ainf.walk import rewrite, stops
 from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
@@ -34,7 +34,10 @@ class Tangents:
         self.scope = place.scope
         self.made: dict[Var, Operand] = dict(sources)
         slots: list[tuple[int, Binding, Delay]] = []
-        for b in active(place.b.bindings[start:], set(sources)).values():
+        own = place.b.bindings[start:]
+        begun: dict[Var, int] = {}  # where the tangents of each begin
+        for b in active(own, set(sources)).values():
+            begun[b.var] = len(place.b.bindings)
             if isinstance(b.prim, Delay):
                 slots.append((self.delay(b, b.prim), b, b.prim))
             else:
@@ -46,6 +49,8 @@ class Tangents:
         for slot, b, prim in slots:
             zero = Lit(0.0, b.dtype)
             patch(place, slot, self.of(prim.init) or zero, self.of(prim.next) or zero)
+        if _stops_after_a_loop(own):
+            place.b.bindings[start:] = _beside(place.b.bindings, start, own, begun)
 
     def of(self, o: Operand) -> Flow:
         """The tangent of an operand."""
@@ -161,3 +166,19 @@ class Tangents:
         )  # fmt: skip
         self.made[b.var] = Read(made.var, (*made.at[:-1], size(prim.index)))
         return slot
+
+
+def _stops_after_a_loop(own: list[Binding]) -> bool:
+    """Whether something may stop the run behind a loop: what comes after that is in no loop before
+    it, so that tangents at the end of all would not be made in the rounds that they are of."""
+    first = next((k for k, b in enumerate(own) if isinstance(b.prim, Delay)), len(own))
+    return any(stops(b.prim) for b in own[first:])
+
+
+def _beside(
+    bindings: list[Binding], start: int, own: list[Binding], begun: Mapping[Var, int]
+) -> list[Binding]:
+    """Each binding, then what was made for its tangent, which reads no others."""
+    ends = [*list(begun.values())[1:], len(bindings)]
+    made = {v: bindings[first:end] for (v, first), end in zip(begun.items(), ends, strict=True)}
+    return [x for b in own for x in (b, *made.get(b.var, ()))]
