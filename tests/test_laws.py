@@ -223,7 +223,13 @@ PROGRAMS: dict[str, list[str]] = {
         "def f(n; a: F64[n]):\n  return for i<n, j<n: a[wrap(n * i + j, n)]",
         "def f(n; a: F64[n]):\n  return for i<n, j<n: a[wrap(n * i + j + 1, n)]",
     ],
-    "nothing_to_reduce": ["def f(n; a: F64[n]):\n  v = add over i<0 of a[i] from -0.0\n  return v"],
+    "nothing_to_reduce": [
+        "def f(n; a: F64[n]):\n  v = add over i<0 of a[i] from -0.0\n  return v",
+        "def f(n; a: F64[n]):\n  for i<n: c = lt(i, 0)\n"
+        "  v = add over i<n of a[i] if c[i] (-i - 1 >= 0) from -0.0\n  return v",
+        "def f(n; a: F64[n]):\n  for i<n: c = ge(i, 0)\n"
+        "  v = max over i<n of a[i] if not c[i] (-i - 1 >= 0) from 0.5\n  return v",
+    ],
     "only_one": [
         "def f(n; a: F64[n]):\n  for j<n: v = add over i<1 of a[i + j] from -0.0\n"
         "  return for j<n: v[j]",

@@ -478,7 +478,9 @@ def only_one(
 def nothing_to_reduce(
     monoid: str, init: Operand, e: Entry, dtype: DType, indices: dict[Var, Index], one: Any
 ) -> Entry | None:
-    """init ⊕ (⊕ over i<0 of v[i]) = init"""
+    """init ⊕ (⊕ over i<0 of v[i]) = init, and so with a guard that never holds"""
+    if any(isinstance(g.operand, Lit) and g.operand.value != g.holds for g in e.guards):
+        return None
     empty = any(
         n is not None and n.constant is not None and n.constant <= 0
         for n in (indices[i].extent for i in e.over)
