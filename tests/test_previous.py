@@ -84,3 +84,35 @@ def test_a_row_is_read_from_the_one_before() -> None:
 def test_a_scan_that_others_read_is_kept_as_it_is() -> None:
     told = nap.compile(TEXT).integral.show("loops")
     assert "allocate v: f64[n, m]" in told
+
+
+LEAST = """
+def warped(x: Fin(n)=>Float, y: Fin(m)=>Float) -> Fin(n + 1)=>Fin(m + 1)=>Float:
+    with state([[0.0 if i == 0 or j == 0 else 9.0 for j in Fin(m + 1)] for i in Fin(n + 1)]) as d:
+        for i in Fin(n):
+            for j in Fin(m):
+                d[i + 1, j + 1] := (x[i] - y[j]) ** 2 + min(d[i, j], min(d[i, j + 1], d[i + 1, j]))
+
+def risen(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Fin(n + 1)=>Float:
+    with state([0.0 for _ in Fin(n + 1)]) as s:
+        for i in Fin(n): s[i + 1] := x[i] - max(y[i], s[i])
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_added_to_the_least_is_a_nan_where_one_of_them_is(dtype: type) -> None:
+    m, r = nap.compile(LEAST), np.random.default_rng(2)
+    x, y = r.normal(size=(2, 40)).astype(dtype)
+    y[7] = x[30] = np.nan
+    y[21] = np.inf
+    d = np.full((41, 41), 9, dtype)
+    d[0] = d[:, 0] = 0
+    s = np.zeros(41, dtype)
+    with np.errstate(invalid="ignore"):
+        for i in range(40):
+            s[i + 1] = x[i] - np.maximum(y[i], s[i])
+            for j in range(40):
+                least = np.minimum(d[i, j], np.minimum(d[i, j + 1], d[i + 1, j]))
+                d[i + 1, j + 1] = (x[i] - y[j]) ** 2 + least
+    np.testing.assert_allclose(m.warped(x, y), d, rtol=1e-5 if dtype is np.float32 else 1e-13)
+    np.testing.assert_array_equal(m.risen(x, y), s)

@@ -46,6 +46,10 @@ def _operation(frame: Frame, e: Expr, regrouped: bool, apart: bool) -> Value:
     match e:
         case Apply(name, args, dtype, operand):
             early = _early(frame, e) if frame.late and operand.is_float else None
+            if early is not None and name in ("add", "sub") and not _is_strict(frame):
+                found = _beside_extreme(frame, e, early)
+                if found is not None:
+                    return apply(frame, name, found, operand, dtype, regrouped, apart)
             product = isinstance(early, Apply) and early.name == "mul"
             values = [expression(frame, a, apart=product and a is early) for a in args]
             if early is not None and name in ("min", "max") and not _is_strict(frame):
@@ -73,14 +77,45 @@ def _early(frame: Frame, e: Apply) -> Expr | None:
     return e.args[late.index(False)] if sum(late) == 1 else None
 
 
-def _extreme(frame: Frame, name: str, dtype: DType, early: Value, late: Value) -> Value:
-    """Of two numbers the greater or smaller, or a NaN. What is known early is asked early whether
-    it is one; of a comparison with a NaN on the right the processor gives that."""
+def _beside_extreme(frame: Frame, e: Apply, early: Expr) -> list[Value] | None:
+    """The operands of a sum of what is known early and the least of a number that is, too, and of
+    one that is not. What comes next waits for the comparison and the sum alone: where the early
+    number is a NaN, what is added to the least is one."""
+    first = e.args[0] is early
+    other = e.args[first]
+    least = waiting(frame, other) if isinstance(other, Apply) else other
+    if not isinstance(least, Apply) or least.name not in ("min", "max"):
+        return None
+    known = _early(frame, least)
+    if known is None:
+        return None
+    t = REGISTER[least.operand]
+    term = expression(frame, early)
+    values = [expression(frame, a) for a in least.args]
+    one, two = values if least.args[0] is known else reversed(values)
+    odd, best = _compared(frame, least.name, least.operand, one, two)
+    nan = literal(float("nan"), least.operand)
+    term = frame.code.let(f"select i1 {odd}, {t} {nan}, {t} {term}")
+    return [term, best] if first else [best, term]
+
+
+def _compared(
+    frame: Frame, name: str, dtype: DType, early: Value, late: Value
+) -> tuple[Value, Value]:
+    """Whether the early one of two numbers is a NaN, and if it is not, the greater or smaller of
+    both: of a comparison with a NaN on the right the processor gives that."""
     code, t = frame.code, REGISTER[dtype]
     how = "ogt" if name == "max" else "olt"
     better = code.let(f"fcmp {how} {t} {early}, {late}")
     best = code.let(f"select i1 {better}, {t} {early}, {t} {late}")
-    odd = code.let(f"fcmp uno {t} {early}, 0.0")
+    return code.let(f"fcmp uno {t} {early}, 0.0"), best
+
+
+def _extreme(frame: Frame, name: str, dtype: DType, early: Value, late: Value) -> Value:
+    """Of two numbers the greater or smaller, or a NaN. What is known early is asked early whether
+    it is one."""
+    code, t = frame.code, REGISTER[dtype]
+    odd, best = _compared(frame, name, dtype, early, late)
     word = f"i{dtype.bits}"
     mask = code.let(f"sext i1 {odd} to {word}")
     bits = code.let(f"or {word} {code.let(f'bitcast {t} {best} to {word}')}, {mask}")
