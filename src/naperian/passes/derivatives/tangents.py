@@ -49,8 +49,14 @@ class Tangents:
         for slot, b, prim in slots:
             zero = Lit(0.0, b.dtype)
             patch(place, slot, self.of(prim.init) or zero, self.of(prim.next) or zero)
-        if _stops_after_a_loop(own):
+        if _stops_after_a_loop(own) and self.has_rows_of_rounds(own):
             place.b.bindings[start:] = _beside(place.b.bindings, start, own, begun)
+
+    def has_rows_of_rounds(self, own: list[Binding]) -> bool:
+        """Whether the rounds of a loop say how long rows are: these are there in that loop alone."""
+        times = {b.prim.time for b in own if isinstance(b.prim, Delay)}
+        rows = {i for b in own for i in (*b.context, *_over(b))} - times
+        return any(not times.isdisjoint(self.place.b.closures[i]) for i in rows)
 
     def of(self, o: Operand) -> Flow:
         """The tangent of an operand."""
@@ -170,9 +176,15 @@ class Tangents:
 
 def _stops_after_a_loop(own: list[Binding]) -> bool:
     """Whether something may stop the run behind a loop: what comes after that is in no loop before
-    it, so that tangents at the end of all would not be made in the rounds that they are of."""
+    it, so that tangents at the end of all are not made in the rounds that they are of."""
     first = next((k for k, b in enumerate(own) if isinstance(b.prim, Delay)), len(own))
     return any(stops(b.prim) for b in own[first:])
+
+
+def _over(b: Binding) -> tuple[Var, ...]:
+    """The indices of a reduction."""
+    entries = b.prim.entries if isinstance(b.prim, Accumulate) else ()
+    return tuple(i for e in entries for i in e.over)
 
 
 def _beside(

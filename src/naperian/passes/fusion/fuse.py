@@ -455,6 +455,8 @@ class _Block:
         mine = self.together(root) if units else []
         for unit in units.values():
             theirs = {t for t in unit if self.here(t)}
+            if any(self.head(t) != head for t in theirs):
+                continue
             every = self.pending(theirs) - {*mine}
             after = {*mine}  # and what reads it
             for t in sorted(every, key=lambda t: t.order):
