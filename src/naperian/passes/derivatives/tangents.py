@@ -53,7 +53,7 @@ class Tangents:
             place.b.bindings[start:] = _beside(place.b.bindings, start, own, begun)
 
     def has_rows_of_rounds(self, own: list[Binding]) -> bool:
-        """Whether the rounds of a loop say how long rows are: these are there in that loop alone."""
+        """Whether the rounds of a loop say how long rows are: they are there in that loop alone."""
         times = {b.prim.time for b in own if isinstance(b.prim, Delay)}
         rows = {i for b in own for i in (*b.context, *_over(b))} - times
         return any(not times.isdisjoint(self.place.b.closures[i]) for i in rows)
