@@ -74,10 +74,18 @@ def _kinds(
 
 
 def _shared(names: Iterable[str], weights: Mapping[str, int], count: int) -> list[list[str]]:
-    """Parts in so many shares, about as heavy as each other."""
+    """Parts in so many shares, about as heavy as each other, or in fewer: what is too little for a
+    module of its own goes with the lightest."""
+
+    def heavy(share: list[str]) -> int:
+        return sum(map(weights.__getitem__, share))
+
     shares: list[list[str]] = [[] for _ in range(count)]
     for name in sorted(names, key=weights.__getitem__, reverse=True):
-        min(shares, key=lambda share: sum(map(weights.__getitem__, share))).append(name)
+        min(shares, key=heavy).append(name)
+    while len(shares) > 2 and heavy(least := min(shares, key=heavy)) < LEAST:
+        shares.remove(least)
+        min(shares, key=heavy).extend(least)
     return shares
 
 

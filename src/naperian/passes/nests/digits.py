@@ -21,7 +21,7 @@ What a few numbers are divided by is done by turns before (`residues`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from naperian.dtypes import DType
@@ -171,7 +171,7 @@ def _below(s: Loop) -> Size | None:
         if isinstance(x, (Let, Variable, Loop)):
             bound.add(x.var)
     found: dict[Size, int] = {}
-    for a in divisions(s):
+    for a in divisions(statements(s.body)):
         inner = atoms(a.below)
         if a.above == here and (inner or (a.below.constant or _MANY) < _MANY):
             if not any(isinstance(v, Load) or v in bound for v in inner):
@@ -179,9 +179,9 @@ def _below(s: Loop) -> Size | None:
     return max(found, key=lambda n: found[n]) if found else None
 
 
-def divisions(s: Loop) -> Iterator[Quotient | Remainder]:
-    """What index expressions in the body divide."""
-    work = [n for x in statements(s.body) for n in index_expressions(x) if not n.plain]
+def divisions(inside: Iterable[Stmt]) -> Iterator[Quotient | Remainder]:
+    """What index expressions of statements divide."""
+    work = [n for x in inside for n in index_expressions(x) if not n.plain]
     while work:
         for a in work.pop().atoms:
             match a:

@@ -11,21 +11,20 @@ finer grid was sent: half of what it would read is never there.
 from __future__ import annotations
 
 from naperian.loops.syntax import Loop, Program
-from naperian.loops.walk import index_expressions, remade, statements
+from naperian.loops.walk import remade, statements
 from naperian.names import Var
 from naperian.node import node, replace
-from naperian.passes.nests.digits import decided
+from naperian.passes.nests.digits import decided, divisions
 from naperian.sizes import Atom, Quotient, Remainder, Size, size
 
 
 def multiples(program: Program) -> Program:
     """See the module."""
-    if all(n.plain for x in statements(program.body) for n in index_expressions(x)):
+    inside = statements(program.body)
+    known = _Known(frozenset((*(s.var for s in inside if isinstance(s, Loop)), *program.sizes)))
+    if all(known.atom(a) is None for a in divisions(inside)):
         return program
-    loops = (s.var for s in statements(program.body) if isinstance(s, Loop))
-    body = remade(program.body, _Known(frozenset((*loops, *program.sizes))).atom)
-    same = all(x is y for x, y in zip(body, program.body, strict=True))
-    return program if same else replace(program, body=decided(body))
+    return replace(program, body=decided(remade(program.body, known.atom)))
 
 
 @node

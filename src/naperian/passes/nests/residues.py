@@ -105,7 +105,7 @@ class _Turns:
         if s.order is Order.PARALLEL and s.reductions:
             return None
         found: Counter[int] = Counter()
-        for a in divisions(s):
+        for a in divisions(inside):
             n = a.below.constant or 0
             if 1 < n <= _FEW and (a.above - s.var).constant is not None:
                 found[n] += 1
