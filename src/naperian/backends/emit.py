@@ -45,7 +45,7 @@ from naperian.backends.leaving import (
 )
 from naperian.backends.masks import masks
 from naperian.backends.orders.calls import Row
-from naperian.backends.parallel import alone, bounds, inside, is_little, is_much, parallel
+from naperian.backends.parallel import alone, bounds, is_little, parallel
 from naperian.backends.products.contraction import Product, declaration, lower
 from naperian.backends.products.strides import constant, stride
 from naperian.backends.products.turned import turned
@@ -209,9 +209,6 @@ def _nest(frame: Frame, s: Loop | While) -> None:
     outermost = frame.nest is None
     if outermost and frame.cut and not any(map(starts, statements((s,)))):
         alone(frame, s, lambda child: _serial(child, s, "%low", "%high"))
-        return
-    if frame.parent and frame.depth == 1 and is_much(frame, s):
-        inside(frame, s, lambda child: _serial(child, s, "%low", "%high"))
         return
     if outermost:
         frame.nest = Nest()
@@ -553,8 +550,7 @@ def _fail(frame: Frame, condition: Expr, number: int, values: tuple[Expr, ...]) 
     error = frame.error()
     if frame.parent:
         rest = ", ".join(f"i64 {w}" for w in words)
-        env = f"ptr {frame.report}"
-        code.put(f"call void @nap_report({env}, ptr {error}, i64 %chunk, i64 {number}, {rest})")
+        code.put(f"call void @nap_report(ptr %env, ptr {error}, i64 %chunk, i64 {number}, {rest})")
     else:
         for k, word in enumerate(words):
             at = code.let(f"getelementptr i64, ptr {error}, i64 {k}")

@@ -188,7 +188,6 @@ class Frame:
     busy: bool = False  # whether there is a loop in which it starts none
     vectors: set[Var] = field(default_factory=set)  # indices of loops that were written as vectors
     cut: bool = False  # whether its serial nests are functions of their own
-    report: Value = "%env"  # where a part says that it failed
     slots: dict[str, Value] = field(default_factory=dict)
     partials: dict[int, Value] = field(default_factory=dict)  # by how many a chunk has
 

@@ -9,11 +9,11 @@ from naperian.backends import private
 from naperian.backends.code import REGISTER, Value, literal
 from naperian.backends.frame import Frame, Nest
 from naperian.backends.indexing import first, number, offset
-from naperian.backends.leaving import FUEL, leave_unless_zero
+from naperian.backends.leaving import leave_unless_zero
 from naperian.backends.scalars import combine
 from naperian.backends.services.regions import CHUNKS, GRAIN, PART
 from naperian.loops.syntax import Loop, Reduction, Store, While
-from naperian.loops.walk import assigned, mentions, statements
+from naperian.loops.walk import assigned
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import unit
@@ -21,9 +21,6 @@ from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, size, v
 
 # a loop over chunks: they are few, and vectors of Booleans would be a thousand lines
 AS_IT_IS = ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')
-
-
-_MUCH = 48  # statements in loops of a nest that is worth a call
 
 
 def parallel(frame: Frame, s: Loop, write: Callable[[Frame], None]) -> None:
@@ -77,42 +74,6 @@ def alone(frame: Frame, s: Loop | While, write: Callable[[Frame], None]) -> None
     """A nest of a long kernel as a function that is called once. LLVM takes longer for two nests in
     one function than in two, and what is left of the kernel it need not optimise."""
     frame.runs += 1
-    child, outer = _child(frame, s)
-    write(child)
-    _handed_back(child, outer)
-    _run(frame, child, *bounds(frame, s), "1", "true")
-    frame.changed(outer)
-
-
-def is_much(frame: Frame, s: Loop | While) -> bool:
-    """Whether a nest in a round of a parallel loop is worth a function of its own: LLVM works on
-    other functions meanwhile, and a call is nothing beside what such a nest does. None that has to
-    do with small arrays, which may be in registers."""
-    loops = [x for x in statements((s,)) if isinstance(x, Loop)]
-    if not isinstance(s, While) or sum(len(x.body) for x in loops) < _MUCH:
-        return False
-    known = (frame.places.get(v) for v in mentions(s))
-    return not any(p is not None and p.pointer in frame.arrays for p in known)
-
-
-def inside(frame: Frame, s: Loop | While, write: Callable[[Frame], None]) -> None:
-    """A nest in a round of a parallel loop as a function that the round calls. Failures are the
-    loop's, and so is the fuel: nobody is asked more often for it."""
-    child, outer = _child(frame, s)
-    child.report = child.capture(frame.report, "ptr")
-    child.slots["fuel"] = child.capture(frame.slot("fuel", FUEL), "ptr")
-    child.polled = frame.polled
-    write(child)
-    _handed_back(child, outer)
-    name, env = _closed(frame, child)
-    low, high = bounds(frame, s)
-    args = f"ptr {env}, i64 {low}, i64 {high}, i64 %chunk"
-    leave_unless_zero(frame, frame.code.let(f"call i64 {name}({args})"))
-    frame.changed(outer)
-
-
-def _child(frame: Frame, s: Loop | While) -> tuple[Frame, dict[Var, Value]]:
-    """The function of a nest, and where the variables are that it assigns to."""
     child = Frame(frame.module, parent=frame, nest=Nest())
     changed = assigned(s)
     outer = {v: child.capture(c, "ptr") for v, (c, _) in frame.cells.items() if v in changed}
@@ -120,12 +81,11 @@ def _child(frame: Frame, s: Loop | While) -> tuple[Frame, dict[Var, Value]]:
         dtype = frame.cells[v][1]
         child.variable(v, dtype)
         child.assign(v, child.code.let(f"load {REGISTER[dtype]}, ptr {cell}"))
-    return child, outer
-
-
-def _handed_back(child: Frame, outer: dict[Var, Value]) -> None:
+    write(child)
     for v, cell in outer.items():
         child.code.put(f"store {REGISTER[child.cells[v][1]]} {child.scalar(v)}, ptr {cell}")
+    _run(frame, child, *bounds(frame, s), "1", "true")
+    frame.changed(outer)
 
 
 def bounds(frame: Frame, s: Loop | While) -> tuple[Value, Value]:
@@ -139,13 +99,6 @@ def _run(
     frame: Frame, child: Frame, low: Value, high: Value, grain: Value, few: Value
 ) -> None:
     """Close the function of a range, and start it with its environment."""
-    name, env = _closed(frame, child)
-    args = f"ptr {name}, ptr {env}, i64 {low}, i64 {high}, i64 {grain}, i1 {few}"
-    leave_unless_zero(frame, frame.code.let(f"call i64 @nap_run({args})"))
-
-
-def _closed(frame: Frame, child: Frame) -> tuple[Value, Value]:
-    """Close the function of a range: its name, and its environment here."""
     code, module = frame.code, frame.module
     child.code.put("ret i64 0")
     assert child.nest is not None
@@ -156,7 +109,8 @@ def _closed(frame: Frame, child: Frame) -> tuple[Value, Value]:
     for k, (value, type) in enumerate(child.captured):
         at = code.let(f"getelementptr i64, ptr {env}, i64 {k + 3}")
         code.put(f"store {type} {value}, ptr {at}")
-    return name, env
+    args = f"ptr {name}, ptr {env}, i64 {low}, i64 {high}, i64 {grain}, i1 {few}"
+    leave_unless_zero(frame, code.let(f"call i64 @nap_run({args})"))
 
 
 def is_little(frame: Frame, s: Loop) -> Value:
