@@ -127,35 +127,44 @@ class Emitter:
 
     def common_guards(self, n: Nest) -> Guards | None:
         """The guards of everything a nest is there for, if they can be tested before it."""
+        asked = self.asked(n)
+        if asked is None:
+            return None
+        first, *others = asked or [()]
+        return tuple(c for c in first if all(c in guards for guards in others))
+
+    def asked(self, n: Nest) -> list[Guards] | None:
+        """The guards of each task that a nest is there for, as far as they can be tested before it;
+        None if there are such tasks, and none of them is ever needed."""
         mains = [
             t for t in n.members
             if t.kind in (Kind.ENTER, Kind.STEP, Kind.PUT, Kind.DEMAND, *WHOLE)
             or t in self.v.storage.tasks or t in self.v.storage.homes
             or (t.kind is Kind.START and t.cell in self.v.storage.cells)
         ]  # fmt: skip
-        common: list[tuple[Expr, bool]] | None = None
+        out: list[Guards] = []
         for t in mains:
-            mine: list[tuple[Expr, bool]] = []
-            for g in t.guards:
-                if not self.v.before(t, g.operand, n.depth):
-                    continue
-                c = self.v.guard(t, g)
-                if c is False:
-                    mine = [(FALSE, True)]
-                    break
-                if isinstance(c, tuple):
-                    mine.append(c)
-            if mine == [(FALSE, True)]:
-                continue
-            common = mine if common is None else [c for c in common if c in mine]
-        if common is None and mains:
-            return None
-        return tuple(common or ())
+            mine = [self.v.guard(t, g) for g in t.guards if self.v.before(t, g.operand, n.depth)]
+            if False not in mine:
+                out.append(tuple(c for c in mine if isinstance(c, tuple)))
+        return out if out or not mains else None
+
+    def extent(self, n: Nest, out: Block) -> Size:
+        """How many rounds a loop has. What says so may be there only where one of its tasks is
+        needed; where none is, it has none."""
+        assert n.extent is not None
+        found = self.v.size(n.members[0], n.extent)
+        asked = self.asked(n) if self.v.reads_memory(n.extent) else None
+        if not asked or not all(asked):
+            return found
+        length = Var("length")
+        out.put(loops.Variable(length, DType.I64, Lit(0, DType.I64)))
+        for guards in dict.fromkeys(asked):
+            out.under(guards).put(loops.Assign(length, loops.Number(found)))
+        return size(length)
 
     def for_loop(self, n: Nest, out: Block) -> None:
-        first = n.members[0]
-        assert n.extent is not None
-        extent = self.v.size(first, n.extent)
+        extent = self.extent(n, out)
         order, why = self.order(n)
         reductions = self.reductions(n, order)
         alone = Order.SERIAL if any(r.var in self.arrays for r in reductions) else Order.FREE
