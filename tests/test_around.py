@@ -138,3 +138,43 @@ def test_what_all_rounds_add_to_goes_on_in_a_register(n: int) -> None:
 def test_strict_adds_in_order() -> None:
     slope = nap.grad(nap.compile(SHORTEST.format(strict="@strict\n")).f)
     assert "reducing add sum" not in slope.show("loops")
+
+
+READ = """
+def asked(g: Fin(n)=>Float, x: Fin(n)=>Float, y: Fin(n)=>Float) -> (Fin(n)=>Float, Fin(n)=>Float):
+    with state(g) as s, state(x) as t:
+        for r in Fin(n):
+            for j in Fin(n):
+                s[r] += s[j] * y[j]
+                t[j] := t[j] * 0.5 + s[r]
+
+def elsewhere(
+    g: Fin(n)=>Float, x: Fin(n)=>Float, y: Fin(n)=>Float
+) -> (Fin(n)=>Float, Fin(n)=>Float):
+    with state(g) as s, state(x) as t:
+        for r in Fin(n):
+            for j in Fin(n):
+                s[r] += s[j] * y[j]
+                t[j] := t[j] * 0.5 + s[n - 1 - r]
+
+def below(g: Fin(n)=>Float, x: Fin(n)=>Float, y: Fin(n)=>Float) -> (Fin(n)=>Float, Fin(n)=>Float):
+    with state(g) as s, state(x) as t:
+        for r in Fin(n):
+            for j in Fin(n):
+                s[r] += s[clamp(j + 1)] * y[j]
+                if y[j] > 0.0: t[j] := t[j] * 0.5 + s[j]
+"""
+
+
+@pytest.mark.parametrize("name", ["asked", "elsewhere", "below"])
+@pytest.mark.parametrize("n", [3, 16, 33])
+def test_what_is_added_to_may_be_asked_for_meanwhile(name: str, n: int) -> None:
+    r = np.random.default_rng(n)
+    s, t, y = 0.3 * r.normal(size=(3, n))
+    found = nap.compile(READ)[name](s, t, y)
+    for k, j in np.ndindex(n, n):
+        s[k] += s[min(j + 1, n - 1) if name == "below" else j] * y[j]
+        if name == "below" and y[j] <= 0:
+            continue
+        t[j] = t[j] * 0.5 + s[{"asked": k, "elsewhere": n - 1 - k, "below": j}[name]]
+    np.testing.assert_allclose(found, (s, t), rtol=1e-12)

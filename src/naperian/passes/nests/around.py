@@ -113,14 +113,18 @@ def _cut(s: Loop, types: dict[Var, DType], strict: bool) -> When | None:
             sums[x.buffer, x.at] = None
         elif isinstance(x, Store | Update):
             stored.setdefault(x.buffer, set()).add(x.at)
+    every = {e for x in inside for e in loads(x)}
+    added = {buffer for buffer, _ in sums}
+    if any(e.buffer in added and stands(e.at) for e in every):
+        return None  # what has been added so far is asked for, or may be
     shared = [e for e in read if e.buffer in stored and stands(e.at)]
     places = dict.fromkeys((*((e.buffer, e.at) for e in shared), *sums))
     if not places or not all(i.plain for _, at in places for i in at):
         return None
-    moving = {b: {e.at for e in read if e.buffer == b and not stands(e.at)} for b, _ in sums}
+    moving = {b: {e.at for e in every if e.buffer == b} for b in added}
     rounds = {_round(stored.get(b, set()) | moving.get(b, set()), at, s.var) for b, at in places}
     place = rounds.pop()
-    if place is None or rounds or any((e.buffer, e.at) in sums for e in shared):
+    if place is None or rounds:
         return None
     one, two = (_read(s, shared, sums, types) for _ in range(2))
     if not all(are_apart(x.loop) for x in (one, two)):
