@@ -194,6 +194,29 @@ def test_the_first_largest_of_a_row() -> None:
     assert not any(isinstance(s, Update) for s in statements(compiled(slope).body))
 
 
+def test_the_rows_of_a_window_share_a_loop_also_in_rounds() -> None:
+    """Conway's game: its sum is in a register, and only the cells are stored."""
+    m = nap.compile("""
+def life(g: Fin(n)=>Fin(m)=>Int, rounds: Int) -> Fin(n)=>Fin(m)=>Int:
+    loop g = g for _ in 0..rounds:
+        around = for i, j:
+            sum(g[wrap(i + a - 1), wrap(j + b - 1)] for a in Fin(3), b in Fin(3)) - g[i, j]
+        [1 if around[i, j] == 3 or (around[i, j] == 2 and g[i, j] == 1) else 0 for i, j]
+""")
+    rng = np.random.default_rng(2)
+    for n, k in ((1, 1), (2, 5), (9, 37), (4, 3)):
+        g = rng.integers(0, 2, (n, k))
+        found = m.life(g, 5)
+        for _ in range(5):
+            shifts = [np.roll(g, at, (0, 1)) for at in product((-1, 0, 1), repeat=2) if any(at)]
+            around = np.sum(shifts, axis=0)
+            g = ((around == 3) | ((around == 2) & (g == 1))).astype(int)
+        np.testing.assert_array_equal(found, g)
+    body = statements(compiled(m.life).body)
+    assert len([s for s in body if isinstance(s, Allocate)]) == 1
+    assert not any(isinstance(s, Update) for s in statements(compiled(m.life).body))
+
+
 @pytest.mark.parametrize("kept", ["clamp", "wrap"])
 def test_the_rows_of_a_window_share_a_loop(kept: str) -> None:
     """Also with channels behind them, as many as the caller has."""

@@ -355,13 +355,15 @@ class _Block:
         is_while = self.graph.program.indices[head].condition is not None
         if is_while and same:
             return same[-1]
-        mine = self.arrays(group)
+        mine = self.arrays(group, _along)
+        windows = self.arrays(group, _in_window) if root.units else set()
         copies = all(_copies(t) for t in group)
         if self.time(root) is None and not _stops(root) and not copies:
             for nest in reversed(same[-_NEAR:]):
-                if nest.number >= low and nest.serial == serial and nest.arrays & mine:
-                    if not nest.times:
-                        return nest
+                if nest.number < low or nest.serial != serial or nest.times:
+                    continue
+                if nest.arrays & mine or (nest.windows & windows and self.is_one(group, nest)):
+                    return nest
         index = self.graph.program.indices[head]
         nest = Nest(
             fresh(index.name if index.name else head.name), index, self.extent(root, head),
@@ -402,7 +404,7 @@ class _Block:
 
     def meet(self, group: list[Task], nest: Nest, time: Var) -> bool:
         """Whether what is still to be placed needs both, in a round."""
-        return self.is_joint(group, lambda q: q.nests[self.depth : self.depth + 1] == [nest], time)
+        return self.is_joint(group, _of(nest, self.depth), time)
 
     def is_joint(self, group: list[Task], other: Callable[[Task], bool], time: Var) -> bool:
         """Whether a recurrence over a time that is still to be placed needs some of a group and
@@ -491,7 +493,13 @@ class _Block:
             case _:
                 return head is not None and head == self.time(t)
 
-    def arrays(self, group: list[Task]) -> set[Var]:
+    def is_one(self, group: list[Task], nest: Nest) -> bool:
+        """Whether a round of something still to be placed needs both."""
+        later = [t for t in self.graph.tasks if t.level < 0 and self.here(t) and t not in group]
+        other = _of(nest, self.depth)
+        return any(self.needs([t], group, other, in_round=True) for t in later if not t.lazy)
+
+    def arrays(self, group: list[Task], along: Callable[[Task, Read, Var], bool]) -> set[Var]:
         """The arrays a group streams along its heads."""
         out = set()
         for t in group:
@@ -502,7 +510,7 @@ class _Block:
                 if isinstance(x, Read) and x.at and x.var not in out:
                     q = self.graph.source.get(x.var)
                     if q is None or q.root or q.level >= 0 or not self.here(q):
-                        if _along(t, x, head):
+                        if along(t, x, head):
                             out.add(x.var)
         return out
 
@@ -560,6 +568,13 @@ class _Block:
         for x in task_reads(t):
             if isinstance(x, Read) and _along(t, x, head):
                 nest.arrays.add(x.var)
+            if t.units and isinstance(x, Read) and _in_window(t, x, head):
+                nest.windows.add(x.var)
+
+
+def _of(nest: Nest, depth: int) -> Callable[[Task], bool]:
+    """Whether a task is in a nest."""
+    return lambda q: q.nests[depth : depth + 1] == [nest]
 
 
 def _copies(t: Task) -> bool:
@@ -613,6 +628,11 @@ def _along(t: Task, r: Read, i: Var) -> bool:
             if i in m:
                 return True
     return False
+
+
+def _in_window(_: Task, r: Read, i: Var) -> bool:
+    """Whether a task reads an array along an index in places that are kept in range."""
+    return any(i in m for e in r.at for m, _ in _kept(e))
 
 
 def _kept(e: Size) -> tuple[Term, ...]:
