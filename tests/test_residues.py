@@ -74,3 +74,22 @@ def test_elements_under_a_window_ask_for_no_place_in_it() -> None:
     assert len(inner) == 2
     assert sum(x.count(" * k[") for x in inner) == 9
     assert not any("if" in x for x in inner)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (5, 19), (7, 40)])
+def test_a_transposed_convolution_goes_along_its_rows(shape: tuple[int, int]) -> None:
+    """Two elements lie beside each other for one that is read; an even number of rows is whole."""
+    m = nap.compile("""
+def larger(
+    x: c=>Fin(h)=>Fin(v)=>Float, w: c=>o=>Fin(2)=>Fin(2)=>Float
+) -> o=>Fin(2 * h)=>Fin(2 * v)=>Float =
+    [sum(x[q, i // 2, j // 2] * w[q, p, i % 2, j % 2] for q)
+     for p, i in Fin(2 * h), j in Fin(2 * v)]
+""")
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((3, *shape)), rng.standard_normal((3, 5, 2, 2))
+    want = np.einsum("qij,qpab->piajb", x, w).reshape(5, 2 * shape[0], 2 * shape[1])
+    np.testing.assert_allclose(m.larger(x, w), want, atol=1e-12)
+    text = m.larger.show("loops")
+    assert "for j_2 in 0..v:" in text
+    assert not re.search(r"if |clamp|wrap", text)

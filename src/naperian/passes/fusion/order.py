@@ -19,7 +19,7 @@ from naperian.ainf.walk import atoms_of, free, variables
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
 from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Site, Task, in_order, needed
-from naperian.sizes import Clamp, Remainder, Size, size
+from naperian.sizes import Clamp, Quotient, Remainder, Size, size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
 _STORED = 2  # an accumulator in memory instead of a register
@@ -353,7 +353,7 @@ def _stride(graph: Graph, x: Read, inner: Var) -> int:
     a = last.single
     if isinstance(a, Clamp):
         last = a.value
-    elif isinstance(a, Remainder):
+    elif isinstance(a, Remainder) or (isinstance(a, Quotient) and a.below.constant):
         last = a.above
     if len(where) > 1 or abs(last.coefficient(inner)) != 1:
         return _STRIDED

@@ -34,7 +34,18 @@ from naperian.loops.walk import rebuild_loops, remade, statements
 from naperian.names import Var, fresh
 from naperian.node import node, replace
 from naperian.passes.nests.digits import decided, divisions
-from naperian.sizes import ZERO, Atom, Clamp, Quotient, Remainder, Size, natural, size
+from naperian.sizes import (
+    ZERO,
+    Atom,
+    Clamp,
+    Quotient,
+    Remainder,
+    Size,
+    divided,
+    is_natural,
+    natural,
+    size,
+)
 
 _FEW = 4  # rounds of one turn
 _TURNS = 8  # so many turns are worth it
@@ -50,7 +61,8 @@ def residues(program: Program) -> Program:
         if isinstance(x, Let) and isinstance(x.value, Number):
             n = x.value.value  # (copies of a loop may have names twice, and not for the same)
             named[x.var] = n if named.get(x.var, n) == n else size(x.var)
-    return replace(program, body=_Turns(named).block(program.body))
+    sizes = frozenset(program.sizes)
+    return replace(program, body=_Turns(named, sizes).block(program.body))
 
 
 @node
@@ -58,6 +70,7 @@ class _Turns:
     """Makes loops by turns, where names are `named` numbers."""
 
     named: Mapping[Var, Size]
+    sizes: frozenset[Var]
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(x for s in body for x in self.statement(s))
@@ -72,7 +85,7 @@ class _Turns:
         each = [self.block(_round(s, first + q, turn, by)) for q in range(by)]
         each = [_own(x) if q else x for q, x in enumerate(each)]
         if s.low.constant is not None and any(isinstance(x, Loop) for x in statements(s.body)):
-            return (_of_rows(s, turn, each),)
+            return (self.of_rows(s, turn, each),)
         lets: tuple[Stmt, ...] = ()
         if s.low.constant is None:  # it begins there, or before, where hardly anything is
             many = Number(natural((s.high - first) // by))
@@ -80,14 +93,31 @@ class _Turns:
             turns = Var("turns")
             value = Apply("select", (begins, many, Number(ZERO)), DType.I64, DType.I64)
             lets, count = (Let(turns, DType.I64, value),), size(turns)
-        elif count.constant is None:
-            count = natural(count)
+        else:
+            count = self.natural(count)
         body = tuple(x for one in each for x in one)
         head = replace(s, var=turn, low=ZERO, high=count, body=body, work=s.work * by)
         rest = replace(s, low=s.low + count * by, order=Order.SERIAL)
         if rest.low == s.high:
             return (*lets, head)
         return (*lets, head, rebuild_loops(rest, self.block))
+
+    def of_rows(self, s: Loop, turn: Var, each: Sequence[tuple[Stmt, ...]]) -> Loop:
+        """A loop around others by turns, of which the last may not be a whole one."""
+        by, trips = len(each), s.high - s.low
+        whole = divided(trips, size(by))
+        body = each[0]
+        for q, rows in enumerate(each[1:], 1):
+            here, end = Number(size(turn) * by + s.low + q), Number(s.high)
+            inside = Apply("lt", (here, end), DType.BOOL, DType.I64)
+            body += rows if whole is not None else (When(inside, rows),)
+        high = self.natural((trips + (by - 1)) // by if whole is None else whole)
+        return replace(s, var=turn, low=ZERO, high=high, body=body, work=s.work * by)
+
+    def natural(self, count: Size) -> Size:
+        """How many rounds a loop has that goes so far."""
+        never = count.constant is not None or is_natural(count, self.sizes)
+        return count if never else natural(count)
 
     def most(self, n: Size) -> int | None:
         """A number that another one is, or it is less; of loops that begin or end beside a border,
@@ -115,20 +145,6 @@ class _Turns:
         end = self.most(s.high)
         few = end is not None and end - first < _TURNS * by
         return None if few or len(inside) * by > _MUCH else by
-
-
-def _of_rows(s: Loop, turn: Var, each: Sequence[tuple[Stmt, ...]]) -> Loop:
-    """A loop around others by turns, of which the last may not be a whole one."""
-    by, trips = len(each), s.high - s.low
-    count = (trips + (by - 1)) // by
-    left = None if trips.constant is None else trips.constant % by
-    body = each[0]
-    for q, rows in enumerate(each[1:], 1):
-        here, end = Number(size(turn) * by + s.low + q), Number(s.high)
-        inside = Apply("lt", (here, end), DType.BOOL, DType.I64)
-        body += rows if left == 0 else (When(inside, rows),)
-    high = natural(count) if count.constant is None else count
-    return replace(s, var=turn, low=ZERO, high=high, body=body, work=s.work * by)
 
 
 def _round(s: Loop, first: int, turn: Var, by: int) -> tuple[Stmt, ...]:
