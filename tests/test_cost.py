@@ -708,6 +708,13 @@ def logsumexp(v: k=>Float) -> Float:
 """,
         lambda n: [x(2, n, n) + 3 * n * np.eye(n), x(2, n), x(64, n)],
     ),
+    "pairs of points": (
+        """
+def f(x: n=>d=>Float) -> Float =
+    sum(1.0 / sqrt(sum((x[i, k] - x[j, k]) ** 2 for k) + 0.01) for i, j)
+""",
+        lambda n: [x(8 * n, 3)],
+    ),
     "logarithm of a determinant": (
         """
 import linalg

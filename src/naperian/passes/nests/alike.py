@@ -10,6 +10,7 @@ across   its sums go across tables of its own, whose few components are written 
 sliding  it sums a window of an array, and the next row the window beside it
 open     a `while` loop goes on in each as long as it takes (`until`)
 square   its loops are as long as one another, and nobody knows how short
+sending  its rounds add components to what other rows add to, and nobody knows how short they are
 dear     rounds in order compute functions in inner loops, of which nobody knows how short they are
 """
 
@@ -253,6 +254,30 @@ def square(s: Loop) -> tuple[Size, ...]:
     loops = [x for x in statements(s.body) if isinstance(x, Loop)]
     ends = {(x.low, x.high) for x in loops}
     if len(ends) != 1 or _depths(s.body) < _NESTED or any(x.order is Order.SERIAL for x in loops):
+        return ()
+    ((low, high),) = ends
+    inside = {x.var for x in statements(s.body) if isinstance(x, (Loop, Let, Variable))}
+    known = high.plain and inside.isdisjoint((*used_in(high), s.var))
+    return (high,) if known and low == ZERO and high.constant is None else ()
+
+
+def sent(s: Loop) -> tuple[Size, ...]:
+    """How far the loops over components go in rows whose rounds each add some to an array that all
+    rows add to, as each of two points pulls at the other, if all go as far: of few components the
+    next row's are a vector, and what goes to the array is added up before."""
+    shared = {r.var for r in s.reductions}
+    ends: set[tuple[Size, Size]] = set()
+    found = False
+    for x in statements(s.body):
+        if isinstance(x, Loop) and _depths(x.body) == 1:
+            inner = [y for y in x.body if isinstance(y, Loop)]
+            ends |= {(y.low, y.high) for y in inner}
+            found = found or any(
+                isinstance(z, Update) and z.buffer in shared
+                and {x.var, y.var} <= {v for e in z.at for v in used_in(e)}
+                for y in inner for z in y.body
+            )  # fmt: skip
+    if not found or len(ends) != 1 or _depths(s.body) != _NESTED:
         return ()
     ((low, high),) = ends
     inside = {x.var for x in statements(s.body) if isinstance(x, (Loop, Let, Variable))}

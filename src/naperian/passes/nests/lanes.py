@@ -92,6 +92,7 @@ from naperian.passes.nests.alike import (
     is_stepwise,
     is_uneven,
     recurs,
+    sent,
     square,
     sums_nothing,
     waits,
@@ -191,13 +192,16 @@ def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | Non
     slow = is_slow(s) or is_steep(s) or is_open(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
-    short = () if sure else dear(s) or square(s)
+    short = () if sure else dear(s) or square(s) or sent(s)
     if not sure and not shared and recurs(s):  # by a table that others read, too
         kept = _taken(s, buffers, sizes, slow=True)
         if kept is not None and kept.beside:
             return kept
     if not sure and not short and not is_sliding(s):
         return None
+    if not sure and sent(s):
+        s = own_sums(s, buffers)
+        return _taken(s, {**buffers, **_made(s.body)}, sizes, slow, short)
     if not sure:
         return _taken(s, buffers, sizes, slow, short)
     buffers = {**buffers, **_made(s.body)} if shared else buffers
@@ -338,9 +342,11 @@ class _Rows:
 
     def where_many(self, short: tuple[Size, ...]) -> list[Stmt]:
         """Of windows that do not fill the lanes there may be few long ones, as in the derivative
-        of a convolution by its kernel: if both sizes are unknown, nobody knows which is large."""
+        of a convolution by its kernel: if both sizes are unknown, nobody knows which is large. What
+        is sent to other rows pays from half as many on."""
         made = self.side_by_side()
-        tests = [(self.loop.high, size(self.many)), *((size(_SHORT), n) for n in short)]
+        fewest = self.many // 2 if sent(self.loop) else self.many
+        tests = [(self.loop.high, size(fewest)), *((size(_SHORT), n) for n in short)]
         holds: Expr | None = None
         for n, least in tests:
             more = (n - least).constant
