@@ -296,6 +296,34 @@ def cholesky(a: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
 """,
         lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
     ),
+    "Cholesky to the right": (
+        """
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(log(right(a)[i, i]) for i)
+
+def right(a: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state(a) as l:
+        for k in Fin(n):
+            l[k, k] := sqrt(l[k, k])
+            for i in k + 1..n: l[i, k] /= l[k, k]
+            for i in k + 1..n:
+                for j in k + 1..n: l[i, j] -= l[i, k] * l[j, k]
+""",
+        lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
+    ),
+    "Cholesky to the right, below the diagonal": (
+        """
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(log(right(a)[i, i]) for i)
+
+def right(a: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state(a) as l:
+        for k in Fin(n):
+            l[k, k] := sqrt(l[k, k])
+            for i in k + 1..n: l[i, k] /= l[k, k]
+            for j in k + 1..n:
+                for i in j..n: l[i, j] -= l[i, k] * l[j, k]
+""",
+        lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n)],
+    ),
     "Cholesky in a comprehension": (
         """
 import linalg

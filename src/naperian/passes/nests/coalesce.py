@@ -386,8 +386,8 @@ class _Check:
             case Allocate(buffer):
                 return _dead(live, buffer.var)
             case Loop(var, _, _, body):
-                if any(r.var in self.pair for r in s.reductions):  # of its own, in each thread
-                    raise _Conflict
+                if any(r.var in self.pair for r in s.reductions) and self.reads_in(body):
+                    raise _Conflict  # each thread adds to a copy of its own
                 return self.rounds(live, lambda now: self.block(body, now), var) | self.reads(s)
             case While(head, _, body):
                 return self.rounds(
@@ -425,6 +425,14 @@ class _Check:
             if again <= live:
                 return first | after
             live = live | again
+
+    def reads_in(self, body: tuple[Stmt, ...]) -> bool:
+        """Whether there is anything in a loop's rounds but additions to one of the arrays."""
+        inner = [x for x in statements(body) if not touched(x).isdisjoint(self.pair)]
+        added = {x.buffer for x in inner if isinstance(x, Update)}
+        return len(added) > 1 or any(
+            self.reads(x) or (not isinstance(x, Update) and not blocks(x)) for x in inner
+        )
 
     def reads_own(self, s: Stmt, v: Var) -> bool:
         return any(x.buffer == v for inner in statements((s,)) for x in self.reads(inner))
