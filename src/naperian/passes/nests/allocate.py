@@ -74,7 +74,7 @@ from naperian.passes.nests.sparse import sparse
 from naperian.passes.nests.staged import staged
 from naperian.passes.nests.sticky import sticky
 from naperian.passes.nests.straight import straight
-from naperian.passes.nests.summed import summed
+from naperian.passes.nests.summed import summed, summed_besides
 from naperian.passes.nests.tried import tried
 from naperian.passes.nests.turns import turns
 from naperian.passes.nests.twice import twice
@@ -97,6 +97,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     residues, multiples, digits, collapse,
     windows, idle,
+    summed_besides,  # what lanes would take for rounds that wait
     # what goes side by side; a loop belongs to the first that takes it
     straight, columns, lanes, sparse, abreast, beside, panels, short, searched,
     summed,  # what no nest of sums has taken

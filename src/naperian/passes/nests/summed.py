@@ -8,11 +8,14 @@
 
 A sum into memory waits for memory in every round, and is no sum to vectors: so are the derivatives
 of a kernel, each from a whole image. A loop that does more than that has registers for its sums if
-nothing else is in the way of vectors. It regroups what is added: `strict` has none of it. Where
-there are no rounds, the element may not even exist.
+nothing else is in the way of vectors: a derivative by the scale of a channel, beside a value that
+is summed up. It regroups what is added: `strict` has none of it. Where there are no rounds, the
+element may not even exist.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -45,31 +48,55 @@ _PLACES = 16  # that a loop adds to, each a vector's register
 
 def summed(program: Program) -> Program:
     """See the module."""
+    return _in_blocks(program, lambda s, types: _alone(s, types) or _among_others(s, types))
+
+
+def summed_besides(program: Program) -> Program:
+    """The same for loops that sum up other things, too: a row of such rounds is a vector by itself,
+    and waits for nothing that the next row would not wait for."""
+    return _in_blocks(program, lambda s, types: _among_others(s, types) if s.reductions else None)
+
+
+Types = Mapping[Var, DType]
+
+
+def _in_blocks(program: Program, step: Callable[[Loop, Types], Sequence[Stmt] | None]) -> Program:
     if program.math is Math.STRICT:
         return program
     made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate)]
     types = {b.var: b.dtype for b in (*program.buffers, *made)}
-    return replace(program, body=_block(program.body, types))
+
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for s in body:
+            made = step(s, types) if isinstance(s, Loop) else None
+            out += (rebuild_loops(s, block),) if made is None else made
+        return tuple(out)
+
+    return replace(program, body=block(program.body))
 
 
-def _block(body: tuple[Stmt, ...], types: dict[Var, DType]) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for s in body:
-        if isinstance(s, Loop) and _is_sum(s):
-            out += _in_registers(s, {x.buffer for x in s.body if isinstance(x, Update)}, types)
-        elif isinstance(s, Loop) and (sums := _sums(s)):
-            made = _in_registers(s, sums, types)
-            loop = next(x for x in made if isinstance(x, Loop))
-            out += made if are_apart(loop) else (s,)
-        else:
-            out.append(rebuild_loops(s, lambda b: _block(b, types)))
-    return tuple(out)
+def _alone(s: Loop, types: Types) -> Sequence[Stmt] | None:
+    """A loop that does nothing else but add to elements."""
+    if not _is_sum(s):
+        return None
+    return _in_registers(s, {x.buffer for x in s.body if isinstance(x, Update)}, types)
+
+
+def _among_others(s: Loop, types: Types) -> Sequence[Stmt] | None:
+    """A loop that does more, if its rounds are independent then."""
+    sums = _sums(s)
+    if not sums:
+        return None
+    made = _in_registers(s, sums, types)
+    loop = next(x for x in made if isinstance(x, Loop))
+    return made if are_apart(loop) or (s.reductions and _only_sums(loop)) else None
 
 
 def _sums(s: Loop) -> set[Var]:
     """The arrays that an innermost loop only adds to, at a few places that are the same in all
     rounds."""
-    if s.order is not Order.SERIAL or s.reductions:
+    if s.order is not Order.SERIAL:
         return set()
     if not all(isinstance(x, Let | Variable | Assign | Store | Update) for x in s.body):
         return set()
@@ -106,6 +133,17 @@ def _is_sum(s: Loop) -> bool:
     )
 
 
+def _only_sums(s: Loop) -> bool:
+    """Whether a loop does nothing but sum up, along what lies side by side."""
+    own = {r.var for r in s.reductions} | {x.var for x in s.body if isinstance(x, Variable)}
+    rounds = (s.high - s.low).constant
+    if (rounds is not None and rounds <= _FEW) or not _goes_along(s):
+        return False
+    return all(
+        isinstance(x, Let | Variable) or (isinstance(x, Assign) and x.var in own) for x in s.body
+    )
+
+
 def _goes_along(s: Loop) -> bool:
     """Whether a loop reads what lies side by side; others may be rows that a loop around it adds
     up side by side."""
@@ -114,7 +152,7 @@ def _goes_along(s: Loop) -> bool:
     return not steep and any(s.var in used_in(at[-1]) for at in read)
 
 
-def _in_registers(s: Loop, sums: set[Var], types: dict[Var, DType]) -> list[Stmt]:
+def _in_registers(s: Loop, sums: set[Var], types: Types) -> list[Stmt]:
     """The loop with a register for each place that it adds to, and what is before and after it."""
     starts: list[Stmt] = []
     body: list[Stmt] = []
@@ -133,7 +171,7 @@ def _in_registers(s: Loop, sums: set[Var], types: dict[Var, DType]) -> list[Stmt
             reductions.append(Reduction(v, "add", dtype))
             ends.append(replace(x, value=Local(v)))
         body.append(Assign(v, Apply("add", (Local(v), x.value), dtype, dtype)))
-    loop = replace(s, body=tuple(body), order=Order.FREE, reductions=tuple(reductions))
+    loop = replace(s, body=tuple(body), order=Order.FREE, reductions=(*s.reductions, *reductions))
     if not ((s.high - s.low).constant or 0) > 0:
         some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
         ends = [When(some, tuple(ends))]
