@@ -15,6 +15,9 @@ def far(x: n=>d=>Float) -> Float =
 def kernel(x: n=>d=>Float, w: n=>Float) -> Float =
     sum(w[i] * w[j] * exp(-sum((x[i, k] - x[j, k]) ** 2 for k)) for i, j)
 
+def nearest(x: n=>d=>Float, y: m=>d=>Float) -> Float =
+    sum(min(sum((y[i, k] - x[j, k]) ** 2 for k) for j) for i)
+
 def stress(x: n=>d=>Float, g: n=>n=>Float) -> Float =
     sum((sqrt(sum((x[i, k] - x[j, k]) ** 2 for k) + 0.01) - g[i, j]) ** 2 for i, j)
 """)
@@ -23,10 +26,15 @@ SHAPES = [(1, 3), (7, 2), (16, 3), (31, 1), (33, 3), (100, 3), (40, 9), (20, 140
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("n", "d"), SHAPES)
-@pytest.mark.parametrize("name", ["far", "kernel", "stress"])
+@pytest.mark.parametrize("name", ["far", "kernel", "stress", "nearest"])
 def test_the_gradient_of_pairs(name: str, n: int, d: int) -> None:
     r = np.random.default_rng(n)
-    others = {"far": [], "kernel": [r.random(n)], "stress": [r.random((n, n))]}[name]
+    others = {
+        "far": [],
+        "kernel": [r.random(n)],
+        "stress": [r.random((n, n))],
+        "nearest": [r.random((2 * n, d))],
+    }[name]
     x, dx = r.random((n, d)), r.normal(size=(n, d))
     f = POINTS[name]
     value, slope = nap.value_and_grad(f, "x")(x, *others)
@@ -50,3 +58,15 @@ def test_a_row_that_does_not_exist_adds_nothing() -> None:
 @pytest.mark.parametrize("name", ["far", "kernel", "stress"])
 def test_the_points_go_side_by_side(name: str) -> None:
     assert "lanes for" in nap.value_and_grad(POINTS[name], "x").show("loops")
+
+
+def test_the_nearest_is_looked_for_in_vectors() -> None:
+    """Its distance is known, and those of all are there."""
+    text = nap.grad(POINTS.nearest, "x").show("loops")
+    assert "free for j_2 in 0..n reducing min first" in text
+    x = np.array([[1.0], [0.0], [0.0], [np.nan]])
+    slope = nap.grad(POINTS.nearest, "x")(x[:3], np.array([[0.5], [-1.0]]))
+    np.testing.assert_array_equal(slope, [[1.0], [2.0], [0.0]])
+    slope = nap.grad(POINTS.nearest, "x")(x, np.array([[0.5], [-1.0]]))
+    assert np.isnan(slope[3, 0])
+    assert (slope[:3] == 0.0).all()

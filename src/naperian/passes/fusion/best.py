@@ -20,7 +20,8 @@ Columns that lie side by side, and whose best is not known, are looked through i
 its best so far, and go side by side (`nests/columns.py`): they are read once.
 
 Inside a loop there is work enough for every thread, and `v` is computed twice or stored for each of
-its rounds; so there only where it is little, element by element of what is stored anyway.
+its rounds; so there only where it is little, element by element of what is stored anyway, or where
+the best is there already, and who looks for its place reads all values once more in any case.
 """
 
 from __future__ import annotations
@@ -73,17 +74,17 @@ def best(program: Program) -> Program:
         match b.prim:
             case Accumulate("argmin" | "argmax" as name, _, (Entry((i,), at, value, ()),)) if (
                 indices[i].condition is None
-                and (not b.context or _little(value, i, made, _LITTLE))
             ):
                 dtype = dtype_of(value, dtypes)
                 many = _many(indices[i])
-                marked = _mark(value, made) if many else None
+                known = _known(program.bindings, b, name[3:], i, value, indices, made)
+                inside = b.context and not _little(value, i, made, _LITTLE)
+                marked = _mark(value, made) if many and not inside else None
                 if marked is not None and name == "argmax":
                     bindings += _first(b, i, at, *marked, indices)
                     continue
                 beside = times.isdisjoint(b.context[-1:]) and _is_column(value, i, b.context, made)
-                known = _known(program.bindings, b, name[3:], i, value, indices, made)
-                if not many and known is None:
+                if known is None and (inside or not many):
                     pass
                 elif dtype is not DType.BOOL and (known or not beside):
                     top = None
