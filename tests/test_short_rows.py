@@ -35,3 +35,30 @@ def test_only_rows_of_one_length_may_be_short() -> None:
     asked = [any(line.endswith(", 5") for line in f.show("llvm").splitlines())
              for f in (nap.compile(ROWS).totals, nap.compile(ragged).f)]  # fmt: skip
     assert asked == [True, False]
+
+
+BACK = """
+def filtered(y: Fin(n)=>Float, a: Fin(p)=>Float) -> Fin(n)=>Float:
+    with state(y) as e:
+        for t in Fin(n):
+            e[t] := y[t] - sum(a[j] * e[t - 1 - j] for j in Fin(p) if t - 1 - j >= 0)
+"""
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5, 7, 8, 9, 20])
+def test_terms_back(p: int) -> None:
+    r = np.random.default_rng(p)
+    y, a = r.normal(size=40), 0.5 * r.normal(size=p) / p
+    e = y.copy()
+    for t in range(40):
+        e[t] = y[t] - sum(a[j] * e[t - 1 - j] for j in range(min(p, t)))
+    np.testing.assert_allclose(nap.compile(BACK).filtered(y, a), e, rtol=1e-12)
+
+
+@pytest.mark.skipif(target.host().vector_bytes != 64, reason="vectors with masks")
+def test_what_has_just_been_stored_is_read_one_by_one() -> None:
+    """A vector of which an element was stored a moment ago waits until it is in memory: less than a
+    whole vector of terms back are no vector. As many as there are but at the start, so that the
+    processor soon knows how many."""
+    text = nap.compile(BACK).filtered.show("llvm")
+    assert any("icmp slt" in line and line.endswith(", 8") for line in text.splitlines())

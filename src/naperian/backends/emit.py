@@ -59,6 +59,7 @@ from naperian.backends.traits import (
     is_edge,
     is_long,
     is_short,
+    just_stored,
     late,
     most_trips,
     regroups,
@@ -246,7 +247,7 @@ def _shared(frame: Frame, s: Loop) -> None:
     if s.reductions:
         short = frame.depth > 0 and is_short(s.body)
     else:
-        short = frame.depth > 1 and _is_step(s.body)  # in one loop rows are the whole of its round
+        short = frame.depth > 0 and _is_step(s.body)
     if not (free and short):
         parallel(frame, s, write)
         return
@@ -376,9 +377,12 @@ def _rounds(
     frame.polled += polls
     waits, frame.late = frame.late, late(s)
     kept, frame.stays = frame.stays, stays(frame, s, free)
+    stored, frame.just_stored = frame.just_stored, just_stored(s)
+    ordered, frame.in_order = frame.in_order, frame.in_order or s.order is Order.SERIAL
     with frame.loop(s.var, index, assigned(s)):
         _block(frame, s.body)
-    frame.late, frame.stays = waits, kept
+    frame.late, frame.stays, frame.just_stored = waits, kept, stored
+    frame.in_order = ordered
     if polls:
         burn_and_poll(frame, "32")
     frame.polled -= polls
@@ -447,6 +451,8 @@ def _while(frame: Frame, s: While) -> None:
     held: list[Value] = []  # what the head allocates lives to the end of the body
     end = ended(s)
     kept, frame.stays = frame.stays, True
+    stored, frame.just_stored = frame.just_stored, just_stored(s)
+    ordered, frame.in_order = frame.in_order, True
     with frame.loop(changes=assigned(s)):
         _round_begins(frame, s.head, conjuncts(s.condition), body, out, held)
         code.begin(body)
@@ -462,7 +468,7 @@ def _while(frame: Frame, s: While) -> None:
                 code.jump(out)
                 code.begin(on)
                 _block(frame, end.going)
-    frame.stays = kept
+    frame.stays, frame.just_stored, frame.in_order = kept, stored, ordered
     burn_and_poll(frame, "32")
     _free(frame, held)
     code.jump(head)

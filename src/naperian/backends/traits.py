@@ -315,12 +315,32 @@ def is_short(stmts: Sequence[Stmt], whiles: bool = False) -> bool:
 _EDGE = 4  # rounds
 
 
+def just_stored(s: Loop | While) -> frozenset[Var]:
+    """The arrays of which a round stores elements by themselves. A vector that is read soon after,
+    with such a one in it, waits until that is in memory; a number is handed on."""
+    if isinstance(s, Loop) and s.order is not Order.SERIAL:
+        return frozenset()
+    return frozenset(x.buffer for x in s.body if isinstance(x, Store))
+
+
+def spelled(rounds: Size, numbers: Mapping[Var, Size]) -> Size:
+    """A size without the names of what is bound to whole numbers."""
+    while cuts := {v for v in rounds.atoms if isinstance(v, Var) and v in numbers}:
+        rounds = rename(rounds, {v: numbers[v] for v in cuts})
+    return rounds
+
+
+def usually(s: Loop, numbers: Mapping[Var, Size]) -> Size:
+    """How many rounds a loop has away from edges: so many terms back, as far as there are."""
+    rounds = spelled(s.high - s.low, numbers)
+    a = rounds.single
+    return a.extent - 1 if isinstance(a, Clamp) else rounds
+
+
 def is_edge(s: Loop, numbers: Mapping[Var, Size]) -> bool:
     """Whether a loop goes over the few places at the start or the end of a longer one, where what
     it reads is clamped."""
-    rounds = s.high - s.low
-    while cuts := {v for v in rounds.atoms if isinstance(v, Var) and v in numbers}:
-        rounds = rename(rounds, {v: numbers[v] for v in cuts})
+    rounds = spelled(s.high - s.low, numbers)
     if rounds.constant is not None:
         return False
     for a in rounds.atoms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from naperian.backends.code import Value
@@ -17,10 +18,10 @@ from naperian.backends.copies import (
 from naperian.backends.frame import Frame
 from naperian.backends.masks import free_masks, whole
 from naperian.backends.totals import few_totals, totals
-from naperian.backends.traits import UNROLLED, trips
+from naperian.backends.traits import UNROLLED, trips, usually
 from naperian.backends.vectors import Block, widened
 from naperian.loops.syntax import Allocate, Loop, Order, Variable
-from naperian.loops.walk import statements, used_in
+from naperian.loops.walk import reads, statements, used_in
 
 _MOST_LINES = 600  # of vectors one after the other, and not in a loop
 _MOST_LEFT = 8  # rounds by themselves are too many
@@ -83,10 +84,14 @@ def in_vectors(
         return []
     if not block.sums:
         in_place = rows_in_place(frame, s) if frame.depth else frozenset[str]()
-        return _loop(frame, start, (body, done), block, index, (low, high), in_place)
+        few = frame.in_order and trips(low, high) == math.inf and _is_a_size(frame, s)
+        few = few and _is_quick(block)
+        return _loop(frame, start, (body, done), block, index, (low, high), in_place, few)
     enter = _before(frame, start, body, block)
     entries: Entries = []
     alone = _SHORT if _may_be_short(frame, s, block, vectors) else 0
+    if alone and not frame.just_stored.isdisjoint(v for x in s.body for v in reads(x)):
+        alone = block.lanes
     if frame.depth and vectors and not free:
         alone = max(alone, block.lanes)  # without a whole vector
     if alone:
@@ -112,7 +117,20 @@ def _may_be_short(frame: Frame, s: Loop, block: Block, vectors: int) -> bool:
     are of one length, so that the processor soon does."""
     if not frame.depth or vectors < 2 or block.gathers or len(block.vectors) > _CHEAP:
         return False
-    return all(v in frame.module.program.sizes for v in used_in(s.high - s.low))
+    return _is_a_size(frame, s)
+
+
+def _is_quick(block: Block) -> bool:
+    """Whether a few elements take no longer one by one than as part of a vector, which the next
+    round of a loop in order waits for: what a mask stores is handed on through memory only."""
+    return len(block.scalars) <= 2 * _CHEAP and not any("@nap" in x for x in block.scalars)
+
+
+def _is_a_size(frame: Frame, s: Loop) -> bool:
+    """Whether a loop has as many rounds whenever it is met, and when the program is compiled nobody
+    knows how many."""
+    rounds = usually(s, frame.module.numbers)
+    return all(v in frame.module.program.sizes for v in used_in(rounds))
 
 
 def _is_narrow(block: Block) -> bool:
@@ -150,16 +168,24 @@ def _one_by_one(frame: Frame, block: Block, index: Value, low: Value, high: Valu
 
 def _loop(
     frame: Frame, start: int, labels: tuple[str, str], block: Block, index: Value,
-    ends: tuple[Value, Value], in_place: frozenset[str],
+    ends: tuple[Value, Value], in_place: frozenset[str], few: bool,
 ) -> Entries:  # fmt: skip
     """A loop of whole vectors; the rest is one with a mask, where there are such, or the scalars'
-    loop, which is also for elements that are not side by side after all."""
+    loop, which is also for elements that are not side by side after all. If there may be `few`,
+    less than a vector in all are the scalars', too."""
     code, lanes, (body, done), (low, high) = frame.code, block.lanes, labels, ends
     in_lanes = free_masks(frame.module.target) and not block.ones
     enter = _before(frame, start, body, block)
     wide, rest = code.label("wide"), code.label("rest")
     last_part = code.label("last") if in_lanes else body
     after = code.name()
+    few = few and in_lanes
+    if few:
+        many = code.label("many")
+        short = code.let(f"icmp slt i64 {code.minus(high, low)}, {lanes}")
+        code.branch(short, body, many)
+        code.begin(many)
+        entry, enter = enter, many
     last = code.let(f"sub nsw i64 {high}, {lanes}")
     some = code.let(f"icmp sle i64 {low}, {last}")
     for distance in block.ones:
@@ -178,6 +204,11 @@ def _loop(
         first = code.name()
         code.put(f"{first} = phi i64 [ {low}, %{enter} ], [ {after}, %{rest} ]")
         masked(frame, block, index, first, left(frame, block, low, high), "m", in_place)
+        if few:
+            code.jump(done)
+            code.begin(body)
+            code.lines += block.scalars
+            return [(low, entry)]
         return []
     code.lines += block.scalars
     return [(low, enter), (after, rest)]
