@@ -65,8 +65,10 @@ from naperian.passes.fusion.told import again
 from naperian.passes.fusion.unroll import unroll
 from naperian.passes.fusion.vacant import vacant
 from naperian.passes.nests.across import across
+from naperian.passes.nests.best_of_few import best_of_few
 from naperian.passes.nests.deferred import deferred
 from naperian.passes.nests.distrust import distrust, suspects
+from naperian.passes.nests.few_columns import few_columns
 from naperian.passes.nests.jam import jam
 from naperian.passes.nests.leading import leading
 from naperian.passes.nests.outside import outside
@@ -109,7 +111,11 @@ def schedule(program: ainf.Program) -> Program:
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     nests = strips(trailing(leading(_escape(block.statements()))))
     nests = deferred(nests, {b.var: b.dtype for b in outs})
-    body = across(jam(outside(nests, program.sizes, buffers), program.sizes), program.sizes)
+    nests = outside(nests, program.sizes, buffers)
+    scalars = (p.var for p in program.params if not p.shape and not p.dtype.is_float)
+    known = frozenset((*program.sizes, *scalars))
+    nests = few_columns(best_of_few(nests, known), known, outs)
+    body = across(jam(nests, program.sizes), program.sizes)
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys([*emitter.s.notes, *again(tasks_in(items))]))
