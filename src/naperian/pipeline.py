@@ -40,9 +40,11 @@ from naperian.passes.algebra.alongside import alongside
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
+from naperian.passes.algebra.kept_rows import kept_rows
 from naperian.passes.algebra.neighbours import neighbours
 from naperian.passes.algebra.powers import powers
 from naperian.passes.algebra.prune import prune
+from naperian.passes.algebra.row_by_row import row_by_row
 from naperian.passes.algebra.scatter import scatter
 from naperian.passes.algebra.simplify import simplify
 from naperian.passes.algebra.windows import windows
@@ -179,6 +181,7 @@ PASSES: tuple[Step, ...] = (
     Step("cse", cse, ainf_check.check, ainf_show.show),
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
+    Step("rows", lambda p: kept_rows(row_by_row(p)), ainf_check.check, ainf_show.show),
     Step("forwards", lambda p: neighbours(windows(forwards(alongside(p)))), ainf_check.check,
          ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),

@@ -8,6 +8,7 @@
 
 All in one pass over `s` and one over the kept: the sum that picks an `i` for every `j` is an
 accumulation by key (`passes/algebra/scatter.py`). The element is computed only where it is kept.
+Where all are, `if True`, which[j] is j.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from naperian.types import (
     Exists,
     Fin,
     Index,
+    Range,
     Scalar,
     Set,
+    SetVar,
     Table,
     Tuple,
     TupleSet,
@@ -40,8 +43,11 @@ from naperian.types import (
     TypeVar,
     cardinality,
     element,
+    numbers,
     set_variables,
 )
+
+_IN_ORDER = (Fin, SetVar, Range)  # sets whose elements are numbers, one after the other
 
 
 def kept(
@@ -157,6 +163,12 @@ class _Kept:
             (k, core.Reduce("add", i, self.set, zero, one, INT, self.span)),
         ]
         own = Fin(size(k))
+        if test() == core.Const(Lit(True, DType.BOOL)) and isinstance(self.set, _IN_ORDER):
+            here = core.Number(numbers(self.set)[0] + size(j))
+            each = core.Const(Lit(1, DType.I64))
+            all_ = core.Reduce("add", i, self.set, zero, each, INT, self.span)
+            values = core.For(j, own, core.Let(i, here, self.bind(i, body)))
+            return self.around(core.Let(k, all_, core.Box(kind, (size(k),), values)))
         key = core.Op(
             "select",
             (is_kept, core.At(core.Ref(place), core.Ref(i), self.set),
