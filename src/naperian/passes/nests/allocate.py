@@ -37,6 +37,7 @@ from naperian.passes.nests.added import added
 from naperian.passes.nests.ahead import ahead
 from naperian.passes.nests.anyway import anyway
 from naperian.passes.nests.around import around
+from naperian.passes.nests.asked_beside import asked_beside
 from naperian.passes.nests.begun_sums import begun_sums
 from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
@@ -117,6 +118,7 @@ _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     small,
     joined,  # what no way out is between,
     ahead, tried,  # and without ends in between
+    asked_beside,  # of what they need to know
 )  # fmt: skip
 
 
