@@ -720,9 +720,26 @@ class Sparse:
         return np.eye(2)
 
 
+class Column:
+    """A column of a table of another library, of whatever."""
+
+    def __init__(self, *values: object) -> None:
+        self.values = values
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        return np.array(self.values, object)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (Column(1.0, None), "argument x[1] is None: no number and no array"),
+        (Column("a", 1.0), "argument x[0] is 'a': text is no number"),
+        (Column(1.0, 2), "argument x is object: it holds Python objects; .astype(float) makes "
+                         "numbers of them"),
         (Elsewhere(), "argument x is Elsewhere, which NumPy makes no array of: it is on a device; "
                       "use x.cpu() first"),
         (Sparse(), "argument x is Sparse: no number and no array; .toarray() makes an array of it"),

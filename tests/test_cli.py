@@ -157,7 +157,7 @@ def test_explain_writes_lifts_out(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_test_runs_docstrings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert nap(capsys, "test", "stats.nap") == (0, "1 files, 0 failures\n", "")
+    assert nap(capsys, "test", "stats.nap") == (0, "1 file, 0 failures\n", "")
     (folder / "stats.nap").write_text(STATS.replace("    3.0\n", "    4.0\n"))
     code, out, _ = nap(capsys, "test", "stats.nap")
     assert code == 1

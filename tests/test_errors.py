@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from naperian import pages, pipeline
+from naperian.frontend.messages import library_names
 from naperian.source import Diagnostic, Source, render
 
 ROOT = Path(__file__).parent.parent
@@ -131,3 +132,9 @@ def test_depth_is_bounded_by_a_message_not_by_the_stack() -> None:
     assert front("def f(x: Float) -> Float = " + "exp(" * 190 + "x" + ")" * 190) == ()
     (wrong,) = front("def f(x: Float) -> Float = " + "(" * 5000 + "x" + ")" * 5000)[:1]
     assert wrong.code == "N0126"
+
+
+@pytest.mark.parametrize("module", list(library_names._HELD))
+def test_what_a_module_is_said_to_have_it_has(module: str) -> None:
+    text = (Path(library_names.__file__).parents[2] / "library" / f"{module}.nap").read_text()
+    assert set(library_names._HELD[module].split()) <= set(re.findall(r"^def (\w+)", text, re.M))

@@ -93,6 +93,7 @@ def test_ctrl_c_ends_the_entry_only(talk: Talk) -> None:
 
 def test_commands(talk: Talk, tmp_path: Path) -> None:
     assert talk(":t [1.0, 2.0]") == ("Fin(2)=>Float\n", "")
+    assert talk(":type [1.0, 2.0]") == ("Fin(2)=>Float\n", "")
     out, _ = talk(":show ainf sum(x * x for x in [1.0, 2.0])")
     assert "return 5.0" in out
     out, _ = talk(":time sum(i for i in Fin(100))")

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import naperian as nap
+from naperian.backends.cache import default_directory
 
 TWICE = "def twice(x: n=>Float) -> n=>Float = 2.0 * x\n"
 LONG = "def long(x: n=>Float) -> n=>Float:\n" + "".join(
@@ -81,6 +82,15 @@ def test_without_a_home_everything_works(home: str) -> None:
     assert done.stdout == "ready\n(3,)\n"
     assert done.stderr.count("RuntimeWarning: naperian keeps no compiled code") <= 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_relative_directory_of_caches_is_ignored(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("NAPERIAN_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "caches")
+    assert default_directory() == tmp_path / ".cache" / "naperian"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert default_directory() == tmp_path / "caches" / "naperian"
 
 
 def test_a_full_disk_costs_one_warning(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import naperian as nap
 from naperian import cli, pages, trial, values
 from naperian.ainf.words import NotWrittenError
 from naperian.core.derived import KINDS
+from naperian.frontend.messages.report import plural
 from naperian.program import listing, source_of
 from naperian.session import RESULT, Session
 from naperian.source import CompileError
@@ -313,7 +314,8 @@ def test(options: argparse.Namespace) -> int:
             }
         )
     else:
-        print("\n\n".join([*map(str, wrong), f"{len(files)} files, {len(wrong)} failures"]))
+        tally = f"{plural(len(files), 'file')}, {plural(len(wrong), 'failure')}"
+        print("\n\n".join([*map(str, wrong), tally]))
     return cli.WRONG if wrong else cli.OK
 
 

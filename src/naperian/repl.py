@@ -87,10 +87,10 @@ class Repl:
             self.evaluate(entry)
             return
         word, _, rest = entry[1:].partition(" ")
-        candidates = [c for c in COMMANDS if c.startswith(word)] if word else []
-        if word not in COMMANDS and len(candidates) != 1:
+        meant = next((c for c in COMMANDS if word and c.startswith(word)), None)
+        if meant is None:
             raise Told(f"`:{word}` is no command; `:help` lists them")
-        COMMANDS[word if word in COMMANDS else candidates[0]][2](self, rest.strip())
+        COMMANDS[meant][2](self, rest.strip())
 
     def compiled(self, entry: str) -> tuple[nap.Module, Draft]:
         """The program with this entry at its end, compiled."""
@@ -234,7 +234,7 @@ class _Quit(Exception):
 
 
 COMMANDS: dict[str, tuple[str, str, Callable[[Repl, str], None]]] = {
-    "t": ("e", "the type of an expression", Repl.type),
+    "type": ("e", "the type of an expression", Repl.type),
     "show": ("STAGE e", "an expression at a stage: core, ainf, loops, llvm", Repl.show),
     "time": ("e", "how long it takes", Repl.time),
     "load": ("FILE", "start again from a file's definitions", Repl.load),

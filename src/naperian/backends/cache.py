@@ -184,10 +184,12 @@ def default_directory() -> Path | None:
     if chosen:
         return None if chosen == "off" else Path(chosen)
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        if not base.is_absolute():  # which the specification of these directories ignores
+            base = Path.home() / ".cache"
     except RuntimeError:
         return None
-    return Path(base) / "naperian"
+    return base / "naperian"
 
 
 _opened: dict[Path | None, Cache] = {}

@@ -128,8 +128,8 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         raise ShapeError(f"{where} is no array: {why}") from None
     if array.ndim == 0 and array.dtype.kind in "OUS" and not isinstance(given, int | np.ndarray):
         raise _no_number(given, where)
-    if array.dtype.kind in "OUS":
-        _refuse_what_is_no_number(given, where)
+    if array.dtype.kind in "OUS":  # a column of pandas is what NumPy makes of it
+        _refuse_what_is_no_number(array if hasattr(given, "__array__") else given, where)
     if python and array.dtype == object and all(isinstance(x, int) for x in array.flat):
         array = _large(sig, leaf, array, where)
     return Value(where, weak, array, dtype_of(where, array.dtype), offsets, column=column)

@@ -131,7 +131,7 @@ def _call_of(w: Walk, e: s.Name, args: list[Typed]) -> s.Call:
 def known_names(w: Walk) -> list[str]:
     return [
         *w.scope.all_names(), *w.globals.names(), *w.library.definitions, *BUILTINS,
-        *FLOAT_FUNCTIONS, *SCALARS,
+        *FLOAT_FUNCTIONS, *SCALARS, "abs", "sign", "min", "max",
     ]
 
 

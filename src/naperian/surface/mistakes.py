@@ -58,8 +58,16 @@ def no_closer(c: Cursor, closer: str) -> Diagnostic:
     if c.kind in STARTS:
         return _choice(c) or errors.missing_comma(c.here)
     kept = "what keeps some elements is an `if` behind the binders: `[e for i if p]`"
-    help_ = (kept,) if c.kind == "where" else ()
+    help_ = (kept,) if c.kind == "where" else _without_def(c)
     return _no_operator(c) or errors.unexpected(f"`,` or `{closer}`", c.found, c.here, *help_)
+
+
+def _without_def(c: Cursor) -> tuple[str, ...]:
+    """What a `:` means behind the first name in parentheses of `f(x: Float) = …`."""
+    line = c.text[c.text.rfind("\n", 0, c.here.start) + 1 :].partition("\n")[0]
+    if c.kind != ":" or not re.match(r"\s*[a-z]\w*\((\w+, )*\w+ ?:.*\).*[=:]", line):
+        return ()
+    return (f"a function begins with `def`: `def {line.strip()}`",)
 
 
 def no_end(c: Cursor, start: int) -> Diagnostic:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
+from naperian.frontend.messages.library_names import in_library
 from naperian.frontend.messages.report import Reported, fail
 from naperian.source import Span
 
@@ -19,7 +20,6 @@ _RECAST = "`x as (n, m)=>Float` and `x as Fin(k)=>Float` see the same data under
 _LIFTS = "functions lift by themselves: `f(x)` applies `f` to every element"
 _RANDOM = "`import random` has keys and distributions: `random.normal(key)`"
 _LOOP = "`loop x = x0 for i in Fin(k):`, with or without `while c`, gives the next `x`"
-_LINALG = "`import linalg` has it: `linalg.{}`"
 _SWAP = "`transpose(x)`, or name the axes: `[x[i, j, k] for k, i, j]`"
 _PLACES = "the places where `p` holds are `[i for i if p]`; `sum(1 for i if p)` counts them"
 
@@ -78,11 +78,20 @@ _HABITS: dict[str, dict[str, str]] = {
         "rand": _RANDOM, "randn": _RANDOM, "randint": _RANDOM,
         "logical_and": "write `a and b`", "logical_or": "write `a or b`",
         "logical_not": "write `not a`",
-        **{f: _LINALG.format(f"{f}(a)") for f in ("det", "inv", "cholesky", "eigh", "lu", "qr")},
-        "solve": _LINALG.format("solve(a, b)"), "lstsq": _LINALG.format("lstsq(a, b)"),
+        "roll": "write `rotate(x, -k)`, whose `k` counts to the front",
+        "flip": "write `reverse(x)`", "identity": "write `eye(n)`",
+        "isclose": "write `abs(a - b) <= tolerance`",
+        "allclose": "write `all(abs(a - b) <= tolerance)`",
+        "meshgrid": "a table of pairs is one over two names: `[f(x[i], y[j]) for i, j]`",
+        "vectorize": _LIFTS, "apply_along_axis": _LIFTS,
+        "tril": "write `[x[i, j] if j <= i else 0.0 for i, j]`",
+        "triu": "write `[x[i, j] if j >= i else 0.0 for i, j]`",
+        "pad": "`[0.0, *x, 0.0]` has an element more at both ends",
     },
+    "SciPy": {"scipy": "functions are called by their own names, as `exp(x)`"},
     "JAX": {
         "jnp": "functions are called by their own names, as `exp(x)`",
+        "jax": "functions are called by their own names, as `grad(f)`",
         "vmap": _LIFTS, "jit": "everything is compiled", "fori_loop": _LOOP, "while_loop": _LOOP,
         "lax": _LOOP, "set": _CHANGED, "at": _CHANGED,
         "cond": "write `a if c else b`", "jacfwd": "write `jacobian(f)`",
@@ -93,7 +102,7 @@ _OF_MANY = {"maximum": "max", "fmax": "max", "minimum": "min", "fmin": "min"}
 _FOUND = {name: (whose, help) for whose, names in _HABITS.items() for name, help in names.items()}
 
 
-_MODULES = ("np", "numpy", "jnp", "math")
+_MODULES = ("np", "numpy", "jnp", "jax", "scipy", "math")
 
 
 def habit(name: str, span: Span, known: Collection[str] = ()) -> Reported | None:
@@ -109,6 +118,8 @@ def habit(name: str, span: Span, known: Collection[str] = ()) -> Reported | None
             help = _FOUND[own][1]
         elif own in known:
             help = f"write `{own}{'(…)' if called else ''}`"
+        else:
+            help = in_library(own) or help
     elif (many := _OF_MANY.get(name)) and re.match(r"\([^\n]*\bfor\b", rest):
         help = f"write `{many}(… for …)`"
     return fail(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
+from naperian.frontend.messages.library_names import in_library
 from naperian.frontend.messages.report import Reported, both, either, fail, opener
 from naperian.source import Label, Span
 from naperian.surface.syntax import Bind, Member, PName
@@ -38,7 +39,9 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     """N0201"""
     close = get_close_matches(name, known, 3, 0.7)
     helps = (f"did you mean {either(close)}?",) if close else ()
-    if name in _VALUES:
+    if held := in_library(name):
+        helps = (held,)
+    elif name in _VALUES:
         helps = (f"write `{_VALUES[name]}`",)
     elif len(name) == 1 and re.search(r"[\w\])]\[(\w+, )*$", span.source.text[: span.start]):
         helps = (f"an index is bound by `for`: `[… for {name}]`, or `sum(… for {name})`",)
