@@ -181,6 +181,12 @@ def too_many_indices(text: str, found: str, wanted: int, given: int, span: Span)
 _OF_BOOLEANS = {"&": "`a and b`", "|": "`a or b`", "~": "`not a`", "^": "`a != b`"}
 
 
+def row_by_row(op: str) -> str:
+    """The help for what is no function of rows that have lengths of their own."""
+    done = f"{op}(row)" if op[:1].isalpha() else f"row {op} …"
+    return f"rows have lengths of their own, so it is done row by row: `[{done} for row in rows]`"
+
+
 def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] = ()) -> Reported:
     """N0309"""
     if op == "^" and found != "Bool" and not helps:
@@ -196,6 +202,8 @@ def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] 
         helps = (f"`{kind}(c)` is 1 where `c` holds, and 0 elsewhere",)
     if found.startswith("(") and ", " in found and "->" not in found and not helps:
         helps = ("a tuple is taken apart: `(a, b) = …`; those of a table, `for (a, b) in …`",)
+    if found.startswith("exists ") and not helps:
+        helps = (row_by_row(op),)
     return fail(
         "N0309", f"`{op}` works on {needs}, not on `{found}`", span, f"this is `{found}`",
         helps=helps,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from naperian.frontend.messages.errors import row_by_row
 from naperian.frontend.messages.report import Reported, both, either, fail
 from naperian.frontend.unknowns import Because
 from naperian.source import Label, Span
@@ -16,6 +19,12 @@ def no_instance(
         notes.append(f"the instances are {both(known)}")
     else:
         notes.append(f"`{interface}` has no instance at all")
+    if types.startswith("exists "):
+        called = re.match(r"(\w+)\(", because.span.text)
+        return fail(
+            "N0620", f"`{types}` is no instance of `{interface}`", because.span, because.text,
+            helps=(row_by_row(called[1] if called else "f"),),
+        )
     return fail(
         "N0620", f"`{types}` is no instance of `{interface}`", because.span, because.text,
         notes=tuple(notes), helps=(_to_declare(interface, types),),
