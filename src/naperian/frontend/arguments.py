@@ -62,15 +62,25 @@ def waits(e: s.Expr | Typed | None) -> bool:
     return isinstance(e, s.Lambda | s.Rank | s.Section)
 
 
-def points(w: Walk, args: Sequence[s.Expr]) -> list[Typed | None]:
-    """What is differentiated at these points is typed after them: those that need no guide."""
-    return [w.infer(a) if _is_plain(a) else None for a in args]
+def points(w: Walk, f: s.Expr, args: Sequence[s.Expr]) -> list[Typed | None]:
+    """What is differentiated at these points is typed after them: those that need no guide. Where
+    the function is made too, what is written out or computed has nobody else to say its type."""
+    plain = _is_plain if _is_made(f) else _is_named
+    return [w.infer(a) if plain(a) else None for a in args]
 
 
-def _is_plain(e: s.Expr) -> bool:
+def _is_made(f: s.Expr) -> bool:
+    """Whether this is a lambda, or a derivative of one."""
+    while isinstance(f, s.Call) and f.args and not isinstance(f.args[0], s.Keyword | s.Generator):
+        f = f.args[0]
+    return isinstance(f, s.Lambda)
+
+
+def _is_named(e: s.Expr) -> bool:
+    """Whether an expression says its type itself: it is named, or taken of what is."""
     match e:
         case s.TupleExpr(_, items):
-            return all(map(_is_plain, items))
+            return all(map(_is_named, items))
         case s.Name() | s.Field() | s.IndexExpr():
             return True
         case s.Call(_, _, args):
@@ -79,21 +89,54 @@ def _is_plain(e: s.Expr) -> bool:
             return False
 
 
+def _is_plain(e: s.Expr) -> bool:
+    """Whether an expression says its type itself: not so a number, a table of whole numbers, and
+    what is over a set that its place says."""
+    match e:
+        case s.TupleExpr(_, items):
+            return all(map(_is_plain, items))
+        case s.Bracket(_, items):
+            values = [x.value if isinstance(x, s.Star) else x for x in items]
+            return any(not _is_whole(x) for x in values) and all(map(_is_element, values))
+        case s.Comprehension(_, element, binders, _):
+            return all(b.domain is not None for b in binders) and _is_element(element)
+        case s.Unary(_, _, inner):
+            return _is_plain(inner)
+        case s.Binary(_, _, _, left, right):
+            return _is_plain(left) or _is_plain(right)
+        case s.As():
+            return True
+        case _:
+            return _is_named(e) and not _is_brought(e)
+
+
+def _is_element(e: s.Expr) -> bool:
+    return isinstance(e, s.Number) or _is_plain(e)
+
+
+def _is_whole(e: s.Expr) -> bool:
+    return isinstance(e, s.Number) and isinstance(e.value, int)
+
+
 def at_points(w: Walk, given: Sequence[Typed | None]) -> Function:
     """The type that points of floats say a function has; what else is given becomes a float."""
     solver = w.solver
 
     def told(t: Type) -> Type:
-        _, cell = solver.axes(t)
+        axes, cell = solver.axes(t)
         match cell:
-            case Scalar(dtype) if not dtype.is_float:
-                return solver.type("a")
-            case Index():
-                return solver.type("a")
+            case Scalar(dtype) if dtype.is_float:
+                return t
+            case Scalar() | Index():
+                pass
             case TypeVar() if solver.is_open(cell):
-                return solver.type("a")
+                pass
             case _:
                 return t
+        free: Type = solver.type("a")
+        for own in reversed(axes):
+            free = Table(own, free)
+        return free
 
     params = tuple(solver.type("a") if x is None else told(x.type) for x in given)
     return Function(params, solver.type("r"))

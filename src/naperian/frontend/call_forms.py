@@ -143,7 +143,7 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
         case _:
             pass
     if isinstance(e.function, s.Call) and is_operator(w, e.function):
-        given = points(w, positional(e))
+        given = points(w, e.function, positional(e))
         return apply_value(w, w.infer(e.function, at_points(w, given)), e, given)
     return apply_value(w, w.infer(e.function), e)
 

@@ -565,6 +565,9 @@ def _rigid_note(w: Walk, a: Size, b: Size) -> tuple[str, ...]:
             f"`{hidden[0]}` in a signature is a size that the caller chooses, not this module's "
             f"`{hidden[0]}`; a constant with a capital letter is a size there",
         )
+    if repr(a) == repr(b):  # an inner loop has the same name for its index
+        own = ", ".join(f"`{v.name}`" for v in variables(a) if v not in variables(b))
+        return (f"they are written alike, but {own} of the one is not {own} of the other",)
     if len(dict.fromkeys(names)) == 2 and a.single is not None and b.single is not None:
         return (f"`{names[0]}` and `{names[1]}` are chosen by the caller and may differ",)
     return ()

@@ -354,7 +354,7 @@ def _at_point(w: Walk, f: s.Expr, e: s.Expr) -> tuple[Typed, Function] | None:
     """The point of a function that is made where it stands, and what it says of its type."""
     if not isinstance(f, s.Lambda):
         return None
-    [point] = points_of(w, [e])
+    [point] = points_of(w, f, [e])
     if point is None:
         return None
     kind = w.solver.head(point.type)

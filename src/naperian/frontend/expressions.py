@@ -266,8 +266,22 @@ def field(w: Walk, e: s.Field, expected: Type | None) -> Typed:
 
 
 def _checked_value(w: Walk, operand: s.Expr, span: Span, expected: Type | None) -> Typed:
-    """`k?` away from an axis: the set is what the place expects."""
+    """`k?` away from an axis: the set is what the place expects, or what is found of it where it
+    is read, as of a state that begins with it."""
     kind = w.solver.head(expected) if expected is not None else None
+    if kind is not None and not isinstance(kind, Index) and not w.solver.is_open(kind):
+        raise _of_no_set(span)
     if not isinstance(kind, Index):
-        raise errors.undetermined(f"the index `{span.text}`", span, bare=span.text.rstrip("?"))
+        kind = Index(w.solver.set())
+        own = kind.set
+
+        def found() -> None:
+            if w.solver.set_is_open(own):
+                raise _of_no_set(span)
+
+        w.solver.goals.append(found)
     return Typed(kind, checked_index(w, w.infer(operand), kind.set, span), span)
+
+
+def _of_no_set(span: Span) -> errors.Reported:
+    return errors.undetermined(f"the index `{span.text}`", span, bare=span.text.rstrip("?"))
