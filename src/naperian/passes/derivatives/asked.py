@@ -13,7 +13,8 @@ far the loop goes, as 1 / n.
     v = d / n; sum(v * x[i] for i)     the same, where the program itself stands in front
 
 Nor does what was computed, but read by nobody: where every loop that reads it made no rounds, and
-where every reader is a side of a condition that was not taken.
+where every reader is a side of a condition that was not taken: of one condition for all of a loop,
+or in each of its rounds; those that did read are counted then.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from naperian.ainf.syntax import Accumulate, Binding, Guard, Number, Op, Operand
 from naperian.ainf.walk import atoms_of, free, number, operands, rewrite, rewrite_guards, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
+from naperian.node import replace
 from naperian.partials import POLES, RULES, STRAIGHT
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.derivatives.closing import Closing
@@ -86,6 +88,11 @@ class Asked(Closing):
             return ()
         at = [names[i] for i in b.context]
         sides = [self.asks(p, at) for p in parts]
+        if all(ns or p.guards for ns, p in zip(summed, parts, strict=True)) and any(
+            len(gs) < len(dict.fromkeys((g.operand, g.holds) for g in p.guards))
+            for gs, p in zip(sides, parts, strict=True)
+        ):
+            return self.counted(b, parts, at)
         if not all(ns or gs for ns, gs in zip(summed, sides, strict=True)):
             return ()
         each = _merged([
@@ -97,6 +104,16 @@ class Asked(Closing):
         if common or not all(each):
             return common
         return (Guard(reduce(partial(self.made, "or"), map(self.holding, each)), True),)
+
+    def counted(self, b: Binding, parts: list[Part], at: list[Size]) -> Guards:
+        """Whether any part comes to a point, where conditions of its own loops say which do: the
+        sum of as many ones."""
+        dtype = self.b.dtypes[b.var]
+        ones = [replace(p, value=Lit(1.0, dtype)) for p in parts]
+        some = self.closed(b.var, ones, tuple(at))
+        if some is None:
+            return ()
+        return (Guard(self.made("gt", some, Lit(0.0, dtype)), True),)
 
     def asks(self, part: Part, at: list[Size]) -> Guards:
         """The first guards of a part that say the same of all that it sends to a point."""
