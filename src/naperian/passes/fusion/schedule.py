@@ -8,6 +8,7 @@
     contract   sums of products become contractions
     unroll     vectors of a few components become scalars
     inline     producers read out of step are computed where they are read
+    one_history  what a round hands on is kept once
     find_units recurrences
     order_loops  which loop is innermost
     crossed    what is read in loops in another order is computed there
@@ -55,6 +56,7 @@ from naperian.passes.fusion.factors import factors
 from naperian.passes.fusion.faint import faint
 from naperian.passes.fusion.fuse import fuse
 from naperian.passes.fusion.graph import forget, rewrite_size
+from naperian.passes.fusion.history import one_history
 from naperian.passes.fusion.inline import crossed, inline
 from naperian.passes.fusion.order import order_loops
 from naperian.passes.fusion.recurrence import find_units
@@ -96,6 +98,7 @@ def schedule(program: ainf.Program) -> Program:
         contract(graph)
         unroll(graph)
         inline(graph)
+        one_history(graph)
         find_units(graph)
         order_loops(graph)
         crossed(graph)

@@ -276,10 +276,25 @@ class _Builder:
                 if same and r.indices and (final or t.kind in (Kind.COMPUTE, Kind.SORT)):
                     t.home = (out, tuple(names.index(i) for i in r.indices))
                     return
+        at = self.packing.layout(r.indices).at
+        back = self.from_the_end(value, r.indices)
+        if back:
+            value = rename_operand(value, back)
+            at = tuple(rename_indices(e, back) for e in at)
         self.late.append(
-            Task(Kind.PUT, out, r.dtype, r.indices, r.indices, args=(value,),
-                 at=self.packing.layout(r.indices).at)
-        )  # fmt: skip
+            Task(Kind.PUT, out, r.dtype, r.indices, r.indices, args=(value,), at=at)
+        )
+
+    def from_the_end(self, value: Operand, indices: tuple[Var, ...]) -> dict[Var, Size]:
+        """The indices of a result along which a computed array is read from its end on: it is
+        stored so, in the loop that computes it."""
+        t = self.source.get(value.var) if isinstance(value, Read) else None
+        if not isinstance(value, Read) or t is None or t.kind is not Kind.COMPUTE:
+            return {}
+        fixed = {j for i in indices for j in self.mentioned[i]}
+        lengths = {i: self.extent(i, {}) for i in indices if i not in fixed}
+        ends = {i: n - size(i) - 1 for i, n in lengths.items() if n is not None}
+        return {i: e for i, e in ends.items() if e in value.at}
 
     def extent(self, i: Var, point: Mapping[Var, Size]) -> Size | None:
         extent = self.program.indices[i].extent

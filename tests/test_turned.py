@@ -1,0 +1,76 @@
+"""What only reads a loop backwards goes in its rounds (`passes/derivatives/turned`), and what a
+loop hands on has one history (`passes/fusion/history`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+
+PROGRAMS = """
+def smooth(x: t=>n=>Float, a: Float) -> Float:
+    s = scan(lambda s, r: a * s + (1.0 - a) * r, [0.0 for j in n], x)
+    sum(s[i, j] ** 2 for i, j)
+def horner(c: k=>Float, x: n=>Float) -> Float:
+    y = for i:
+        loop s = 0.0 for j in k: s * x[i] + c[j]
+    sum(y ** 2)
+def walk(x: t=>Float, a: Float) -> Float:
+    loop s = 1.0 for i in t: tanh(a * s + x[i])
+"""
+M = nap.compile(PROGRAMS)
+
+
+def smooth(x: np.ndarray, a: float) -> float:
+    s, total = np.zeros(x.shape[1]), 0.0
+    for r in x:
+        s = a * s + (1 - a) * r
+        total += (s**2).sum()
+    return float(total)
+
+
+def horner(c: np.ndarray, x: np.ndarray) -> float:
+    return float((np.polyval(c, x) ** 2).sum())
+
+
+def walk(x: np.ndarray, a: float) -> float:
+    s = 1.0
+    for r in x:
+        s = np.tanh(a * s + r)
+    return float(s)
+
+
+@pytest.mark.parametrize("many", [1, 2, 7, 40])
+@pytest.mark.parametrize("wide", [1, 5, 33])
+def test_gradients_of_what_comes_in_at_a_time(many: int, wide: int) -> None:
+    rng = np.random.default_rng(many)
+    x, c = rng.standard_normal((many, wide)), rng.standard_normal(many)
+    y = rng.uniform(-1, 1, wide)
+    for f, mine, args in (
+        (M.smooth, smooth, (x, 0.7)), (M.horner, horner, (c, y)), (M.walk, walk, (c, 0.6)),
+    ):  # fmt: skip
+        value, slopes = nap.value_and_grad(f, wrt=(0, 1))(*args)
+        np.testing.assert_allclose(value, mine(*args), rtol=1e-12)
+        for k, slope in enumerate(slopes):
+            way = rng.standard_normal(np.shape(args[k]))
+            there, back = (
+                mine(*(a + h * way if k == n else a for n, a in enumerate(args)))
+                for h in (1e-6, -1e-6)
+            )
+            want = (there - back) / 2e-6
+            np.testing.assert_allclose(np.sum(slope * way), want, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["smooth", "horner", "walk"])
+def test_the_cotangent_of_the_state_is_not_kept(name: str) -> None:
+    notes = nap.value_and_grad(getattr(M, name), wrt=(0, 1)).show("loops").partition("# notes")[2]
+    assert "cotangent of" not in notes.replace("the cotangent of `c` is stored in 8 * k bytes", "")
+    assert "another loop reads it" not in notes
+
+
+def test_strict_programs_add_up_in_the_order_of_the_rounds() -> None:
+    m = nap.compile(PROGRAMS.replace("def horner", "@strict\ndef horner"))
+    rng = np.random.default_rng(0)
+    c, x = rng.standard_normal(5), rng.uniform(-1, 1, 30)
+    np.testing.assert_allclose(nap.grad(m.horner)(c, x), nap.grad(M.horner)(c, x), rtol=1e-12)
