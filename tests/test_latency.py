@@ -46,7 +46,7 @@ LINES = {
     ("gather", "gather"): 235,
     ("small", "small"): 100,
     ("hotspot", "hotspot"): 580,
-    ("pathfinder", "pathfinder"): 370,
+    ("pathfinder", "pathfinder"): 405,
     ("mriq", "mriq"): 650,
     ("stencil3d", "stencil3d"): 570,
     ("sums", "histogram"): 250,

@@ -130,6 +130,8 @@ def _is_a_size(frame: Frame, s: Loop) -> bool:
     """Whether a loop has as many rounds whenever it is met, and when the program is compiled nobody
     knows how many."""
     rounds = usually(s, frame.module.numbers)
+    if rounds.constant is not None and (s.high - s.low).constant is None:
+        return False  # strips of a longer loop
     return all(v in frame.module.program.sizes for v in used_in(rounds))
 
 
