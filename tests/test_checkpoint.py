@@ -24,11 +24,12 @@ def f(a: n=>Float, x: Float) -> Float:
 @pytest.mark.parametrize("rounds", [0, 1, 2, 9, 60, 64, 97, 200])
 def test_checkpoints_cost_what_they_say(rounds: int) -> None:
     """With k levels about k·n^(1/k) states are kept, and each level runs the loop once. In the
-    innermost strip three numbers a round are kept, as without checkpoints."""
+    innermost strip three numbers a round are kept, as without checkpoints; of sines' slopes, which
+    wait for nothing, a strip of 128 rounds is computed ahead."""
     given = [0.6 + np.arange(rounds) / 99.0, 0.5]
     f = nap.compile(CHAIN.format("")).f
     once, plain = cost(f, given), cost(nap.grad(f), given)
-    assert 8 * rounds <= plain.memory <= 8 * 3 * (rounds + 1)
+    assert 8 * rounds <= plain.memory <= 8 * 3 * (rounds + 1) + 8 * 128
     for k in (2, 3, 4):
         slope = cost(nap.grad(nap.compile(CHAIN.format(f" checkpoint({k})")).f), given)
         assert slope.memory <= 8 * (k + 2) * (rounds ** (1 / k) + 3)
