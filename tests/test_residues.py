@@ -93,3 +93,25 @@ def larger(
     text = m.larger.show("loops")
     assert "for j_2 in 0..v:" in text
     assert not re.search(r"if |clamp|wrap", text)
+
+
+def test_gradients_of_a_transposed_convolution_go_along_rows() -> None:
+    """Each place's factors are multiplied where they are summed, for a row at once, and what is
+    sent to two weights by turns is two sums in registers."""
+    m = nap.compile("""
+def loss(x: c=>Fin(h)=>Fin(v)=>Float, w: c=>o=>Fin(2)=>Fin(2)=>Float) -> Float =
+    sum(sum(x[q, i // 2, j // 2] * w[q, p, i % 2, j % 2] for q) ** 2
+        for p, i in Fin(2 * h), j in Fin(2 * v))
+""")
+    rng = np.random.default_rng(0)
+    slopes = nap.grad(m.loss, wrt=(0, 1))
+    for h, v in ((1, 1), (2, 3), (5, 19), (7, 40)):
+        x, w = rng.standard_normal((3, h, v)), rng.standard_normal((3, 5, 2, 2))
+        back = 2 * np.einsum("qij,qpab->piajb", x, w)
+        by_x, by_w = slopes(x, w)
+        np.testing.assert_allclose(by_x, np.einsum("piajb,qpab->qij", back, w), atol=1e-12)
+        np.testing.assert_allclose(by_w, np.einsum("piajb,qij->qpab", back, x), atol=1e-11)
+    text = slopes.show("loops")
+    assert "f64[o, 2 * h, c, 2 * v]" not in text
+    assert len(re.findall(r"free for \w+ in 0\.\.v reducing add sum, add sum_2", text)) == 1
+    assert not re.search(r"for q\w* in 0\.\.o reducing", text)

@@ -317,9 +317,16 @@ def _swaps(p: Task, at: tuple[Size, ...]) -> bool:
 
 def _spreads(p: Task) -> bool:
     """Whether a value is made of values that each have fewer indices: a product of a row with a
-    number is read from memory more slowly than it is computed."""
-    ranks = [len({v for e in x.at for v in variables(e)}) for x in p.args if isinstance(x, Read)]
+    number is read from memory more slowly than it is computed. What goes by turns, `i % 2`, is few
+    values."""
+    ranks = [len({v for e in x.at for v in _along(e)}) for x in p.args if isinstance(x, Read)]
     return len(ranks) > 1 and max(ranks) < len(p.context)
+
+
+def _along(e: Size) -> tuple[Var, ...]:
+    """The indices that an index goes along."""
+    a = e.single
+    return () if isinstance(a, Remainder) and a.below.constant is not None else variables(e)
 
 
 def _is_part(e: Size) -> bool:

@@ -25,6 +25,7 @@ _STRIDED = 8  # an access with a stride, in accesses side by side
 _STORED = 2  # an accumulator in memory instead of a register
 _CHANGED = (Kind.START, Kind.ENTER, Kind.STEP, Kind.FINAL)
 _CARRIED = (Kind.STEP, Kind.FINAL)
+_TRIED = 8  # loops that may be the innermost
 _NARROW = 8  # so few of them side by side do not fill a vector
 
 
@@ -66,6 +67,7 @@ def _order_beside(graph: Graph, beside: dict[Task, tuple[Var, ...]]) -> None:
         q.path = path
 
 
+_Class = tuple[Task, Var]  # loops that are the same, by one of them
 _Outer = Callable[[Task], tuple[Var, ...]]  # the loops of a task that stay, its outermost ones
 
 
@@ -109,10 +111,10 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
     deepest = max(len(path) for path in inner.values())
     deep = [t for t in tasks if len(inner[t]) == deepest]
 
-    def paths(last: tuple[Task, Var] | None) -> dict[Task, tuple[Var, ...]]:
+    def paths(last: frozenset[_Class]) -> dict[Task, tuple[Var, ...]]:
         def key(t: Task, i: Var) -> tuple[bool, int]:
             c = classes.find((t, i))
-            return c == last, rank[c]
+            return c in last, rank[c]
 
         return {
             t: outer(t) + tuple(sorted(path, key=lambda i: key(t, i)))
@@ -123,16 +125,26 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
     at_least = 0 if any(t.over for t in tasks) else 1
     best: dict[Task, tuple[Var, ...]] | None = None
     least = 0
-    candidates: list[tuple[Task, Var] | None] = [None]
+    chosen = frozenset[_Class]()
+    candidates: list[frozenset[_Class]] = [chosen]
+    lines = [frozenset(classes.find((t, i)) for i in inner[t]) for t in deep]
     if not laid_out:
-        candidates += list(dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t]))[:6]
-    for last in candidates:
-        new = paths(last)
-        if not all(_legal(graph, t, path) for t, path in new.items()):
-            continue
-        price = sum(_price(graph, t, new, at_least) for t in deep)
-        if best is None or price < least:
-            best, least = new, price
+        found = dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t])
+        candidates += [frozenset((c,)) for c in found]
+    while candidates:
+        before = chosen
+        for last in candidates[:_TRIED]:
+            new = paths(last)
+            if not all(_legal(graph, t, path) for t, path in new.items()):
+                continue
+            price = sum(_price(graph, t, new, at_least) for t in deep)
+            if best is None or price < least:
+                best, least, chosen = new, price, last
+        if chosen == before:
+            break
+        # those who share no loop with the ones that go by it
+        apart = frozenset.union(*lines).difference(*(x for x in lines if x & chosen))
+        candidates = [chosen | c for c in candidates if c and c <= apart]
     for t, path in (best or {}).items():
         t.path = path
 
@@ -355,9 +367,10 @@ def _stride(graph: Graph, x: Read, inner: Var) -> int:
         last = a.value
     elif isinstance(a, Remainder) or (isinstance(a, Quotient) and a.below.constant):
         last = a.above
-    if len(where) > 1 or abs(last.coefficient(inner)) != 1:
+    apart = abs(last.coefficient(inner))
+    if len(where) > 1 or not apart:
         return _STRIDED
-    return min(_STRIDED, _behind(graph, x, where[0]))
+    return min(_STRIDED, apart * _behind(graph, x, where[0]))
 
 
 def _moves(graph: Graph, e: Size, inner: Var) -> bool:

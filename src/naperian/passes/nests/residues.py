@@ -30,7 +30,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import rebuild_loops, remade, statements
+from naperian.loops.walk import rebuild_loops, remade, statements, used_in
 from naperian.names import Var, fresh
 from naperian.node import node, replace
 from naperian.passes.nests.digits import decided, divisions
@@ -128,9 +128,9 @@ class _Turns:
     def by(self, s: Loop, first: int) -> int | None:
         """How many rounds are one turn, if that is a small number."""
         inside = statements(s.body)
-        if s.order not in (Order.FREE, Order.PARALLEL) or not all(
-            isinstance(x, _PLAIN) for x in inside
-        ):
+        if s.order is Order.SERIAL and not _adds_by_turns(s):
+            return None
+        if not all(isinstance(x, _PLAIN) for x in inside):
             return None
         if s.order is Order.PARALLEL and s.reductions:
             return None
@@ -145,6 +145,19 @@ class _Turns:
         end = self.most(s.high)
         few = end is not None and end - first < _TURNS * by
         return None if few or len(inside) * by > _MUCH else by
+
+
+def _adds_by_turns(s: Loop) -> bool:
+    """Whether a loop in order adds to a few elements by turns, `update v[i % 2] += …`: then each
+    turn adds to one, which a register is for."""
+    return any(
+        isinstance(x, Update) and any(_is_turn(e, s.var) for e in x.at) for x in s.body
+    )
+
+
+def _is_turn(e: Size, loop: Var) -> bool:
+    a = e.single
+    return isinstance(a, Remainder) and (a.below.constant or 0) > 1 and loop in used_in(a.above)
 
 
 def _round(s: Loop, first: int, turn: Var, by: int) -> tuple[Stmt, ...]:
