@@ -4,11 +4,16 @@ And the fixture of tests that are run on one thread and on two."""
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
 # compiled code of the tests is kept apart from the user's, and only for one run
 os.environ.setdefault("NAPERIAN_CACHE", tempfile.mkdtemp(prefix="naperian-tests-"))
+
+# what is started in the background may ignore interrupts, and so would what the tests start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 from hypothesis import settings
