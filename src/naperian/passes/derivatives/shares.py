@@ -137,11 +137,13 @@ def _is_none(rules: Rules, who: Operand) -> Operand:
 
 
 def ordinal(place: Place, e: Entry) -> Size:
-    """Which of its reduced points an entry is at, in their order."""
-    total = ZERO
+    """Which of its reduced points an entry is at, in their order: a number of its own. Where rows
+    are of different lengths, there is room for longer ones than memory has."""
+    total, even = ZERO, size(1 << 62 // max(1, len(e.over)))
     for i in e.over:
         n = place.b.indices[i].extent
         assert n is not None
+        n = n if place.b.closures[i].isdisjoint(v for v in e.over if v != i) else even
         total = total * n + size(i)
     return total
 
