@@ -40,10 +40,8 @@ from naperian.ainf.walk import (
 )
 from naperian.names import Var, fresh
 from naperian.node import mutable, node, replace
-from naperian.prims import PRIMITIVES, Math
+from naperian.prims import PRIMITIVES, UNORDERED, Math
 from naperian.sizes import ONE, Size, places, size
-
-_FREE = ("add", "mul", "min", "max", "and", "or")  # in any order it is the same
 
 
 def turned(program: Program) -> Program:
@@ -117,7 +115,7 @@ class _Turned:
                 (entry,) = prim.entries
                 prim = replace(prim, entries=(replace(entry, at=places(context)),))
             return replace(b, context=context, prim=prim)
-        if isinstance(prim, Accumulate) and prim.monoid in _FREE:
+        if isinstance(prim, Accumulate) and prim.monoid in UNORDERED:
             prim = replace(prim, entries=tuple(map(self.entry, prim.entries)))
         return replace(b, prim=prim, guards=guards)
 

@@ -44,11 +44,10 @@ from naperian.passes.fusion.graph import (
     rounds,
     task_reads,
 )
-from naperian.prims import FUNCTION
+from naperian.prims import FUNCTION, UNORDERED
 from naperian.sizes import Clamp, Remainder, Size, Term, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
-_FREE = ("add", "mul", "min", "max", "and", "or")  # in any order it is the same
 _LONG = 16  # elements of a row that are more than those of a window
 _NEAR = 4  # how many nests back one is looked for to share its arrays
 
@@ -331,7 +330,7 @@ class _Block:
         """Whether two tasks write one accumulator in an order that is free, after it has started,
         at places that data name or in a recurrence: not in the loop that fills it row by row."""
         both = t.kind is Kind.ENTER and q.kind is Kind.ENTER and t.cell is q.cell
-        if not both or t.cell is None or t.name not in _FREE or in_order(self.graph, t):
+        if not both or t.cell is None or t.name not in UNORDERED or in_order(self.graph, t):
             return False
         if t.cell.start.nests[: self.depth + 1] == q.nests[: self.depth + 1]:
             return False
