@@ -32,7 +32,15 @@ from naperian.ainf.syntax import (
     Program,
     Read,
 )
-from naperian.ainf.walk import atoms_of, rewrite, rewrite_size, runs, size_of, variables
+from naperian.ainf.walk import (
+    atoms_of,
+    reads,
+    rewrite,
+    rewrite_size,
+    runs,
+    size_of,
+    variables,
+)
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.facts import Facts
@@ -188,6 +196,27 @@ def with_offsets(program: Program, missing: Mapping[Axes, Size]) -> tuple[Progra
         bindings.append(Binding(off, context, (), DType.I64, delay))
         made[axes] = Read(off, (*(size(v) for v in outer), size(i)))
     return replace(program, indices=indices, bindings=tuple(bindings)), made
+
+
+def made_of_themselves(program: Program, missing: Mapping[Axes, Size]) -> frozenset[Var]:
+    """The first of axes whose rows are among what their lengths depend on: a loop's state makes
+    them, and they make the state. Where each row begins cannot be known before they are made."""
+    of = {b.var: b for b in program.bindings}
+    found: set[Var] = set()
+    for axes, count in missing.items():
+        work = [r.var for r in atoms_of(count) if isinstance(r, Read)]
+        seen = {*work}
+        while work:
+            b = of.get(work.pop())
+            if b is None:
+                continue
+            if {*axes} <= {*b.context}:
+                found.add(axes[0])
+                break
+            more = {r.var for r in reads(b)} - seen
+            seen |= more
+            work += more
+    return frozenset(found)
 
 
 def _closed(indices: Mapping[Var, Index], row: Size, extent: Size, time: Var) -> Axes:

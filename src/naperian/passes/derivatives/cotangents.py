@@ -73,11 +73,20 @@ class Cotangents(Asked):
 
     def through(self, bindings: Mapping[Var, Binding], cut: frozenset[Var] = frozenset()) -> None:
         """Back through bindings, readers first."""
+        times = {b.prim.time for b in bindings.values() if isinstance(b.prim, Delay)}
+        around: dict[Var, set[Var]] = {}  # the loops around a loop
+        for b in bindings.values():
+            if isinstance(b.prim, Delay):
+                here = times & self.b.closed(b.context)
+                around[b.prim.time] = here & around.get(b.prim.time, here)
         loops: dict[Var, list[Binding]] = {}  # all that is in them
         for b in bindings.values():
             own = {b.prim.time} if isinstance(b.prim, Delay) else set()
-            for t in own.union(*(self.b.closures[i] for i in b.context)):
-                if t not in self.scope and b.var not in cut:  # else it stands still
+            inside = own.union(*(self.b.closures[i] for i in b.context))
+            for t in inside:
+                if t in self.scope or b.var in cut:
+                    continue  # it stands still
+                if around.get(t, inside) <= inside:  # else it was made before
                     loops.setdefault(t, []).append(b)
         wholes = [[b.var for b in inside] for t, inside in loops.items() if self.twice(t, inside)]
         for component in groups(bindings, cut, wholes):

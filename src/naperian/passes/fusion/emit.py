@@ -112,8 +112,10 @@ class Emitter:
 
     def nest(self, n: Nest, out: Block) -> None:
         guards = self.common_guards(n)
-        if guards is None:
+        row = self.v.of_extent(n)
+        if guards is None or row is None:
             return
+        guards = tuple(dict.fromkeys((*guards, *row)))
         before = self.v.asserted
         self.v.asserted = before | dict(guards)
         if n.index.condition is not None:  # how many rounds it made is asked for after it

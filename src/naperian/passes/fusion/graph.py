@@ -217,6 +217,7 @@ class Graph:
     mentioned: dict[Var, frozenset[Var]]  # indices that an index's extent mentions
     packing: Packing  # how ragged arrays are stored
     rounds: dict[Var, Task]  # the tasks that know how many rounds the `while` times made
+    together: frozenset[Var] = frozenset()  # times whose loops hold all that is over them
     moved: bool = False  # new tasks stand at the end
     tables: set[Cell] = field(default_factory=set)  # what is filled at places that data name
     laid_out: set[Task] = field(default_factory=set)  # in the order that their readers want

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
-from naperian.ainf.walk import atoms, atoms_of
+from naperian.ainf.walk import atoms, atoms_of, rewrite
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
@@ -20,6 +20,7 @@ from naperian.passes.fusion.graph import (
     Cell,
     Graph,
     Kind,
+    Nest,
     Task,
     cost,
     operand_sizes,
@@ -257,6 +258,32 @@ class Values:
         if known is not None:
             return None if known == g.holds else False
         return c, g.holds
+
+    def of_extent(self, n: Nest) -> Guards | None:
+        """The guards under which what a loop's extent reads is there, if they can be tested before
+        it; None where one of them fails: the loop has no rounds."""
+        if n.extent is None or not self.reads_memory(n.extent):
+            return ()
+        t = n.members[0]
+        out: dict[tuple[Expr, bool], None] = {}
+        for r in atoms_of(n.extent):
+            if not isinstance(r, Read) or r.var not in self.graph.source:
+                continue
+            q = self.graph.source[r.var]
+            names = dict(zip(q.context, r.at, strict=True))
+            for g in q.guards:
+                asked = Guard(rewrite(g.operand, names), g.holds)
+                c = self.guard(t, asked) if self.readable(t, asked.operand, n.depth) else None
+                if isinstance(c, bool):
+                    return None
+                if c is not None:
+                    out[c] = None
+        return tuple(out)
+
+    def readable(self, t: Task, x: Operand, depth: int) -> bool:
+        """Whether an operand is available in so many loops of a task, or in memory."""
+        q = self.graph.source.get(x.var) if isinstance(x, Read) else None
+        return self.before(t, x, depth) or q in self.storage.tasks or q in self.storage.homes
 
     def safe(self, t: Task) -> bool:
         """Whether a value can be computed where it is not needed."""

@@ -102,12 +102,13 @@ def decided_together(
     graph: Graph, tasks: list[Task], open_: frozenset[Var]
 ) -> dict[Task, list[Task]]:
     """Edges from the first values of accumulators to the last task that goes into them, and a cycle
-    of edges through everything in the loop of each `while` time, and its condition."""
+    of edges through everything in the loop of each `while` time, and its condition, and of each
+    time whose rows stay in their round."""
     extra: dict[Task, list[Task]] = {}
     for t in tasks:
         if t.kind is Kind.START and t.cell is not None and t.cell.time is None:
             extra[t] = [t.cell.writers[-1]]
-    times = graph.conditions.keys() - open_
+    times = (graph.conditions.keys() | graph.together) - open_
     if not times:
         return extra
     inside: dict[Var, dict[Task, None]] = {}
@@ -116,7 +117,7 @@ def decided_together(
             if i in times:
                 inside.setdefault(i, {})[t] = None
     for time, found in inside.items():
-        condition = graph.conditions[time]
+        condition = graph.conditions.get(time)
         if condition is not None:
             found[condition] = None
         mine = list(found)

@@ -47,7 +47,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import reads
 from naperian.names import Var
-from naperian.passes.bindings.packed import Offsets, packing, with_offsets
+from naperian.passes.bindings.packed import Offsets, made_of_themselves, packing, with_offsets
 from naperian.passes.fusion.best import best
 from naperian.passes.fusion.block import Block
 from naperian.passes.fusion.contract import contract
@@ -84,6 +84,7 @@ def schedule(program: ainf.Program) -> Program:
     checked = tuple(p.var for p in suspects(program))
     program = faint(best(distrust(factors(vacant(program)))))
     offsets: Offsets = {}
+    together: frozenset[Var] = frozenset()
     new = set()  # results whose sizes are known only during the run
     while True:  # what is stored is known after fusion; what that needs is fused again
         stored = packing(program, offsets)
@@ -95,6 +96,7 @@ def schedule(program: ainf.Program) -> Program:
                 new.add(out.var)
             outs.append(out)
         graph = build(program, [b.var for b in outs], stored)
+        graph.together = together
         contract(graph)
         unroll(graph)
         inline(graph)
@@ -106,6 +108,10 @@ def schedule(program: ainf.Program) -> Program:
         storage = place(graph, items, frozenset(new))
         if not stored.missing:
             break
+        more_together = made_of_themselves(program, stored.missing) - together
+        if more_together:  # in one loop no row is kept beyond its round
+            together |= more_together
+            continue
         program, more = with_offsets(program, stored.missing)
         offsets = {**offsets, **more}
     emitter = Emitter(graph, storage, items)
