@@ -40,10 +40,10 @@ def misplaced_rule(name: str, span: Span) -> Diagnostic:
     )
 
 
-def missing_comma(span: Span) -> Diagnostic:
+def missing_comma(span: Span, helps: tuple[str, ...] = ()) -> Diagnostic:
     """N0131"""
     meant = get_close_matches(span.text, ("for", "if", "else", "while"), 1)
-    helps = (f"did you mean `{meant[0]}`?",) if meant else ()
+    helps = (f"did you mean `{meant[0]}`?",) if meant else helps
     return _error("N0131", "a `,` is missing between two items", span, "the next item starts here",
                   helps=helps)
 

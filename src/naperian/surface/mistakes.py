@@ -56,7 +56,7 @@ def no_expression(c: Cursor, kind: str) -> Diagnostic:
 def no_closer(c: Cursor, closer: str) -> Diagnostic:
     """Why a bracket does not go on, or end, after an item."""
     if c.kind in STARTS:
-        return _choice(c) or errors.missing_comma(c.here)
+        return _choice(c) or errors.missing_comma(c.here, _bound(c))
     kept = "what keeps some elements is an `if` behind the binders: `[e for i if p]`"
     help_ = (kept,) if c.kind == "where" else _without_def(c)
     return _no_operator(c) or errors.unexpected(f"`,` or `{closer}`", c.found, c.here, *help_)
@@ -129,11 +129,19 @@ def _two_words(c: Cursor) -> tuple[str, ...]:
     before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
     if before == "del":
         return ("a name is known to the end of its block, and what is not read takes no memory",)
-    if before in ("let", "var", "const", "val"):
-        return (f"a name is bound on a line of its own: `{c.word} = …`",)
+    if bound := _bound(c):
+        return bound
     if before == "scan":
         return ("a scan is called: `scan(lambda s, x: …, s0, xs)` has the `s` after every `x`",)
     return (f"a function is called with parentheses: `{before}({c.word})`",)
+
+
+def _bound(c: Cursor) -> tuple[str, ...]:
+    """What is meant by `let x` in an expression."""
+    before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
+    if c.kind != "NAME" or before not in ("let", "var", "const", "val"):
+        return ()
+    return (f"a name is bound on a line of its own: `{c.word} = …`",)
 
 
 def _no_operator(c: Cursor) -> Diagnostic | None:

@@ -53,9 +53,11 @@ def no_monoid(op: str, span: Span) -> Reported:
 
 def no_unit(op: str, span: Span) -> Reported:
     """N0684"""
+    numbers = {"add": "`accum(+)` adds numbers", "mul": "`accum(*)` multiplies numbers"}
+    help_ = numbers.get(op, "give the unit: `accum(op, unit)`")
     return fail(
         "N0684", f"what an accumulator with `{op}` holds at first is not known", span,
-        "no unit", helps=("give the unit: `accum(op, unit)`",),
+        "no unit", helps=(help_,),
     )
 
 
