@@ -102,6 +102,31 @@ def test_products_of_matrices_however_written(name: str) -> None:
         np.testing.assert_allclose(m.f(*args), m.g(*args), rtol=1e-9, atol=1e-12)
 
 
+BILINEAR = """
+def total(x: b=>n=>Float, a: n=>m=>Float, y: b=>m=>Float) -> Float =
+    sum(sum(x[r, i] * a[i, j] * y[r, j] for i, j) ** 2 for r)
+"""
+
+
+@pytest.mark.parametrize(("wrt", "many"), [("x", 2), ("a", 2), ("y", 2), (("x", "a", "y"), 4)])
+def test_the_product_of_a_row_and_a_column_is_for_several(wrt: str, many: int) -> None:
+    """Forms of many rows: value and slopes are products of matrices, though they share one."""
+    f = nap.compile(BILINEAR).total
+    slope = nap.grad(f, wrt)
+    assert sum("a contraction" in line for line in slope.account) <= many
+    assert "contract out" in slope.show("loops")
+    rng = np.random.default_rng(0)
+    for b, n, m in ((0, 2, 3), (7, 1, 4), (40, 33, 20)):
+        x, a, y = rng.normal(size=(b, n)), rng.normal(size=(n, m)), rng.normal(size=(b, m))
+        v = 2 * np.einsum("bi,ij,bj->b", x, a, y)
+        right = {
+            "x": v[:, None] * (y @ a.T), "a": (v[:, None] * x).T @ y, "y": v[:, None] * (x @ a)
+        }  # fmt: skip
+        found = slope(x, a, y)
+        for k, value in zip(wrt, found if isinstance(wrt, tuple) else (found,), strict=True):
+            np.testing.assert_allclose(value, right[k], rtol=1e-9, atol=1e-9)
+
+
 STAYS = (
     # one factor for all: a product is saved, and an empty sum is not 0 / 0
     "  for i<n: v = div(x[i], y)\n  s = add over i<n of v[i] from 0.0",

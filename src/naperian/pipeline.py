@@ -41,6 +41,7 @@ from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
 from naperian.passes.algebra.kept_rows import kept_rows
+from naperian.passes.algebra.margins import margins
 from naperian.passes.algebra.neighbours import neighbours
 from naperian.passes.algebra.powers import powers
 from naperian.passes.algebra.prune import prune
@@ -183,8 +184,8 @@ PASSES: tuple[Step, ...] = (
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
     Step("rows", lambda p: kept_rows(row_by_row(p)), ainf_check.check, ainf_show.show),
-    Step("forwards", lambda p: neighbours(windows(forwards(alongside(p)))), ainf_check.check,
-         ainf_show.show),
+    Step("forwards", lambda p: neighbours(windows(forwards(alongside(margins(p))))),
+         ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(remade(carried(answered(noted(p))))), ainf_check.check,
          ainf_show.show),

@@ -168,12 +168,25 @@ class _Distribute:
 
     def factors(self, o: Operand) -> list[Operand]:
         """What an operand is the product of."""
-        found = self.alone(o)
+        found = self.alone(o) or self.outer(o)
         if found is not None:
             b, names = found
             if isinstance(b.prim, Op) and b.prim.name == "mul":
-                return [f for a in b.prim.args for f in self.factors(rewrite(a, names))]
+                parts = [self.factors(rewrite(a, names)) for a in b.prim.args]
+                if len(parts[0] + parts[1]) > 2 or not any(isinstance(p[0], Lit) for p in parts):
+                    return [f for p in parts for f in p]  # else it is a multiple of a factor
         return [o]
+
+    def outer(self, o: Operand) -> tuple[Binding, dict[Var, Size]] | None:
+        """The binding that an operand reads, if it is a product over more indices than each of its
+        factors, and what its indices are: it costs nothing to have it twice, and more to keep."""
+        b = self.made.get(o.var) if isinstance(o, Read) else None
+        if b is None or not isinstance(o, Read) or b.guards or not isinstance(b.prim, Op):
+            return None
+        over = self.b.closed(b.context)
+        if b.prim.name != "mul" or any(self.b.closed(free(a)) >= over for a in b.prim.args):
+            return None
+        return b, dict(zip(b.context, o.at, strict=True))
 
     def is_plain(self, i: Var) -> bool:
         """Whether an index goes as far wherever it is."""

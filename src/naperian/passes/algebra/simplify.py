@@ -388,9 +388,10 @@ class _Simplify:
         init = self.operand(prim.init)
         entries: list[Entry] = []
         for e in prim.entries:
-            entry = Entry(
-                e.over, (), self.operand(e.value), map_guards(e.guards, self.operand, self.size)
-            )
+            value = self.operand(e.value)
+            if prim.monoid == "add":
+                value = self.from_zero(init, value)
+            entry = Entry(e.over, (), value, map_guards(e.guards, self.operand, self.size))
             new = self.entry(prim.monoid, init, entry, b.dtype)
             if new is not None:
                 entries.append(new)
@@ -409,6 +410,12 @@ class _Simplify:
             parts = tuple((e.over, e.value, e.guards) for e in entries)
             made = self.b.reduce(prim.monoid, init, parts, b.dtype, self.guards, b.origin, b.var)
             self.values[b.var] = (b.context, made)
+
+    def from_zero(self, init: Operand, value: Operand) -> Operand:
+        """0 + Σ (0 + v) = 0 + Σ v, where a -0 is none in the end."""
+        while _is_zero(init) and (args := self.made(value, "add")) and _is_zero(args[0]):
+            value = args[1]
+        return value
 
     def scattered(self, prim: Accumulate) -> Accumulate:
         new = map_prim(prim, self.operand, self.size)
@@ -433,6 +440,11 @@ class _Simplify:
             if around is not None:
                 facts = facts.and_(size(i), around - 1 - size(i))
         return facts.proves(extent - 1)
+
+
+def _is_zero(o: Operand) -> bool:
+    """Whether an operand is zero, and not -0."""
+    return isinstance(o, Lit) and o.value == 0 and str(o.value)[0] != "-"
 
 
 _PATIENCE = 10  # rewrites of one operation: every law makes it smaller or cheaper, so few

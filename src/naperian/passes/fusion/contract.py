@@ -112,7 +112,7 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     if not isinstance(value, Read):
         return
     m = graph.source.get(value.var)
-    if m is None or m.kind is not Kind.COMPUTE or m.uses != 1 or m.home:
+    if m is None or m.kind is not Kind.COMPUTE or m.home:
         return
     names = dict(zip(m.context, value.at, strict=True))
     masks: tuple[Operand, ...] = ()
@@ -123,11 +123,13 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
             return
         sums.append(m)
         m, names, masks = found
-    if m.name != "mul":
+    if m.name != "mul" or (masks and m.uses != 1):
         return
-    a, b = m.args
+    fixed = {i: e for i, e in names.items() if e.constant is not None}  # of windows of one
+    a, b = (rename_operand(x, fixed) for x in m.args)
     if not (isinstance(a, Read) and isinstance(b, Read)):
         return
+    names = {i: e for i, e in names.items() if i not in fixed}
     from_ = {i: v for i, e in names.items() if (v := _alone(graph, e)) is not None}
     if len(from_) < len(names) or len({*from_.values()}) < len(from_):
         return
@@ -144,7 +146,11 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     inside = set(over_all)
     context = set(t.context)
     one, two = sets
-    if windows and (windows <= one & two or _few(graph, inside - windows)):
+    if windows and windows <= one & two:
+        return
+    if windows and _few(graph, inside - windows) and (
+        _few(graph, inside) or _few(graph, one - two) or _few(graph, two - one)
+    ):
         return
     if not inside <= one & two or not (one | two) <= inside | context:
         return
@@ -178,7 +184,11 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
         return
 
     a, b = (_laid_out(graph, x, {j for j in names if from_.get(j) in inside}) for x in (a, b))
-    gone = (t, start, final, m, *sums)
+    gone = [t, start, final, *sums]
+    if m.uses == 1:
+        gone.append(m)
+    else:  # others have the product of a row and a column at hand, too
+        m.uses -= 1
     for task in gone:
         for s in task.sites:
             s.task.uses -= 1
