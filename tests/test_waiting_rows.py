@@ -55,3 +55,31 @@ def test_the_gradient_of_paths(p: int, t: int) -> None:
 
 def test_the_paths_go_side_by_side() -> None:
     assert "lanes for" in SLOPE.show("loops")
+
+
+CLENSHAW = nap.compile("""
+def series(x: Fin(n)=>Float, c: Fin(m)=>Float) -> Fin(n)=>Float:
+    for i:
+        (a, b) = loop p = 0.0, q = 0.0 for k in Fin(m):
+            (c[m - 1 - k] + 2.0 * x[i] * p - q, p)
+        a - x[i] * b
+
+def square(x: Fin(n)=>Float, c: Fin(m)=>Float) -> Float = sum(v * v for v in series(x, c))
+""")
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 5), (16, 1), (37, 30), (100, 0), (0, 3)])
+def test_rows_that_go_by_what_all_have_in_common(n: int, m: int) -> None:
+    """A series by Clenshaw, whose gradient by where it is taken keeps a row's values."""
+    rng = np.random.default_rng(n)
+    x, c = rng.uniform(-1, 1, n), rng.normal(size=m)
+    y = np.polynomial.chebyshev.chebval(x, c) if m else np.zeros(n)
+    np.testing.assert_allclose(CLENSHAW.series(x, c), y, rtol=1e-12, atol=1e-12)
+    slope = np.polynomial.chebyshev.chebval(x, np.polynomial.chebyshev.chebder(c)) if m else 0.0
+    found = nap.grad(CLENSHAW.square)(x, c)
+    np.testing.assert_allclose(found, 2 * y * slope, rtol=1e-9, atol=1e-9)
+
+
+def test_they_go_side_by_side() -> None:
+    slope = nap.grad(CLENSHAW.square)
+    assert "lanes for" in slope.show("loops")

@@ -85,6 +85,9 @@ class Apply:
 
 Expr: TypeAlias = "Lit | Local | Number | Load | Apply"
 
+WINDOW = 32
+"""Rounds of sums inside each other that are written out, where nothing is left out of them."""
+
 
 class Order(Enum):
     """What may be done with a loop."""

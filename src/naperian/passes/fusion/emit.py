@@ -37,11 +37,13 @@ from naperian.passes.fusion.statements import FALSE, Statements, lines
 from naperian.passes.fusion.storage import Memory, Storage, tasks_in
 from naperian.passes.fusion.told import stored
 from naperian.passes.fusion.trips import LARGE, trips
-from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, end, size, substitute
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, atom, size, substitute
 
 _LITTLE = 4096  # additions that are not worth a thread
 _WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}
 _SORTED = 20  # additions for an element of a row that is put in order
+_STARTS = 8  # rounds that are cut from what threads share,
+_WINDOW = 32  # and from a loop inside
 _UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
 
 
@@ -182,19 +184,19 @@ class Emitter:
         self.s.notes.append(f"loop over `{n.var.name}`{lines(n.members)}: {why}")
         self.inside += not n.times
         inside = self.inner_bounds(n, above)
-        parts = segments(extent, self.conditions(n, extent), n.var, inside, above)
+        conditions = self.conditions(n, extent)
+        most = _STARTS if self.inside == 1 else _WINDOW
+        parts = segments(extent, conditions, n.var, inside, above, most)
         if len(parts) > 1:
             why = "is cut where its guards and clamps change"
             self.s.notes.append(f"loop over `{n.var.name}` {why}")
         low = ZERO
         for part in parts:
-            high = extent
-            if part.cut is not None:
-                high = end(part.cut, low, extent)
-                if high.constant is None:
-                    cut = Var("cut")
-                    out.put(loops.Let(cut, DType.I64, loops.Number(high)))
-                    high = size(cut)
+            high = part.high(low, extent)
+            if part.cuts and high.constant is None:
+                cut = Var("cut")
+                out.put(loops.Let(cut, DType.I64, loops.Number(high)))
+                high = size(cut)
             self.v.bounds = above.opened(n.var, part.at_least, part.at_most)
             body = Block()
             self.loop_body(n, n.body, body)
@@ -226,16 +228,16 @@ class Emitter:
         return None if known.proves(n.extent + LARGE) else rounds
 
     def inner_bounds(self, n: Nest, above: Bounds) -> Bounds:
-        """With the loops inside that have constant extents."""
+        """With the loops inside whose extents are known outside."""
         for x in n.body:
-            if isinstance(x, Nest) and x.extent is not None and x.extent.constant is not None:
+            if isinstance(x, Nest) and x.extent is not None and self.known_inside(x):
                 above = above.opened(x.var, (ZERO,), (x.extent - 1,))
                 above = self.inner_bounds(x, above)
         return above
 
     def conditions(self, n: Nest, extent: Size) -> list[Size]:
         """What the body tests of the loop's variable: polynomials that should be >= 0."""
-        if not _constant_inside(n):
+        if not all(self.known_inside(x) for x in n.body if isinstance(x, Nest)):
             return []
         out: list[Size] = []
 
@@ -261,6 +263,18 @@ class Emitter:
                 for e in x.at if isinstance(x, Read) else ():
                     look(t, e)
         return [f for f in dict.fromkeys(out) if n.var in f.atoms]
+
+    def known_inside(self, n: Nest) -> bool:
+        """Whether the extents of a loop and of all in it are known outside: constants, or sizes, of
+        a sum for each element of a row."""
+        if n.extent is None:
+            return False
+        if n.extent.constant is None:
+            sizes = self.v.graph.program.sizes
+            added = any(t.kind is Kind.ENTER and t.path[n.depth] in t.over for t in n.members)
+            if self.inside < 2 or not added or any(a not in sizes for a in n.extent.atoms):
+                return False
+        return all(self.known_inside(x) for x in n.body if isinstance(x, Nest))
 
     def loop_body(self, n: Nest, items: list[Item], out: Block) -> None:
         latch = self.s.latch
@@ -398,11 +412,3 @@ def _at_most_once(s: loops.Loop) -> tuple[loops.Stmt, ...]:
     some = loops.Apply("lt", (loops.Number(s.low), loops.Number(s.high)), DType.BOOL, DType.I64)
     return (loops.When(some, once),)
 
-
-def _constant(n: Nest) -> bool:
-    return n.extent is not None and n.extent.constant is not None
-
-
-def _constant_inside(n: Nest) -> bool:
-    """Whether all loops in a loop have constant extents, at any depth."""
-    return all(_constant(x) and _constant_inside(x) for x in n.body if isinstance(x, Nest))

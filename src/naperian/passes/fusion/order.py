@@ -13,9 +13,11 @@ inside are ordered for what is done in one round, and those of what goes on besi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 
 from naperian.ainf.syntax import Read
 from naperian.ainf.walk import atoms_of, free, variables
+from naperian.loops.syntax import WINDOW
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
 from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Site, Task, in_order, needed
@@ -321,18 +323,26 @@ def _price(graph: Graph, t: Task, paths: Mapping[Task, tuple[Var, ...]], least: 
 
 
 def _is_window(graph: Graph, t: Task) -> bool:
-    """Whether a task adds up a window of known extents: in a register, and its neighbours beside
-    it are a vector."""
+    """Whether a task adds up a window of few elements: in a register, and its neighbours beside it
+    are a vector."""
     extents = [graph.program.indices[i].extent for i in t.over]
     if not all(n is not None and n.constant is not None for n in extents):
         return False
     for q, here in _reading(t):
         for x in q.args:
-            for e in x.at if isinstance(x, Read) else ():
-                inside = {here.get(v, v) for v in variables(e)}
+            along = [variables(e) for e in x.at] if isinstance(x, Read) else []
+            for found in along:
+                inside = {here.get(v, v) for v in found}
                 if not inside.isdisjoint(t.over) and not inside.isdisjoint(t.context):
-                    return True
+                    return prod(_least(graph, vs) for vs in along) <= WINDOW
     return False
+
+
+def _least(graph: Graph, along: tuple[Var, ...]) -> int:
+    """How far a window goes along an axis: as far as the shortest of the loops that do."""
+    loops = [graph.program.indices[v].extent for v in along if v in graph.program.indices]
+    sizes = [n.constant for n in loops if n is not None and n.constant is not None]
+    return min(sizes) if len(loops) > 1 and sizes else 1
 
 
 def _reading(t: Task) -> Iterator[tuple[Task, dict[Var, Var]]]:

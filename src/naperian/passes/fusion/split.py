@@ -11,7 +11,7 @@ from dataclasses import field
 from naperian.ainf.walk import step
 from naperian.names import Var
 from naperian.node import mutable, node
-from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, lowest, rename, size, variables
+from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, end, lowest, rename, size, variables
 
 _NEAR = 8  # rounds from an end
 
@@ -89,28 +89,39 @@ class Bounds:
 
 @node
 class Segment:
-    """A part of a loop, from where the one before ends to `cut` (None: to the end), with what is
-    known of the variable in it. `main` is the part where most iterations are, a `single` one has at
-    most one."""
+    """A part of a loop, from where the one before ends to the nearest of `cuts`, or the `farthest`
+    (none: to the end), with what is known of the variable in it. `main` is the part where most
+    iterations are, a `single` one has at most one."""
 
-    cut: Size | None
+    cuts: tuple[Size, ...]
     at_least: tuple[Size, ...]
     at_most: tuple[Size, ...]
     main: bool
     single: bool = False
+    farthest: bool = False
+
+    def high(self, low: Size, extent: Size) -> Size:
+        """Where it ends."""
+        for cut in self.cuts:
+            if self.farthest:
+                low = end(cut, low, extent)
+            else:
+                extent = end(cut, low, extent)
+        return low if self.farthest else extent
 
 
 def segments(
-    extent: Size, conditions: list[Size], loop: Var, bounds: Bounds, around: Bounds
+    extent: Size, conditions: list[Size], loop: Var, bounds: Bounds, around: Bounds, most: int
 ) -> list[Segment]:
     """Cut 0 … extent-1 where the conditions (polynomials >= 0) on the loop's variable change. In
-    the middle part all decided ones hold; constants cut near the start, others near the end. The
-    loops in `around` are outside, those that only `bounds` knows inside this one."""
-    whole = Segment(None, (ZERO,), (extent - 1,), True)
+    the middle part all of them are decided, whatever the loops inside do; constants cut near the
+    start (after `most` rounds), others near the end. The loops in `around` are outside, those that
+    only `bounds` knows inside this one."""
+    whole = Segment((), (ZERO,), (extent - 1,), True)
     if extent.constant is not None and extent.constant <= 16:
         return [whole]
     start = 0
-    ends: list[Size] = []
+    points: dict[Size, bool] = {}  # and whether they come before the middle
     inside = bounds.opened(loop, (ZERO,), (extent - 1,))
     for f in map(lowest, conditions):
         c = f.coefficient(loop)
@@ -119,42 +130,78 @@ def segments(
         if inside.decide(f) is not None:
             continue
         inner = {a for a in f.atoms if isinstance(a, Var) and a != loop and a in bounds.low}
-        for i in inner - around.low.keys():  # from where on it holds whatever the loops inside do
-            f = rename(f, {i: (bounds.low if f.coefficient(i) > 0 else bounds.high)[i][0]})
-        rest = f - (size(loop) if c > 0 else -size(loop))
+        inner -= around.low.keys()
+        always, never = f, f  # where these are not negative it holds whatever the loops inside do
+        for i in inner:       # and else not at all
+            ends = (bounds.low[i][0], bounds.high[i][0])
+            first, last = ends if f.coefficient(i) > 0 else ends[::-1]
+            always, never = rename(always, {i: first}), rename(never, {i: last})
+        rest = always - size(loop) * c
         if loop in variables(rest):  # clamped, too
             continue
         if any(i in bounds.low and i not in around.low for i in variables(rest)):  # i + k // 2
             continue
         point = -rest if c > 0 else rest + 1  # from here on it holds, or no longer
+        before = c > 0
+        if before != (begins := _begins(point, extent, before, around)):
+            rest = never - size(loop) * c
+            point, before = -rest if c > 0 else rest + 1, begins
         number = point.constant
-        if number is not None and number <= _NEAR:
+        if number is not None and number <= most:
             start = max(start, number)
         elif number is not None and not _is_near_end(number, extent):
             continue
-        elif point not in ends:
-            ends.append(point)
-    if not start and not ends:
+        else:
+            points.setdefault(point, before)
+    if not start and not points:
         return [whole]
-    near = [e for e in ends if (e - extent).constant is not None]
-    cuts = ([size(start)] if start else []) + (
-        [min(near, key=lambda e: (e - extent).constant or 0)] if near else []
-    )
-    far = [e for e in ends if e not in near][: 2 - len(cuts)]
-    if len(far) == 2 and ((far[0] - far[1]).constant or 0) > 0:
-        far.reverse()  # j == i: from i on, and no longer from i + 1 on
-    cuts += far
+    near = [e for e in points if (e - extent).constant is not None]
+    cuts: list[tuple[tuple[Size, ...], bool]] = [((size(start),), True)] if start else []
+    if near:
+        cuts.append(((min(near, key=lambda e: (e - extent).constant or 0),), False))
+    far = [e for e in points if e not in near]
+    if not cuts and len(far) > 2 and not any(v in bounds.low for e in far for v in variables(e)):
+        both = ((tuple(e for e in far if points[e] is before), before) for before in (True, False))
+        cuts = [x for x in both if x[0]]
+    else:
+        far = far[: 2 - len(cuts)]
+        if len(far) == 2:  # j == i: from i on, and no longer from i + 1 on
+            apart = (far[0] - far[1]).constant
+            if apart > 0 if apart is not None else points[far[1]] > points[far[0]]:
+                far.reverse()
+        cuts += [((e,), points[e]) for e in far]
+    return _parts(extent, cuts)
+
+
+def _parts(extent: Size, cuts: list[tuple[tuple[Size, ...], bool]]) -> list[Segment]:
+    """The parts between cuts, with whether these come before the middle."""
     out: list[Segment] = []
     passed: tuple[Size, ...] = (ZERO,)
     last = ZERO
-    for k, cut in enumerate(cuts):
-        main, single = bool(start) == (k > 0), cut - last == ONE
-        out.append(Segment(cut, passed, (extent - 1, cut - 1), main, single))
-        passed += (cut,)
-        last = cut
-    main = bool(start) and len(cuts) == 1
-    out.append(Segment(None, passed, (extent - 1,), main, extent - last == ONE))
+    middle = sum(before for _, before in cuts)
+    for k, (cut, before) in enumerate(cuts):
+        one, single = len(cut) == 1, len(cut) == 1 and cut[0] - last == ONE
+        until = () if before and not one else tuple(e - 1 for e in cut)
+        out.append(Segment(cut, passed, (extent - 1, *until), k == middle, single, before))
+        passed += cut if before or one else ()
+        last = cut[0]
+    single = extent - last == ONE and all(len(cut) == 1 for cut, _ in cuts)
+    out.append(Segment((), passed, (extent - 1,), len(cuts) == middle, single))
     return out
+
+
+def _begins(point: Size, extent: Size, likely: bool, around: Bounds) -> bool:
+    """Whether a point is nearer to the start of a loop than to its end, as far as the sizes say."""
+    (far, *others) = extent.atoms or (None,)
+    if far is None or others:
+        return likely
+    ends = [point]
+    for loop in reversed(around.low):  # wherever the loops outside are
+        both = (around.low[loop][0], around.high[loop][0])
+        ends = [rename(e, {loop: x}) for e in ends for x in both[: 1 + (loop in variables(e))]]
+    if not any(far in variables(e) for e in ends):
+        return True
+    return likely and any(far in variables(e - extent) for e in ends)
 
 
 def _is_near_end(number: int, extent: Size) -> bool:

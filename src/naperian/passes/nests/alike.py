@@ -17,8 +17,10 @@ dear     rounds in order compute functions in inner loops, of which nobody knows
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from naperian.loops.syntax import (
+    WINDOW,
     Allocate,
     Apply,
     Assign,
@@ -47,26 +49,48 @@ from naperian.loops.walk import (
     used_in,
 )
 from naperian.names import Lit, Var
-from naperian.node import kept
+from naperian.node import kept, replace
 from naperian.passes.nests.until import goes_alone
 from naperian.prims import FUNCTION, PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size
 
 _LONG = 4  # what an operation costs that a recurrence waits for long
 _DEEP = 3  # operations of a step in a row, as many additions, which waits for memory, too
+_CHAIN = 2  # such operations, where memory has been read
 _FEW = 4  # components, which do not fill a vector
 _NESTED = 2  # loops
 _MONOIDS = ("add", "mul", "min", "max")
 
 
 def is_slow(s: Loop) -> bool:
-    """Whether a row is a recurrence with long steps, and keeps to itself what it carries."""
-    return recurs(s) and any(isinstance(x, Variable | Allocate) for x in statements(s.body))
+    """Whether a row is a recurrence with long steps, or one that needs none of the row's elements,
+    and keeps to itself what it carries."""
+    inside = tuple(statements(s.body))
+    if not any(isinstance(x, Variable | Allocate) for x in inside):
+        return False
+    return recurs(s) or any(isinstance(x, Loop) and _goes_by_itself(s, x) for x in inside)
 
 
 def recurs(s: Loop) -> bool:
     """Whether there is a recurrence with long steps in a row."""
     return any(isinstance(x, Loop) and is_recurrence(x) for x in statements(s.body))
+
+
+def _goes_by_itself(s: Loop, x: Loop) -> bool:
+    """Whether a loop in order in a row takes some steps, by tables of them all that the row makes
+    and by what all rows have in common."""
+    if x.order is not Order.SERIAL or not all(isinstance(y, Let | Assign | Store) for y in x.body):
+        return False
+    own = {
+        y.buffer.var for y in statements(s.body)
+        if isinstance(y, Allocate) and any(n.constant is None for n in y.buffer.shape)
+    }  # fmt: skip
+    places = [(e.buffer, e.at) for y in x.body for e in loads(y)]
+    places += [(y.buffer, y.at) for y in x.body if isinstance(y, Store)]
+    apart = [at for b, at in places if b not in own]
+    if len(apart) == len(places) or any(s.var in used_in(e) for at in apart for e in at):
+        return False
+    return _waits(replace(x, body=tuple(y for y in x.body if not isinstance(y, Store))), _CHAIN)
 
 
 def is_recurrence(s: Loop) -> bool:
@@ -222,11 +246,15 @@ def is_across(s: Loop) -> bool:
 
 def is_sliding(s: Loop) -> bool:
     """Whether the deepest loops of a row reduce elements of which the next row has those beside.
-    Windows of a known size are written out, and their rows are vectors already."""
-    inside = {
-        x.var for x in statements(s.body)
-        if isinstance(x, Loop) and x.reductions and x.high.constant is None
-    }  # fmt: skip
+    Small windows of a known size, all of which is there, and of which nothing is computed but
+    products, are written out, and their rows are vectors already."""
+    sums = [x for x in statements(s.body) if isinstance(x, Loop) and x.reductions]
+    trips = [(x.high - x.low).constant for x in sums]
+    asked = any(isinstance(y, When) for x in sums for y in x.body)
+    many = prod(WINDOW + 1 if n is None else n for n in trips) > WINDOW
+    if not (many or asked or any(map(_calls, sums))):
+        return False
+    inside = {x.var for x in sums}
     return any(
         e.at[-1].coefficient(s.var) == 1 and not inside.isdisjoint(used_in(e.at[-1]))
         for x in deepest(s.body) for e in loads(x) if e.at
@@ -310,7 +338,7 @@ def deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     most = _depths(body)
     for s in body:
         if _depth(s) == most:
-            yield from deepest(sum(blocks(s), ())) if most else (s,)
+            yield from deepest(sum(blocks(s), ())) if most else statements((s,))
 
 
 @kept

@@ -72,6 +72,7 @@ from naperian.loops.walk import (
     parts,
     rebuild,
     rebuild_loops,
+    remade,
     statements,
     used,
     used_in,
@@ -127,7 +128,7 @@ def lanes(program: Program) -> Program:
 def _block(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        rows = _rows(s, buffers, sizes) if isinstance(s, Loop) else None
+        rows = _rows(_counted(s), buffers, sizes) if isinstance(s, Loop) else None
         if rows is not None:
             out += rows.made()
         elif isinstance(s, Loop) and (parts := _parts(s, buffers, sizes)):
@@ -144,7 +145,7 @@ def _parts(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Loop, ...
     found = False
     parts = parted(s)
     for p in parts if len(parts) > 1 else ():
-        rows = _rows(p, buffers, sizes)
+        rows = _rows(_counted(p), buffers, sizes)
         found = found or rows is not None
         if rows is not None or alone:
             out.append(p)
@@ -152,6 +153,14 @@ def _parts(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Loop, ...
             out[-1] = joined([out[-1], p])
         alone = rows is not None
     return tuple(out) if found else ()
+
+
+def _counted(s: Loop) -> Loop:
+    """The loop with its rounds counted from zero."""
+    if s.low == ZERO:
+        return s
+    there: dict[Atom, Size] = {s.var: s.low + size(s.var)}
+    return replace(s, low=ZERO, high=s.high - s.low, body=remade(s.body, there.get))
 
 
 def _rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
@@ -168,7 +177,7 @@ def _are_inside(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]
     may be more than a vector."""
     for x in body:
         if isinstance(x, Loop) and recurs(x) and _may_be_many(x):
-            rows = _some_rows(x, buffers, sizes)
+            rows = _some_rows(_counted(x), buffers, sizes)
             if rows is not None and rows.beside:
                 continue
         if isinstance(x, Loop) and is_recurrence(x):
@@ -186,7 +195,7 @@ def _may_be_many(s: Loop) -> bool:
 
 def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | None:
     """The loop as rows, if they can go side by side and it pays, whatever is inside."""
-    if s.order is Order.SERIAL or s.low != ZERO:
+    if s.order is Order.SERIAL:
         return None
     s, shared = evened(s)
     slow = is_slow(s) or is_steep(s) or is_open(s)

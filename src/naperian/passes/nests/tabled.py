@@ -63,7 +63,7 @@ def tabled(row: Loop, buffers: Buffers) -> Loop:
 class _Tables:
     def __init__(self, row: Loop, buffers: Buffers) -> None:
         self.row = row.var
-        self.buffers = buffers
+        self.buffers = dict(buffers)
         self.own = {row.var, *_bound(row.body)}
         self.changed = {v for s in statements(row.body) if (v := writes(s)) is not None}
         self.changed |= assigned(row)  # what a loop carries, too, that is declared around it
@@ -89,6 +89,7 @@ class _Tables:
                     continue
                 made = Buffer(Var("table"), part.dtype, (n,), Role.TEMP)
                 tables[key] = made.var
+                self.buffers[made.var] = made  # a loop inside may look for more
                 store = Store(made.var, (size(e),), key)
                 out += [Allocate(made), Loop(e, ZERO, n, (store,), Order.FREE)]
         if not tables:
