@@ -52,6 +52,7 @@ from naperian.loops.walk import (
     rebuild_loops,
     remade,
     statements,
+    used_in,
 )
 from naperian.names import Lit, Var, fresh
 from naperian.node import node, replace
@@ -135,7 +136,8 @@ class _Parts:
             return (self.or_single(head),)
         rest = fresh(s.var)
         atom: dict[Atom, Size] = {s.var: size(rest)}
-        tail = remade(s.body, atom.get)
+        own = _of_rounds(s)
+        tail = _made_as(own, remade(s.body, atom.get, own))
         order = s.order if s.order is Order.PARALLEL else Order.SERIAL  # not worth a vector's code
         return (head, replace(s, var=rest, low=count * below, body=tail, order=order))
 
@@ -152,6 +154,29 @@ class _Parts:
                     one = Apply("eq", (Number(n), Number(ONE)), DType.BOOL, DType.I64)
                     return When(one, (single,), (s,))
         return s
+
+
+def _of_rounds(s: Loop) -> dict[Var, Var]:
+    """New names for the arrays of a loop that are as long as its rounds say: in the loop over the
+    rest they have other shapes."""
+    made = (x.buffer for x in statements(s.body) if isinstance(x, Allocate))
+    return {
+        b.var: fresh(b.var) for b in made if any(s.var in used_in(n) for n in b.shape)
+    }  # fmt: skip
+
+
+def _made_as(names: Mapping[Var, Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements that make arrays under new names."""
+    if not names:
+        return body
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Allocate):
+            var = names.get(s.buffer.var, s.buffer.var)
+            out.append(replace(s, buffer=replace(s.buffer, var=var)))
+        else:
+            out.append(rebuild(s, partial(_made_as, names)))
+    return tuple(out)
 
 
 def _within(outer: _Parts, known: Products, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
