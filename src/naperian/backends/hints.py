@@ -44,6 +44,10 @@ _WEIGHED = 400
 # times: that took LLVM a sixth of its time for tridiagonal systems, and the run no less.
 _SHORT = 30
 
+# Bytes of a vector that is not stored under a mask: LLVM may make none of a loop that would have
+# to, and aborts if it is told to have several at a time.
+_UNMASKED = 16
+
 _FAR = 8  # elements: no two are in a line of the cache
 
 
@@ -70,7 +74,8 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
         if s.order is Order.LANES:
             # not unrolled before it is a vector
             told.append('!"llvm.loop.unroll.disable"')
-            told.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
+            if not (_may_write(s) and frame.module.target.vector_bytes == _UNMASKED):
+                told.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
         elif heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
