@@ -10,7 +10,7 @@ import pytest
 
 import naperian as nap
 from naperian import pipeline
-from naperian.loops.syntax import Contract, Loop, Order, Program, When
+from naperian.loops.syntax import Allocate, Contract, Loop, Order, Program, When
 from naperian.loops.walk import statements
 from naperian.signed import at
 
@@ -154,3 +154,39 @@ def test_a_window_of_one_is_no_sum() -> None:
     assert sum("a contraction" in line for line in f.account) == 1
     x, k = np.arange(24.0).reshape(2, 3, 4), np.ones((5, 2, 1, 1))
     assert f(x, k) == 5 * (x.sum(0) ** 2).sum()
+
+
+FUNCTIONS = """
+def by_size(x: Fin(h)=>Fin(w)=>Float, t: Fin(p)=>Fin(q)=>Float) -> Float =
+    sum(sum(tanh(x[clamp(i + a - 1), clamp(j + b - 1)] - x[i, j]) * t[a, b] for a, b) ** 2
+        for i in Fin(h), j in Fin(w))
+"""
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 40), (7, 33), (2, 100)])
+def test_a_table_of_windows_lies_as_it_is_gone_through(known: bool, shape: tuple[int, int]) -> None:
+    """What goes back through windows of functions is kept, for pixels beside each other."""
+    text = FUNCTIONS.replace("Fin(p)=>Fin(q)", "Fin(5)=>Fin(5)") if known else FUNCTIONS
+    f = nap.compile(text).by_size
+    slope = nap.grad(f)
+    tables = [s.buffer.shape for s in statements(compiled(slope).body) if isinstance(s, Allocate)]
+    whole = [n for n in tables if len(n) == 4]
+    assert whole
+    assert all(n[-1] == whole[0][-1] and n[-1].constant is None for n in whole)
+    assert "lanes for" in slope.show("loops")
+    rng = np.random.default_rng(0)
+    (h, w), t = shape, rng.normal(size=(5, 5))
+    x = rng.normal(size=shape)
+    i, j = np.arange(h)[:, None], np.arange(w)[None]
+    places = {
+        (a, b): ((i + a - 1).clip(0, h - 1) + 0 * j, (j + b - 1).clip(0, w - 1) + 0 * i)
+        for a, b in product(range(5), range(5))
+    }
+    y = sum(np.tanh(x[to] - x) * t[ab] for ab, to in places.items())
+    dx = np.zeros_like(x)
+    for ab, to in places.items():
+        sent = 2 * y * t[ab] * (1 - np.tanh(x[to] - x) ** 2)
+        np.add.at(dx, to, sent)
+        dx -= sent
+    np.testing.assert_allclose(slope(x, t), dx, rtol=1e-9, atol=1e-9)

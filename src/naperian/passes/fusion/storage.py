@@ -154,6 +154,8 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
             opened = t.path[: t.scope]
             inner = [i for i in t.path[t.scope :] if i in t.context]
             inner += [i for i in t.context if i not in inner and i not in opened]
+            if t.kind is Kind.COMPUTE:
+                inner = _windows_last(graph, tasks, t, inner)
             memory = Memory(fresh(t.var), tuple(inner), layout(tuple(inner)))
             storage.tasks[t] = memory
             _allocate(storage, t, t.scope, memory, t)
@@ -163,6 +165,24 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
             grown -= {result.buffer}
             _allocate(storage, t, 0, result, t)
     return storage
+
+
+def _windows_last(graph: Graph, tasks: list[Task], t: Task, axes: list[Var]) -> list[Var]:
+    """The axes of a table of windows, which is gone through by places, `v[i - a, j - b, a, b]`:
+    what is next to each other there is to lie so."""
+    if any(graph.mentioned[i] for i in axes) or len(axes) < 2:
+        return axes
+    for q in tasks:
+        for r in task_reads(q):
+            if isinstance(r, Read) and r.var == t.var:
+                at = dict(zip(t.context, r.at, strict=True))
+                moved = [i for i in axes if len({*variables(at[i])}) > 1]
+                inside = {v for i in moved for v in variables(at[i])}
+                windows = [i for i in axes if at[i].single in inside]
+                last = moved[-1] if moved else axes[-1]
+                if axes[axes.index(last) + 1 :] and {*axes[axes.index(last) + 1 :]} <= {*windows}:
+                    return [*(i for i in axes if i is not last), last]
+    return axes
 
 
 def _over_time(graph: Graph, cell: Cell, axes: tuple[Var, ...]) -> tuple[Var, ...]:
