@@ -131,8 +131,10 @@ def segments(
             continue
         inner = {a for a in f.atoms if isinstance(a, Var) and a != loop and a in bounds.low}
         inner -= around.low.keys()
-        always, never = f, f  # where these are not negative it holds whatever the loops inside do
-        for i in inner:       # and else not at all
+        # where `always` is not negative it holds whatever the loops inside do; where `never` is
+        # negative, in none of their rounds
+        always, never = f, f
+        for i in inner:
             ends = (bounds.low[i][0], bounds.high[i][0])
             first, last = ends if f.coefficient(i) > 0 else ends[::-1]
             always, never = rename(always, {i: first}), rename(never, {i: last})
