@@ -127,6 +127,21 @@ def test_the_product_of_a_row_and_a_column_is_for_several(wrt: str, many: int) -
             np.testing.assert_allclose(value, right[k], rtol=1e-9, atol=1e-9)
 
 
+SHARED = """
+def both(x: b=>n=>Float, a: n=>m=>Float) -> (b=>m=>Float, b=>n=>Float):
+    p = [x[r, i] * a[i, j] for r, i, j]
+    ([sum(p[r, i, j] for i) for r, j], [max(p[r, i, j] for j) for r, i])
+"""
+
+
+def test_a_product_that_is_read_otherwise_too_stays_for_that() -> None:
+    rng = np.random.default_rng(0)
+    x, a = rng.normal(size=(40, 33)), rng.normal(size=(33, 20))
+    one, two = nap.compile(SHARED).both(x, a)
+    np.testing.assert_allclose(one, x @ a, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(two, (x[:, :, None] * a).max(2), rtol=1e-15)
+
+
 STAYS = (
     # one factor for all: a product is saved, and an empty sum is not 0 / 0
     "  for i<n: v = div(x[i], y)\n  s = add over i<n of v[i] from 0.0",

@@ -185,10 +185,8 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
 
     a, b = (_laid_out(graph, x, {j for j in names if from_.get(j) in inside}) for x in (a, b))
     gone = [t, start, final, *sums]
-    if m.uses == 1:
+    if m.uses == 1:  # else others have the product of a row and a column at hand, too
         gone.append(m)
-    else:  # others have the product of a row and a column at hand, too
-        m.uses -= 1
     for task in gone:
         for s in task.sites:
             s.task.uses -= 1

@@ -411,4 +411,3 @@ def _at_most_once(s: loops.Loop) -> tuple[loops.Stmt, ...]:
         return once  # but what is made there ends there
     some = loops.Apply("lt", (loops.Number(s.low), loops.Number(s.high)), DType.BOOL, DType.I64)
     return (loops.When(some, once),)
-
