@@ -53,6 +53,7 @@ from naperian.passes.derivatives.answered import answered
 from naperian.passes.derivatives.carried import carried
 from naperian.passes.derivatives.noted import noted
 from naperian.passes.derivatives.remade import remade
+from naperian.passes.derivatives.sliced import sliced
 from naperian.passes.derivatives.turned import turned
 from naperian.passes.derivatives.undo import undo
 from naperian.passes.flat.flatten import flatten
@@ -187,7 +188,7 @@ PASSES: tuple[Step, ...] = (
     Step("forwards", lambda p: neighbours(windows(forwards(alongside(margins(p))))),
          ainf_check.check, ainf_show.show),
     Step("undo", undo, ainf_check.check, ainf_show.show),
-    Step("noted", lambda p: turned(remade(carried(answered(noted(p))))), ainf_check.check,
+    Step("noted", lambda p: turned(sliced(remade(carried(answered(noted(p)))))), ainf_check.check,
          ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),

@@ -26,7 +26,7 @@ from naperian.ainf.syntax import (
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
-from naperian.node import kept
+from naperian.node import kept, replace
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Atom, Clamp, Quotient, Remainder, Size, places, size
 
@@ -310,6 +310,26 @@ def rewrite_guards(
 def rewrite_prim(prim: Prim, names: Names, read: Reader | None = None) -> Prim:
     """A primitive with its operands rewritten; what it binds stays."""
     return map_prim(prim, lambda o: rewrite(o, names, read), lambda s: rewrite_size(s, names, read))
+
+
+def with_reads(
+    b: Binding, reader: Callable[[tuple[Var, ...], tuple[Guard, ...]], Reader]
+) -> Binding:
+    """A binding with its reads replaced. `reader` is given the indices that what reads is over and
+    the guards that it is under; a guard is under none."""
+    guards = rewrite_guards(b.guards, {}, reader(b.context, ()))
+    if not isinstance(b.prim, Accumulate):
+        return replace(b, prim=rewrite_prim(b.prim, {}, reader(b.context, b.guards)), guards=guards)
+    entries: list[Entry] = []
+    for e in b.prim.entries:
+        read = reader(
+            (*b.context, *e.over), (*b.guards, *(g for g in e.guards if g not in b.guards))
+        )
+        at = tuple([rewrite_size(i, {}, read) for i in e.at])
+        own = rewrite_guards(e.guards, {}, reader((*b.context, *e.over), b.guards))
+        entries.append(Entry(e.over, at, rewrite(e.value, {}, read), own))
+    init = rewrite(b.prim.init, {}, reader(b.context, b.guards))
+    return replace(b, prim=Accumulate(b.prim.monoid, init, tuple(entries)), guards=guards)
 
 
 def closures(indices: Mapping[Var, Index]) -> dict[Var, frozenset[Var]]:

@@ -10,12 +10,13 @@ expression is in normal form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TypeAlias
 
 from naperian.core import syntax as core
-from naperian.core.walk import children, everything
+from naperian.core.walk import children, everything, size_variables
 from naperian.names import Var
 from naperian.source import NOWHERE, Span
 from naperian.types import Scalar
@@ -27,6 +28,7 @@ class Degree(IntEnum):
     LINEAR = 2
 
 
+NO_TABLES: Mapping[Var, int] = MappingProxyType({})
 Degrees: TypeAlias = "Degree | tuple[Degrees, ...]"  # of the parts of a tuple, if they differ
 
 
@@ -52,11 +54,11 @@ def linear(e: core.Expr, variables: Iterable[Var]) -> bool:
     return True
 
 
-def affine(e: core.Expr, variables: Iterable[Var]) -> bool:
+def affine(e: core.Expr, variables: Iterable[Var], tables: Mapping[Var, int] = NO_TABLES) -> bool:
     """Whether an expression is a linear one and something else, or only that: its derivative does
-    not hang on the variables."""
+    not hang on the variables. Of `tables`, with so many axes, it may hang on slices."""
     try:
-        _Linear(dict.fromkeys(variables, Degree.LINEAR), affine=True).of(e)
+        _Linear(dict.fromkeys(variables, Degree.LINEAR), affine=True, tables=tables).of(e)
     except NotLinearError:
         return False
     return True
@@ -111,11 +113,16 @@ def _parts(d: Degrees) -> Iterable[Degree]:
 
 class _Linear:
     """`env`: of each variable; of a reference what it holds at any time. What is not there hangs on
-    none. `affine` says that what is linear may be added to something else."""
+    none. `affine` says that what is linear may be added to something else. Slices of `tables` hang
+    on none, too: what is read at fewer indices of comprehensions inside than the axes it has."""
 
-    def __init__(self, env: dict[Var, Degrees], affine: bool = False) -> None:
+    def __init__(
+        self, env: dict[Var, Degrees], affine: bool = False, tables: Mapping[Var, int] = NO_TABLES
+    ) -> None:
         self.env = env
         self.affine = affine
+        self.tables = tables
+        self.inside: set[Var] = set()  # the indices of comprehensions
 
     def either(self, a: Degrees, b: Degrees) -> Degrees:
         """Of what is one or the other, or their sum."""
@@ -160,13 +167,14 @@ class _Linear:
             case core.If(condition, then, otherwise):
                 self.other(condition)
                 return self.either(self.of(then), self.of(otherwise))
-            case core.For(_, _, body):
+            case core.For(var, _, body):
+                self.inside.add(var)
                 return self.of(body)
             case core.Literal(_, items):
                 return self.one_of([self.of(x) for x in items])
             case core.At(table, index, _):
                 self.other(index)
-                return self.of(table)
+                return Degree.OTHER if self.tables and self.is_slice(e) else self.of(table)
             case core.Recast(value, _, _, _) | core.Box(_, _, value):
                 return self.of(value)
             case core.Op("cast", (a,), Scalar(dtype)) if dtype.is_float:
@@ -195,6 +203,15 @@ class _Linear:
             case _:
                 self.other(*children(e))
                 return Degree.OTHER
+
+    def is_slice(self, e: core.Expr) -> bool:
+        """Whether an element of a table is one of a slice."""
+        found: set[Var] = set()
+        while isinstance(e, core.At):
+            for x in everything(e.index):
+                found.update((x.var,) if isinstance(x, core.Ref) else size_variables(x))
+            e = e.table
+        return isinstance(e, core.Ref) and len(found & self.inside) < self.tables.get(e.var, 0)
 
     def other(self, *asked: core.Expr) -> None:
         """These hang on none of the variables."""

@@ -15,14 +15,12 @@ If the table is read in other rounds, too, all of them are kept anyway, and it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from naperian.ainf.syntax import (
-    Accumulate,
     Binding,
     Delay,
-    Entry,
     Guard,
     Op,
     Operand,
@@ -30,16 +28,7 @@ from naperian.ainf.syntax import (
     Read,
     Result,
 )
-from naperian.ainf.walk import (
-    atoms,
-    closures,
-    free,
-    reads,
-    rewrite,
-    rewrite_guards,
-    rewrite_prim,
-    rewrite_size,
-)
+from naperian.ainf.walk import Reader, atoms, closures, free, reads, with_reads
 from naperian.components import components
 from naperian.names import Var, fresh
 from naperian.node import mutable, replace
@@ -153,21 +142,11 @@ class _Notes:
         """A binding that reads notes."""
         if not any(r.var in self.times for r in reads(b)):
             return b
-        read = self.reader(b, b.guards)
-        guards = rewrite_guards(b.guards, {}, read)
-        if not isinstance(b.prim, Accumulate):
-            return replace(b, prim=rewrite_prim(b.prim, {}, read), guards=guards)
-        init = rewrite(b.prim.init, {}, read)
-        entries: list[Entry] = []
-        for e in b.prim.entries:
-            read = self.reader(b, (*b.guards, *(g for g in e.guards if g not in b.guards)))
-            at = tuple(rewrite_size(i, {}, read) for i in e.at)
-            own = rewrite_guards(e.guards, {}, read)
-            entries.append(Entry(e.over, at, rewrite(e.value, {}, read), own))
-        return replace(b, prim=Accumulate(b.prim.monoid, init, tuple(entries)), guards=guards)
 
-    def reader(self, b: Binding, guards: tuple[Guard, ...]) -> Callable[[Read], Operand]:
-        return lambda r: self.note(r, b, guards) if self.asks(r) else r
+        def reader(_: tuple[Var, ...], guards: tuple[Guard, ...]) -> Reader:
+            return lambda r: self.note(r, b, guards) if self.asks(r) else r
+
+        return with_reads(b, reader)
 
     def note(self, r: Read, b: Binding, guards: tuple[Guard, ...]) -> Operand:
         """What is noted of a read, if that is less than its reader."""

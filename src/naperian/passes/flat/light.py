@@ -41,7 +41,7 @@ def is_long(rounds: Size) -> bool:
 
 def is_light(e: core.Loop, active: Collection[Var]) -> bool:
     """Whether a loop over a set carries tables of floats by little arithmetic, and its derivative
-    needs them: with the active variables, a step is not linear."""
+    needs more of them than slices: with the active variables, a step is not linear."""
     if e.condition is not None or not any(isinstance(c.type, types.Table) for c in e.carried):
         return False
     if not all(_is_plain(c.type) for c in e.carried):
@@ -53,7 +53,8 @@ def is_light(e: core.Loop, active: Collection[Var]) -> bool:
         return False
     if any(_is_left(x, e) for x in inside if isinstance(x, core.For)):
         return False
-    return not affine(e.body, {*active, *(c.var for c in e.carried)})
+    tables = {c.var: _axes(c.type) for c in e.carried}
+    return not affine(e.body, {*active, *tables}, tables)
 
 
 def _is_left(x: core.For, loop: core.Loop) -> bool:
@@ -64,6 +65,10 @@ def _is_left(x: core.For, loop: core.Loop) -> bool:
         cell = cell.otherwise if cell.condition.name == "eq" else cell
     old = {core.Ref(c.var) for c in loop.carried}
     return isinstance(cell, core.At) and cell.table in old and cell.index == core.Ref(x.var)
+
+
+def _axes(t: types.Type) -> int:
+    return 1 + _axes(t.cell) if isinstance(t, types.Table) else 0
 
 
 def _takes_long(e: core.Op) -> bool:

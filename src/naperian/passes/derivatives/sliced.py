@@ -1,0 +1,311 @@
+"""Of a state that a loop backwards reads in slices, these are kept and not the states. ainf → ainf
+
+    for i<n, j<n, t<k + 1:  s = delay over t<k from x[i, j] next f[t, i, j]
+    for u<k, i<n, j<n:      y = mul(w[u, i, j], s[k - u - 1, j, k - u - 1])
+
+    for t<k, j<n:           slice = held(s[t, j, t])
+    for u<k, i<n, j<n:      y = mul(w[u, i, j], slice[k - u - 1, j])
+
+A step of a factorisation takes a row and a column of what it changes, and so does its derivative:
+all states are n times as much. If another read needs more of them, all are kept anyway, and they
+are left alone. What is computed from a slice in a round and read backwards is kept as well: made
+again from the state, it would want all of it (`held`, as in `answered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import field
+from math import prod
+
+from naperian.ainf.syntax import (
+    Binding,
+    Delay,
+    Op,
+    Operand,
+    Program,
+    Read,
+)
+from naperian.ainf.walk import (
+    Reader,
+    atoms,
+    closures,
+    free,
+    reads,
+    rewrite,
+    rewrite_guards,
+    rewrite_prim,
+    with_reads,
+)
+from naperian.facts import Facts
+from naperian.names import Var, fresh
+from naperian.node import mutable, replace
+from naperian.passes.bindings.builder import Guards
+from naperian.passes.bindings.ranges import checked, facts_about
+from naperian.passes.bindings.states import state_of
+from naperian.sizes import ONE, Size, size
+
+
+def sliced(program: Program) -> Program:
+    """See the module."""
+    for b in program.bindings:
+        if isinstance(b.prim, Delay) and len(b.context) > 1:
+            program = _Slices(program, b, b.prim).result() or program
+    return _Held(program).result()
+
+
+class _Whole(Exception):
+    """A round reads as much of an earlier one as there is."""
+
+
+@mutable
+class _Slices:
+    """A state, and what loops backwards read of it."""
+
+    program: Program
+    state: Binding
+    delay: Delay
+    rounds: Size | None = field(init=False)
+    place: dict[Var, int] = field(init=False)  # in the text
+    bounds: dict[Var, Size | None] = field(init=False)  # what arguments are indices of
+    closures: dict[Var, frozenset[Var]] = field(init=False)
+    times: dict[Var, Size] = field(init=False)  # of all loops, how many rounds they make
+    notes: dict[tuple[Read, Guards], Binding] = field(default_factory=dict)
+
+    def result(self) -> Program | None:
+        """The program with slices; None if it stays as it is."""
+        p = self.program
+        index = p.indices[self.delay.time]
+        self.rounds = index.extent
+        if index.condition is not None or self.rounds is None:
+            return None
+        if not any(self.is_far(r) for b in p.bindings for r in reads(b)):
+            return None
+        bindings = {b.var: b for b in p.bindings}
+        if state_of(self.state, bindings, p.indices) is not None:
+            return None
+        shown = (a for r in p.results for a in atoms(r.value))
+        if any(isinstance(a, Read) and self.is_far(a) for a in shown):
+            return None
+        self.bounds = {x.var: x.bound for x in p.params}
+        self.place = {b.var: k for k, b in enumerate(p.bindings)}
+        self.closures = closures(p.indices)
+        self.times = {
+            b.prim.time: n for b in p.bindings if isinstance(b.prim, Delay)
+            and (n := p.indices[b.prim.time].extent) is not None
+        }  # fmt: skip
+        try:
+            made = [self.rewritten(b) for b in p.bindings]
+        except _Whole:
+            return None
+        if not self.are_few():
+            return None
+        behind: dict[int, list[Binding]] = {}
+        for note in self.notes.values():
+            behind.setdefault(self.after(note), []).append(note)
+        out: list[Binding] = []
+        for k, b in enumerate(made):
+            out += (b, *behind.get(k, ()))
+        return replace(p, bindings=tuple(out))
+
+    def is_far(self, r: Read) -> bool:
+        """Whether a read is of an earlier round, not of this one or of the end."""
+        if r.var != self.state.var:
+            return False
+        at = r.at[self.state.context.index(self.delay.index)]
+        return at not in (size(self.delay.time), self.rounds)
+
+    def rewritten(self, b: Binding) -> Binding:
+        """A binding that reads slices."""
+        if not any(map(self.is_far, reads(b))):
+            return b
+
+        def reader(domain: tuple[Var, ...], guards: Guards) -> Reader:
+            return lambda r: self.slice(r, b, domain, guards) if self.is_far(r) else r
+
+        return with_reads(b, reader)
+
+    def slice(self, r: Read, b: Binding, domain: tuple[Var, ...], guards: Guards) -> Operand:
+        """A read of the state as one of a slice."""
+        there, back = self.turn(r)
+        here = rewrite(r, there)
+        assert isinstance(here, Read)
+        needed = self.needed(here, rewrite_guards(guards, there), {*domain, *there})
+        known = self.notes.get((here, needed))
+        if known is None:
+            known = self.notes[here, needed] = self.noted(here, needed, there.keys())
+        if self.place[b.var] <= self.after(known):
+            raise _Whole
+        return Read(known.var, tuple(back.get(i, size(i)) for i in known.context))
+
+    def needed(self, r: Read, guards: Guards, domain: set[Var]) -> Guards:
+        """Under which of the guards there is what is read: under none; under those that need no
+        other indices; or under all, where it is read over a domain. If the indices that it does
+        not need are of as many as others, all of it is."""
+        indices, own = self.program.indices, self.around(free(r))
+        some = tuple(g for g in guards if self.around(free(g.operand)) <= own)
+        for few in ((), some):
+            if self.is_inside(r, few):
+                return few
+        extents = {indices[i].extent for i in own}
+        if some != guards or any(indices[i].extent not in extents for i in domain - own):
+            raise _Whole
+        return guards
+
+    def around(self, found: Iterable[Var]) -> frozenset[Var]:
+        """Indices, and what their extents need."""
+        return frozenset[Var]().union(*(self.closures[v] for v in found if v in self.closures))
+
+    def turn(self, r: Read) -> tuple[dict[Var, Size], dict[Var, Size]]:
+        """The rounds of the loops backwards that a read is in as rounds of those forwards, and
+        the other way round."""
+        there: dict[Var, Size] = {}
+        back: dict[Var, Size] = {}
+        for i, e in zip(self.state.context, r.at, strict=True):
+            t = self.delay.time if i == self.delay.index else i
+            if t not in self.times:
+                continue
+            back[t] = e
+            if e != size(t):
+                rounds = self.times[t]
+                u = (rounds - ONE - e).single
+                if not isinstance(u, Var) or self.times.get(u) != rounds or u in there:
+                    raise _Whole
+                there[u] = rounds - ONE - size(t)
+        return there, back
+
+    def is_inside(self, r: Read, guards: Guards) -> bool:
+        """Whether there is what is read, wherever the guards hold."""
+        p = self.program
+        known, sizes = Facts().and_(*checked(p)), frozenset(p.sizes)
+        for i, e in zip(self.state.context, r.at, strict=True):
+            extent = p.indices[i].extent
+            if extent is None:
+                return False
+            if isinstance(e.single, Read) and self.bounds.get(e.single.var) == extent:
+                continue
+            for less in (e, extent - ONE - e):
+                if not facts_about(less, p.indices, sizes, guards, known).proves(less):
+                    return False
+        return True
+
+    def noted(self, r: Read, guards: Guards, turned: Iterable[Var]) -> Binding:
+        """The slices of all rounds: of as many indices as the state they are no less."""
+        found = {*free(r), *(v for g in guards for v in free(g.operand))}
+        needed = self.around(found)
+        context = tuple(i for i in self.program.indices if i in needed)
+        note = Binding(
+            fresh(self.state.var), context, guards, self.state.dtype, Op("held", (r,)),
+            self.state.origin,
+        )  # fmt: skip
+        behind = {*turned}
+        bindings = self.program.bindings
+        asked = (bindings[self.place[x.var]] for x in reads(note) if x.var in self.place)
+        if not behind.isdisjoint(needed) or not all(behind.isdisjoint(_loops(x)) for x in asked):
+            raise _Whole
+        return note
+
+    def after(self, note: Binding) -> int:
+        """Behind which binding a slice stands: all that it reads is there."""
+        return max(self.place[x.var] for x in reads(note) if x.var in self.place)
+
+    def are_few(self) -> bool:
+        """Whether the slices of a round are less than a state."""
+        whole = self.much(self.state.context)
+        each = [self.much(note.context) for note in self.notes.values()]
+        most = max(axes for axes, _ in each)
+        return (most, sum(n for axes, n in each if axes == most)) < whole
+
+    def much(self, context: tuple[Var, ...]) -> tuple[int, int]:
+        """See `_much`, of a round."""
+        return _much(self.program, (i for i in context if i != self.delay.index), self.times)
+
+
+@mutable
+class _Held:
+    """What is computed from slices of states."""
+
+    program: Program
+    bindings: dict[Var, Binding] = field(init=False)
+    times: set[Var] = field(init=False)
+    spared: set[Var] = field(init=False)  # states that are not kept, and not changed in place
+    notes: dict[Var, Binding] = field(default_factory=dict)
+
+    def result(self) -> Program:
+        """The program in which that is held for loops backwards."""
+        p = self.program
+        self.bindings = {b.var: b for b in p.bindings}
+        self.times = {b.prim.time for b in p.bindings if isinstance(b.prim, Delay)}
+        far = {r.var for b in p.bindings for r in reads(b) if not self.is_now(r)}
+        self.spared = {
+            b.var for b in p.bindings if isinstance(b.prim, Delay) and b.var not in far
+            and state_of(b, self.bindings, p.indices) is None
+        }  # fmt: skip
+        for v in far:
+            b = self.bindings[v]
+            if isinstance(b.prim, Op) and b.prim.name != "held" and self.is_of_slices(b):
+                here = Read(v, tuple(map(size, b.context)))
+                self.notes[v] = replace(b, var=fresh(v), prim=Op("held", (here,)))
+        if not self.notes:
+            return p
+        out: list[Binding] = []
+        for b in p.bindings:
+            out.append(
+                replace(
+                    b, prim=rewrite_prim(b.prim, {}, self.read),
+                    guards=rewrite_guards(b.guards, {}, self.read),
+                )
+            )  # fmt: skip
+            out += (self.notes[b.var],) if b.var in self.notes else ()
+        return replace(p, bindings=tuple(out))
+
+    def read(self, r: Read) -> Operand:
+        return (
+            r
+            if self.is_now(r) or r.var not in self.notes
+            else replace(r, var=self.notes[r.var].var)
+        )
+
+    def is_now(self, r: Read) -> bool:
+        """Whether a read is of the round that it is in, or of a state at the end."""
+        if r.var not in self.bindings:
+            return True
+        x = self.bindings[r.var]
+        for i, e in zip(x.context, r.at, strict=True):
+            if isinstance(x.prim, Delay) and i == x.prim.index:
+                if e not in (size(x.prim.time), self.program.indices[x.prim.time].extent):
+                    return False
+            elif i in self.times and e != size(i):
+                return False
+        return True
+
+    def is_of_slices(self, b: Binding) -> bool:
+        """Whether a value is computed from a state that is not kept and has more axes."""
+        axes, _ = _much(self.program, b.context, self.times)
+        todo, seen = [b], {b.var}
+        for x in todo:
+            for r in reads(x):
+                y = self.bindings.get(r.var)
+                if y is None or y.var in seen or not self.is_now(r):
+                    continue
+                seen.add(y.var)
+                if isinstance(y.prim, Op):
+                    todo.append(y)
+                elif isinstance(y.prim, Delay) and y.var in self.spared:
+                    own = (i for i in y.context if i != y.prim.index)
+                    if _much(self.program, own, self.times)[0] > axes:
+                        return True
+        return False
+
+
+def _much(program: Program, context: Iterable[Var], times: Collection[Var]) -> tuple[int, int]:
+    """How many axes of unknown length there are beside the rounds, and how much the others make of
+    it."""
+    extents = [program.indices[i].extent for i in context if i not in times]
+    known = [n.constant for n in extents if n is not None and n.constant is not None]
+    return len(extents) - len(known), prod(known)
+
+
+def _loops(b: Binding) -> set[Var]:
+    """The loops that a value is of."""
+    return {*b.context, *((b.prim.time,) if isinstance(b.prim, Delay) else ())}
