@@ -262,6 +262,12 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
         if _never_monoid(given[0]):
             raise effect_errors.no_monoid(given[0].span.text, given[0].span)
         if unit is None:
+            if not isinstance(given[0], s.Name | s.Lambda | s.Section):
+                found = w.infer(given[0]).type
+                if not isinstance(solver.head(found), Function):
+                    raise effect_errors.no_operator(
+                        given[0].span.text, show(w, found), given[0].span
+                    )
             raise effect_errors.no_unit(given[0].span.text, given[0].span)
         cell = unit.type
         wanted = Function((cell, cell), cell)

@@ -61,6 +61,15 @@ def no_unit(op: str, span: Span) -> Reported:
     )
 
 
+def no_operator(text: str, found: str, span: Span) -> Reported:
+    """N0684"""
+    return fail(
+        "N0684", f"an accumulator is given an operator, and `{text}` is `{found}`", span,
+        "no operator",
+        helps=("`with accum() as r:` begins with 0 and adds, `with state(x) as r:` with `x`",),
+    )
+
+
 def no_reference(text: str, span: Span) -> Reported:
     """N0685"""
     return fail(
