@@ -48,9 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def nap(
-    capsys: pytest.CaptureFixture[str], *words: str
-) -> tuple[int, str, str]:
+def nap(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command, in this process."""
     code = cli.main(words)
     out, err = capsys.readouterr()
@@ -150,6 +148,30 @@ def test_show_every_stage(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert code == 2
 
 
+@pytest.mark.parametrize("by", ["0", "x", '"x"', "(x,)", '["x"]'])
+def test_what_is_differentiated_by(
+    folder: Path, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    assert cli.main(["show", f"{folder}/stats.nap:grad(mean, wrt={by})", "--stage", "ainf"]) == 0
+    assert capsys.readouterr().out.startswith("def grad(mean)(n; x: F64[n]):")
+
+
+@pytest.mark.parametrize(
+    ("by", "why"),
+    [
+        ("x.y", 'write wrt="w"'),
+        ("x +", 'write wrt="w"'),
+        ("w", "no parameter 'w'"),
+        ("1", "it has x"),
+    ],
+)
+def test_what_cannot_be_differentiated_by(
+    folder: Path, capsys: pytest.CaptureFixture[str], by: str, why: str
+) -> None:
+    assert cli.main(["show", f"{folder}/stats.nap:grad(mean, wrt={by})"]) == 2
+    assert why in capsys.readouterr().err
+
+
 def test_explain_writes_lifts_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = nap(capsys, "explain", "stats.nap:center")
     assert code == 0
@@ -215,9 +237,7 @@ def test_our_bugs_say_so_without_a_traceback(
     assert "Traceback" in nap(capsys, "doctor")[2]
 
 
-def test_ctrl_c_is_130(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 

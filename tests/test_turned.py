@@ -18,6 +18,12 @@ def horner(c: k=>Float, x: n=>Float) -> Float:
     sum(y ** 2)
 def walk(x: t=>Float, a: Float) -> Float:
     loop s = 1.0 for i in t: tanh(a * s + x[i])
+def edit(a: Fin(n)=>Float, b: Fin(m)=>Float, g: Float) -> Float:
+    last = loop row = [g * j for j in Fin(m + 1)] for i in Fin(n):
+        with state([g * (i + 1) for j in Fin(m + 1)]) as out:
+            for j in Fin(m):
+                out[(j + 1)?] := min(min(row[(j + 1)?], out[j?]) + g, row[j?] + abs(a[i] - b[j]))
+    last[m?]
 """
 M = nap.compile(PROGRAMS)
 
@@ -74,3 +80,28 @@ def test_strict_programs_add_up_in_the_order_of_the_rounds() -> None:
     rng = np.random.default_rng(0)
     c, x = rng.standard_normal(5), rng.uniform(-1, 1, 30)
     np.testing.assert_allclose(nap.grad(m.horner)(c, x), nap.grad(M.horner)(c, x), rtol=1e-12)
+
+
+def edit(a: np.ndarray, b: np.ndarray, g: float) -> float:
+    row = [g * j for j in range(len(b) + 1)]
+    for i, x in enumerate(a):
+        new = [g * (i + 1)]
+        for j, y in enumerate(b):
+            new.append(min(min(row[j + 1], new[j]) + g, row[j] + abs(x - y)))
+        row = new
+    return float(row[-1])
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 7), (9, 4), (20, 33)])
+def test_a_sum_of_what_each_round_ends_with_goes_on_in_it(n: int, m: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b, g = rng.standard_normal(n), rng.standard_normal(m), 0.6
+    value, slope = nap.value_and_grad(M.edit, wrt="g")(a, b, g)
+    assert value == pytest.approx(edit(a, b, g))
+    there, back = (edit(a, b, g + h) for h in (1e-6, -1e-6))
+    assert slope == pytest.approx((there - back) / 2e-6, rel=1e-6)
+
+
+def test_the_rows_of_all_rounds_are_not_kept_for_their_sums() -> None:
+    notes = nap.grad(M.edit, wrt="g").show("loops").partition("# notes")[2]
+    assert "the cotangent of `out` (line 13) is stored in 8 * m + 8 bytes" in notes

@@ -226,13 +226,27 @@ def _derived(module: nap.Module, name: str | None, file: str) -> nap.Function:
         raise cli.UsageError(f"`{name}`: the derivatives are {', '.join(KINDS)}")
     f = _derived(module, inner, file)
     try:
-        chosen = 0 if wrt is None else ast.literal_eval(wrt)
+        chosen = 0 if wrt is None else _parameters(ast.parse(wrt, mode="eval").body)
         made: nap.Function = getattr(nap, kind)(f, chosen)
     except SyntaxError:
         raise cli.UsageError(f'`{name}`: write wrt="w", or wrt=("w", "b")') from None
     except (TypeError, ValueError) as e:
         raise cli.UsageError(str(e)) from None
     return made
+
+
+def _parameters(e: ast.expr) -> object:
+    """What is differentiated by, as it is written: a name, which a shell may have taken the quotes
+    from, a number, or several."""
+    match e:
+        case ast.Name(name):
+            return name
+        case ast.Tuple(items) | ast.List(items):
+            return tuple(map(_parameters, items))
+        case ast.Constant(value):
+            return value
+        case _:
+            raise SyntaxError
 
 
 def show(options: argparse.Namespace) -> int:

@@ -205,7 +205,10 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
         }  # fmt: skip
         for s in t.sites:
             here = dict(zip(s.task.context, s.at, strict=False))
-            wanted = [here[i].single if i in here else None for i in first.get(s.task, ())]
+            rounds = first.get(s.task, ())
+            if t.kind is Kind.FINAL and t.cell is not None and rounds[-1:] == (t.cell.time,):
+                rounds = rounds[:-1]  # it comes after these
+            wanted = [here[i].single if i in here else None for i in rounds]
             loops = tuple(dict.fromkeys(v for v in wanted if isinstance(v, Var) and v in t.path))
             if loops and len(loops) == len(wanted):
                 path = (*loops, *(i for i in t.path if i not in loops))
