@@ -12,6 +12,7 @@ in place is computed in that round, or every round would have to keep the table.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -36,7 +37,7 @@ from naperian.passes.fusion.graph import (
     rename_operand,
     rounds,
 )
-from naperian.sizes import Quotient, Remainder, Size
+from naperian.sizes import Clamp, Quotient, Remainder, Size
 
 _LIGHT = 3  # a value: two loads and an addition
 _CONDITION = 6  # two such values compared
@@ -50,7 +51,7 @@ _OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
 
 def inline(graph: Graph) -> None:
     """See the module. New tasks are left out of order (`moved`)."""
-    made = _computed(graph, _wanted)
+    made = _computed(graph, partial(_wanted, _along_ends(graph)))
     graph.tasks += (new for _, new in made)
     graph.moved = graph.moved or bool(made)
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
@@ -208,7 +209,8 @@ def _weight(t: Task, weights: dict[Task, int]) -> int:
     met: list[tuple[Task, tuple[Size, ...]]] = []
     for s in t.sites:
         p, at = s.task, s.at
-        if p.context and weights.get(p, _LIGHT + 1) <= _LIGHT and (p, at) not in met:
+        light = weights.get(p, _LIGHT + 1) <= _LIGHT and weights[p] * p.uses <= _TOGETHER
+        if p.context and light and (p, at) not in met:
             met.append((p, at))
             w += weights[p] - 1
             if at == identity(p.context) and any(x in loads for x in p.args):
@@ -289,7 +291,30 @@ def _crosses(
     return set(theirs) == set(mine) and weight <= light and weight * p.uses <= together
 
 
-def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -> bool:
+def _along_ends(graph: Graph) -> Counter[Task]:
+    """How many reads of a value go along an end of it only, where they are few: a row of a table,
+    for what a window does at a border."""
+    indices = graph.program.indices
+
+    def long(axes: tuple[Var, ...]) -> int:
+        extents = (indices[i].extent for i in axes)
+        return sum(n is None or (n.constant is None and not _is_few(n)) for n in extents)
+
+    found: Counter[Task] = Counter()
+    for t in graph.tasks:
+        mine = long(t.path)
+        found.update(s.task for s in t.sites if mine < long(s.task.context))
+    return found
+
+
+def _is_few(n: Size) -> bool:
+    """Whether an extent is a number, or less if there is no room for so many."""
+    return isinstance(n.single, Clamp) and n.single.value.constant is not None
+
+
+def _wanted(
+    ends: Counter[Task], graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int
+) -> bool:
     names = [e.single for e in at]
     if _own(graph, t, p, at):
         if p.kind is Kind.FINAL:
@@ -300,8 +325,10 @@ def _wanted(graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int) -
     if p.kind is Kind.FINAL:
         return True
     seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
-    light, together = _SEEN if seen else _OUTER if _spreads(p) else (_LIGHT, _TOGETHER)
-    if weight <= light and (weight * p.uses <= together or not _loads(graph, p)):
+    outer = _spreads(p) or _is_multiple(p)
+    light, together = _SEEN if seen else _OUTER if outer else (_LIGHT, _TOGETHER)
+    uses = max(p.uses - ends[p], 1)
+    if weight <= light and (weight * uses <= together or not _loads(graph, p)):
         return True
     shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
     gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in atoms_of(e))
@@ -321,6 +348,15 @@ def _spreads(p: Task) -> bool:
     values."""
     ranks = [len({v for e in x.at for v in _along(e)}) for x in p.args if isinstance(x, Read)]
     return len(ranks) > 1 and max(ranks) < len(p.context)
+
+
+def _is_multiple(p: Task) -> bool:
+    """Whether a value is a number times one of which there are other multiples, as where a window's
+    elements are weighed: it is read as fast as they are, and stored once."""
+    if p.name != "mul":
+        return False
+    tables = [s.task for s in p.sites if s.task.context]
+    return len(tables) == 1 < tables[0].uses and p.context == tables[0].context
 
 
 def _along(e: Size) -> tuple[Var, ...]:
