@@ -78,8 +78,14 @@ def test_rows_that_go_by_what_all_have_in_common(n: int, m: int) -> None:
     slope = np.polynomial.chebyshev.chebval(x, np.polynomial.chebyshev.chebder(c)) if m else 0.0
     found = nap.grad(CLENSHAW.square)(x, c)
     np.testing.assert_allclose(found, 2 * y * slope, rtol=1e-9, atol=1e-9)
+    both, by_c = nap.grad(CLENSHAW.square, wrt=("x", "c"))(x, c)
+    np.testing.assert_array_equal(both, found)
+    powers = np.polynomial.chebyshev.chebvander(x, max(m - 1, 0))[:, :m]
+    np.testing.assert_allclose(by_c, 2 * y @ powers, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(nap.grad(CLENSHAW.square, wrt="c")(x, c), by_c, rtol=1e-12)
 
 
-def test_they_go_side_by_side() -> None:
-    slope = nap.grad(CLENSHAW.square)
+@pytest.mark.parametrize("wrt", ["x", "c", ("x", "c")])
+def test_they_go_side_by_side(wrt: str | tuple[str, ...]) -> None:
+    slope = nap.grad(CLENSHAW.square, wrt=wrt)
     assert "lanes for" in slope.show("loops")

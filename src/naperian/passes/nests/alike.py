@@ -68,7 +68,15 @@ def is_slow(s: Loop) -> bool:
     inside = tuple(statements(s.body))
     if not any(isinstance(x, Variable | Allocate) for x in inside):
         return False
-    return recurs(s) or any(isinstance(x, Loop) and _goes_by_itself(s, x) for x in inside)
+    shared = {r.var for r in s.reductions}
+    loops = [_alone(x, shared) for x in inside if isinstance(x, Loop)]
+    return any(is_recurrence(x) or _goes_by_itself(s, x) for x in loops)
+
+
+def _alone(x: Loop, shared: set[Var]) -> Loop:
+    """A loop without what it sends to arrays that all rows add to."""
+    sent = [y for y in x.body if isinstance(y, Update) and y.buffer in shared]
+    return replace(x, body=tuple(y for y in x.body if y not in sent)) if sent else x
 
 
 def recurs(s: Loop) -> bool:
