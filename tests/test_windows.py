@@ -339,3 +339,26 @@ def test_what_goes_back_through_a_window_is_not_stored_for_each_place(name: str,
         there, back = (f(x + h * way) for h in (1e-5, -1e-5))
         slope = float((nap.grad(f)(x) * way).sum())
         assert slope == pytest.approx((there - back) / 2e-5, rel=1e-6, abs=1e-7)
+
+
+def test_what_goes_back_through_windows_of_rows_is_made_of_these() -> None:
+    """A rolling regression: of each window what is apart from its mean, and what goes back to it,
+    are computed from rows wherever they are read."""
+    f = nap.compile("""
+def rolling(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Float:
+    b = for i in Fin(n):
+        mx = sum(x[clamp(i - a)] for a in Fin(20)) / 20.0
+        my = sum(y[clamp(i - a)] for a in Fin(20)) / 20.0
+        both = sum((x[clamp(i - a)] - mx) * (y[clamp(i - a)] - my) for a in Fin(20))
+        both / (sum((x[clamp(i - a)] - mx) ** 2 for a in Fin(20)) + 1.0)
+    sum(b[i] * b[i] for i)
+""").rolling
+    slope = nap.grad(f, wrt=("x", "y"))
+    made = [s for s in statements(compiled(slope).body) if isinstance(s, Allocate)]
+    assert not [s for s in made if 20 in [n.constant for n in s.buffer.shape]]
+    rng = np.random.default_rng(4)
+    for n in (1, 7, 19, 20, 64):
+        x, y, u, v = rng.standard_normal((4, n))
+        there, back = (f(x + h * u, y + h * v) for h in (1e-6, -1e-6))
+        dx, dy = slope(x, y)
+        assert dx @ u + dy @ v == pytest.approx((there - back) / 2e-6, rel=1e-6, abs=1e-8)

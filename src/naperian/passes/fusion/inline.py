@@ -47,6 +47,7 @@ _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
 _ROUND = (8, 24)  # and of what a recurrence reads, whose table of all rounds goes through memory
 _OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
+_STEPS = 3  # from these
 
 
 def inline(graph: Graph) -> None:
@@ -344,10 +345,20 @@ def _swaps(p: Task, at: tuple[Size, ...]) -> bool:
 
 def _spreads(p: Task) -> bool:
     """Whether a value is made of values that each have fewer indices: a product of a row with a
-    number is read from memory more slowly than it is computed. What goes by turns, `i % 2`, is few
-    values."""
+    number is read from memory more slowly than it is computed, and so is what is made of arrays of
+    fewer axes, as all windows of a row are. What goes by turns, `i % 2`, is few values."""
     ranks = [len({v for e in x.at for v in _along(e)}) for x in p.args if isinstance(x, Read)]
-    return len(ranks) > 1 and max(ranks) < len(p.context)
+    fewer = len(ranks) > 1 and max(ranks) < len(p.context)
+    return fewer or 0 < _rank(p, _STEPS) < len(p.context)
+
+
+def _rank(p: Task, steps: int) -> int:
+    """How many axes an array has at most from which a value is computed, in so many easy steps."""
+    if p.kind is not Kind.COMPUTE or cost(p) > _LIGHT or steps == 0:
+        return len(p.context)
+    made = {s.task.var for s in p.sites}
+    given = (len(x.at) for x in p.args if isinstance(x, Read) and x.var not in made)
+    return max((*given, *(_rank(s.task, steps - 1) for s in p.sites)), default=0)
 
 
 def _is_multiple(p: Task) -> bool:
