@@ -29,6 +29,9 @@ def wide(x: Fin(h)=>Fin(w)=>Float) -> Float =
 def dense(x: Fin(h)=>Fin(w)=>Float) -> Float =
     sum((i + 1) * min(x[i + a, j + b] for a in Fin(2), b in Fin(4)) ** 2
         for i in Fin(h - 1), j in Fin(w - 3))
+def around(x: Fin(h)=>Fin(w)=>Float) -> Float =
+    sum((i + 1) * max(x[clamp(i + a - 1), clamp(j + b - 1)] for a in Fin(3), b in Fin(3)) ** 2
+        for i in Fin(h), j in Fin(w))
 def both(x: Fin(h)=>Fin(w)=>Float) = value_and_grad(odd)(x)
 def layer(x: Fin(2 * h)=>Fin(2 * w)=>Float, c: Float) -> Float =
     sum(max(max(c * x[2 * i + a, 2 * j + b], 0.0) for a in Fin(2), b in Fin(2)) ** 3
@@ -95,6 +98,24 @@ def test_every_element_asks_every_window_that_it_is_in() -> None:
         x[rng.random((h, w)) < 0.3] = -np.inf
         np.testing.assert_allclose(nap.grad(m.wide)(x), windows(x, 3, 3, 2, np.argmax))
         np.testing.assert_allclose(nap.grad(m.dense)(x), windows(x, 2, 4, 1, np.argmin))
+
+
+def test_windows_that_are_kept_inside() -> None:
+    """An element at an end is in a window more than once, and is asked for the first time."""
+    slope = nap.grad(nap.compile(POOLS).around)
+    rng = np.random.default_rng(2)
+    for h, w in SHAPES:
+        x = rng.integers(-3, 4, (h, w)).astype(float)
+        x[rng.random((h, w)) < 0.03] = np.nan
+        x[rng.random((h, w)) < 0.3] = -np.inf
+        out = np.zeros_like(x)
+        for i, j in np.ndindex(h, w):
+            rows = np.clip([i - 1, i, i + 1], 0, h - 1)
+            columns = np.clip([j - 1, j, j + 1], 0, w - 1)
+            a, b = np.unravel_index(np.argmax(x[np.ix_(rows, columns)]), (3, 3))
+            best = x[rows[a], columns[b]]
+            out[rows[a], columns[b]] += 2 * (i + 1) * best if best != -np.inf else 0.0
+        np.testing.assert_allclose(slope(x), out)
 
 
 def test_pooling_scatters_nothing() -> None:

@@ -22,7 +22,7 @@ from naperian.passes.derivatives.invert import invert
 from naperian.passes.derivatives.parts import At
 from naperian.passes.derivatives.rules import first_of_few, is_found
 from naperian.passes.derivatives.shares import ordinal
-from naperian.sizes import Size, size
+from naperian.sizes import Clamp, Size, size
 
 _MANY = 10  # places of windows that meet: to ask each takes longer than to add where one was found
 
@@ -44,7 +44,10 @@ def are_tiles(b: Builder, entry: Entry, at: At, over: tuple[Var, ...], names: Na
 
 
 def _is_window(e: Size, over: set[Var], places: set[Var]) -> bool:
-    """Whether what an axis is read at is that of a window, and a place in it."""
+    """Whether what an axis is read at is that of a window, and a place in it, or as near to it as
+    the axis has one (see `ends`)."""
+    if isinstance(e.single, Clamp):
+        e = e.single.value
     inside = {*variables(e)}
     windows, own = inside & over, inside & places
     plain = all(len(m) < 2 for m, _ in e.terms) and e.plain

@@ -36,19 +36,19 @@ from naperian.ainf.syntax import (
     Delay,
     Entry,
     Index,
-    Number,
     Op,
     Operand,
     Prim,
     Program,
     Read,
 )
-from naperian.ainf.walk import dtype_of, rewrite, rewrite_size
+from naperian.ainf.walk import dtype_of, number, rewrite, rewrite_size
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
-from naperian.node import replace
+from naperian.node import node, replace
+from naperian.passes.fusion.unroll import WRITTEN_OUT
 from naperian.prims import unit
-from naperian.sizes import Size, size, variables
+from naperian.sizes import ONE, ZERO, Size, size, variables
 
 _FEW = 64  # elements that are looked at faster one by one
 _LITTLE = 3  # operations that may follow each other where a value is computed twice
@@ -56,6 +56,14 @@ _QUICK = frozenset((
     "add", "sub", "mul", "neg", "abs", "min", "max", "select", "cast", "copy", "held", "not",
     "and", "or", "eq", "ne", "lt", "le", "gt", "ge",
 ))  # fmt: skip
+
+
+@node
+class _Window:
+    """The indices of a few elements that a maximum is written out over, and what it is taken of."""
+
+    over: tuple[Var, ...]
+    value: Operand
 
 
 def best(program: Program) -> Program:
@@ -77,11 +85,12 @@ def best(program: Program) -> Program:
             ):
                 dtype = dtype_of(value, dtypes)
                 many = _many(indices[i])
-                known = _known(program.bindings, b, name[3:], i, value, indices, made)
+                there_already = _known(program.bindings, b, name[3:], i, value, indices, made)
+                known, window = there_already or (None, None)
                 inside = b.context and not _little(value, i, made, _LITTLE)
                 marked = _mark(value, made) if many and not inside else None
                 if marked is not None and name == "argmax":
-                    bindings += _first(b, i, at, *marked, indices)
+                    bindings += _first(b, (i,), at, *marked, indices)
                     continue
                 beside = times.isdisjoint(b.context[-1:]) and _is_column(value, i, b.context, made)
                 if known is None and (inside or not many):
@@ -93,7 +102,7 @@ def best(program: Program) -> Program:
                             bindings.append(known)
                             there.add(known.var)
                         top = Read(known.var, tuple(size(c) for c in b.context))
-                    bindings += _found(b, name[3:], i, at, value, dtype, indices, top)
+                    bindings += _found(b, name[3:], i, at, value, dtype, indices, top, window)
                     continue
             case _:
                 pass
@@ -112,8 +121,9 @@ def _many(index: Index) -> bool:
 def _known(
     bindings: tuple[Binding, ...], b: Binding, monoid: str, i: Var, value: Operand,
     indices: dict[Var, Index], made: Mapping[Var, Binding],
-) -> Binding | None:  # fmt: skip
-    """The best value, if it is made anyway: that of a maximum whose derivative looks for it."""
+) -> tuple[Binding, _Window | None] | None:  # fmt: skip
+    """The best value, if it is made anyway: that of a maximum whose derivative looks for it; and
+    over which window, if that is written out."""
     for x in bindings:
         if len(x.context) != len(b.context):
             continue
@@ -132,7 +142,9 @@ def _known(
             count = prod(n.constant or 0 for k in over if (n := indices[k].extent) is not None)
             alone = len(over) == 1 and _same(indices[over[0]], indices[i], here)
             if (alone or indices[i].extent == size(count)) and rewrite(whole, names) == value:
-                return x
+                extents = [n.constant for k in over if (n := indices[k].extent) is not None]
+                few = len(over) > 1 and all(n is not None and n <= WRITTEN_OUT for n in extents)
+                return x, _Window(over, rewrite(whole, here)) if few else None
     return None
 
 
@@ -210,30 +222,33 @@ def _mark(value: Operand, made: dict[Var, Binding]) -> tuple[Operand, bool] | No
 
 def _found(
     b: Binding, monoid: str, i: Var, at: tuple[Size, ...], value: Operand, dtype: DType,
-    indices: dict[Var, Index], known: Read | None,
+    indices: dict[Var, Index], known: Read | None, window: _Window | None = None,
 ) -> Iterator[Binding]:
-    """The bindings that take the place of one; the index of the second search is added."""
-    j = fresh(i)
-    indices[j] = indices[i]
-    there = rewrite(value, {i: size(j)})
+    """The bindings that take the place of one; the indices of the second search are added."""
+    search = window or _Window((i,), value)
+    again = {k: fresh(k) for k in search.over}
+    for k, j in again.items():
+        indices[j] = indices[k]
+    there = rewrite(search.value, {k: size(j) for k, j in again.items()})
+    over = tuple(again.values())
     if known is not None and dtype.is_float:
         everywhere = replace(b, guards=())  # what is known was read everywhere
         bind = _Bind(everywhere)
         worse = _worse(bind, monoid, known, dtype)
         name = "le" if monoid == "max" else "ge"
-        other = bind("other", DType.BOOL, Op(name, (there, worse)), j)
-        *search, found = _first(everywhere, j, at, other, False, indices)
-        yield from (*bind.made, *search, replace(b, prim=found.prim))
+        other = bind("other", DType.BOOL, Op(name, (there, worse)), *over)
+        *steps, found = _first(everywhere, over, at, other, False, indices)
+        yield from (*bind.made, *steps, replace(b, prim=found.prim))
         return
     bind = _Bind(b)
     none = Lit(unit(monoid, dtype), dtype)
     top = known or bind("top", dtype, Accumulate(monoid, none, (Entry((i,), at, value),)))
-    hit = bind("hit", DType.BOOL, Op("eq", (there, top)), j)
+    hit = bind("hit", DType.BOOL, Op("eq", (there, top)), *over)
     if dtype.is_float:
-        nan = bind("nan", DType.BOOL, Op("isnan", (there,)), j)
-        hit = bind("hit", DType.BOOL, Op("or", (hit, nan)), j)
+        nan = bind("nan", DType.BOOL, Op("isnan", (there,)), *over)
+        hit = bind("hit", DType.BOOL, Op("or", (hit, nan)), *over)
     yield from bind.made
-    yield from _first(b, j, at, hit, True, indices)
+    yield from _first(b, over, at, hit, True, indices)
 
 
 def _worse(bind: _Bind, monoid: str, top: Read, dtype: DType) -> Read:
@@ -255,19 +270,21 @@ def _worse(bind: _Bind, monoid: str, top: Read, dtype: DType) -> Read:
 
 
 def _first(
-    b: Binding, j: Var, at: tuple[Size, ...], condition: Operand, holds: bool,
+    b: Binding, over: tuple[Var, ...], at: tuple[Size, ...], condition: Operand, holds: bool,
     indices: dict[Var, Index],
 ) -> Iterator[Binding]:
     """The first place where a condition holds, or where it does not; 0 if there is none."""
-    extent = indices[j].extent
-    assert extent is not None
+    place, extent = ZERO, ONE  # as if they were one index
+    for j in over:
+        n = indices[j].extent
+        assert n is not None
+        place, extent = place * n + size(j), extent * n
     bind = _Bind(b)
     last = Lit(unit("min", DType.I64), DType.I64)
-    here, nowhere = Number(size(j)), Number(extent)
-    sides = (here, nowhere) if holds else (nowhere, here)
-    place = bind("place", DType.I64, Op("select", (condition, *sides)), j)
-    first = bind("first", DType.I64, Accumulate("min", last, (Entry((j,), at, place),)))
-    some = bind("some", DType.BOOL, Op("lt", (first, Number(extent))))
+    sides = (number(place), number(extent)) if holds else (number(extent), number(place))
+    where = bind("place", DType.I64, Op("select", (condition, *sides)), *over)
+    first = bind("first", DType.I64, Accumulate("min", last, (Entry(over, at, where),)))
+    some = bind("some", DType.BOOL, Op("lt", (first, number(extent))))
     found = Op("select", (some, first, Lit(0, DType.I64)))
     if b.dtype is not DType.I64:
         found = Op("cast", (bind("found", DType.I64, found),))

@@ -41,7 +41,7 @@ from naperian.passes.fusion.graph import (
 )
 from naperian.sizes import ZERO, Size, size
 
-_FEW = 4  # elements
+WRITTEN_OUT = 4  # elements
 _MANY = 64  # rounds of a loop that one would not compute a table again in
 _COPIES = 32  # of one task
 _MOST = 2000  # tasks more than before
@@ -117,7 +117,7 @@ def _extent(graph: Graph, i: Var) -> int:
     """How many values an index has, if that is known and few; else 0."""
     index = graph.program.indices[i]
     n = None if index.extent is None or index.condition is not None else index.extent.constant
-    return n if n is not None and 1 <= n <= _FEW else 0
+    return n if n is not None and 1 <= n <= WRITTEN_OUT else 0
 
 
 def _classes(graph: Graph, few: set[Var]) -> dict[_Member, list[_Member]]:
