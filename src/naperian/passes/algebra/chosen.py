@@ -15,17 +15,12 @@ indices, is computed in vain: of a diagonal nothing is.
 
 from __future__ import annotations
 
-from collections import Counter
 from math import copysign
 from typing import TypeAlias
 
 from naperian.ainf.syntax import Accumulate, Binding, Op, Operand, Program, Read
 from naperian.ainf.walk import (
-    Names,
-    atoms,
     free,
-    is_reduction,
-    reads,
     rewrite,
     rewrite_guards,
     rewrite_size,
@@ -35,6 +30,7 @@ from naperian.node import node
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder
+from naperian.passes.bindings.uses import Values, summed
 
 _ORDERS = ("lt", "le", "gt", "ge")
 _TOTAL = ("mul", "neg", "add", "sub")
@@ -74,25 +70,20 @@ class _Choices:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.made = {b.var: b for b in program.bindings}
-        self.readers = Counter(r.var for b in program.bindings for r in reads(b))
-        ends = (a for r in program.results for a in atoms(r.value))
-        self.readers.update(a.var for a in ends if isinstance(a, Read))
+        self.values = Values(program)
+        self.made = self.values.made
 
     def choice(self, b: Binding) -> tuple[Operand, _Applied, Lit] | None:
         """The condition and the product of a sum of products or zeros."""
-        match b.prim:
-            case Accumulate("add", Lit(0), (entry,)) if is_reduction(b.context, b.prim):
-                pass
-            case _:
-                return None
-        z = self.alone(entry.value)
-        if b.guards or entry.guards or not b.dtype.is_float or z is None or z.guards:
+        entry = summed(b)
+        found = None if entry is None else self.values.alone(entry.value)
+        if entry is None or b.guards or entry.guards or not b.dtype.is_float or found is None:
             return None
-        assert isinstance(entry.value, Read)
+        z, names = found
         match z.prim:
-            case Op("select", (Read() as below, y, Lit(0) as zero)) if copysign(1, zero.value) > 0:
-                names: Names = dict(zip(z.context, entry.value.at, strict=True))
+            case Op("select", (Read() as below, y, Lit(0) as zero)) if (
+                copysign(1, zero.value) > 0 and not z.guards
+            ):
                 condition = rewrite(below, names)
                 order = self.made.get(below.var)
             case _:
@@ -101,16 +92,11 @@ class _Choices:
             return None
         if not set(free(condition)).isdisjoint(entry.over):
             return None
-        product = self.alone(y)
-        if product is None or not isinstance(product.prim, Op) or product.prim.name != "mul":
+        product = self.values.alone(y)
+        if product is None or not isinstance(product[0].prim, Op) or product[0].prim.name != "mul":
             return None
         plan = self.everywhere(rewrite(y, names), condition)
         return (condition, plan, zero) if isinstance(plan, _Applied) else None
-
-    def alone(self, o: Operand) -> Binding | None:
-        """The binding that an operand reads, if nothing else does."""
-        b = self.made.get(o.var) if isinstance(o, Read) else None
-        return b if b is not None and self.readers[b.var] == 1 else None
 
     def everywhere(self, o: Operand, condition: Operand) -> _Plan | None:
         """How an operand is made also where the condition does not hold."""

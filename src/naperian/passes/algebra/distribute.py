@@ -17,17 +17,13 @@ of several factors are multiplied in the order that is best (`paths`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
 from naperian.ainf.syntax import Accumulate, Binding, Entry, Op, Operand, Program, Read
 from naperian.ainf.walk import (
     Names,
-    atoms,
     free,
-    is_reduction,
-    operands,
     rewrite,
     rewrite_guards,
     rewrite_size,
@@ -41,6 +37,7 @@ from naperian.passes.algebra.factored import factored
 from naperian.passes.algebra.paths import MOST, Step, path
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder, Guards
+from naperian.passes.bindings.uses import Values, summed
 from naperian.prims import Math
 from naperian.sizes import Size, size
 
@@ -74,7 +71,7 @@ def distribute(program: Program) -> Program:
     if program.math is Math.STRICT:
         return program
     program = factored(program)
-    if not any(b.dtype.is_float and _summed(b) for b in program.bindings):
+    if not any(b.dtype.is_float and summed(b) for b in program.bindings):
         return program
     made = _Distribute(program)
     changed = made.result()
@@ -88,13 +85,8 @@ class _Distribute:
         for i, index in program.indices.items():
             inside = [] if index.condition is None else free(index.condition)
             self.b.add_index(i, index, (v for v in inside if v in self.b.closures))
-        self.made = {b.var: b for b in program.bindings}
-        self.readers = Counter(
-            a.var for b in program.bindings for o in operands(b.prim) for a in _reads(o)
-        )
-        guards = (g for b in program.bindings for g in b.guards)
-        self.readers.update(a.var for g in guards for a in _reads(g.operand))
-        self.readers.update(a.var for r in program.results for a in _reads(r.value))
+        self.values = Values(program)
+        self.made = self.values.made
         self.changed = False
 
     def result(self) -> Program:
@@ -112,7 +104,7 @@ class _Distribute:
 
     def better(self, b: Binding) -> _Plan | None:
         """The plan of a sum, if it is a better one."""
-        entry = _summed(b)
+        entry = summed(b)
         if entry is None or b.guards or not b.dtype.is_float:
             return None
         if any(self.b.indices[i].condition is not None for i in entry.over):
@@ -133,7 +125,7 @@ class _Distribute:
         over, value = entry.over, entry.value
         while (inner := self.alone(value)) is not None:  # Σ_i Σ_a
             found, names = inner
-            own = _summed(found)
+            own = summed(found)
             if own is None or own.guards or not all(map(self.is_plain, own.over)):
                 break
             names = names | self.copied(own.over, names)
@@ -160,11 +152,9 @@ class _Distribute:
         return _Sum(over, made, ()) if over else made
 
     def alone(self, o: Operand) -> tuple[Binding, dict[Var, Size]] | None:
-        """The binding that an operand reads, if nothing else does, and what its indices are."""
-        b = self.made.get(o.var) if isinstance(o, Read) else None
-        if b is None or not isinstance(o, Read) or self.readers[b.var] != 1 or b.guards:
-            return None
-        return b, dict(zip(b.context, o.at, strict=True))
+        """The same of a binding that is there for all of its indices."""
+        found = self.values.alone(o)
+        return None if found is None or found[0].guards else found
 
     def factors(self, o: Operand) -> list[Operand]:
         """What an operand is the product of."""
@@ -202,7 +192,7 @@ class _Distribute:
         `around` hold where the sum is made; `spent` gets the nests that go."""
         whole = _Sum(over, value, guards)
         b = self.made.get(value.var) if isinstance(value, Read) else None
-        if b is None or not isinstance(value, Read) or self.readers[b.var] != 1:
+        if b is None or not isinstance(value, Read) or self.values.uses[b.var] != 1:
             return whole
         names = dict(zip(b.context, value.at, strict=True))
         if not {*rewrite_guards(b.guards, names)} <= {*guards, *around}:
@@ -253,7 +243,7 @@ class _Distribute:
         around: Guards, spent: Spent,
     ) -> _Plan | None:
         """Σ_i Σ_a y = Σ_a Σ_i y, where neither says how far the other goes."""
-        entry = _summed(b)
+        entry = summed(b)
         if entry is None:
             return None
         for a in entry.over:
@@ -351,16 +341,3 @@ class _Distribute:
             n = None if extent is None else rewrite_size(extent, {**names, **out})
             out[i] = size(self.b.index(n, self.b.indices[i].name))
         return out
-
-
-def _summed(b: Binding) -> Entry | None:
-    """What a plain sum adds up."""
-    match b.prim:
-        case Accumulate("add", Lit(0), (entry,)) if is_reduction(b.context, b.prim):
-            return entry
-        case _:
-            return None
-
-
-def _reads(o: Operand) -> Iterable[Read]:
-    return (a for a in atoms(o) if isinstance(a, Read))

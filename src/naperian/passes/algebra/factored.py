@@ -13,16 +13,16 @@ does, and `strict` has none of it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from naperian.ainf.syntax import Accumulate, Binding, Entry, Op, Operand, Prim, Program, Read
-from naperian.ainf.walk import atoms, free, is_reduction, reads, rewrite, variables
+from naperian.ainf.walk import free, rewrite, variables
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder
+from naperian.passes.bindings.uses import Values, summed
 from naperian.sizes import places, size
 
 _FEW = 8  # elements of an axis that a product of matrices is not worth
@@ -61,21 +61,14 @@ class _Factors:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.made = {b.var: b for b in program.bindings}
-        self.readers = Counter(r.var for b in program.bindings for r in reads(b))
-        ends = (a for r in program.results for a in atoms(r.value))
-        self.readers.update(a.var for a in ends if isinstance(a, Read))
+        self.values = Values(program)
         sums = (e for b in program.bindings for e in _entries(b) if e.over)
         self.summed = {e.value.var for e in sums if isinstance(e.value, Read)}
 
     def products(self, b: Binding) -> tuple[_Product, ...] | None:
         """The products that a sum is of, if they are better two matrices each than as they are."""
-        match b.prim:
-            case Accumulate("add", Lit(0), (entry,)) if is_reduction(b.context, b.prim):
-                pass
-            case _:
-                return None
-        if b.guards or entry.guards or not b.dtype.is_float or not entry.over:
+        entry = summed(b)
+        if entry is None or b.guards or entry.guards or not b.dtype.is_float or not entry.over:
             return None
         if b.var in self.summed:  # of a quadratic form, which is summed for many rows at once
             return None
@@ -104,12 +97,12 @@ class _Factors:
 
     def alone(self, o: Operand) -> Op | None:
         """The operation that an operand reads, at its own indices, if nothing else reads it."""
-        b = self.made.get(o.var) if isinstance(o, Read) else None
-        if not isinstance(o, Read) or b is None or self.readers[b.var] != 1 or b.guards:
+        found = self.values.alone(o)
+        if found is None or found[0].guards:
             return None
-        if not isinstance(b.prim, Op) or any(type(e.single) is not Var for e in o.at):
+        b, names = found
+        if not isinstance(b.prim, Op) or any(type(e.single) is not Var for e in names.values()):
             return None
-        names = dict(zip(b.context, o.at, strict=True))
         return Op(b.prim.name, tuple(rewrite(a, names) for a in b.prim.args))
 
     def terms(self, o: Operand, minus: bool) -> Iterator[tuple[bool, Operand]]:

@@ -13,16 +13,16 @@ Only of cotangents: where a weight is not a number, neither is what it is multip
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from math import prod
 
 from naperian.ainf.syntax import Accumulate, Binding, Entry, Guard, Number, Op, Program, Read
-from naperian.ainf.walk import atoms_of, free, reads, rewrite, variables
+from naperian.ainf.walk import free, rewrite, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import node, replace
 from naperian.passes.algebra.prune import prune
+from naperian.passes.bindings.uses import Values, summed
 from naperian.prims import Math
 from naperian.sizes import Size, places, size
 
@@ -60,36 +60,26 @@ class _Margins:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.indices = dict(program.indices)
-        self.made = {b.var: b for b in program.bindings}
-        self.uses = Counter(r.var for b in program.bindings for r in reads(b))
-        self.uses.update(r.value.var for r in program.results if isinstance(r.value, Read))
-        extents = (x.extent for x in program.indices.values() if x.extent is not None)
-        self.uses.update(a.var for n in extents for a in atoms_of(n) if isinstance(a, Read))
+        self.values = Values(program)
 
     def binding(self, b: Binding) -> list[Binding]:
         """What stands for a binding."""
         w = self.window(b)
         return [b] if w is None else self.with_margin(b, w)
 
-    def alone(self, o: object) -> Binding | None:
-        """The binding that only this operand reads, and which is there for all of its indices."""
-        b = self.made.get(o.var) if isinstance(o, Read) and self.uses[o.var] == 1 else None
-        return None if b is None or b.guards else b
-
     def window(self, b: Binding) -> _Window | None:
         """What a binding sums, if that goes through windows of a product of matrices."""
-        outer = _summed(b)
+        outer = summed(b) if b.dtype.is_float else None
         if outer is None or b.guards or not outer.guards or "cotangent" not in b.origin.slope:
             return None
-        z = self.alone(outer.value)
-        inner = None if z is None else _summed(z)
-        y = None if inner is None else self.alone(inner.value)
-        if z is None or inner is None or y is None or inner.guards or not _many(self, inner.over):
+        sums = self.values.alone(outer.value)
+        inner = None if sums is None else summed(sums[0])
+        products = None if inner is None else self.values.alone(inner.value)
+        if sums is None or inner is None or products is None or not _many(self, inner.over):
             return None
-        assert isinstance(outer.value, Read)
-        assert isinstance(inner.value, Read)
-        names = dict(zip(z.context, outer.value.at, strict=True))
-        there = dict(zip(y.context, inner.value.at, strict=True))
+        (z, names), (y, there) = sums, products
+        if inner.guards or z.guards or y.guards:
+            return None
         moved = {i: e for i, e in names.items() if not isinstance(e.single, Var)}
         match y.prim:
             case Op("mul", (Read() as x, Read() as w)):
@@ -205,15 +195,6 @@ class _Margins:
         entry = Entry(over, places(b.context), product)
         assert isinstance(b.prim, Accumulate)
         return [*out, replace(b, prim=replace(b.prim, entries=(entry,)))]
-
-
-def _summed(b: Binding) -> Entry | None:
-    """What a binding adds up, from zero, for each of its elements."""
-    match b.prim:
-        case Accumulate("add", Lit(0.0), (Entry(over, at) as e,)) if over and b.dtype.is_float:
-            return e if at == places(b.context) and isinstance(e.value, Read) else None
-        case _:
-            return None
 
 
 def _many(m: _Margins, over: tuple[Var, ...]) -> bool:

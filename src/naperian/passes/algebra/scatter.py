@@ -28,12 +28,13 @@ from naperian.ainf.syntax import (
     Program,
     Read,
 )
-from naperian.ainf.walk import atoms, closures, free, operands, rewrite, rewrite_size, size_of
+from naperian.ainf.walk import atoms, closures, free, rewrite, rewrite_size, size_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.algebra.compact import compact
 from naperian.passes.algebra.replaced import replaced
+from naperian.passes.bindings.uses import uses
 from naperian.prims import Math, unit
 from naperian.sizes import ONE, Clamp, Size, places, size
 
@@ -60,13 +61,8 @@ class _Scatter:
         self.program = program
 
     @cached_property
-    def readers(self) -> Counter[Var]:
-        """How often each value is read."""
-        found = Counter(
-            a.var for b in self.program.bindings for o in operands(b.prim) for a in _reads(o)
-        )
-        found.update(a.var for r in self.program.results for a in _reads(r.value))
-        return found
+    def uses(self) -> Counter[Var]:
+        return uses(self.program)
 
     def binding(self, b: Binding) -> Iterator[Binding]:
         """The binding, or what takes its place."""
@@ -103,7 +99,7 @@ class _Scatter:
         if b is None or b.guards or not isinstance(b.prim, Accumulate):
             return None
         same = b.prim.monoid == outer.monoid and b.prim.init == outer.init
-        if not same or len(b.prim.entries) != 1 or self.readers[value.var] != 1:
+        if not same or len(b.prim.entries) != 1 or self.uses[value.var] != 1:
             return None
         entry = b.prim.entries[0]
         identity = entry.at == tuple(size(i) for i in b.context)
