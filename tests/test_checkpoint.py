@@ -81,7 +81,7 @@ def test_nothing_in_the_body_is_kept_for_all_rounds(name: str) -> None:
     strips = nap.compile(BODIES[name].replace("Fin(k):", "Fin(k) checkpoint(2):"))
     x = 0.6 + np.arange(4) / 9
     few, many = (cost(nap.grad(strips.f), [x, k]).memory for k in (63, 252))
-    assert many <= (3.0 if name == "state around" else 2.2) * few
+    assert many <= (3.1 if name == "state around" else 2.2) * few
     assert many <= 0.5 * cost(nap.grad(plain.f), [x, 252]).memory
     np.testing.assert_allclose(nap.grad(strips.f)(x, 63), nap.grad(plain.f)(x, 63), rtol=1e-12)
 

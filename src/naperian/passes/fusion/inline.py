@@ -354,7 +354,8 @@ def _spreads(p: Task) -> bool:
 
 def _rank(p: Task, steps: int) -> int:
     """How many axes an array has at most from which a value is computed, in so many easy steps."""
-    if p.kind is not Kind.COMPUTE or cost(p) > _LIGHT or steps == 0:
+    carried = any(s.carried for s in p.sites)  # another one in every round
+    if p.kind is not Kind.COMPUTE or cost(p) > _LIGHT or steps == 0 or carried:
         return len(p.context)
     made = {s.task.var for s in p.sites}
     given = (len(x.at) for x in p.args if isinstance(x, Read) and x.var not in made)
@@ -364,10 +365,11 @@ def _rank(p: Task, steps: int) -> int:
 def _is_multiple(p: Task) -> bool:
     """Whether a value is a number times one of which there are other multiples, as where a window's
     elements are weighed: it is read as fast as they are, and stored once."""
-    if p.name != "mul":
-        return False
     tables = [s.task for s in p.sites if s.task.context]
-    return len(tables) == 1 < tables[0].uses and p.context == tables[0].context
+    arrays = [x for x in p.args if isinstance(x, Read) and x.at]
+    if p.name != "mul" or not len(tables) == len(arrays) == 1:
+        return False
+    return tables[0].uses > 1 and p.context == tables[0].context
 
 
 def _along(e: Size) -> tuple[Var, ...]:

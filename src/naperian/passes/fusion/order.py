@@ -206,8 +206,11 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
         for s in t.sites:
             here = dict(zip(s.task.context, s.at, strict=False))
             rounds = first.get(s.task, ())
-            if t.kind is Kind.FINAL and t.cell is not None and rounds[-1:] == (t.cell.time,):
-                rounds = rounds[:-1]  # it comes after these
+            own = t.cell.time if t.kind is Kind.FINAL and t.cell is not None else None
+            around = [i for i, _ in s.task.units if i != own]
+            counted = own is not None and graph.program.indices[own].condition is None
+            if counted and rounds[-1:] == (own,) and not {*around}.isdisjoint(rounds):
+                rounds = rounds[:-1]  # what a recurrence in another ends with comes after it
             wanted = [here[i].single if i in here else None for i in rounds]
             loops = tuple(dict.fromkeys(v for v in wanted if isinstance(v, Var) and v in t.path))
             if loops and len(loops) == len(wanted):
