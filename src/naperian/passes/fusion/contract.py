@@ -26,6 +26,7 @@ from math import prod
 from naperian.ainf.syntax import Guard, Number, Operand, Read
 from naperian.ainf.walk import free, step, variables
 from naperian.names import Lit, Var
+from naperian.node import node
 from naperian.passes.fusion.graph import (
     Graph,
     Kind,
@@ -98,95 +99,137 @@ class _Rounds:
         return found
 
 
+@node
+class _Sum:
+    """A sum of products of an element of one array with one of another."""
+
+    over: tuple[Var, ...]
+    inside: tuple[Task, ...]  # sums that it is the sum of, and a choice
+    product: Task
+    factors: tuple[Read, Read]
+    names: Mapping[Var, Size]  # what the product's indices are here
+    loops: Mapping[Var, Var]  # and which loops they go along with
+    masks: tuple[Operand, ...]
+    rows: frozenset[Var]  # indices of the one, and of the other alone
+    columns: frozenset[Var]
+    windows: frozenset[Var]
+
+
 def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rounds) -> None:
+    f = _found(graph, t, within)
+    place = None if f is None else _place(graph, t, f, within, rounds)
+    if f is not None and place is not None:
+        _put(graph, t, f, *place)
+
+
+def _found(graph: Graph, t: Task, within: dict[Task, frozenset[Var]]) -> _Sum | None:
+    """What an accumulation adds up, if it is a contraction."""
     cell = t.cell
     assert cell is not None
     final, start = cell.final, cell.start
     if final is None or len(cell.writers) != 1 or t.guards != final.guards or not t.over:
-        return
+        return None
     if not isinstance(start.args[0], Lit) or start.args[0].value != 0:
-        return
+        return None
     if any(e.single != i for e, i in zip(t.at, cell.context, strict=True)):
-        return
-    value, over_all, sums = _summed(graph, t)
-    if not isinstance(value, Read):
-        return
-    m = graph.source.get(value.var)
-    if m is None or m.kind is not Kind.COMPUTE or m.home:
-        return
+        return None
+    value, over, sums = _summed(graph, t)
+    m = graph.source.get(value.var) if isinstance(value, Read) else None
+    if not isinstance(value, Read) or m is None or m.kind is not Kind.COMPUTE or m.home:
+        return None
     names = dict(zip(m.context, value.at, strict=True))
     masks: tuple[Operand, ...] = ()
     conditions = {(g.operand, g.holds) for g in t.guards}
     if m.name == "select" and {(g.operand, g.holds) for g in m.guards} <= conditions:
-        found = _masked(graph, m, names)
-        if found is None or within[t]:
-            return
+        masked = _masked(graph, m, names)
+        if masked is None or within[t]:
+            return None
         sums.append(m)
-        m, names, masks = found
+        m, names, masks = masked
     if m.name != "mul" or (masks and m.uses != 1):
-        return
+        return None
     fixed = {i: e for i, e in names.items() if e.constant is not None}  # of windows of one
     a, b = (rename_operand(x, fixed) for x in m.args)
     if not (isinstance(a, Read) and isinstance(b, Read)):
-        return
+        return None
     names = {i: e for i, e in names.items() if i not in fixed}
-    from_ = {i: v for i, e in names.items() if (v := _alone(graph, e)) is not None}
-    if len(from_) < len(names) or len({*from_.values()}) < len(from_):
-        return
+    loops = {i: v for i, e in names.items() if (v := _alone(graph, e)) is not None}
+    if len(loops) < len(names) or len({*loops.values()}) < len(loops):
+        return None
     if not {(rename_operand(g.operand, names), g.holds) for g in m.guards} <= conditions:
-        return
-    sets = []
-    windows: set[Var] = set()
-    for x in (a, b):
-        found_ = _plain(graph, x, windows)
-        if found_ is None:
-            return
-        sets.append({from_.get(i, i) for i in found_})
-    windows = {from_.get(i, i) for i in windows}
-    inside = set(over_all)
-    context = set(t.context)
-    one, two = sets
-    if windows and windows <= one & two:
-        return
-    if windows and _few(graph, inside - windows) and (
-        _few(graph, inside) or _few(graph, one - two) or _few(graph, two - one)
+        return None
+    seen: set[Var] = set()
+    one, two = _plain(graph, a, seen), _plain(graph, b, seen)
+    if one is None or two is None:
+        return None
+    one, two, windows = ({loops.get(i, i) for i in x} for x in (one, two, seen))
+    if (windows and windows <= one & two) or not one | two >= {*t.context}:
+        return None
+    if not {*over} <= one & two or not one | two <= {*over, *t.context}:
+        return None
+    rows, columns = frozenset(one - two), frozenset(two - one)
+    if not rows or not columns:
+        return None
+    return _Sum(
+        over, tuple(sums), m, (a, b), names, loops, masks, rows, columns, frozenset(windows)
+    )
+
+
+def _place(
+    graph: Graph, t: Task, f: _Sum, within: dict[Task, frozenset[Var]], rounds: _Rounds
+) -> tuple[tuple[Var, ...], tuple[Guard, ...]] | None:
+    """The loops that a contraction stands in, and the guards it is under, if it pays."""
+    cell = t.cell
+    assert cell is not None
+    final = cell.final
+    assert final is not None
+    rows, columns, inside = f.rows, f.columns, {*f.over}
+    if f.windows and _few(graph, inside - f.windows) and (
+        _few(graph, inside) or _few(graph, {*rows}) or _few(graph, {*columns})
     ):
-        return
-    if not inside <= one & two or not (one | two) <= inside | context:
-        return
-    rows, columns = one - two, two - one
-    if not rows or not columns or not one | two >= context:
-        return
-    guards = () if _is_most(graph, t, (a, b), rows, columns) else t.guards
+        return None
+    guards = () if _is_most(graph, t, f.factors, {*rows}, {*columns}) else t.guards
     asked = {i for g in guards for i in free(g.operand)}
-    if (asked - within[t] - within[m]) & (rows | columns) or asked & inside:
-        return
-    times = [i for i in t.context if i in within[t] or i in within[m] or i in asked]
-    over = (within[t] | within[m]) & inside
+    waits = within[t] | within[f.product]
+    if (asked - waits) & (rows | columns) or asked & inside:
+        return None
+    over = waits & inside
     if any(i in graph.conditions or rounds.need(i, final) for i in over):
-        return
+        return None
     if over and _tiny(graph, (*rows, *columns)):  # sums in registers, and no history
-        return
+        return None
     sides = (rows, columns, inside)
     if _tiny(graph, (*rows, *columns, *inside)) and any(_terms(graph, x) < _PANEL for x in sides):
-        return
+        return None
     least = min(_terms(graph, rows), _terms(graph, columns))
     if _terms(graph, inside) <= _FEW and (final.home is None or least <= _FEW):
-        return
+        return None
+    times = [i for i in t.context if i in waits or i in asked]
     opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
     if not any((rows | columns) & graph.mentioned[i] for i in times):
         opened = tuple(i for i in opened if i in times or i not in rows | columns)
-    if rows <= set(opened) or columns <= set(opened):
-        return
-    if any(graph.mentioned[i] for i in (*context - set(opened), *inside)):
-        return
-    if masks and (opened or asked or windows):
-        return
+    if rows <= {*opened} or columns <= {*opened}:
+        return None
+    if any(graph.mentioned[i] for i in ({*t.context} - {*opened}) | inside):
+        return None
+    if f.masks and (opened or asked or f.windows):
+        return None
+    return opened, guards
 
-    a, b = (_laid_out(graph, x, {j for j in names if from_.get(j) in inside}) for x in (a, b))
-    gone = [t, start, final, *sums]
-    if m.uses == 1:  # else others have the product of a row and a column at hand, too
-        gone.append(m)
+
+def _put(
+    graph: Graph, t: Task, f: _Sum, opened: tuple[Var, ...], guards: tuple[Guard, ...]
+) -> None:
+    """A contraction takes the place of the sum and of what only that is made of."""
+    cell = t.cell
+    assert cell is not None
+    final = cell.final
+    assert final is not None
+    along = {j for j in f.names if f.loops.get(j) in f.over}
+    a, b = (_laid_out(graph, x, along) for x in f.factors)
+    gone = [t, cell.start, final, *f.inside]
+    if f.product.uses == 1:  # else others have the product of a row and a column at hand, too
+        gone.append(f.product)
     for task in gone:
         for s in task.sites:
             s.task.uses -= 1
@@ -196,14 +239,15 @@ def _try(graph: Graph, t: Task, within: dict[Task, frozenset[Var]], rounds: _Rou
     final.kind = Kind.PRODUCT
     final.guards = guards
     final.path = opened
-    final.args = (rename_operand(a, names), rename_operand(b, names), *masks)
-    final.over = over_all
+    final.args = (rename_operand(a, f.names), rename_operand(b, f.names), *f.masks)
+    final.over = f.over
     final.at = ()
     final.cell = None
     link(graph, final)
-    if not opened and not final.guards and not any(graph.mentioned[i] for i in context):
-        for x, side in ((a, rows), (b, columns)):
-            _as_read(graph, final, [v for i in _along(graph, x) if (v := from_.get(i, i)) in side])
+    if not opened and not final.guards and not any(graph.mentioned[i] for i in t.context):
+        for x, side in ((a, f.rows), (b, f.columns)):
+            goes = (f.loops.get(i, i) for i in _along(graph, x))
+            _as_read(graph, final, [v for v in goes if v in side])
 
 
 def _masked(
