@@ -150,3 +150,20 @@ def f(x: Fin(n)=>Fin(m)=>Float, k: Int) -> Float:
     for n, m in ((1, 1), (3, 7), (0, 2)):
         x, v = r.normal(size=(2, n, m)) * 0.2
         np.testing.assert_allclose((nap.grad(f)(x, 2) * v).sum(), nap.jvp(f)(x, 2, v)[1], rtol=1e-9)
+
+
+def test_one_element_of_what_a_loop_ends_with_has_no_table() -> None:
+    """A point of a curve (de Casteljau): of the last row of a triangle, its first element."""
+    f = nap.compile("""
+def curve(p: Fin(m)=>Float, t: Fin(n)=>Float) -> Fin(n)=>Float:
+    for i:
+        q = loop q = p for r in Fin(m):
+            [(1.0 - t[i]) * q[k] + t[i] * q[clamp(k + 1)] if k < m - 1 - r else q[k] for k]
+        q[0?]
+""").curve
+    p, t = np.array([1.0, -2.0, 0.5, 3.0]), np.linspace(0, 1, 9)
+    wanted = (
+        p[0] * (1 - t) ** 3 + 3 * p[1] * t * (1 - t) ** 2 + 3 * p[2] * t**2 * (1 - t) + p[3] * t**3
+    )
+    np.testing.assert_allclose(f(p, t), wanted, rtol=1e-13, atol=1e-14)
+    assert f.show("loops").count("allocate") == 1

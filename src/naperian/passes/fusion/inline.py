@@ -277,7 +277,9 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
 def _crosses(
     times: set[Var], graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int
 ) -> bool:
-    if p.kind is Kind.FINAL or weight > _free(p):
+    if p.kind is Kind.FINAL:  # which turned out to be that of a table
+        return not _own(graph, t, p, at)
+    if weight > _free(p):
         return False
     point = dict(zip(p.context, at, strict=True))
     theirs = [point[i].single for i in p.path if i in point]
