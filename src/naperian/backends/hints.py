@@ -19,6 +19,7 @@ from naperian.backends.traits import (
     sums_a_row,
 )
 from naperian.loops.syntax import (
+    Apply,
     Let,
     Load,
     Loop,
@@ -30,7 +31,18 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import assigned, gathers, loads, scatters, statements, used_in
+from naperian.loops.walk import (
+    assigned,
+    expressions,
+    gathers,
+    index_expressions,
+    loads,
+    parts,
+    scatters,
+    statements,
+    used_in,
+)
+from naperian.sizes import Quotient, Remainder
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
 # square: half a second here, minutes for what a program writes that writes programs.
@@ -45,7 +57,7 @@ _WEIGHED = 400
 _SHORT = 30
 
 # Bytes of a vector that is not stored under a mask: LLVM may make none of a loop that would have
-# to, and aborts if it is told to have several at a time.
+# to, and aborts if it is told to have several at a time. So it may of one that divides integers.
 _UNMASKED = 16
 
 _FAR = 8  # elements: no two are in a line of the cache
@@ -74,7 +86,8 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
         if s.order is Order.LANES:
             # not unrolled before it is a vector
             told.append('!"llvm.loop.unroll.disable"')
-            if not (_may_write(s) and frame.module.target.vector_bytes == _UNMASKED):
+            singly = frame.module.target.vector_bytes == _UNMASKED or _divides(s)
+            if not (singly and _may_write(s)):
                 told.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
         elif heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
@@ -121,6 +134,18 @@ def _may_write(s: Loop) -> bool:
     """Whether some rounds of a loop write what others do not."""
     conditions = [x for x in statements(s.body) if isinstance(x, When)]
     return any(isinstance(x, Store | Update) for x in statements(conditions))
+
+
+def _divides(s: Loop) -> bool:
+    """Whether a loop divides integers, which no vector does."""
+    for x in statements(s.body):
+        if any(isinstance(a, Quotient | Remainder) for e in index_expressions(x) for a in e.atoms):
+            return True
+        for top in expressions(x):
+            for y in parts(top):
+                if isinstance(y, Apply) and y.name in ("floordiv", "mod"):
+                    return True
+    return False
 
 
 def _packs(frame: Frame, s: Loop) -> bool:

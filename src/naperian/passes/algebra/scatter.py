@@ -20,6 +20,7 @@ from functools import cached_property
 from naperian.ainf.syntax import (
     Accumulate,
     Binding,
+    Delay,
     Entry,
     Guard,
     Number,
@@ -59,6 +60,12 @@ class _Scatter:
             p.var: (p.dtype, p.bound) for p in program.params
         }
         self.program = program
+
+    @cached_property
+    def times(self) -> set[Var]:
+        """The rounds of loops in order."""
+        delays = {b.prim.time for b in self.program.bindings if isinstance(b.prim, Delay)}
+        return delays | {i for i, x in self.indices.items() if x.condition is not None}
 
     @cached_property
     def uses(self) -> Counter[Var]:
@@ -130,6 +137,9 @@ class _Scatter:
             extent = self.indices[target].extent
             if extent is None or (extent.constant is not None and extent.constant < _FEW):
                 continue
+            around = closures(self.indices)
+            if target in self.times or any(target in around[i] for i in over):
+                continue  # rounds come one after the other, and others go as far as it says
             if target in {*free(key), *free(picked)} or not self.unguarded(key, picked):
                 continue
             return self.accumulation(b, prim, over, key, target, extent, picked)

@@ -180,7 +180,7 @@ def _hoisted(
             case Allocate():
                 n = _bytes(s)
                 made = replace(s, small=True) if n is not None and n <= SMALL else s
-                if made not in around:
+                if made not in around | here:
                     here.add(made)
                     out.append(made)
             case _ if not allocates(s):

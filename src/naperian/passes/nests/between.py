@@ -38,6 +38,8 @@ def met(before: list[Stmt], second: When, together: _Together) -> list[Stmt] | N
     wanted = mentions(second) | assigned(second)
     for s in reversed(before[k + 1 :]):
         if isinstance(s, Store):
+            if any(s.buffer in reads(x) for x in ahead):  # it would be read before it is stored
+                return None
             stored.insert(0, s)
             wanted |= reads(s)
         elif isinstance(s, Let | Variable) and s.var in wanted:
