@@ -59,3 +59,8 @@ class Lit:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+
+def zero(dtype: DType) -> Lit:
+    """Nothing, of a type."""
+    return Lit(False if dtype is DType.BOOL else 0.0 if dtype.is_float else 0, dtype)

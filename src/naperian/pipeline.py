@@ -40,6 +40,7 @@ from naperian.passes.algebra.alongside import alongside
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
+from naperian.passes.algebra.in_step import in_step
 from naperian.passes.algebra.kept_rows import kept_rows
 from naperian.passes.algebra.margins import margins
 from naperian.passes.algebra.neighbours import neighbours
@@ -187,7 +188,7 @@ PASSES: tuple[Step, ...] = (
     Step("rows", lambda p: kept_rows(row_by_row(p)), ainf_check.check, ainf_show.show),
     Step("forwards", lambda p: neighbours(windows(forwards(alongside(margins(p))))),
          ainf_check.check, ainf_show.show),
-    Step("undo", undo, ainf_check.check, ainf_show.show),
+    Step("undo", lambda p: undo(in_step(p)), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(sliced(remade(carried(answered(noted(p)))))), ainf_check.check,
          ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),

@@ -46,7 +46,7 @@ from naperian.loops.syntax import (
     While,
 )
 from naperian.loops.walk import reads
-from naperian.names import Var
+from naperian.names import Var, zero
 from naperian.passes.bindings.packed import Offsets, made_of_themselves, packing, with_offsets
 from naperian.passes.fusion.best import best
 from naperian.passes.fusion.block import Block
@@ -60,7 +60,6 @@ from naperian.passes.fusion.history import one_history
 from naperian.passes.fusion.inline import crossed, inline
 from naperian.passes.fusion.order import order_loops
 from naperian.passes.fusion.recurrence import find_units
-from naperian.passes.fusion.statements import zero
 from naperian.passes.fusion.storage import place, tasks_in
 from naperian.passes.fusion.tasks import build
 from naperian.passes.fusion.told import again

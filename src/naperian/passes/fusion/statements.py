@@ -13,7 +13,7 @@ from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Stmt
-from naperian.names import Lit, Var, fresh
+from naperian.names import Lit, Var, fresh, zero
 from naperian.passes.fusion.block import Block, Guards
 from naperian.passes.fusion.graph import Kind, Task, neutral
 from naperian.passes.fusion.masked import masked
@@ -26,10 +26,6 @@ from naperian.source import NOWHERE
 _DEEP = 5  # nested expressions, for readers
 TRUE = Lit(True, DType.BOOL)
 FALSE = Lit(False, DType.BOOL)
-
-
-def zero(dtype: DType) -> Lit:
-    return Lit(False if dtype is DType.BOOL else 0.0 if dtype.is_float else 0, dtype)
 
 
 class Statements:

@@ -27,7 +27,7 @@ from naperian.loops.walk import (
     used,
     writes,
 )
-from naperian.names import Lit, Var
+from naperian.names import Lit, Var, zero
 from naperian.passes.nests.guesses import clamped_in
 
 _BOOL = DType.BOOL
@@ -72,16 +72,12 @@ def _behind(s: While) -> While:
     inner: list[Stmt] = []
     for x in late.values():
         if x.var in later:
-            stays.append(Variable(x.var, x.dtype, Lit(_zero(x.dtype), x.dtype)))
+            stays.append(Variable(x.var, x.dtype, zero(x.dtype)))
         inner.append(Assign(x.var, x.value) if x.var in later else x)
     stays.append(Variable(holds, _BOOL, _FALSE))
     inner.append(Assign(holds, rest))
     condition = Apply("select", (Local(c), Local(holds), _FALSE), _BOOL, _BOOL)
     return While((*stays, When(Local(c), tuple(inner))), condition, s.body)
-
-
-def _zero(dtype: DType) -> bool | int | float:
-    return False if dtype is _BOOL else 0.0 if dtype.is_float else 0
 
 
 def _is_clamped(e: Expr) -> bool:

@@ -12,7 +12,6 @@ asks: the next round of a search with a stack, or with two ends, would wait for 
 
 from __future__ import annotations
 
-from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Apply,
     Assign,
@@ -24,7 +23,7 @@ from naperian.loops.syntax import (
     When,
 )
 from naperian.loops.walk import assigned, mentions, statements, used, writes
-from naperian.names import Lit, Var
+from naperian.names import Var, zero
 
 
 def forked(body: tuple[Stmt, ...]) -> list[Stmt]:
@@ -46,7 +45,7 @@ def forked(body: tuple[Stmt, ...]) -> list[Stmt]:
             if both is not None and not _moved(s, out[test + 1 :]):
                 out[test] = _with(one, s.var, *both)
                 if isinstance(s, Let):
-                    out.insert(test, Variable(s.var, s.dtype, _zero(s.dtype)))
+                    out.insert(test, Variable(s.var, s.dtype, zero(s.dtype)))
                     test += 1
                 continue
         out.append(s)
@@ -62,7 +61,7 @@ def _from_ahead(before: list[Stmt], s: When) -> tuple[list[Stmt], When]:
             if not any(x.var in mentions(y) for y in (*before[k + 1 :], s)) and not any(
                 {*used(x.value)} & _changed(y) for y in before[k + 1 :]
             ):
-                out.append(Variable(x.var, x.dtype, _zero(x.dtype)))
+                out.append(Variable(x.var, x.dtype, zero(x.dtype)))
                 s = _with(s, x.var, *both)
                 continue
         out.append(x)
@@ -102,10 +101,6 @@ def _moved(s: Let | Assign, past: list[Stmt]) -> bool:
 
 def _with(s: When, v: Var, yes: Expr, no: Expr) -> When:
     return When(s.condition, (*s.then, Assign(v, yes)), (*s.otherwise, Assign(v, no)))
-
-
-def _zero(dtype: DType) -> Lit:
-    return Lit(False if dtype is DType.BOOL else 0.0 if dtype.is_float else 0, dtype)
 
 
 def literal(e: Expr) -> tuple[Expr, bool]:

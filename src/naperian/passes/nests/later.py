@@ -13,16 +13,28 @@ for by itself, so that two elements or rows can be exchanged:
     store v[j] = s[i]               z = s[i]
                                     store v[i] = y
                                     store v[j] = z
+
+So is what is put into a copy of a copy, under the same conditions:
+
+    store v[i] = 0.0                        y = s[i]
+    for j in 0..n: store w[j] = v[j]    ⇒   store v[i] = 0.0
+    update w[i] += s[i]                     for j in 0..n: store w[j] = v[j]
+                                            update w[i] += y
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
+    Apply,
     Assign,
+    Expr,
     Fail,
     Let,
+    Load,
     Local,
     Loop,
     Program,
@@ -32,8 +44,8 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import loads, reads, rebuild, statements
-from naperian.names import Var
+from naperian.loops.walk import loads, reads, rebuild, statements, used, writes
+from naperian.names import Var, zero
 from naperian.node import replace
 from naperian.passes.nests.coalesce import copies
 
@@ -48,9 +60,11 @@ def later(program: Program) -> Program:
     for s in every:
         for to, of in copies(s, shapes):
             originals.setdefault(to, set()).add(of)
+    ancestors = {v: _ancestors(v, originals) for v in originals}
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        out = _asked_first([rebuild(s, block) for s in body], originals, dtypes)
+        before = _asked_before([*body], ancestors, dtypes)
+        out = _asked_first([rebuild(s, block) for s in before], originals, dtypes)
         for k in reversed(range(len(out))):
             s = out[k]
             if isinstance(s, Store | Update) and s.buffer in originals:
@@ -104,3 +118,79 @@ def _asked_first(
                 s = replace(s, value=Local(value.var))
         out.append(s)
     return out
+
+
+def _ancestors(v: Var, originals: dict[Var, set[Var]]) -> set[Var]:
+    """What an array is a copy of, and what that is one of."""
+    found, todo = {v}, [v]
+    while todo:
+        more = originals.get(todo.pop(), set()) - found
+        found |= more
+        todo += more
+    return found - {v}
+
+
+def _asked_before(
+    body: list[Stmt], ancestors: dict[Var, set[Var]], dtypes: dict[Var, DType]
+) -> list[Stmt]:
+    """A block in which what is put into a copy of a copy is read from the original before that is
+    changed in one of them."""
+    changes = [[x for x, _ in _changed(s, ()) if x.buffer in ancestors] for s in body]
+    before: dict[int, list[Stmt]] = {}
+    out = list(body)
+    for k, s in enumerate(body):
+        for x, under in _changed(s, ()):
+            for read in dict.fromkeys(loads(x)) if x.buffer in ancestors else ():
+                if read.buffer not in ancestors[x.buffer]:
+                    continue
+                copies_ = {v for v in ancestors if read.buffer in ancestors[v]}
+                at = next(n for n in range(k + 1) if any(y.buffer in copies_ for y in changes[n]))
+                needed = {v for e in (read, *under) for v in used(e)}
+                if at == k or any(_makes(y) & needed for y in statements(body[at:k])):
+                    continue
+                v = Var("v")
+                dtype = dtypes[read.buffer]
+                asked: tuple[Stmt, ...] = (Let(v, dtype, read),)
+                if under:
+                    asked = (Assign(v, read),)
+                    for e in reversed(under):
+                        asked = (When(e, asked, ()),)
+                    asked = (Variable(v, dtype, zero(dtype)), *asked)
+                before.setdefault(at, []).extend(asked)
+                out[k] = _with(out[k], x, read, Local(v))
+    return [y for k, s in enumerate(out) for y in (*before.get(k, ()), s)]
+
+
+def _changed(s: Stmt, under: tuple[Expr, ...]) -> Iterator[tuple[Store | Update, tuple[Expr, ...]]]:
+    """The elements that a statement changes that is no loop, and under which conditions."""
+    match s:
+        case Store() | Update():
+            yield s, under
+        case When(condition, then, ()):
+            for x in then:
+                yield from _changed(x, (*under, condition))
+        case _:
+            pass
+
+
+def _makes(s: Stmt) -> set[Var]:
+    """The names that a statement gives a value, or another one."""
+    match s:
+        case Let(v) | Variable(v) | Assign(v) | Loop(v):
+            return {v}
+        case _:
+            to = writes(s)
+            return set() if to is None else {to}
+
+
+def _with(s: Stmt, x: Store | Update, old: Load, new: Local) -> Stmt:
+    """A statement in which one that changes an element has a value by its name."""
+    if s is x:
+        return replace(x, value=_put(x.value, old, new))
+    return rebuild(s, lambda body: tuple(_with(y, x, old, new) for y in body))
+
+
+def _put(e: Expr, old: Load, new: Local) -> Expr:
+    if e == old:
+        return new
+    return replace(e, args=tuple(_put(a, old, new) for a in e.args)) if isinstance(e, Apply) else e
