@@ -157,6 +157,35 @@ def test_old_processors(level: str, bits: str) -> None:
     assert (done.stdout.strip(), done.stderr) == (bits, "")
 
 
+DIVIDED = """
+import naperian as nap
+import numpy as np
+
+m = nap.compile('''
+def f(x: Fin(n)=>Float, a: Fin(n)=>Fin(m)=>Float) -> Fin(n)=>Float:
+    with accum() as h:
+        for i in Fin(n):
+            h[i] += atan(fold(
+                lambda s, w: 0.5 * s + tanh(x[i] - a[i, clamp(i + 1)]), x[wrap(i + 3)], rotate(x, 3)
+            ))
+''')
+x, a = np.linspace(0, 1, 5), np.ones((5, 3))
+_, slope = nap.vjp(m.f)(x, a, np.ones(5))
+_, along = nap.jvp(m.f)(x, a, np.ones(5))
+assert np.isclose(slope.sum(), along.sum(), rtol=1e-12)
+"""
+
+
+@pytest.mark.parametrize("level", ["avx2", "baseline"])
+def test_loops_that_divide_under_conditions_are_left_to_llvm(level: str) -> None:
+    """Told to do several vectors at a time where it makes none, it ended the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", DIVIDED], env=os.environ | {"NAPERIAN_TARGET": level},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 @pytest.mark.parametrize("name", ["pow", "erf", "gamma", "atan2"])
 def test_a_function_clears_no_register_of_its_caller(name: str, lanes: int) -> None:
