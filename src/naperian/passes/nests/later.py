@@ -146,7 +146,8 @@ def _asked_before(
                 copies_ = {v for v in ancestors if read.buffer in ancestors[v]}
                 at = next(n for n in range(k + 1) if any(y.buffer in copies_ for y in changes[n]))
                 needed = {v for e in (read, *under) for v in used(e)}
-                if at == k or any(_makes(y) & needed for y in statements(body[at:k])):
+                between = statements(body[at:k])
+                if any(isinstance(y, Fail) or _makes(y) & needed for y in between) or at == k:
                     continue
                 v = Var("v")
                 dtype = dtypes[read.buffer]
