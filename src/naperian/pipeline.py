@@ -52,6 +52,7 @@ from naperian.passes.algebra.simplify import simplify
 from naperian.passes.algebra.windows import windows
 from naperian.passes.derivatives.answered import answered
 from naperian.passes.derivatives.carried import carried
+from naperian.passes.derivatives.held import held
 from naperian.passes.derivatives.noted import noted
 from naperian.passes.derivatives.remade import remade
 from naperian.passes.derivatives.sliced import sliced
@@ -189,8 +190,8 @@ PASSES: tuple[Step, ...] = (
     Step("forwards", lambda p: neighbours(windows(forwards(alongside(margins(p))))),
          ainf_check.check, ainf_show.show),
     Step("undo", lambda p: undo(in_step(p)), ainf_check.check, ainf_show.show),
-    Step("noted", lambda p: turned(sliced(remade(carried(answered(noted(p)))))), ainf_check.check,
-         ainf_show.show),
+    Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),
+         ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
 )

@@ -30,7 +30,7 @@ from naperian.node import node
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder
-from naperian.passes.bindings.uses import Values, summed
+from naperian.passes.bindings.uses import Uses, summed
 
 _ORDERS = ("lt", "le", "gt", "ge")
 _TOTAL = ("mul", "neg", "add", "sub")
@@ -70,13 +70,13 @@ class _Choices:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.values = Values(program)
-        self.made = self.values.made
+        self.uses = Uses(program)
+        self.made = self.uses.made
 
     def choice(self, b: Binding) -> tuple[Operand, _Applied, Lit] | None:
         """The condition and the product of a sum of products or zeros."""
         entry = summed(b)
-        found = None if entry is None else self.values.alone(entry.value)
+        found = None if entry is None else self.uses.alone(entry.value)
         if entry is None or b.guards or entry.guards or not b.dtype.is_float or found is None:
             return None
         z, names = found
@@ -92,7 +92,7 @@ class _Choices:
             return None
         if not set(free(condition)).isdisjoint(entry.over):
             return None
-        product = self.values.alone(y)
+        product = self.uses.alone(y)
         if product is None or not isinstance(product[0].prim, Op) or product[0].prim.name != "mul":
             return None
         plan = self.everywhere(rewrite(y, names), condition)

@@ -37,7 +37,7 @@ from naperian.passes.algebra.factored import factored
 from naperian.passes.algebra.paths import MOST, Step, path
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder, Guards
-from naperian.passes.bindings.uses import Values, summed
+from naperian.passes.bindings.uses import Uses, summed
 from naperian.prims import Math
 from naperian.sizes import Size, size
 
@@ -85,8 +85,8 @@ class _Distribute:
         for i, index in program.indices.items():
             inside = [] if index.condition is None else free(index.condition)
             self.b.add_index(i, index, (v for v in inside if v in self.b.closures))
-        self.values = Values(program)
-        self.made = self.values.made
+        self.uses = Uses(program)
+        self.made = self.uses.made
         self.changed = False
 
     def result(self) -> Program:
@@ -153,7 +153,7 @@ class _Distribute:
 
     def alone(self, o: Operand) -> tuple[Binding, dict[Var, Size]] | None:
         """The same of a binding that is there for all of its indices."""
-        found = self.values.alone(o)
+        found = self.uses.alone(o)
         return None if found is None or found[0].guards else found
 
     def factors(self, o: Operand) -> list[Operand]:
@@ -192,7 +192,7 @@ class _Distribute:
         `around` hold where the sum is made; `spent` gets the nests that go."""
         whole = _Sum(over, value, guards)
         b = self.made.get(value.var) if isinstance(value, Read) else None
-        if b is None or not isinstance(value, Read) or self.values.uses[b.var] != 1:
+        if b is None or not isinstance(value, Read) or self.uses.count[b.var] != 1:
             return whole
         names = dict(zip(b.context, value.at, strict=True))
         if not {*rewrite_guards(b.guards, names)} <= {*guards, *around}:

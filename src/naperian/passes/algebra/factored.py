@@ -22,7 +22,7 @@ from naperian.node import node
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Builder
-from naperian.passes.bindings.uses import Values, summed
+from naperian.passes.bindings.uses import Uses, summed
 from naperian.sizes import places, size
 
 _FEW = 8  # elements of an axis that a product of matrices is not worth
@@ -61,7 +61,7 @@ class _Factors:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.values = Values(program)
+        self.uses = Uses(program)
         sums = (e for b in program.bindings for e in _entries(b) if e.over)
         self.summed = {e.value.var for e in sums if isinstance(e.value, Read)}
 
@@ -97,7 +97,7 @@ class _Factors:
 
     def alone(self, o: Operand) -> Op | None:
         """The operation that an operand reads, at its own indices, if nothing else reads it."""
-        found = self.values.alone(o)
+        found = self.uses.alone(o)
         if found is None or found[0].guards:
             return None
         b, names = found

@@ -22,7 +22,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import node, replace
 from naperian.passes.algebra.prune import prune
-from naperian.passes.bindings.uses import Values, summed
+from naperian.passes.bindings.uses import Uses, summed
 from naperian.prims import Math
 from naperian.sizes import Size, places, size
 
@@ -60,7 +60,7 @@ class _Margins:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.indices = dict(program.indices)
-        self.values = Values(program)
+        self.uses = Uses(program)
 
     def binding(self, b: Binding) -> list[Binding]:
         """What stands for a binding."""
@@ -72,9 +72,9 @@ class _Margins:
         outer = summed(b) if b.dtype.is_float else None
         if outer is None or b.guards or not outer.guards or "cotangent" not in b.origin.slope:
             return None
-        sums = self.values.alone(outer.value)
+        sums = self.uses.alone(outer.value)
         inner = None if sums is None else summed(sums[0])
-        products = None if inner is None else self.values.alone(inner.value)
+        products = None if inner is None else self.uses.alone(inner.value)
         if sums is None or inner is None or products is None or not _many(self, inner.over):
             return None
         (z, names), (y, there) = sums, products

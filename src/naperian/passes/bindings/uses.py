@@ -21,17 +21,17 @@ def uses(program: Program) -> Counter[Var]:
     return found
 
 
-class Values:
+class Uses:
     """The bindings of a program by their names, and how often they are read."""
 
     def __init__(self, program: Program) -> None:
         self.made = {b.var: b for b in program.bindings}
-        self.uses = uses(program)
+        self.count = uses(program)
 
     def alone(self, o: Operand) -> tuple[Binding, dict[Var, Size]] | None:
         """The binding that an operand reads, if nothing else does, and what its indices are."""
         b = self.made.get(o.var) if isinstance(o, Read) else None
-        if b is None or not isinstance(o, Read) or self.uses[b.var] != 1:
+        if b is None or not isinstance(o, Read) or self.count[b.var] != 1:
             return None
         return b, dict(zip(b.context, o.at, strict=True))
 

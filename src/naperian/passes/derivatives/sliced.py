@@ -8,15 +8,13 @@
 
 A step of a factorisation takes a row and a column of what it changes, and so does its derivative:
 all states are n times as much. If another read needs more of them, all are kept anyway, and they
-are left alone. What is computed from a slice in a round and read backwards is kept as well: made
-again from the state, it would want all of it (`held`, as in `answered`).
+are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import field
-from math import prod
 
 from naperian.ainf.syntax import (
     Binding,
@@ -34,7 +32,6 @@ from naperian.ainf.walk import (
     reads,
     rewrite,
     rewrite_guards,
-    rewrite_prim,
     with_reads,
 )
 from naperian.facts import Facts
@@ -43,6 +40,7 @@ from naperian.node import mutable, replace
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.ranges import checked, facts_about
 from naperian.passes.bindings.states import state_of
+from naperian.passes.derivatives.held import much
 from naperian.sizes import ONE, Size, size
 
 
@@ -51,7 +49,7 @@ def sliced(program: Program) -> Program:
     for b in program.bindings:
         if isinstance(b.prim, Delay) and len(b.context) > 1:
             program = _Slices(program, b, b.prim).result() or program
-    return _Held(program).result()
+    return program
 
 
 class _Whole(Exception):
@@ -217,93 +215,8 @@ class _Slices:
         return (most, sum(n for axes, n in each if axes == most)) < whole
 
     def much(self, context: tuple[Var, ...]) -> tuple[int, int]:
-        """See `_much`, of a round."""
-        return _much(self.program, (i for i in context if i != self.delay.index), self.times)
-
-
-@mutable
-class _Held:
-    """What is computed from slices of states."""
-
-    program: Program
-    bindings: dict[Var, Binding] = field(init=False)
-    times: set[Var] = field(init=False)
-    spared: set[Var] = field(init=False)  # states that are not kept, and not changed in place
-    notes: dict[Var, Binding] = field(default_factory=dict)
-
-    def result(self) -> Program:
-        """The program in which that is held for loops backwards."""
-        p = self.program
-        self.bindings = {b.var: b for b in p.bindings}
-        self.times = {b.prim.time for b in p.bindings if isinstance(b.prim, Delay)}
-        far = {r.var for b in p.bindings for r in reads(b) if not self.is_now(r)}
-        self.spared = {
-            b.var for b in p.bindings if isinstance(b.prim, Delay) and b.var not in far
-            and state_of(b, self.bindings, p.indices) is None
-        }  # fmt: skip
-        for v in far:
-            b = self.bindings[v]
-            if isinstance(b.prim, Op) and b.prim.name != "held" and self.is_of_slices(b):
-                here = Read(v, tuple(map(size, b.context)))
-                self.notes[v] = replace(b, var=fresh(v), prim=Op("held", (here,)))
-        if not self.notes:
-            return p
-        out: list[Binding] = []
-        for b in p.bindings:
-            out.append(
-                replace(
-                    b, prim=rewrite_prim(b.prim, {}, self.read),
-                    guards=rewrite_guards(b.guards, {}, self.read),
-                )
-            )  # fmt: skip
-            out += (self.notes[b.var],) if b.var in self.notes else ()
-        return replace(p, bindings=tuple(out))
-
-    def read(self, r: Read) -> Operand:
-        return (
-            r
-            if self.is_now(r) or r.var not in self.notes
-            else replace(r, var=self.notes[r.var].var)
-        )
-
-    def is_now(self, r: Read) -> bool:
-        """Whether a read is of the round that it is in, or of a state at the end."""
-        if r.var not in self.bindings:
-            return True
-        x = self.bindings[r.var]
-        for i, e in zip(x.context, r.at, strict=True):
-            if isinstance(x.prim, Delay) and i == x.prim.index:
-                if e not in (size(x.prim.time), self.program.indices[x.prim.time].extent):
-                    return False
-            elif i in self.times and e != size(i):
-                return False
-        return True
-
-    def is_of_slices(self, b: Binding) -> bool:
-        """Whether a value is computed from a state that is not kept and has more axes."""
-        axes, _ = _much(self.program, b.context, self.times)
-        todo, seen = [b], {b.var}
-        for x in todo:
-            for r in reads(x):
-                y = self.bindings.get(r.var)
-                if y is None or y.var in seen or not self.is_now(r):
-                    continue
-                seen.add(y.var)
-                if isinstance(y.prim, Op):
-                    todo.append(y)
-                elif isinstance(y.prim, Delay) and y.var in self.spared:
-                    own = (i for i in y.context if i != y.prim.index)
-                    if _much(self.program, own, self.times)[0] > axes:
-                        return True
-        return False
-
-
-def _much(program: Program, context: Iterable[Var], times: Collection[Var]) -> tuple[int, int]:
-    """How many axes of unknown length there are beside the rounds, and how much the others make of
-    it."""
-    extents = [program.indices[i].extent for i in context if i not in times]
-    known = [n.constant for n in extents if n is not None and n.constant is not None]
-    return len(extents) - len(known), prod(known)
+        """See `held`, of a round."""
+        return much(self.program, (i for i in context if i != self.delay.index), self.times)
 
 
 def _loops(b: Binding) -> set[Var]:
