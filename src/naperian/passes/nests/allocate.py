@@ -15,11 +15,13 @@ from functools import partial
 from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import (
     Allocate,
+    Let,
     Loop,
     Order,
     Program,
     Role,
     Stmt,
+    Variable,
 )
 from naperian.loops.walk import (
     allocates,
@@ -175,7 +177,7 @@ def _hoisted(
     `kept`, which stay where they are.)"""
     out: list[Stmt] = []
     here: set[Allocate] = set()
-    for s in body:
+    for k, s in enumerate(body):
         match s:
             case Allocate():
                 n = _bytes(s)
@@ -188,7 +190,8 @@ def _hoisted(
             case Loop(order=Order.SERIAL):
                 inner = _hoisted(s.body, kept, around | here)
                 up = [x for x in inner if isinstance(x, Allocate) and _bytes(x) is not None]
-                free = [x for x in up if x.fill is None and x.buffer.var not in kept]
+                names = kept | _variables(body[k:]) if up else kept
+                free = [x for x in up if x.fill is None and x.buffer.var not in names]
                 here.update(free)
                 out += free
                 out.append(replace(s, body=_without(inner, here)))
@@ -197,6 +200,12 @@ def _hoisted(
             case _:
                 out.append(rebuild(s, partial(_hoisted, kept=kept, around=around | here)))
     return tuple(out)
+
+
+def _variables(body: tuple[Stmt, ...]) -> frozenset[Var]:
+    """The variables of some statements: the array that lanes have of one is called as it is, which
+    the rest of the rows still has."""
+    return frozenset(x.var for x in statements(body) if isinstance(x, Let | Variable))
 
 
 def _without(body: tuple[Stmt, ...], gone: set[Allocate]) -> tuple[Stmt, ...]:
