@@ -73,6 +73,8 @@ def _may(program: Program, own: Var, other: Var) -> bool:
     bindings = {b.var: b for b in program.bindings}
     if any({own, other} <= _mentioned(b) for b in program.bindings):
         return False
+    if any({own, other} <= {*r.indices} for r in program.results):
+        return False
     todo = [(b, True) for b in bindings.values() if isinstance(b.prim, Delay)
             and b.prim.time == other]  # fmt: skip
     seen: set[tuple[Var, bool]] = {(b.var, True) for b, _ in todo}

@@ -140,8 +140,9 @@ def _asked_before(
     out = list(body)
     for k, s in enumerate(body):
         for x, under in _changed(s, ()):
-            for read in dict.fromkeys(loads(x)) if x.buffer in ancestors else ():
-                if read.buffer not in ancestors[x.buffer]:
+            names: dict[Load, Var] = {}
+            for read in dict.fromkeys(loads(x)):
+                if read.buffer not in ancestors.get(x.buffer, ()):
                     continue
                 copies_ = {v for v in ancestors if read.buffer in ancestors[v]}
                 at = next(n for n in range(k + 1) if any(y.buffer in copies_ for y in changes[n]))
@@ -149,7 +150,7 @@ def _asked_before(
                 between = statements(body[at:k])
                 if any(isinstance(y, Fail) or _makes(y) & needed for y in between) or at == k:
                     continue
-                v = Var("v")
+                v = names[read] = Var("v")
                 dtype = dtypes[read.buffer]
                 asked: tuple[Stmt, ...] = (Let(v, dtype, read),)
                 if under:
@@ -158,7 +159,8 @@ def _asked_before(
                         asked = (When(e, asked, ()),)
                     asked = (Variable(v, dtype, zero(dtype)), *asked)
                 before.setdefault(at, []).extend(asked)
-                out[k] = _with(out[k], x, read, Local(v))
+            if names:
+                out[k] = _with(out[k], x, names)
     return [y for k, s in enumerate(out) for y in (*before.get(k, ()), s)]
 
 
@@ -184,14 +186,18 @@ def _makes(s: Stmt) -> set[Var]:
             return set() if to is None else {to}
 
 
-def _with(s: Stmt, x: Store | Update, old: Load, new: Local) -> Stmt:
-    """A statement in which one that changes an element has a value by its name."""
+def _with(s: Stmt, x: Store | Update, names: dict[Load, Var]) -> Stmt:
+    """A statement in which one that changes an element has names for what it reads."""
     if s is x:
-        return replace(x, value=_put(x.value, old, new))
-    return rebuild(s, lambda body: tuple(_with(y, x, old, new) for y in body))
+        return replace(x, value=_put(x.value, names))
+    return rebuild(s, lambda body: tuple(_with(y, x, names) for y in body))
 
 
-def _put(e: Expr, old: Load, new: Local) -> Expr:
-    if e == old:
-        return new
-    return replace(e, args=tuple(_put(a, old, new) for a in e.args)) if isinstance(e, Apply) else e
+def _put(e: Expr, names: dict[Load, Var]) -> Expr:
+    match e:
+        case Load() if e in names:
+            return Local(names[e])
+        case Apply():
+            return replace(e, args=tuple(_put(a, names) for a in e.args))
+        case _:
+            return e
