@@ -855,6 +855,47 @@ def test_a_table_in_place_is_read_as_it_lies() -> None:
     assert more <= 1.2 * FACTOR**3 * less
 
 
+# programs whose tables are changed in place: what their second derivatives ask of a table, as some
+# round has it, is an element or a row of it
+TWICE = [*KEPT, "assignment by key", "a row put in its place", "an element put in its place",
+         "Cholesky to the right", "wavelets, halves in a `while`"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_second_derivative_costs_a_dozen_functions(name: str) -> None:
+    text, given = PROGRAMS[name]
+    m = nap.compile(text)
+    params = [p.name for p in m.f._text.params]
+    k = next(k for k, a in enumerate(given(SMALL)) if np.asarray(a).dtype.kind == "f")
+    ratios = []
+    for derivative in (nap.jvp(m.f, params[k]), nap.hvp(m.f, params[k])):
+        for n in (SMALL, FACTOR * SMALL):
+            args = given(n)
+            ratios.append(cost(derivative, [*args, args[k]]).total / cost(m.f, args).total)
+    print(f"{name:32s}", *(f"{r:.2f}" for r in ratios))
+    assert max(ratios[:2]) <= 3.0
+    assert max(ratios[2:]) <= 12.0
+    assert ratios[3] <= GROWTH * ratios[2]
+
+
+@pytest.mark.parametrize(
+    "name", ["assignment by key", "an element put in its place", "Cholesky to the right"]
+)
+def test_backwards_over_backwards_costs_ten_functions(name: str) -> None:
+    """Several loops backwards each change a table back that another changed in place."""
+    text, given = PROGRAMS[name]
+    m = nap.compile(text)
+    first = next(p.name for p in m.f._text.params)
+    twice = nap.vjp(nap.grad(m.f, first), first)
+    ratios = []
+    for n in (SMALL, FACTOR * SMALL):
+        args = given(n)
+        ratios.append(cost(twice, [*args, args[0]]).total / cost(m.f, args).total)
+    print(f"{name:32s}", *(f"{r:.2f}" for r in ratios))
+    assert max(ratios) <= 10.0
+    assert ratios[1] <= GROWTH * ratios[0]
+
+
 def stored(f: nap.Function, n: int) -> int:
     """The elements that a function keeps in memory, when all its sizes are `n`; what a loop
     allocates in every round, as in its first."""

@@ -211,10 +211,7 @@ class _Simplify:
 
     def live(self, guards: Guards) -> Guards:
         """Guards that say something."""
-        new = map_guards(guards, self.operand, self.size)
-        return tuple(
-            g for g in new if not (isinstance(g.operand, Lit) and g.operand.value == g.holds)
-        )
+        return _undecided(map_guards(guards, self.operand, self.size))
 
     # what the laws ask
 
@@ -391,7 +388,7 @@ class _Simplify:
             value = self.operand(e.value)
             if prim.monoid == "add":
                 value = self.from_zero(init, value)
-            entry = Entry(e.over, (), value, map_guards(e.guards, self.operand, self.size))
+            entry = Entry(e.over, (), value, self.live(e.guards))
             new = self.entry(prim.monoid, init, entry, b.dtype)
             if new is not None:
                 entries.append(new)
@@ -420,7 +417,11 @@ class _Simplify:
     def scattered(self, prim: Accumulate) -> Accumulate:
         new = map_prim(prim, self.operand, self.size)
         assert isinstance(new, Accumulate)
-        return new
+        if not any(e.guards for e in new.entries):
+            return new
+        return replace(
+            new, entries=tuple(replace(e, guards=_undecided(e.guards)) for e in new.entries)
+        )
 
     def entry(self, monoid: str, init: Operand, e: Entry, dtype: DType) -> Entry | None:
         """An entry by the laws of reductions; None if it contributes nothing."""
@@ -485,6 +486,13 @@ def only_one(
     over = tuple(i for i in e.over if i not in single)
     guards = map_guards(e.guards, lambda o: rewrite(o, names), lambda s: rewrite_size(s, names))
     return Entry(over, e.at, rewrite(e.value, names), guards)
+
+
+def _undecided(guards: Guards) -> Guards:
+    """Guards without those that always hold."""
+    return tuple(
+        g for g in guards if not (isinstance(g.operand, Lit) and g.operand.value == g.holds)
+    )
 
 
 def nothing_to_reduce(

@@ -7,10 +7,20 @@ flattened, what the variables of core mean (`env`), and makes bindings according
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 from naperian import types
 from naperian.ainf.syntax import Check, Guard, Number, Operand, Read, Trips
-from naperian.ainf.walk import Names, atoms, free, number, rewrite, size_of, variables
+from naperian.ainf.walk import (
+    Names,
+    atoms,
+    free,
+    map_guards,
+    number,
+    rewrite,
+    size_of,
+    variables,
+)
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.facts import Facts
@@ -26,6 +36,12 @@ from naperian.types import Fin, Range, Reverse, Set
 
 _LOGIC = ("and", "or", "not")
 _ORDER = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+def _least(least: Callable[[Operand], Operand], s: Size) -> Size:
+    found = least(Number(s))
+    assert isinstance(found, Number)
+    return found.value
 
 
 class Place:
@@ -125,6 +141,9 @@ class Place:
             for v in (b.var for b in made if b.var in self.tests):
                 name, args = self.tests[v]
                 self.tests[v] = name, tuple(map(least, args))
+            for v in (b.var for b in made if b.var in self.inside):
+                scope, guards = self.inside[v]
+                self.inside[v] = scope, map_guards(guards, least, partial(_least, least))
         return least
 
     def check(self, holds: Operand, message: str, origin: Span) -> None:

@@ -89,6 +89,11 @@ class Tangents:
                 return None
             case Op("ruled"):
                 return self.made.get(b.var)
+            case Op("held", (a,)):  # of a table that is changed: so is its tangent
+                v = self.of(a)
+                if not isinstance(v, Read):
+                    return v
+                return place.b.bind(Op("held", (v,)), b.dtype, place.guards + rules.guards)
             case Op("select", (condition, yes, no)):
                 arms = [self.of(yes), self.of(no)]
                 if arms == [None, None]:

@@ -59,11 +59,15 @@ def undo(program: Program) -> Program:
     """See the module."""
     changed = False
     for v in outermost(program):
-        bindings = {b.var: b for b in program.bindings}
-        state = state_of(bindings[v], bindings, program.indices)
-        made = None if state is None else _Undo(program, state).result()
-        changed = changed or made is not None
-        program = made or program
+        left = 1  # loops backwards
+        while left:
+            bindings = {b.var: b for b in program.bindings}
+            state = state_of(bindings[v], bindings, program.indices)
+            found = None if state is None else _Undo(program, state)
+            made = None if found is None else found.result()
+            left = 0 if found is None or made is None else found.left
+            changed = changed or made is not None
+            program = made or program
     return prune(program) if changed else program
 
 
@@ -75,6 +79,7 @@ class _Undo:
     state: State
     bindings: dict[Var, Binding] = field(init=False)
     times: dict[Var, Size] = field(init=False)  # each time backwards
+    left: int = 0  # how many other loops read the table backwards
     around: dict[Var, tuple[Var, ...]] = field(init=False)  # of each version: the times it is in
     indices: dict[Var, Index] = field(init=False)
     versions: dict[tuple[Var, str], Operand] = field(default_factory=dict)
@@ -121,22 +126,31 @@ class _Undo:
     # is it read backwards, and nowhere else?
 
     def found(self) -> bool:
-        """Find the loops backwards. Whether there are some, and all reads of earlier rounds are
-        theirs."""
-        self.times = {}
-        some = False
+        """Find the loops backwards, of which the first is undone now. Whether there are some, and
+        all reads of earlier rounds are theirs."""
+        loops: list[dict[Var, Size]] = []
         for b in self.program.bindings:
             for r in reads(b):
-                if r.var in self.around:
-                    known = self.reversed(b, r)
-                    if known is None:
-                        return False
-                    some = some or known
+                if r.var in self.around and not self.is_of(loops, b, r):
+                    return False
         for result in self.program.results:
             for a in atoms(result.value):
                 if isinstance(a, Read) and a.var in self.around and not self.last(a):
                     return False
-        return some
+        self.times = loops[0] if loops else {}
+        self.left = len(loops) - 1
+        return bool(loops)
+
+    def is_of(self, loops: list[dict[Var, Size]], b: Binding, r: Read) -> bool:
+        """Whether a read is of this round, or of one of the loops backwards, or of one more."""
+        for k, times in enumerate([*loops, {}]):
+            self.times = dict(times)
+            known = self.reversed(b, r)
+            if known:
+                loops[k : k + 1] = [self.times]
+            if known is not None:
+                return True
+        return False
 
     def last(self, r: Read) -> bool:
         """Whether a read is of the outermost loop's last value."""
@@ -322,13 +336,28 @@ class _Undo:
             if inside is not None:
                 r, version = inside, self.versions[inside.var, "before"]
             x = self.bindings[r.var]
-            return rewrite(version, {i: e for i, e in zip(x.context, r.at, strict=True)
-                                     if i not in self.times})  # fmt: skip
+            there = rewrite(version, {i: e for i, e in zip(x.context, r.at, strict=True)
+                                      if i not in self.times})  # fmt: skip
+            return self.put_back(there)
         made = self.bindings.get(r.var)
         if made is None or not self.is_again(made, r):
             return r
         names = dict(zip(made.context, r.at, strict=True))
         return rewrite(self.copied(made), {i: e for i, e in names.items() if i not in self.times})
+
+    def put_back(self, x: Operand) -> Operand:
+        """What has just been put back at the place that is read is read from where it was kept."""
+        back = self.made.get(x.var) if isinstance(x, Read) else None
+        if back is None or not isinstance(x, Read) or not isinstance(back.prim, Accumulate):
+            return x
+        at = dict(zip(back.context, x.at, strict=True))
+        entry = back.prim.entries[-1]
+        if entry.over or entry.guards or back.guards:
+            return x
+        own = {c: e for c, i, e in zip(back.context, entry.at, x.at, strict=True) if i == size(c)}
+        there = dict(zip(back.context, entry.at, strict=True))
+        same = all(rewrite_size(i, own) == at[c] for c, i in there.items())
+        return rewrite(entry.value, own) if same else x
 
     def version(self, r: Read) -> Operand | None:
         """The version that is read, in the indices of its binding."""

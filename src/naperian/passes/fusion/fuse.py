@@ -44,6 +44,7 @@ from naperian.passes.fusion.graph import (
     rounds,
     task_reads,
 )
+from naperian.passes.fusion.notes import noted
 from naperian.prims import FUNCTION, UNORDERED
 from naperian.sizes import Clamp, Remainder, Size, Term, size
 
@@ -231,7 +232,10 @@ class _Block:
             low, near = low + 1, None
         nest = self.choose(root, head, group, low, near)
         self.recompute(group, nest)
-        group.sort(key=lambda t: t.order)
+        for note, home in noted(self.graph, self.depth, group, nest):
+            self.join(note, home)
+            note.effort = _CHEAP + 1
+        group.sort(key=lambda t: (t.order, t.name == "held"))  # what is noted is there before
         for t in group:
             self.join(t, nest)
             t.effort = self.effort(t, nest)
