@@ -178,3 +178,26 @@ def test_the_best_of_a_few(k: int) -> None:
             for row, place in zip(x, p, strict=True):
                 assert place == (row + d).argmax()
                 d[place] = row[place]
+
+
+BIAS = """
+def shifted(x: h=>w=>Fin(o)=>Float, b: Fin(o)=>Float) -> h=>w=>Fin(o)=>Float =
+    [b[q] + x[i, j, q] for i, j, q]
+
+def scaled(x: h=>w=>Fin(o)=>Float, b: Fin(o)=>Float) -> h=>w=>Fin(o)=>Float =
+    [b[q] * x[i, j, q] for i, j, q]
+"""
+
+
+@pytest.mark.parametrize("k", [1, 5, 11, 12, 40])
+def test_what_threads_add_up(k: int) -> None:
+    """Columns that a loop over rows of rows adds up are not read before it is over."""
+    m = nap.compile(BIAS)
+    x = np.random.default_rng(k).random((70, 50, k))
+    b = np.ones(k)
+    for f, slope in ((m.shifted, x), (m.scaled, x * x)):
+        found = nap.vjp(f, wrt="b")(x, b, x)[1]
+        np.testing.assert_allclose(found, slope.sum((0, 1)), rtol=1e-12)
+    text = nap.vjp(m.shifted, wrt="b").show("loops")
+    assert "reducing add out_1" in text
+    assert "if o < 12" in text

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from naperian.dtypes import DType
+from naperian.names import Lit
 from naperian.node import node
 
 
@@ -328,3 +329,10 @@ def unit(monoid: str, dtype: DType) -> bool | int | float:
             return 0 if dtype.is_unsigned else -(1 << (dtype.bits - 1))
         case _:
             return 0
+
+
+def neutral(monoid: str, dtype: DType) -> Lit:
+    """What changes nothing: for floats `-0.0` is, `0.0` is not (`-0.0 + 0.0` is `0.0`)."""
+    if monoid == "add" and dtype.is_float:
+        return Lit(-0.0, dtype)
+    return Lit(unit(monoid, dtype), dtype)

@@ -420,8 +420,11 @@ class Cotangents(Asked):
         if not any(map(self.is_long, domain & saying)):
             return False
         apart = self.apart(part, at)
-        alone = replace(apart, at=apart.at[-1:])
-        return self.is_sparse(alone, at[-1:]) and self.is_sparse(apart, at)
+        told = [e for e in at[:-1] if {*variables(e)} & {*self.b.indices} <= self.open | self.scope]
+        alone = [k for k, e in enumerate(at) if e in (*told, at[-1])]
+        rounds = replace(apart, at=tuple(apart.at[k] for k in alone))
+        here = tuple(at[k] for k in alone)
+        return self.is_sparse(rounds, here) and self.is_sparse(apart, at)
 
     def conditions(self, delays: list[Binding], time: Var) -> Guards:
         """What holds wherever a loop runs: also its reverse runs only there."""

@@ -13,42 +13,38 @@ for each one replaced (an undo log), and every round of the loop backwards puts 
 backwards is any that reads round k - 1 - b in its own round b. A loop inside is undone in a loop
 inside. What has many elements in each round and is computed from the table is computed again.
 
-If the table is read in yet other rounds, all of them are kept anyway, and it is left alone.
+Several loops backwards are taken one after the other; a loop that reads the table in step with its
+own changes it once more (`played`). If the table is read in yet other rounds, all of them are kept
+anyway, and it is left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from naperian.ainf.syntax import (
     Accumulate,
     Binding,
     Delay,
     Entry,
-    Index,
     Op,
     Operand,
     Program,
     Read,
 )
 from naperian.ainf.walk import (
-    atoms,
-    atoms_of,
-    closures,
-    free,
     map_prim,
-    operands,
     reads,
     rewrite,
     rewrite_guards,
     rewrite_size,
 )
 from naperian.names import Var, fresh
-from naperian.node import mutable, replace
+from naperian.node import replace
 from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.passes.derivatives.amid import Amid, amid
+from naperian.passes.derivatives.played import Played
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Size, size
 
@@ -71,134 +67,38 @@ def undo(program: Program) -> Program:
     return prune(program) if changed else program
 
 
-@mutable
-class _Undo:
+class _Undo(Played):
     """One state of a program is undone where it is read backwards."""
 
-    program: Program
-    state: State
-    bindings: dict[Var, Binding] = field(init=False)
-    times: dict[Var, Size] = field(init=False)  # each time backwards
-    left: int = 0  # how many other loops read the table backwards
-    around: dict[Var, tuple[Var, ...]] = field(init=False)  # of each version: the times it is in
-    indices: dict[Var, Index] = field(init=False)
-    versions: dict[tuple[Var, str], Operand] = field(default_factory=dict)
-    made: dict[Var, Binding] = field(default_factory=dict)
-    before: dict[Var, list[Binding]] = field(default_factory=dict)  # what is kept, and before what
-    again: dict[Var, Var] = field(default_factory=dict)
-    amid: Amid = field(init=False)
-    reader: tuple[Var, ...] = ()  # the context of what is rewritten
-    waiting: set[Var] = field(default_factory=set)  # what is kept, since it would be there too late
+    def __init__(self, program: Program, state: State) -> None:
+        super().__init__(program, state)
+        self.versions: dict[tuple[Var, str], Operand] = {}
+        self.again: dict[Var, Var] = {}
+        self.amid: Amid
+        self.reader: tuple[Var, ...] = ()  # the context of what is rewritten
+        self.waiting: set[Var] = set()  # what is kept, since it would be there too late
 
     def result(self) -> Program | None:
-        """The program without reads of earlier rounds; None if it stays as it is."""
-        p = self.program
-        self.bindings = {b.var: b for b in p.bindings}
-        self.indices = dict(p.indices)
-        self.around = {}
-        self.collect(self.state, ())
+        """The program in which the first loop that reads earlier rounds does not; None if there is
+        none, or if others read them."""
         if not self.found():
             return None
-        self.backwards(self.state)
-        last = self.extent(self.state)
-        names = {self.state.index: last}
-        here = Read(self.state.delay.var, tuple(size(i) for i in self.state.delay.context))
-        self.restored(self.state, rewrite(here, names))
-        self.waiting = self.too_late()
-        self.amid = amid(self.state, self.indices, frozenset(p.sizes))
+        p = self.program
+        if self.is_forth(self.state.time):
+            self.played(self.state)
+        else:
+            self.undone()
         bindings = [self.rewritten(b) for b in p.bindings]
         return replace(p, bindings=self.sorted(bindings), indices=self.indices)
 
-    def collect(self, s: State, outer: tuple[Var, ...]) -> None:
-        """The times around every version."""
-        self.around[s.delay.var] = (*outer, s.time)
-        for x in s.links:
-            if isinstance(x, State):
-                self.collect(x, (*outer, s.time))
-            else:
-                self.around[x.var] = (*outer, s.time)
-
-    def extent(self, s: State) -> Size:
-        extent = self.indices[s.time].extent
-        assert extent is not None
-        return extent
-
-    # is it read backwards, and nowhere else?
-
-    def found(self) -> bool:
-        """Find the loops backwards, of which the first is undone now. Whether there are some, and
-        all reads of earlier rounds are theirs."""
-        loops: list[dict[Var, Size]] = []
-        for b in self.program.bindings:
-            for r in reads(b):
-                if r.var in self.around and not self.is_of(loops, b, r):
-                    return False
-        for result in self.program.results:
-            for a in atoms(result.value):
-                if isinstance(a, Read) and a.var in self.around and not self.last(a):
-                    return False
-        self.times = loops[0] if loops else {}
-        self.left = len(loops) - 1
-        return bool(loops)
-
-    def is_of(self, loops: list[dict[Var, Size]], b: Binding, r: Read) -> bool:
-        """Whether a read is of this round, or of one of the loops backwards, or of one more."""
-        for k, times in enumerate([*loops, {}]):
-            self.times = dict(times)
-            known = self.reversed(b, r)
-            if known:
-                loops[k : k + 1] = [self.times]
-            if known is not None:
-                return True
-        return False
-
-    def last(self, r: Read) -> bool:
-        """Whether a read is of the outermost loop's last value."""
-        return r.var == self.state.delay.var and self.position(r) == self.extent(self.state)
-
-    def position(self, r: Read) -> Size | None:
-        """The round of a read of a delay."""
-        b = self.bindings[r.var]
-        return r.at[b.context.index(b.prim.index)] if isinstance(b.prim, Delay) else None
-
-    def reversed(self, b: Binding, r: Read) -> bool | None:
-        """Whether a read is backwards, or in the loop itself; None if it is neither."""
-        x = self.bindings[r.var]
-        rounds = dict(zip(x.context, r.at, strict=True))
-        outer = list(self.around[r.var])
-        index = x.prim.index if isinstance(x.prim, Delay) else None
-        inner = outer.pop() if index is not None else None
-        kinds = set()
-        for t in outer:
-            kinds.add(self.matched(t, rounds[t]))
-        if index is not None and inner is not None:
-            at = rounds[index]
-            end = self.indices[inner].extent
-            assert end is not None
-            ends = {size(0), end, rewrite_size(end, self.times)}
-            if at not in ends:
-                now = self.matched(inner, at)
-                kinds.add(now if now != "none" else self.matched(inner, at - 1))
-        if kinds <= {"here"}:
-            return False
-        return True if kinds == {"back"} else None
-
-    def matched(self, t: Var, at: Size) -> str:
-        """Whether a round is this one, or one of a loop backwards."""
-        if at == size(t):
-            return "here"
-        extent = self.indices[t].extent
-        assert extent is not None
-        if t in self.times:
-            return "back" if at == self.times[t] else "none"
-        rounds = rewrite_size(extent, self.times)
-        b = (rounds - 1 - at).single
-        if not isinstance(b, Var) or b not in self.indices or b in self.times:
-            return "none"
-        if self.indices[b].extent != rounds:
-            return "none"
-        self.times[t] = at
-        return "back"
+    def undone(self) -> None:
+        """Make the loops that change the table back."""
+        self.backwards(self.state)
+        names = {self.state.index: self.extent(self.state)}
+        here = Read(self.state.delay.var, tuple(size(i) for i in self.state.delay.context))
+        self.restored(self.state, rewrite(here, names))
+        self.waiting = self.too_late()
+        self.amid = amid(self.state, self.indices, frozenset(self.program.sizes))
 
     def backwards(self, s: State) -> None:
         """Loops inside that nobody reads backwards run backwards, too."""
@@ -209,11 +109,6 @@ class _Undo:
         for x in s.links:
             if isinstance(x, State):
                 self.backwards(x)
-
-    def index(self, extent: Size, like: Var) -> Var:
-        i = fresh(like)
-        self.indices[i] = Index(extent, None, self.indices[like].name)
-        return i
 
     # changing it back
 
@@ -299,15 +194,7 @@ class _Undo:
     def kept(self, x: Binding, init: Operand, e: Entry) -> Read:
         """What an entry replaces, before it does."""
         old = rewrite(init, dict(zip(x.context, e.at, strict=True)))
-        guards = (*x.guards, *(g for g in e.guards if g not in x.guards))
-        around = closures(self.indices)
-        found = {*free(old), *(v for g in guards for v in free(g.operand))}
-        needed = frozenset[Var]().union(*(around[v] for v in found if v in around))
-        context = tuple(i for i in self.indices if i in needed)
-        v = fresh(x.var)
-        kept = Binding(v, context, guards, x.dtype, Op("held", (old,)), x.origin)
-        self.before.setdefault(x.var, []).append(kept)
-        return Read(v, tuple(size(i) for i in context))
+        return self.held(x, old, (*x.guards, *(g for g in e.guards if g not in x.guards)))
 
     # reading it
 
@@ -328,7 +215,9 @@ class _Undo:
         return replace(b, prim=prim, guards=guards)
 
     def read(self, r: Read) -> Operand:
-        """The same value from the loop backwards, if it is read there."""
+        """The same value from the loop backwards, or from that in step, if it is read there."""
+        if self.copies:
+            return self.copied_read(r) if self.is_in_step(r) else r
         version = self.version(r)
         if version is not None:
             around = [t for t in self.times if self.back(t) in self.reader]
@@ -455,49 +344,6 @@ class _Undo:
             self.reader = outer
             self.made[v] = Binding(v, tuple(context), guards, x.dtype, prim, x.origin)
         return Read(self.again[x.var], tuple(size(i) for i in self.context(x)))
-
-    # order
-
-    def sorted(self, bindings: list[Binding]) -> tuple[Binding, ...]:
-        """Producers first, else as they stood: what is kept before what replaces it, what is new
-        before its first reader."""
-        out: list[Binding] = []
-        done: set[Var] = set()
-        given = {b.var: b for b in bindings} | self.made
-        given |= {b.var: b for kept in self.before.values() for b in kept}
-
-        def put(b: Binding) -> None:
-            if b.var in done:
-                return
-            done.add(b.var)
-            stack = [(b, iter(self.needed(b)))]
-            while stack:
-                x, rest = stack[-1]
-                for v in rest:
-                    if v in given and v not in done:
-                        done.add(v)
-                        stack.append((given[v], iter(self.needed(given[v]))))
-                        break
-                else:
-                    stack.pop()
-                    out.append(x)
-
-        for b in (*bindings, *self.made.values()):
-            put(b)
-        return tuple(out)
-
-    def needed(self, b: Binding) -> list[Var]:
-        """What must stand before a binding."""
-        out = [x.var for x in self.before.get(b.var, ())]
-        every = [*([b.prim.init] if isinstance(b.prim, Delay) else operands(b.prim)),
-                 *(g.operand for g in b.guards)]  # fmt: skip
-        out += (a.var for o in every for a in atoms(o) if isinstance(a, Read))
-        for i in b.context:
-            extent = self.indices[i].extent
-            if extent is not None:
-                out += (a.var for a in atoms_of(extent) if isinstance(a, Read))
-        return out
-
 
 def _carried(step: Read, version: Binding, value: Operand) -> Operand:
     """A value in the indices of one version in those of the version that `step` reads."""

@@ -27,6 +27,7 @@ from naperian.ainf.walk import atoms_of
 from naperian.broken import Broken
 from naperian.names import Var, fresh
 from naperian.passes.fusion.begun import begun_before
+from naperian.passes.fusion.changes import changed_last
 from naperian.passes.fusion.graph import (
     Graph,
     Item,
@@ -77,6 +78,7 @@ def _block(graph: Graph, tasks: list[Task], depth: int, inside: Nest | None) -> 
     items.sort(key=lambda x: x[:3])
     for nest in b.nests:
         nest.members.sort(key=lambda t: t.order)
+        changed_last(nest)
         for t in nest.members:
             t.level = -1
             t.root = False

@@ -39,7 +39,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import mutable
 from naperian.passes.bindings.packed import Packing
-from naperian.prims import PRIMITIVES, Math, unit
+from naperian.prims import PRIMITIVES, Math
 from naperian.sizes import Clamp, Size, places, size, substitute
 from naperian.source import NOWHERE, Span
 
@@ -471,13 +471,6 @@ def needed(tasks: list[Task]) -> set[Task]:
                 seen.add(s.task)
                 work.append(s.task)
     return seen
-
-
-def neutral(monoid: str, dtype: DType) -> Lit:
-    """What changes nothing: for floats `-0.0` is, `0.0` is not (`-0.0 + 0.0` is `0.0`)."""
-    if monoid == "add" and dtype.is_float:
-        return Lit(-0.0, dtype)
-    return Lit(unit(monoid, dtype), dtype)
 
 
 def in_order(graph: Graph, t: Task) -> bool:

@@ -15,11 +15,11 @@ from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Stmt
 from naperian.names import Lit, Var, fresh, zero
 from naperian.passes.fusion.block import Block, Guards
-from naperian.passes.fusion.graph import Kind, Task, neutral
+from naperian.passes.fusion.graph import Kind, Task
 from naperian.passes.fusion.masked import masked
 from naperian.passes.fusion.operands import Values
 from naperian.passes.nests.unswitch import chosen
-from naperian.prims import unit
+from naperian.prims import neutral, unit
 from naperian.sizes import ZERO, Size, size
 from naperian.source import NOWHERE
 

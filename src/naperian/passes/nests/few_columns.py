@@ -23,13 +23,15 @@ variable.
 The best of each and its place, which vectors look for one after the other, are found at once (see
 `best_of_few`).
 
-Every element takes the same values in the same order as before.
+Every element takes the same values in the same order as before, but for what a loop around adds
+up: each of its rounds adds its sum.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -55,6 +57,7 @@ from naperian.loops.walk import atoms, mentions, parts, rebuild, remade, stateme
 from naperian.names import Lit, Var, fresh
 from naperian.node import node, replace
 from naperian.passes.nests.best_of_few import asked, is_quick, search, with_value
+from naperian.prims import neutral
 from naperian.sizes import ZERO, Atom, Remainder, Size, size
 
 _FEW = 12  # columns; from here on vectors take less time
@@ -67,7 +70,9 @@ def few_columns(
     made = (s.buffer for s in statements(body) if isinstance(s, Allocate))
     dtypes = {b.var: b.dtype for b in (*results, *made)}
 
-    def block(body: tuple[Stmt, ...], inside: bool) -> tuple[Stmt, ...]:
+    def block(
+        body: tuple[Stmt, ...], inside: bool, summed: frozenset[Var] = frozenset()
+    ) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         rest = list(body)
         done: list[Stmt] = []
@@ -79,7 +84,8 @@ def few_columns(
             sums = _sums(s, sizes, dtypes) if inside else None
             if sums is None:
                 within = inside or isinstance(s, Loop | While)
-                out.append(rebuild(s, lambda b, w=within: block(b, w)))  # type: ignore[misc]
+                more = summed.union(r.var for r in s.reductions) if isinstance(s, Loop) else summed
+                out.append(rebuild(s, partial(block, inside=within, summed=more)))
                 continue
             fills = [_fill(out, x) for x in sums.updates]
             many = [f for f in fills if f is not None]
@@ -97,7 +103,7 @@ def few_columns(
                     told = any(sums.updates[0].buffer in mentions(x) for x in rest if x not in done)
                     out.append(_either(sums, (_found(sums, place, told),), (*many, s)))
                     continue
-            out.append(_either(sums, (_added(sums, fills),), (*many, s)))
+            out.append(_either(sums, (_added(sums, fills, summed),), (*many, s)))
         return tuple(out)
 
     return block(body, inside=False)
@@ -171,8 +177,9 @@ def _copied(sums: _Sums) -> tuple[Var, Var, tuple[Stmt, ...]]:
     return column, row, remade(sums.inner.body, here.get, names)
 
 
-def _added(sums: _Sums, fills: Sequence[Loop | None]) -> Loop:
-    """The columns, each with a variable for what it adds up to."""
+def _added(sums: _Sums, fills: Sequence[Loop | None], summed: frozenset[Var]) -> Loop:
+    """The columns, each with a variable for what it adds up to; of arrays that a loop around sums
+    up, for what it adds to them."""
     column, row, body = _copied(sums)
     at = (size(column),)
     firsts: list[Stmt] = []
@@ -181,12 +188,16 @@ def _added(sums: _Sums, fills: Sequence[Loop | None]) -> Loop:
     for x, dtype, fill in zip(sums.updates, sums.types, fills, strict=True):
         v = Var("v")
         first: Expr = Load(x.buffer, at)
-        if fill is not None:
+        last: Stmt = Store(x.buffer, at, Local(v))
+        if x.buffer in summed:
+            first = neutral(x.monoid, dtype)
+            last = Update(x.buffer, at, x.monoid, Local(v))
+        elif fill is not None:
             (stored,) = fill.body
             assert isinstance(stored, Store)
             first = stored.value
         firsts.append(Variable(v, dtype, first))
-        lasts.append(Store(x.buffer, at, Local(v)))
+        lasts.append(last)
         cells[x.buffer] = v, dtype
     steps: list[Stmt] = []
     for y in body:

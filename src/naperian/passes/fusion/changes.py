@@ -1,0 +1,80 @@
+"""A round changes a table in place after it was read: what does not need the change goes before it.
+
+    for t:  new = last at [i[t]] of v[t] from s[t]          for t:  r = Σ_j s[t, j] · w[j]
+    for t:  r = Σ_j s[t, j] · w[j]                     ⇒            change s
+
+Where two recurrences share a loop, the one that the other reads stands first, with its change; what
+is read of its table then would be read of a copy.
+"""
+
+from __future__ import annotations
+
+from naperian.ainf.syntax import Read
+from naperian.names import Var
+from naperian.passes.fusion.graph import Kind, Nest, Task
+
+
+def changed_last(nest: Nest) -> None:
+    """Put the tasks of a loop that carries tables into another order, if one is needed."""
+    if not nest.times:
+        return
+    around = {i for n in (*nest.members[0].nests, nest) for i in n.times}
+    for change in [t for t in nest.members if _takes_over(t)]:
+        table = next(s.task for s in change.sites)
+        readers = [t for t in nest.members if any(s.task is table for s in t.sites)]
+        if not any(t.order > change.order for t in readers):
+            continue
+        behind = _behind(nest.members, change, around)
+        first = [t for t in readers if t not in behind]
+        before = _before(nest.members, first, around)
+        last = max((t.order for t in before), default=-1)
+        moved = [t for t in nest.members if t in behind and t.order < last]
+        if not moved or behind & before:
+            continue
+        orders = sorted(t.order for t in nest.members)
+        stay = [t for t in nest.members if t not in moved]
+        at = 1 + max(k for k, t in enumerate(stay) if t in before)
+        nest.members[:] = [*stay[:at], *moved, *stay[at:]]
+        for t, n in zip(nest.members, orders, strict=True):
+            t.order = n
+
+
+def _takes_over(t: Task) -> bool:
+    """Whether a task takes over a table, which is then changed."""
+    if t.kind is not Kind.START or not t.units or len(t.sites) != 1:
+        return False
+    (table,) = t.args
+    return isinstance(table, Read) and {e.single for e in table.at} == {*t.context}
+
+
+def _waits(t: Task, around: set[Var]) -> list[Task]:
+    """What a task waits for in a round of the loops over the times `around`."""
+    return [
+        s.task for s in t.sites
+        if not (s.carried and s.task.cell is not None and s.task.cell.time in around)
+    ]  # fmt: skip
+
+
+def _behind(members: list[Task], change: Task, around: set[Var]) -> set[Task]:
+    readers: dict[Task, list[Task]] = {}
+    for t in members:
+        for q in _waits(t, around):
+            readers.setdefault(q, []).append(t)
+    found, work = {change}, [change]
+    while work:
+        for t in readers.get(work.pop(), ()):
+            if t not in found:
+                found.add(t)
+                work.append(t)
+    return found
+
+
+def _before(members: list[Task], tasks: list[Task], around: set[Var]) -> set[Task]:
+    mine, found = set(members), set(tasks)
+    work = list(tasks)
+    while work:
+        for q in _waits(work.pop(), around):
+            if q in mine and q not in found:
+                found.add(q)
+                work.append(q)
+    return found
