@@ -205,6 +205,7 @@ def made_of_themselves(program: Program, missing: Mapping[Axes, Size]) -> frozen
     found: set[Var] = set()
     for axes, count in missing.items():
         work = [r.var for r in atoms_of(count) if isinstance(r, Read)]
+        around = {*variables(count)} - {*axes}  # in whose round they are
         seen = {*work}
         while work:
             b = of.get(work.pop())
@@ -213,7 +214,8 @@ def made_of_themselves(program: Program, missing: Mapping[Axes, Size]) -> frozen
             if {*axes} <= {*b.context}:
                 found.add(axes[0])
                 break
-            more = {r.var for r in reads(b)} - seen
+            before = isinstance(b.prim, Delay) and b.prim.time in around  # of earlier rounds
+            more = set() if before else {r.var for r in reads(b)} - seen
             seen |= more
             work += more
     return frozenset(found)

@@ -8,7 +8,7 @@ without the delays of its outermost loop into components again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Op, Operand, Prim, Read
 from naperian.components import components
@@ -60,6 +60,19 @@ def active(bindings: Sequence[Binding], sources: set[Var]) -> dict[Var, Binding]
                 found.add(b.var)
                 todo.append(b.var)
     return {b.var: b for b in bindings if b.var in found and b.var not in sources}
+
+
+def asked(bindings: Mapping[Var, Binding], results: Iterable[Var]) -> dict[Var, Binding]:
+    """Those bindings that flow into results: what a loop carries only to know when to stop sends
+    nothing, whatever its derivative is there."""
+    found = {v for v in results if v in bindings}
+    todo = list(found)
+    while todo:
+        for v in reads(bindings[todo.pop()].prim):
+            if v in bindings and v not in found:
+                found.add(v)
+                todo.append(v)
+    return {v: b for v, b in bindings.items() if v in found}
 
 
 def groups(

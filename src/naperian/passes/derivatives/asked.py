@@ -45,6 +45,7 @@ class Asked(Closing):
     around: Guards
     sources: dict[Var, frozenset[Var]]  # once they are asked for
     poles: set[Var] | None  # the operations with poles, once they are asked for
+    ops: dict[Var, Op]  # and all operations
     some: dict[Size, Operand]  # whether such sizes are more than 0, once they are asked for
 
     def asked(self, b: Binding) -> Guards:
@@ -81,8 +82,10 @@ class Asked(Closing):
         """What holds where anybody reads a binding to which these parts are sent, if that is not
         sure: what all of them ask, or that one of them does. A part asks for rounds of the loops
         that it is summed over, and for the side of a condition. At the points that `names` give."""
-        if not isinstance(b.prim, Op) or _is_linear(b.prim):
+        if not isinstance(b.prim, Op):
             return ()
+        if _is_linear(b.prim):
+            return self.handed_on(b, b.prim, parts)
         summed = [self.summed_over(p, b.context) for p in parts]
         if not self.may_be_infinite(b.prim, [n for ns in summed for n in ns]):
             return ()
@@ -104,6 +107,28 @@ class Asked(Closing):
         if common or not all(each):
             return common
         return (Guard(reduce(partial(self.made, "or"), map(self.holding, each)), True),)
+
+    def handed_on(self, b: Binding, op: Op, parts: list[Part]) -> Guards:
+        """The same of a sum: where all loops that read it make no rounds, it sends nothing to what
+        has a pole."""
+        if not any(self.leads_to_a_pole(o) for o in op.args):
+            return ()
+        summed = [self.summed_over(p, b.context) for p in parts]
+        if len(parts) != 1 or not summed[0]:
+            return ()
+        return tuple(Guard(self.positive(n), True) for n in summed[0])
+
+    def leads_to_a_pole(self, o: Operand) -> bool:
+        """Whether what is sent to an operand comes to an operation with a pole, or is multiplied by
+        what one gave."""
+        if self.has_pole(o):
+            return True
+        made = self.ops.get(o.var) if isinstance(o, Read) else None
+        if made is None:
+            return False
+        if _is_linear(made):
+            return any(map(self.leads_to_a_pole, made.args))
+        return made.name == "mul" and any(map(self.has_pole, made.args))
 
     def counted(self, b: Binding, parts: list[Part], at: list[Size]) -> Guards:
         """Whether any part comes to a point, where conditions of its own loops say which do: the
@@ -185,8 +210,8 @@ class Asked(Closing):
         if not isinstance(o, Read):
             return False
         if self.poles is None:
-            made = self.b.bindings
-            self.poles = {b.var for b in made if isinstance(b.prim, Op) and b.prim.name in POLES}
+            self.ops = {b.var: b.prim for b in self.b.bindings if isinstance(b.prim, Op)}
+            self.poles = {v for v, op in self.ops.items() if op.name in POLES}
         return o.var in self.poles
 
     def all_sources(self) -> dict[Var, frozenset[Var]]:
