@@ -167,3 +167,24 @@ def curve(p: Fin(m)=>Float, t: Fin(n)=>Float) -> Fin(n)=>Float:
     )
     np.testing.assert_allclose(f(p, t), wanted, rtol=1e-13, atol=1e-14)
     assert f.show("loops").count("allocate") == 1
+
+
+def test_a_row_goes_forwards_and_backwards_before_the_next() -> None:
+    """The table of zeros that each row's loop backwards begins with is in the loop over rows that
+    went forwards: what a row keeps is kept for one row."""
+    f = nap.compile("""
+def stepped(x: Float, t: Float, m: Int) -> Float:
+    loop v = [[max(x * i - t, 0.0) for j in Fin(m)] for i in Fin(m)] for s in Fin(m):
+        [[v[i, j] + t * (v[clamp(i + 1), j] - v[i, j]) ** 2 for j] for i]
+    v[(m // 2)?, (m // 3)?]
+
+def rows(x: n=>Float, t: Float, m: Int) -> n=>Float = stepped(x, t, m)
+""").rows
+    slope = nap.vjp(f, wrt="t")
+    text = slope.show("loops")
+    kept = [line for line in text.split("\n") if "allocate" in line and "[n" in line]
+    assert not kept
+    x, seed = np.linspace(0.5, 1.5, 7), np.linspace(1.0, 2.0, 7)
+    _, along = nap.jvp(f, wrt="t")(x, 0.01, 5, 1.0)
+    np.testing.assert_allclose(slope(x, 0.01, 5, seed)[1], seed @ along, rtol=1e-12)
+

@@ -369,6 +369,8 @@ class _Block:
                     continue
                 if nest.arrays & mine or (nest.windows & windows and self.is_one(group, nest)):
                     return nest
+                if self.begins(group) and self.is_deep(nest) and self.is_one(group, nest):
+                    return nest
         index = self.graph.program.indices[head]
         nest = Nest(
             fresh(index.name if index.name else head.name), index, self.extent(root, head),
@@ -503,6 +505,12 @@ class _Block:
         later = [t for t in self.graph.tasks if t.level < 0 and self.here(t) and t not in group]
         other = _of(nest, self.depth)
         return any(self.needs([t], group, other, in_round=True) for t in later if not t.lazy)
+
+    def begins(self, group: list[Task]) -> bool:
+        """Whether tasks need nothing of any loop, and others go on with them: the table of zeros
+        that a loop backwards begins with."""
+        tables = any(t.kind is Kind.START and len(t.path) > self.depth + 1 for t in group)
+        return tables and not any(s.task.nests[self.depth :] for t in group for s in t.sites)
 
     def arrays(self, group: list[Task], along: Callable[[Task, Read, Var], bool]) -> set[Var]:
         """The arrays a group streams along its heads."""
