@@ -1,5 +1,6 @@
 """AiNF to loops.
 
+    ended      how far a loop goes is read from another's end
     vacant     what stands in front of loops that make no rounds reads nothing
     factors    what stands under a condition of one factor of a product is a product, too
     distrust   indices of the caller are checked where they are read
@@ -52,6 +53,7 @@ from naperian.passes.fusion.best import best
 from naperian.passes.fusion.block import Block
 from naperian.passes.fusion.contract import contract
 from naperian.passes.fusion.emit import Emitter
+from naperian.passes.fusion.ended import ended
 from naperian.passes.fusion.factors import factors
 from naperian.passes.fusion.faint import faint
 from naperian.passes.fusion.fuse import fuse
@@ -81,7 +83,7 @@ from naperian.sizes import Size, size
 def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
     checked = tuple(p.var for p in suspects(program))
-    program = faint(best(distrust(factors(vacant(program)))))
+    program = faint(best(distrust(factors(vacant(ended(program))))))
     offsets: Offsets = {}
     together: frozenset[Var] = frozenset()
     new = set()  # results whose sizes are known only during the run
