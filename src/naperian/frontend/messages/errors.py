@@ -256,6 +256,9 @@ def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
     parts = re.fullmatch(r"(\w+) / (\w+)", span.text)
     if parts and wanted == "Int":
         how = f"`{parts[1]} // {parts[2]}` is the whole quotient; `Int(x)` truncates"
+    table = re.fullmatch(r"(zeros|ones)\((.*)\)", span.text)
+    if table and wanted == "Int":
+        how = f"`full({table[2]}, {int(table[1] == 'ones')})` has whole numbers"
     shift = re.fullmatch(r"(\w+ (?:<<|>>)) (\w+)", span.text)
     if shift and wanted not in ("Int", "Float"):
         how = f"`{shift[1]} {wanted}({shift[2]})`: both sides of a shift are of one type"

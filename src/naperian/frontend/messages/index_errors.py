@@ -73,7 +73,7 @@ def not_an_index(
     text: str, found: str, axis: str, span: Span, generic: bool = False
 ) -> Reported:
     """N0405. `generic` says that it is of a type that the caller chooses."""
-    label = f"this is `{found}`"
+    label, said = f"this is `{found}`", text
     helps: tuple[str, ...] = ()
     if generic:
         helps = (
@@ -90,6 +90,9 @@ def not_an_index(
     elif found in INTEGERS:
         label = f"`{found}`, which could be any number"
         short = text if len(text) <= _LONG else "k"
+        meant = text.removesuffix("?")  # which binds before an operator, where all was meant
+        if meant != text and not meant.isidentifier() and "?" not in meant:
+            short = text = meant
         helps = (
             f"`{postfix(short)}?` checks it at run time; `clamp({short})` and `wrap({short})` "
             f"bring it into range; `.get({short}, default)` gives a default outside",
@@ -99,7 +102,7 @@ def not_an_index(
         if not text.isidentifier():
             helps = (*helps, name_first(text, _part(text)))
     return fail(
-        "N0405", f"`{text}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
+        "N0405", f"`{said}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
 
 _LONG = 40  # what is longer is not written three times
