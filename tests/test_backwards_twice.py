@@ -1,5 +1,5 @@
-"""Second derivatives of programs that change tables in place: backwards over backwards finds what
-forwards over backwards does."""
+"""Backwards over backwards finds what forwards over backwards does, where tables are changed in
+place; and what goes backwards asks each line once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from test_cost import PROGRAMS, SMALL, TWICE
 
 import naperian as nap
+from naperian.ainf.syntax import Operand
+from naperian.passes.derivatives.asked import Asked
 
 
 @pytest.mark.parametrize("name", TWICE)
@@ -23,3 +25,25 @@ def test_two_ways_to_a_second_derivative(name: str) -> None:
             args[k] = args[k] + n * np.eye(n)
         _, found = nap.vjp(nap.grad(f, wrt), wrt)(*args, along)
         np.testing.assert_allclose(found, nap.hvp(f, wrt)(*args, along), rtol=1e-9, atol=1e-12)
+
+
+def test_each_sum_is_asked_once_for_a_pole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a chain in which each line reads the one before twice, there are 2^n ways to its end."""
+    asked = []
+    once = Asked.leads_to_a_pole
+
+    def counted(self: Asked, o: Operand) -> bool:
+        asked.append(o)
+        if len(asked) > 1000:
+            raise AssertionError("each line is asked again for every way to it")
+        return once(self, o)
+
+    monkeypatch.setattr(Asked, "leads_to_a_pole", counted)
+    lines = "".join(f"    v{k + 1} = v{k} + (0.5 * v{k} - t)\n" for k in range(40))
+    text = f"def f(x: n=>Float, t: Float) -> Float:\n    v0 = sin(t)\n{lines}    sum(v40 * x[i] for i)\n"
+    slope = nap.grad(nap.compile(text).f, "t")
+    v, d = np.sin(0.3), np.cos(0.3)
+    for _ in range(40):
+        v, d = 1.5 * v - 0.3, 1.5 * d - 1.0
+    np.testing.assert_allclose(slope(np.ones(3), 0.3), 3 * d, rtol=1e-12)
+    assert asked

@@ -44,8 +44,8 @@ class Asked(Closing):
 
     around: Guards
     sources: dict[Var, frozenset[Var]]  # once they are asked for
-    poles: set[Var] | None  # the operations with poles, once they are asked for
-    ops: dict[Var, Op]  # and all operations
+    ops: dict[Var, Op] | None  # the operations, once they are asked for
+    leading: dict[Var, bool]  # of those that were asked: whether one leads to a pole
     some: dict[Size, Operand]  # whether such sizes are more than 0, once they are asked for
 
     def asked(self, b: Binding) -> Guards:
@@ -121,14 +121,18 @@ class Asked(Closing):
     def leads_to_a_pole(self, o: Operand) -> bool:
         """Whether what is sent to an operand comes to an operation with a pole, or is multiplied by
         what one gave."""
-        if self.has_pole(o):
-            return True
-        made = self.ops.get(o.var) if isinstance(o, Read) else None
-        if made is None:
+        made = self.operation(o)
+        if made is None or not isinstance(o, Read):
             return False
-        if _is_linear(made):
-            return any(map(self.leads_to_a_pole, made.args))
-        return made.name == "mul" and any(map(self.has_pole, made.args))
+        if o.var not in self.leading:
+            if made.name in POLES:
+                found = True
+            elif _is_linear(made):
+                found = any(map(self.leads_to_a_pole, made.args))
+            else:
+                found = made.name == "mul" and any(map(self.has_pole, made.args))
+            self.leading[o.var] = found
+        return self.leading[o.var]
 
     def counted(self, b: Binding, parts: list[Part], at: list[Size]) -> Guards:
         """Whether any part comes to a point, where conditions of its own loops say which do: the
@@ -207,12 +211,14 @@ class Asked(Closing):
     def has_pole(self, o: Operand) -> bool:
         """Whether a factor, the derivative by the other one, is what an operation with a pole
         gives: it may be no number where nobody asked for it."""
-        if not isinstance(o, Read):
-            return False
-        if self.poles is None:
+        made = self.operation(o)
+        return made is not None and made.name in POLES
+
+    def operation(self, o: Operand) -> Op | None:
+        """The operation that gives an operand."""
+        if self.ops is None:
             self.ops = {b.var: b.prim for b in self.b.bindings if isinstance(b.prim, Op)}
-            self.poles = {v for v, op in self.ops.items() if op.name in POLES}
-        return o.var in self.poles
+        return self.ops.get(o.var) if isinstance(o, Read) else None
 
     def all_sources(self) -> dict[Var, frozenset[Var]]:
         """The sizes, indices and parameters that every binding is made of."""

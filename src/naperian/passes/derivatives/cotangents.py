@@ -58,7 +58,8 @@ class Cotangents(Asked):
     ) -> None:
         super().__init__(place)
         self.sources = {}
-        self.poles = None
+        self.ops = None
+        self.leading = {}
         self.some = {}
         self.around = place.guards
         self.parts: dict[Var, list[Part]] = {}
