@@ -40,8 +40,9 @@ def test_each_sum_is_asked_once_for_a_pole(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(Asked, "leads_to_a_pole", counted)
     lines = "".join(f"    v{k + 1} = v{k} + (0.5 * v{k} - t)\n" for k in range(40))
-    text = f"def f(x: n=>Float, t: Float) -> Float:\n    v0 = sin(t)\n{lines}    sum(v40 * x[i] for i)\n"
-    slope = nap.grad(nap.compile(text).f, "t")
+    head = "def f(x: n=>Float, t: Float) -> Float:\n    v0 = sin(t)\n"
+    end = "    sum(v40 * x[i] for i)\n"
+    slope = nap.grad(nap.compile(head + lines + end).f, "t")
     v, d = np.sin(0.3), np.cos(0.3)
     for _ in range(40):
         v, d = 1.5 * v - 0.3, 1.5 * d - 1.0

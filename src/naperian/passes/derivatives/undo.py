@@ -55,15 +55,15 @@ def undo(program: Program) -> Program:
     """See the module."""
     changed = False
     for v in outermost(program):
-        left = 1  # loops backwards
+        left = len(program.bindings)  # more than loops read the table
         while left:
             bindings = {b.var: b for b in program.bindings}
             state = state_of(bindings[v], bindings, program.indices)
-            found = None if state is None else _Undo(program, state)
-            made = None if found is None else found.result()
-            left = 0 if found is None or made is None else found.left
-            changed = changed or made is not None
-            program = made or program
+            undone = None if state is None else _Undo(program, state)
+            made = None if undone is None else undone.result()
+            if undone is None or made is None or undone.left >= left:
+                break
+            program, left, changed = made, undone.left, True
     return prune(program) if changed else program
 
 

@@ -4,14 +4,15 @@
     for t:  r = Σ_j s[t, j] · w[j]                     ⇒            change s
 
 Where two recurrences share a loop, the one that the other reads stands first, with its change; what
-is read of its table then would be read of a copy.
+is read of its table then would be read of a copy. What is printed or may fail after a change stays
+where it is.
 """
 
 from __future__ import annotations
 
 from naperian.ainf.syntax import Read
 from naperian.names import Var
-from naperian.passes.fusion.graph import Kind, Nest, Task
+from naperian.passes.fusion.graph import Kind, Nest, Task, stops, takes_over
 
 
 def changed_last(nest: Nest) -> None:
@@ -19,9 +20,11 @@ def changed_last(nest: Nest) -> None:
     if not nest.times:
         return
     around = {i for n in (*nest.members[0].nests, nest) for i in n.times}
-    for change in [t for t in nest.members if _takes_over(t)]:
-        table = next(s.task for s in change.sites)
-        readers = [t for t in nest.members if any(s.task is table for s in t.sites)]
+    taken = [t for t in nest.members if t.kind is Kind.START and t.units and takes_over(t)]
+    for change in taken:
+        (read,) = change.args
+        tables = {s.task for s in change.sites if isinstance(read, Read) and s.task.var == read.var}
+        readers = [t for t in nest.members if any(s.task in tables for s in t.sites)]
         if not any(t.order > change.order for t in readers):
             continue
         behind = _behind(nest.members, change, around)
@@ -29,7 +32,7 @@ def changed_last(nest: Nest) -> None:
         before = _before(nest.members, first, around)
         last = max((t.order for t in before), default=-1)
         moved = [t for t in nest.members if t in behind and t.order < last]
-        if not moved or behind & before:
+        if not moved or behind & before or any(map(stops, moved)):
             continue
         orders = sorted(t.order for t in nest.members)
         stay = [t for t in nest.members if t not in moved]
@@ -37,14 +40,6 @@ def changed_last(nest: Nest) -> None:
         nest.members[:] = [*stay[:at], *moved, *stay[at:]]
         for t, n in zip(nest.members, orders, strict=True):
             t.order = n
-
-
-def _takes_over(t: Task) -> bool:
-    """Whether a task takes over a table, which is then changed."""
-    if t.kind is not Kind.START or not t.units or len(t.sites) != 1:
-        return False
-    (table,) = t.args
-    return isinstance(table, Read) and {e.single for e in table.at} == {*t.context}
 
 
 def _waits(t: Task, around: set[Var]) -> list[Task]:

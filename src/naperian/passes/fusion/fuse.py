@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
-from naperian.ainf.syntax import OUTSIDE, Read
+from naperian.ainf.syntax import Read
 from naperian.ainf.walk import atoms_of
 from naperian.broken import Broken
 from naperian.names import Var, fresh
@@ -43,9 +43,11 @@ from naperian.passes.fusion.graph import (
     map_reads,
     rename_indices,
     rounds,
+    stops,
+    takes_over,
     task_reads,
 )
-from naperian.passes.fusion.notes import noted
+from naperian.passes.fusion.notes import left_notes
 from naperian.prims import FUNCTION, UNORDERED
 from naperian.sizes import Clamp, Remainder, Size, Term, size
 
@@ -218,14 +220,14 @@ class _Block:
         if head is None and not self.nests:  # there is nothing that it may have to follow
             root.level = self.after
             self.statements.append(root)
-            if _stops(root):
+            if stops(root):
                 self.barrier = max(self.barrier, root.level + 1)
             return
         group = self.group(root)
         if head is None:
             root.level = self.lowest(group, statement=True)[0]
             self.statements.append(root)
-            if _stops(root):
+            if stops(root):
                 self.barrier = max(self.barrier, root.level + 1)
                 self.after = max(self.after, root.level)
             return
@@ -234,17 +236,17 @@ class _Block:
             low, near = low + 1, None
         nest = self.choose(root, head, group, low, near)
         self.recompute(group, nest)
-        for note, home in noted(self.graph, self.depth, group, nest):
+        for note, home in left_notes(self.graph, self.depth, group, nest, self.barrier):
             self.join(note, home)
             note.effort = _CHEAP + 1
-        group.sort(key=lambda t: (t.order, t.name == "held"))  # what is noted is there before
+        group.sort(key=lambda t: (t.order, t.name == "held"))  # a note of a task follows it
         for t in group:
             self.join(t, nest)
             t.effort = self.effort(t, nest)
         if head == self.time(root):
             nest.times.add(head)
         nest.serial = nest.serial or self.serial(root)
-        if _stops(root):
+        if stops(root):
             self.barrier = max(self.barrier, nest.number)
             self.after = max(self.after, nest.number)
 
@@ -362,8 +364,8 @@ class _Block:
             return same[-1]
         mine = self.arrays(group, _along)
         windows = self.arrays(group, _in_window) if root.units else set()
-        copies = all(_copies(t) for t in group)
-        if self.time(root) is None and not _stops(root) and not copies:
+        copies = all(takes_over(t) for t in group)
+        if self.time(root) is None and not stops(root) and not copies:
             for nest in reversed(same[-_NEAR:]):
                 if nest.number < low or nest.serial != serial or nest.times:
                     continue
@@ -386,7 +388,7 @@ class _Block:
         are stored anyway: they wait for nothing, so they are parallel and in vectors."""
         if self.depth or not near.times or near.index.condition is not None:
             return False
-        if self.time(root) is not None or _stops(root) or max(map(cost, group)) < FUNCTION:
+        if self.time(root) is not None or stops(root) or max(map(cost, group)) < FUNCTION:
             return False
         read = {s.task for t in group for s in t.sites if s.task.nests[:1] == [near]}
         return all(q.root and q.kind in (Kind.COMPUTE, Kind.FINAL) for q in read)
@@ -485,7 +487,7 @@ class _Block:
         """Whether tasks are among those that are placed now, and pass nothing that may stop."""
         last = tasks[-1].order
         return self.filling.issuperset(tasks) and not any(
-            _stops(t) for t in self.filling if t.level < 0 and t.order <= last
+            stops(t) for t in self.filling if t.level < 0 and t.order <= last
         )
 
     def serial(self, t: Task) -> bool:
@@ -590,29 +592,19 @@ def _of(nest: Nest, depth: int) -> Callable[[Task], bool]:
     return lambda q: q.nests[depth : depth + 1] == [nest]
 
 
-def _copies(t: Task) -> bool:
-    """Whether a task takes over another array as it is. Such a copy stays by itself: it goes where
-    the two become one array (`coalesce`)."""
-    match t.kind, t.args:
-        case (Kind.START | Kind.STEP), (Read(_, at),):
-            return bool(at) and {e.single for e in at} == set(t.context)
-        case _:
-            return False
-
-
 def _in_place(group: list[Task], q: Task) -> bool:
     """Whether tasks take over a table that `q` has changed a few elements of, or the other way
     round: row by row the copy would not stand by itself."""
     if q.kind is Kind.START:
         return _is_begun(q)
     rest = [t for t in group if t.kind is not Kind.FINAL]
-    copied = q.kind is Kind.ENTER and bool(rest) and all(map(_copies, rest))
+    copied = q.kind is Kind.ENTER and bool(rest) and all(map(takes_over, rest))
     return copied and bool(q.units) and _changes_few(q)
 
 
 def _is_begun(t: Task) -> bool:
     """Whether a round takes over a table here, of which a few elements are then changed."""
-    return t.kind is Kind.START and bool(t.units) and _copies(t) and _changes_few(t)
+    return t.kind is Kind.START and bool(t.units) and takes_over(t) and _changes_few(t)
 
 
 def _changes_few(t: Task) -> bool:
@@ -655,12 +647,6 @@ def _kept(e: Size) -> tuple[Term, ...]:
             return value.terms
         case _:
             return ()
-
-
-def _stops(t: Task) -> bool:
-    """Whether what follows must come after: what is printed, or a check, but not that of the
-    caller's indices, every use of which is safe."""
-    return (t.kind is Kind.DEMAND and t.code != OUTSIDE) or t.name == "print"
 
 
 def _replace(graph: Graph, t: Task, names: dict[Var, Var]) -> None:

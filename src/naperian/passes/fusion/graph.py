@@ -25,6 +25,7 @@ from operator import is_
 from typing import ClassVar, TypeAlias
 
 from naperian.ainf.syntax import (
+    OUTSIDE,
     Guard,
     Index,
     Number,
@@ -482,3 +483,19 @@ def in_order(graph: Graph, t: Task) -> bool:
         and t.name in ("add", "mul")
         and t.dtype.is_float
     )
+
+
+def takes_over(t: Task) -> bool:
+    """Whether a task takes over another array as it is. Such a copy stays by itself: it goes where
+    the two become one array (`coalesce`)."""
+    match t.kind, t.args:
+        case (Kind.START | Kind.STEP), (Read(_, at),):
+            return bool(at) and {e.single for e in at} == set(t.context)
+        case _:
+            return False
+
+
+def stops(t: Task) -> bool:
+    """Whether what follows must come after: what is printed, or a check, but not that of the
+    caller's indices, every use of which is safe."""
+    return (t.kind is Kind.DEMAND and t.code != OUTSIDE) or t.name == "print"

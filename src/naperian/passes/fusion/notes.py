@@ -32,14 +32,19 @@ from naperian.passes.fusion.graph import (
 from naperian.sizes import Size
 
 
-def noted(graph: Graph, depth: int, group: list[Task], nest: Nest) -> list[tuple[Task, Nest]]:
+def left_notes(
+    graph: Graph, depth: int, group: list[Task], nest: Nest, barrier: int
+) -> list[tuple[Task, Nest]]:
     """What tasks of a group, which goes into `nest`, ask of earlier loops: notes that these leave,
-    each with its nest, and what is read there for one. The group reads the notes."""
+    each with its nest, and what is read there for one. The group reads the notes. Loops before
+    number `barrier` leave none: a check behind them may be what says that a place is one."""
     made: list[tuple[Task, Nest]] = []
     for t in list(group):
         for s in list(t.sites):
             home = _home(s.task, t, s.at, depth)
-            if home is None or home is nest or t not in graph.tasks:  # but made again
+            if home is None or home is nest or home.number < barrier:
+                continue
+            if t not in graph.tasks:  # but made again
                 continue
             if not all(_is_few(graph, x.task, q, x.at) for q, x in _readers(graph, s, home, depth)):
                 continue
@@ -47,7 +52,9 @@ def noted(graph: Graph, depth: int, group: list[Task], nest: Nest) -> list[tuple
             if note is not None:
                 made.append((note, home))
         end = _end(t, depth)
-        if end is not None and end is not nest and _is_alone(graph, t, end, depth):
+        if end is None or end is nest or end.number < barrier:
+            continue
+        if _is_alone(graph, t, end, depth):
             note = _held(graph, t, Read(t.var, identity(t.context)), t.path, t.order)
             note.nests, note.loops, note.parent = t.nests[:depth], dict(t.loops), t.parent
             for x in dict.fromkeys((*graph.tasks, *group)):

@@ -20,7 +20,16 @@ from naperian.ainf.walk import atoms_of, free, variables
 from naperian.loops.syntax import WINDOW
 from naperian.names import Var
 from naperian.passes.fusion.classes import Classes
-from naperian.passes.fusion.graph import WHOLE, Graph, Kind, Site, Task, in_order, needed
+from naperian.passes.fusion.graph import (
+    WHOLE,
+    Graph,
+    Kind,
+    Site,
+    Task,
+    in_order,
+    needed,
+    takes_over,
+)
 from naperian.sizes import Clamp, Quotient, Remainder, Size, size
 
 _STRIDED = 8  # an access with a stride, in accesses side by side
@@ -154,12 +163,11 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
 def _takes_over(t: Task) -> bool:
     """Whether a task of a round takes over a table that is changed in place: turned it would be
     another one."""
-    match t.kind, t.args:
-        case (Kind.START | Kind.STEP), (Read(v, at),) if at:
-            made = any(s.task.var == v and s.task.kind in _CHANGED for s in t.sites)
-            return made and {e.single for e in at} == set(t.context)
-        case _:
-            return False
+    if not takes_over(t):
+        return False
+    (table,) = t.args
+    assert isinstance(table, Read)
+    return any(s.task.var == table.var and s.task.kind in _CHANGED for s in t.sites)
 
 
 def _beside_inner(graph: Graph, members: list[Task]) -> dict[Task, tuple[Var, ...]]:
