@@ -343,6 +343,13 @@ def closures(indices: Mapping[Var, Index]) -> dict[Var, frozenset[Var]]:
     return out
 
 
+def context_of(indices: Mapping[Var, Index], operands: Iterable[Operand]) -> tuple[Var, ...]:
+    """The indices that operands mention, with all that these depend on, in order."""
+    around = closures(indices)
+    needed = {j for o in operands for i in free(o) if i in around for j in around[i]}
+    return tuple(i for i in indices if i in needed)
+
+
 def dtype_of(operand: Operand, dtypes: Mapping[Var, DType]) -> DType:
     """The dtype of an operand, given those of bindings and parameters."""
     match operand:

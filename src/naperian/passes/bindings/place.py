@@ -38,7 +38,8 @@ _LOGIC = ("and", "or", "not")
 _ORDER = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
-def _least(least: Callable[[Operand], Operand], s: Size) -> Size:
+def _narrower(least: Callable[[Operand], Operand], s: Size) -> Size:
+    """A size in which what is read has only the indices that it needs."""
     found = least(Number(s))
     assert isinstance(found, Number)
     return found.value
@@ -143,7 +144,7 @@ class Place:
                 self.tests[v] = name, tuple(map(least, args))
             for v in (b.var for b in made if b.var in self.inside):
                 scope, guards = self.inside[v]
-                self.inside[v] = scope, map_guards(guards, least, partial(_least, least))
+                self.inside[v] = scope, map_guards(guards, least, partial(_narrower, least))
         return least
 
     def check(self, holds: Operand, message: str, origin: Span) -> None:

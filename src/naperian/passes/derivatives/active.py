@@ -62,7 +62,7 @@ def active(bindings: Sequence[Binding], sources: set[Var]) -> dict[Var, Binding]
     return {b.var: b for b in bindings if b.var in found and b.var not in sources}
 
 
-def asked(bindings: Mapping[Var, Binding], results: Iterable[Var]) -> dict[Var, Binding]:
+def flowing_into(bindings: Mapping[Var, Binding], results: Iterable[Var]) -> dict[Var, Binding]:
     """Those bindings that flow into results: what a loop carries only to know when to stop sends
     nothing, whatever its derivative is there."""
     found = {v for v in results if v in bindings}

@@ -34,7 +34,7 @@ from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.states import state_of
 from naperian.passes.bindings.values import leaves
-from naperian.passes.derivatives.active import active, asked, groups, is_loop, outermost
+from naperian.passes.derivatives.active import active, flowing_into, groups, is_loop, outermost
 from naperian.passes.derivatives.again import again
 from naperian.passes.derivatives.asked import Asked
 from naperian.passes.derivatives.counted import counted
@@ -65,7 +65,7 @@ class Cotangents(Asked):
         self.parts: dict[Var, list[Part]] = {}
         self.names: dict[Var, Size] = {}  # the rounds of those loops, for their own times
         self.backs: dict[Var, Var] = {}  # their times, for those times
-        bindings = asked(active(self.b.bindings[start:], sources), [v for v, _ in seeds])
+        bindings = flowing_into(active(self.b.bindings[start:], sources), [v for v, _ in seeds])
         self.active = {*bindings, *sources}
         for v, part in seeds:
             if v in self.active:

@@ -15,7 +15,7 @@ If the table is read in other rounds, too, all of them are kept anyway, and it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from naperian.ainf.syntax import (
@@ -28,7 +28,7 @@ from naperian.ainf.syntax import (
     Read,
     Result,
 )
-from naperian.ainf.walk import Reader, atoms, closures, free, reads, with_reads
+from naperian.ainf.walk import Reader, atoms, context_of, reads, with_reads
 from naperian.components import components
 from naperian.names import Var, fresh
 from naperian.node import mutable, replace
@@ -65,7 +65,6 @@ class _Notes:
     own: frozenset[Var] = field(init=False)  # what goes round with the table
     times: dict[Var, tuple[Var, ...]] = field(default_factory=dict)  # around each version
     changed: dict[Var, Var] = field(default_factory=dict)  # each version: what comes of it
-    around: Mapping[Var, frozenset[Var]] = field(init=False)
     notes: dict[tuple[Read, tuple[Guard, ...]], Binding] = field(default_factory=dict)
     before: dict[Var, list[Binding]] = field(default_factory=dict)
 
@@ -77,7 +76,6 @@ class _Notes:
             return None
         self.place = {b.var: k for k, b in enumerate(p.bindings)}
         self.own = self.rounds()
-        self.around = closures(p.indices)
         try:
             made = [b if b.var in self.own else self.rewritten(b) for b in p.bindings]
             if any(map(self.asks, _asked(p.results))):
@@ -150,13 +148,11 @@ class _Notes:
 
     def note(self, r: Read, b: Binding, guards: tuple[Guard, ...]) -> Operand:
         """What is noted of a read, if that is less than its reader."""
-        found = {*free(r), *(v for g in guards for v in free(g.operand))}
-        needed = frozenset[Var]().union(*(self.around[v] for v in found if v in self.around))
-        if all(i in needed for i in b.context):
+        context = context_of(self.program.indices, (r, *(g.operand for g in guards)))
+        if {*b.context} <= {*context}:
             return r
         known = self.notes.get((r, guards))
         if known is None:
-            context = tuple(i for i in self.program.indices if i in needed)
             v = fresh(r.var)
             origin = self.bindings[r.var].origin
             dtype = self.bindings[r.var].dtype

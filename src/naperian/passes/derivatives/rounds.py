@@ -18,7 +18,7 @@ from naperian.ainf.syntax import (
     Program,
     Read,
 )
-from naperian.ainf.walk import atoms, atoms_of, closures, free, operands, reads, rewrite_size
+from naperian.ainf.walk import atoms, atoms_of, context_of, operands, reads, rewrite_size
 from naperian.names import Var, fresh
 from naperian.passes.bindings.states import State
 from naperian.sizes import Size, size
@@ -155,10 +155,7 @@ class Rounds:
 
     def held(self, x: Binding, value: Operand, guards: tuple[Guard, ...]) -> Read:
         """A value, kept before the table is changed by `x`."""
-        around = closures(self.indices)
-        found = {*free(value), *(v for g in guards for v in free(g.operand))}
-        needed = frozenset[Var]().union(*(around[v] for v in found if v in around))
-        context = tuple(i for i in self.indices if i in needed)
+        context = context_of(self.indices, (value, *(g.operand for g in guards)))
         v = fresh(x.var)
         kept = Binding(v, context, guards, x.dtype, Op("held", (value,)), x.origin)
         self.before.setdefault(x.var, []).append(kept)

@@ -14,8 +14,7 @@ from naperian.ainf.syntax import Accumulate, Binding, Delay, Op, Operand, Progra
 from naperian.ainf.walk import (
     atoms,
     atoms_of,
-    closures,
-    free,
+    context_of,
     reads,
     rewrite,
     rewrite_guards,
@@ -39,13 +38,8 @@ def ended(program: Program) -> Program:
         for r in atoms_of(index.extent):
             if isinstance(r, Read) and r.var in made and _is_end(program, made, r):
                 if r not in ends:
-                    around = closures(program.indices)
-                    needed = frozenset[Var]().union(*(around[v] for v in free(r) if v in around))
-                    context = tuple(j for j in program.indices if j in needed)
-                    b = made[r.var]
-                    ends[r] = Binding(
-                        fresh(r.var), context, (), b.dtype, Op("held", (r,)), b.origin
-                    )
+                    b, v, context = made[r.var], fresh(r.var), context_of(program.indices, (r,))
+                    ends[r] = Binding(v, context, (), b.dtype, Op("held", (r,)), b.origin)
                 first.setdefault(i, []).append(ends[r])
         if i in first:
             extent = rewrite_size(index.extent, {}, lambda r: _end(ends, r))
@@ -57,6 +51,7 @@ def ended(program: Program) -> Program:
         return _end(ends, r)
 
     out: list[Binding] = []
+    waiting = {b.var: b for b in ends.values()}
     for b in program.bindings:
         over = [e.over for e in b.prim.entries] if isinstance(b.prim, Accumulate) else []
         times = (b.prim.time, b.prim.index) if isinstance(b.prim, Delay) else ()
@@ -64,10 +59,10 @@ def ended(program: Program) -> Program:
                  for x in first.get(i, ())]  # fmt: skip
         before = atoms(b.prim.init) if isinstance(b.prim, Delay) else reads(b)
         asked += (ends[r] for r in before if isinstance(r, Read) and r in ends)
-        out += (x for x in dict.fromkeys(asked) if x not in out)
+        out += (waiting.pop(x.var) for x in asked if x.var in waiting)
         guards = rewrite_guards(b.guards, {}, read)
         out.append(replace(b, prim=rewrite_prim(b.prim, {}, read), guards=guards))
-    out += (x for x in ends.values() if x not in out)  # only results are so long
+    out += waiting.values()  # only results are so long
     results = tuple(replace(r, value=rewrite(r.value, {}, read)) for r in program.results)
     return replace(program, bindings=tuple(out), indices=indices, results=results)
 
