@@ -10,9 +10,11 @@ where it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from naperian.ainf.syntax import Read
 from naperian.names import Var
-from naperian.passes.fusion.graph import Kind, Nest, Task, stops, takes_over
+from naperian.passes.fusion.graph import Kind, Nest, Task, in_register, stops, takes_over
 
 
 def changed_last(nest: Nest) -> None:
@@ -20,8 +22,7 @@ def changed_last(nest: Nest) -> None:
     if not nest.times:
         return
     around = {i for n in (*nest.members[0].nests, nest) for i in n.times}
-    taken = [t for t in nest.members if t.kind is Kind.START and t.units and takes_over(t)]
-    for change in taken:
+    for change in [t for t in nest.members if _changes(t)]:
         (read,) = change.args
         tables = {s.task for s in change.sites if isinstance(read, Read) and s.task.var == read.var}
         readers = [t for t in nest.members if any(s.task in tables for s in t.sites)]
@@ -42,6 +43,17 @@ def changed_last(nest: Nest) -> None:
             t.order = n
 
 
+def _changes(t: Task) -> bool:
+    """Whether a round takes over a table here, to change it."""
+    return t.kind is Kind.START and bool(t.units) and takes_over(t) and not in_register(t.cell)
+
+
+def _with(t: Task, around: set[Var]) -> list[Task]:
+    """The recurrences in a round that a task belongs to: what has to do with one of their tasks has
+    to do with all."""
+    return [q for time, tasks in t.units if time not in around for q in tasks]
+
+
 def _waits(t: Task, around: set[Var]) -> list[Task]:
     """What a task waits for in a round of the loops over the times `around`."""
     return [
@@ -55,20 +67,19 @@ def _behind(members: list[Task], change: Task, around: set[Var]) -> set[Task]:
     for t in members:
         for q in _waits(t, around):
             readers.setdefault(q, []).append(t)
-    found, work = {change}, [change]
-    while work:
-        for t in readers.get(work.pop(), ()):
-            if t not in found:
-                found.add(t)
-                work.append(t)
-    return found
+    return _reached(members, [change], lambda t: [*readers.get(t, ()), *_with(t, around)])
 
 
 def _before(members: list[Task], tasks: list[Task], around: set[Var]) -> set[Task]:
-    mine, found = set(members), set(tasks)
-    work = list(tasks)
+    return _reached(members, tasks, lambda t: [*_waits(t, around), *_with(t, around)])
+
+
+def _reached(
+    members: list[Task], tasks: list[Task], following: Callable[[Task], list[Task]]
+) -> set[Task]:
+    mine, found, work = set(members), set(tasks), list(tasks)
     while work:
-        for q in _waits(work.pop(), around):
+        for q in following(work.pop()):
             if q in mine and q not in found:
                 found.add(q)
                 work.append(q)

@@ -15,6 +15,9 @@ a value, gives one for every point of its `context` (indices in the order of the
     sort      x[c, q] = what is at place q of a row in order
 
 A `Site` is one read: the task that makes the value, and the point at which it is read.
+
+Tasks, sites, cells and loops mention each other, so they are shown without what they hold: the text
+of one, which a debugger may ask for, would be that of the whole graph many times over.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ WHOLE = (Kind.PRODUCT, Kind.SORT)
 """What reads arrays and makes one, as a statement."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Cell:
     """What several tasks write: an accumulator (`monoid`) or a carried value (`time`)."""
 
@@ -90,7 +93,7 @@ class Cell:
     in_place: bool = False  # a carried array needs no second copy
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Nest:
     """A loop of the plan. `times` are those of the cells it carries."""
 
@@ -108,7 +111,7 @@ class Nest:
     head: int = 0  # how many items of the body come before the condition for another round
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Site:
     """A read of `task` at `at` (one size per index of its context). `carried` reads the current
     value of a cell in the loop over its time; `bound` is a read in a loop's extent."""
@@ -122,7 +125,7 @@ class Site:
 Reads: TypeAlias = tuple[Read | Trips, ...]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Task:
     """See the module. `name` is the operation, the monoid, …; `code` the failure's."""
 
