@@ -143,3 +143,39 @@ def test_what_is_kept(m) -> None:
             assert not found[~keep].any()
             found = found[keep]
         np.testing.assert_allclose(found, want, atol=1e-12)
+
+
+FITTED = """
+import linalg
+
+def left(x: n=>k=>Float, y: m=>n=>Float) -> Float:
+    def one(p: m) -> Float:
+        a = [sum(x[t, i] * x[t, j] for t if not isnan(y[p, t])) for i, j]
+        b = linalg.solve(a, [sum(x[t, i] * y[p, t] for t if not isnan(y[p, t])) for i])
+        sum((y[p, t] - sum(x[t, i] * b[i] for i)) ** 2 for t if not isnan(y[p, t]))
+    sum(one(p) for p)
+"""
+
+
+def test_fits_to_what_is_there() -> None:
+    """Least squares for each row of what was measured: what is missing sends nothing back, and all
+    that goes back to the curves are products of matrices."""
+    f = nap.compile(FITTED).left
+    slope = nap.grad(f, wrt=("x", "y"))
+    r = np.random.default_rng(6)
+    for n, k, rows in ((9, 3, 4), (30, 2, 11), (3, 1, 0)):
+        x, y = r.normal(size=(n, k)), r.normal(size=(rows, n))
+        y[r.random((rows, n)) < 0.2] = np.nan
+        dx, dy = np.zeros_like(x), np.zeros_like(y)
+        for p, row in enumerate(y):  # at the least, the coefficients themselves change nothing
+            there = ~np.isnan(row)
+            b = np.linalg.lstsq(x[there], row[there], rcond=None)[0]
+            far = row[there] - x[there] @ b
+            dx[there] -= 2 * np.outer(far, b)
+            dy[p, there] = 2 * far
+        found = slope(x, y)
+        np.testing.assert_allclose(found[0], dx, atol=1e-9)
+        np.testing.assert_allclose(found[1], dy, atol=1e-9)
+    text = nap.grad(f).show("loops")
+    assert text.count("contract ") >= 5
+    assert "isnan" not in text.split("contract ")[-1].split("# notes")[0]  # asked where it is made

@@ -362,3 +362,27 @@ def rolling(x: Fin(n)=>Float, y: Fin(n)=>Float) -> Float:
         there, back = (f(x + h * u, y + h * v) for h in (1e-6, -1e-6))
         dx, dy = slope(x, y)
         assert dx @ u + dy @ v == pytest.approx((there - back) / 2e-6, rel=1e-6, abs=1e-8)
+
+
+def test_what_goes_back_through_windows_of_an_image_is_made_of_these() -> None:
+    """Normalised correlation with a pattern: no element of a window is stored for each place."""
+    f = nap.compile("""
+def correlated(x: h=>w=>Float, t: a=>b=>Float) -> Float where h + 1 >= a, w + 1 >= b:
+    m = mean(t[p, q] for p, q)
+    e = [t[p, q] - m for p, q]
+    def one(i: Fin(h - a + 1), j: Fin(w - b + 1)) -> Float:
+        mu = mean(x[i + p, j + q] for p in a, q in b)
+        d = [x[i + p, j + q] - mu for p in a, q in b]
+        sum(d[p, q] * e[p, q] for p, q) / sqrt(sum(d[p, q] ** 2 for p, q) + 1.0)
+    sum(one(i, j) ** 2 for i in Fin(h - a + 1), j in Fin(w - b + 1))
+""").correlated
+    slope = nap.grad(f)
+    made = [s for s in statements(compiled(slope).body) if isinstance(s, Allocate)]
+    assert max(len(s.buffer.shape) for s in made) == 2
+    rng = np.random.default_rng(11)
+    for shape, window in (((3, 4), (3, 4)), ((9, 40), (2, 3)), ((12, 7), (5, 1))):
+        x, way = rng.standard_normal((2, *shape))
+        t = rng.standard_normal(window)
+        there, back = (f(x + h * way, t) for h in (1e-6, -1e-6))
+        found = float((slope(x, t) * way).sum())
+        assert found == pytest.approx((there - back) / 2e-6, rel=1e-6, abs=1e-8)

@@ -21,6 +21,7 @@ from naperian.ainf.syntax import (
     Check,
     Delay,
     Entry,
+    Guard,
     Index,
     Number,
     Op,
@@ -210,8 +211,15 @@ class _Simplify:
         return known
 
     def live(self, guards: Guards) -> Guards:
-        """Guards that say something."""
-        return _undecided(map_guards(guards, self.operand, self.size))
+        """Guards that say something, once each, of what they negate if of anything."""
+        simple = _undecided(map_guards(guards, self.operand, self.size))
+        return tuple(dict.fromkeys(map(self.negated, simple)))
+
+    def negated(self, g: Guard) -> Guard:
+        """¬x does not hold  ⟶  x holds"""
+        while (made := self.made(g.operand, "not")) is not None:
+            g = replace(g, operand=made[0], holds=not g.holds)
+        return g
 
     # what the laws ask
 

@@ -142,7 +142,7 @@ def _found(graph: Graph, t: Task, within: dict[Task, frozenset[Var]]) -> _Sum | 
     conditions = {(g.operand, g.holds) for g in t.guards}
     if m.name == "select" and {(g.operand, g.holds) for g in m.guards} <= conditions:
         masked = _masked(graph, m, names)
-        if masked is None or within[t]:
+        if masked is None or within[t] & {*t.context, *over}:
             return None
         sums.append(m)
         m, names, masks = masked

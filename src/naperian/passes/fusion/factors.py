@@ -190,6 +190,8 @@ class _Factors:
                 return self.program.indices[i].extent == extent
             case Read(v):
                 return v in self.params and self.params[v].bound == extent
+            case Var() as n if n in self.program.sizes and extent is not None:  # a loop's last one
+                return extent - 1 == e
             case _:
                 return False
 

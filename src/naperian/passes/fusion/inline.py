@@ -47,7 +47,7 @@ _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
 _ROUND = (8, 24)  # and of what a recurrence reads, whose table of all rounds goes through memory
 _OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
-_STEPS = 3  # operations from arrays to what is made of them
+_STEPS = 4  # operations from arrays to what is made of them
 
 
 def inline(graph: Graph) -> None:
