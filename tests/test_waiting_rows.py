@@ -89,3 +89,27 @@ def test_rows_that_go_by_what_all_have_in_common(n: int, m: int) -> None:
 def test_they_go_side_by_side(wrt: str | tuple[str, ...]) -> None:
     slope = nap.grad(CLENSHAW.square, wrt=wrt)
     assert "lanes for" in slope.show("loops")
+
+
+MIXED = """
+def mixed(g: e=>d=>Float, w: e=>h=>d=>Float, x: b=>d=>Float) -> b=>h=>Float where e >= 1:
+    def one(r: b) -> h=>Float:
+        p = softmax([sum(g[k, j] * x[r, j] for j) for k])
+        k = argmax(p)
+        [p[k] * sum(w[k, a, j] * x[r, j] for j) for a]
+    [one(r) for r]
+"""
+
+
+def test_rows_whose_sums_are_longer_than_what_they_wait_for_go_by_themselves() -> None:
+    """A choice among experts waits, but the chosen one's weights lie along the row."""
+    f = nap.compile(MIXED).mixed
+    assert "lanes" not in f.show("loops")
+    rng = np.random.default_rng(2)
+    g, w, x = (rng.standard_normal(n) for n in ((5, 7), (5, 6, 7), (40, 7)))
+    z = x @ g.T
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    k = p.argmax(1)
+    want = p.max(1)[:, None] * np.einsum("bhd,bd->bh", w[k], x)
+    np.testing.assert_allclose(f(g, w, x), want, rtol=1e-12)

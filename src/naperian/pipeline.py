@@ -37,6 +37,7 @@ from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
 from naperian.node import mutable, node, replace
 from naperian.passes.algebra.alongside import alongside
+from naperian.passes.algebra.begins import begins
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
@@ -49,6 +50,7 @@ from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.row_by_row import row_by_row
 from naperian.passes.algebra.scatter import scatter
 from naperian.passes.algebra.simplify import simplify
+from naperian.passes.algebra.whole_rows import whole_rows
 from naperian.passes.algebra.windows import windows
 from naperian.passes.derivatives.answered import answered
 from naperian.passes.derivatives.carried import carried
@@ -192,6 +194,7 @@ PASSES: tuple[Step, ...] = (
     Step("undo", lambda p: undo(in_step(p)), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),
          ainf_check.check, ainf_show.show),
+    Step("added", lambda p: begins(whole_rows(p)), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
 )

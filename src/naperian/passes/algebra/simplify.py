@@ -50,6 +50,7 @@ from naperian.passes.algebra import laws
 from naperian.passes.algebra.bounds import between, type_bounds
 from naperian.passes.algebra.exact import exact
 from naperian.passes.algebra.settled import settled
+from naperian.passes.algebra.tallied import tallied
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.conditions import after_checks, checks_of, guards_of, in_rounds
@@ -229,6 +230,9 @@ class _Simplify:
         names = dict(zip(self.b.contexts[o.var], o.at, strict=True))
         return tuple(rewrite(a, names) for a in self.ops[o.var].args)
 
+    def inside(self, r: Read) -> tuple[Op, dict[Var, Size]]:
+        return self.ops[r.var], dict(zip(self.b.contexts[r.var], r.at, strict=True))
+
     def maker(self, o: Operand) -> str:
         op = self.ops.get(o.var) if isinstance(o, Read) else None
         return "" if op is None else op.name
@@ -400,7 +404,11 @@ class _Simplify:
             new = self.entry(prim.monoid, init, entry, b.dtype)
             if new is not None:
                 entries.append(new)
-        if not entries:
+        told = tallied(prim.monoid, init, entries, b.dtype, self.b.indices, self)
+        if told is not None:
+            self.seen(tallied)
+            self.values[b.var] = (b.context, told)
+        elif not entries:
             none = laws.literal(0, b.dtype) if prim.monoid in ORDERED else init
             self.values[b.var] = (b.context, none)
         elif len(entries) == 1 and not entries[0].over and not entries[0].guards:

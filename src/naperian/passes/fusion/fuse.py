@@ -29,6 +29,7 @@ from naperian.names import Var, fresh
 from naperian.passes.fusion.begun import begun_before
 from naperian.passes.fusion.changes import changed_last
 from naperian.passes.fusion.graph import (
+    Cell,
     Graph,
     Item,
     Kind,
@@ -183,7 +184,7 @@ class _Block:
         for t in tasks:
             t.root = (
                 t.home is not None or self.head(t) is None or inner.get(t, 0) < t.uses
-                or (self.time(t) is None and _is_begun(t))
+                or (self.time(t) is None and (_is_begun(t) or _is_begun_apart(t)))
             )
 
     def fill(self, tasks: list[Task]) -> None:
@@ -316,7 +317,7 @@ class _Block:
                 nest = nests[depth]
                 if statement or self.beside_writer(t, q):
                     low = max(low, nest.number)
-                elif self.time(q) is None and _in_place(group, q):
+                elif self.time(q) is None and (_in_place(group, q) or _is_begun_apart(q)):
                     low = max(low, nest.number + 1)
                 elif all(self.aligned(t, x) for x in self.writers(t, s, nest)):
                     low = max(low, nest.number)
@@ -344,7 +345,7 @@ class _Block:
             return False
         if q.nests[self.depth].times:
             return True
-        return all(any(atoms_of(e) for e in w.at) for w in (t, q))
+        return all(_is_named(w) or _is_mixed(t.cell) for w in (t, q))
 
     def choose(
         self, root: Task, head: Var, group: list[Task], low: int, near: Nest | None
@@ -605,6 +606,24 @@ def _in_place(group: list[Task], q: Task) -> bool:
 def _is_begun(t: Task) -> bool:
     """Whether a round takes over a table here, of which a few elements are then changed."""
     return t.kind is Kind.START and bool(t.units) and takes_over(t) and _changes_few(t)
+
+
+def _is_begun_apart(t: Task) -> bool:
+    """Whether a table starts here that is added to row by row and at places that data name: one
+    loop does both, and comes after it."""
+    return t.kind is Kind.START and t.cell is not None and _is_mixed(t.cell)
+
+
+def _is_mixed(cell: Cell) -> bool:
+    """Whether some that is added to a table goes to rows that data name, and some does not."""
+    if cell.time is not None or not cell.context:
+        return False
+    return len({bool(atoms_of(w.at[0])) for w in cell.writers}) == 2
+
+
+def _is_named(w: Task) -> bool:
+    """Whether data name the place that a task adds to."""
+    return any(atoms_of(e) for e in w.at)
 
 
 def _changes_few(t: Task) -> bool:

@@ -341,6 +341,23 @@ def waits(s: Loop) -> int:
     return sum(map(_long_operations, loops))
 
 
+def depth_of_waits(s: Loop) -> int:
+    """In how many loops of a row the steps stand that wait for each other."""
+    return max(
+        (depth for depth, x in levels(s.body)
+         if x.order is Order.SERIAL and _long_operations(x)), default=0,
+    )  # fmt: skip
+
+
+def levels(body: tuple[Stmt, ...], depth: int = 1) -> Iterator[tuple[int, Loop]]:
+    """The loops of a block, and in how many each of them stands, itself among these."""
+    for s in body:
+        if isinstance(s, Loop):
+            yield depth, s
+        for b in blocks(s):
+            yield from levels(b, depth + isinstance(s, Loop))
+
+
 def deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """The statements in the deepest loops."""
     most = _depths(body)

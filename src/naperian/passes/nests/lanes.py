@@ -84,6 +84,7 @@ from naperian.passes.nests.alike import (
     are_alike,
     dear,
     deepest,
+    depth_of_waits,
     is_across,
     is_narrow,
     is_recurrence,
@@ -92,6 +93,7 @@ from naperian.passes.nests.alike import (
     is_steep,
     is_stepwise,
     is_uneven,
+    levels,
     recurs,
     sent,
     square,
@@ -242,8 +244,10 @@ def _taken(
     none = not all_ and not any(isinstance(x, Allocate) for x in statements(s.body))
     near = 2 * far < all_ or none
     alone = slow and sums_nothing(s)
-    if slow and not near and not alone and rows.lost() <= _LOST * waits(s):
-        near, rows.short = True, ()  # of few rows, all lanes would load and keep what they do not
+    if slow and not near and not alone:
+        lost = rows.lost()
+        if len(lost) <= _LOST * waits(s) and max(lost, default=0) <= depth_of_waits(s):
+            near, rows.short = True, ()  # of few, all lanes would load and keep what they do not
     rows.beside = near if slow else far == 0
     return rows if rows.beside or alone else None
 
@@ -301,16 +305,17 @@ class _Rows:
                 far += not self.near(buffer, at)
         return far, rows
 
-    def lost(self) -> int:
-        """How many of the elements that are not near are in innermost loops that may be vectors of
-        one row. Where a row goes in order, each of its elements is loaded by itself anyway."""
-        return sum(
-            not self.near(*e)
-            for x in statements(self.loop.body)
-            if isinstance(x, Loop) and x.order is not Order.SERIAL
+    def lost(self) -> list[int]:
+        """In how many loops each element stands that is not near and in an innermost loop that may
+        be a vector of one row. Where a row goes in order, each of its elements is loaded by itself
+        anyway."""
+        return [
+            depth
+            for depth, x in levels(self.loop.body)
+            if x.order is not Order.SERIAL
             and not any(isinstance(y, Loop) for y in statements(x.body))
-            for y in statements(x.body) for e in _elements(y)
-        )  # fmt: skip
+            for y in statements(x.body) for e in _elements(y) if not self.near(*e)
+        ]  # fmt: skip
 
     def near(self, buffer: Var, at: tuple[Size, ...]) -> bool:
         axes = self.axes(at)

@@ -1,0 +1,109 @@
+"""Gradients over cells and their neighbours: all that the two sides of a face send goes to whole
+rows, in the loop that makes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naperian as nap
+from naperian import pipeline
+from naperian.loops.syntax import Allocate, Stmt, Update
+from naperian.loops.walk import statements
+from naperian.signed import at
+
+pytestmark = pytest.mark.usefixtures("threads")
+
+TEXT = """
+def pressure(u: Fin(4)=>Float) -> Float = 0.4 * (u[3] - 0.5 * (u[1] ** 2 + u[2] ** 2) / u[0])
+def speed(u: Fin(4)=>Float) -> Float = sqrt(pressure(u) / u[0]) + sqrt(u[1] ** 2 + u[2] ** 2) / u[0]
+def flux(u: Fin(4)=>Float, nx: Float, ny: Float) -> Fin(4)=>Float:
+    p = pressure(u)
+    v = (u[1] * nx + u[2] * ny) / u[0]
+    [u[0] * v, u[1] * v + p * nx, u[2] * v + p * ny, (u[3] + p) * v]
+def step(u: n=>Fin(4)=>Float, at: n=>Fin(3)=>n, normal: n=>Fin(3)=>Fin(2)=>Float) -> n=>Fin(4)=>Float:
+    def one(i: n) -> Fin(4)=>Float:
+        def side(q: Fin(3)) -> Fin(4)=>Float:
+            other = u[at[i, q]]
+            (nx, ny) = (normal[i, q, 0], normal[i, q, 1])
+            f = flux(u[i], nx, ny)
+            g = flux(other, nx, ny)
+            s = max(speed(u[i]), speed(other)) * sqrt(nx ** 2 + ny ** 2)
+            [0.5 * (f[c] + g[c]) - 0.5 * s * (other[c] - u[i, c]) for c]
+        [u[i, c] - 0.1 * sum(side(q)[c] for q) for c]
+    [one(i) for i]
+def loss(u: n=>Fin(4)=>Float, at: n=>Fin(3)=>n, normal: n=>Fin(3)=>Fin(2)=>Float) -> Float:
+    y = step(u, at, normal)
+    sum(y[i, c] ** 2 for i, c)
+
+def columns(x: n=>Fin(3)=>Float, at: m=>n, w: m=>Float) -> Float:
+    sum(w[k] * x[at[k], 0] * x[at[k], 2] ** 2 + sum(x[at[k], c] ** 3 for c) for k)
+def few(x: n=>Fin(8)=>Float, at: m=>n) -> Float = sum(x[at[k], 1] * x[at[k], 6] for k)
+"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def m() -> nap.Module:
+    return nap.compile(TEXT)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 200])
+def test_cells(m: nap.Module, n: int) -> None:
+    rng = np.random.default_rng(n)
+    u, way = rng.uniform(1, 2, (n, 4)), rng.standard_normal((n, 4))
+    u[:, 3] += 5
+    to, normal = rng.integers(0, n, (n, 3)), rng.standard_normal((n, 3, 2))
+    slope = nap.grad(m.loss)
+    there, back = (m.loss(u + h * way, to, normal) for h in (1e-6, -1e-6))
+    found = float((slope(u, to, normal) * way).sum())
+    assert found == pytest.approx((there - back) / 2e-6, rel=1e-6, abs=1e-7)
+    if n:
+        to[n // 2, 1] = n
+        with pytest.raises(Exception, match="at"):
+            slope(u, to, normal)
+
+
+def made(f: nap.Function) -> list[Stmt]:
+    module = f._program.core()
+    program = pipeline.lower(module, f.__name__, at(module.definitions[f.__name__], f._usual()))
+    return list(statements(program.body))
+
+
+def test_what_cells_and_faces_share_is_not_stored_for_all(m: nap.Module) -> None:
+    found = made(nap.grad(m.loss))
+    tables = [s for s in found if isinstance(s, Allocate)]
+    assert not [s for s in tables if s.buffer.shape and s.buffer.shape[0].constant is None]
+    # a cell and its three neighbours, each with four columns
+    assert len([s for s in found if isinstance(s, Update)]) == 16
+
+
+def test_every_derivative_of_a_step(m: nap.Module) -> None:
+    rng = np.random.default_rng(5)
+    u, way = rng.uniform(1, 2, (3, 4)), rng.standard_normal((3, 4))
+    u[:, 3] += 5
+    to, normal = rng.integers(0, 3, (3, 3)), rng.standard_normal((3, 3, 2))
+    whole = nap.jacobian(m.step)(u, to, normal)
+    _, along = nap.jvp(m.step)(u, to, normal, way)
+    np.testing.assert_allclose(np.einsum("icjd,jd->ic", whole, way), along, rtol=1e-9, atol=1e-9)
+
+
+def test_columns_that_nothing_is_sent_to(m: nap.Module) -> None:
+    assert len([s for s in made(nap.grad(m.columns)) if isinstance(s, Update)]) == 3
+    assert len([s for s in made(nap.grad(m.few)) if isinstance(s, Update)]) == 2
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 5), (4, 0), (7, 30)])
+def test_columns(m: nap.Module, n: int, k: int) -> None:
+    rng = np.random.default_rng(k)
+    x, to, w = rng.standard_normal((n, 3)), rng.integers(0, n, k), rng.standard_normal(k)
+    dx = np.zeros_like(x)
+    for t, j in enumerate(to):
+        dx[j] += 3 * x[j] ** 2
+        dx[j, 0] += w[t] * x[j, 2] ** 2
+        dx[j, 2] += 2 * w[t] * x[j, 0] * x[j, 2]
+    np.testing.assert_allclose(nap.grad(m.columns)(x, to, w), dx, rtol=1e-12, atol=1e-12)
+    y = rng.standard_normal((n, 8))
+    dy = np.zeros_like(y)
+    np.add.at(dy, (to, 1), y[to, 6])
+    np.add.at(dy, (to, 6), y[to, 1])
+    np.testing.assert_allclose(nap.grad(m.few)(y, to), dy, rtol=1e-12, atol=1e-12)
