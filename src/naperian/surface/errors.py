@@ -264,10 +264,11 @@ def equals(span: Span) -> Diagnostic:
                   helps=("write `==`",))
 
 
-def slice_colon(span: Span, mended: str) -> Diagnostic:
+def slice_colon(span: Span, mended: str, from_the_end: bool = False) -> Diagnostic:
     """N0114"""
+    told = ", where `n` is how many there are" if from_the_end else ""
     return _error("N0114", "a slice is a range, written with `..`", span, "not `:`",
-                  helps=(f"write `{mended}`",))
+                  helps=(f"write `{mended}`{told}",))
 
 
 def new_axis(span: Span) -> Diagnostic:

@@ -185,7 +185,8 @@ def colon_slice(c: Cursor, start: int) -> Diagnostic:
         text = ".." if c.kinds[k] == ":" else c.text[c.starts[k] : c.ends[k]]
         gap = c.text[c.ends[k] : c.starts[k + 1]]
         mended += text + ("" if ":" in (c.kinds[k], c.kinds[k + 1]) else gap)
-    return errors.slice_colon(here, mended + "]")
+    ends = re.sub(r"(?<=[\[.,])( ?)-(?=\d)", r"\1n - ", mended)
+    return errors.slice_colon(here, ends + "]", from_the_end=ends != mended)
 
 
 def colon(c: Cursor, sign: Span, last: s.Binder) -> Diagnostic:

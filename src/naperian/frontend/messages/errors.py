@@ -27,6 +27,9 @@ def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[
         if span.text.startswith("with "):
             last = "this `with` gives a tuple: `(_, value) = with …`, then `value`"
         helps = (*helps, last)
+    elif context.endswith("of `transpose`") and found.count("=>") == 1:
+        helps = (*helps, "one axis has nothing to change places with; `x @ y` of two vectors is a "
+                 "number, and `[x[i] * y[j] for i, j]` all their products")
     return fail(
         "N0301",
         f"{context} should be `{wanted}`, but it is `{found}`",
@@ -345,11 +348,18 @@ def pattern_shape(
     )
 
 
+_NAMES = re.compile(r"\[\w+(, \w+)*\]")
+
+
 def refutable(span: Span) -> Reported:
     """N0320"""
+    helps = ("choose with `if` or `match`",)
+    if _NAMES.fullmatch(span.text):
+        read = ", ".join(f"v[{k}]" for k in range(span.text.count(",") + 1))
+        helps = (f"read the elements of the array, `v`: `({span.text[1:-1]}) = ({read})`",)
     return fail(
         "N0320", "the left side of `=` must be a name or a tuple of names", span, "may not match",
-        helps=("choose with `if` or `match`",),
+        helps=helps,
     )
 
 

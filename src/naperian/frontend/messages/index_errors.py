@@ -99,13 +99,20 @@ def not_an_index(
         )
         if short != text:
             helps = (f"of `k = {text}`, {helps[0]}",)
-        if not text.isidentifier():
+        choice = _CHOICE.fullmatch(text)
+        table = _TABLE.search(span.source.text[: span.start])
+        if choice and table:
+            one, other = (f"{table[1]}[{index}]" for index in choice.group(1, 3))
+            helps = (f"choose the element, not its index: `{one} if {choice[2]} else {other}`",)
+        elif not text.isidentifier():
             helps = (*helps, name_first(text, _part(text)))
     return fail(
         "N0405", f"`{said}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
 
 _LONG = 40  # what is longer is not written three times
+_CHOICE = re.compile(r"(.+?) if (.+?) else (.+)")
+_TABLE = re.compile(r"(\w+)\[$")
 _READ = re.compile(r"\w+\[[^][]*\]")
 
 

@@ -36,7 +36,9 @@ _LOCAL = re.compile(r"\s*(\w+\((\w+(?:, \w+)*)\)) = ")
 
 
 def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
-    """N0201"""
+    """N0201; of a function in another that calls itself, N0207"""
+    if _is_inside(name, span):
+        return recursion([name], span)
     close = get_close_matches(name, known, 3, 0.7)
     helps = (f"did you mean {either(close)}?",) if close else ()
     if held := in_library(name):
@@ -64,6 +66,19 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     elif name == "random":
         helps = ("`import random` has numbers that follow from a key: `random.rand(key)`",)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
+
+
+def _is_inside(name: str, span: Span) -> bool:
+    """Whether it stands in the definition of a function of this name, which is in another."""
+    *above, line = span.source.text[: span.start].split("\n")
+    deep = len(line) - len(line.lstrip()) + 1
+    for text in (line, *reversed(above)):
+        far = len(text) - len(text.lstrip())
+        if text.strip() and far < deep:
+            deep = far
+            if deep and re.match(rf"\s+def {re.escape(name)}\(", text):
+                return True
+    return False
 
 
 def _is_set(span: Span) -> bool:
