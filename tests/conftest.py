@@ -3,13 +3,21 @@ And the fixture of tests that are run on one thread and on two."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
 
-# compiled code of the tests is kept apart from the user's, and only for one run
-os.environ.setdefault("NAPERIAN_CACHE", tempfile.mkdtemp(prefix="naperian-tests-"))
+# compiled code of the tests is kept apart from the user's; and the many processes that they start
+# do not each read our sources, though an environment may say that nobody is to keep what was read
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+if "NAPERIAN_TESTS" not in os.environ:  # one folder for all processes of a run
+    os.environ["NAPERIAN_TESTS"] = tempfile.mkdtemp(prefix="naperian-tests-")
+    atexit.register(shutil.rmtree, os.environ["NAPERIAN_TESTS"], ignore_errors=True)
+os.environ.setdefault("NAPERIAN_CACHE", os.environ["NAPERIAN_TESTS"] + "/compiled")
+os.environ.setdefault("PYTHONPYCACHEPREFIX", os.environ["NAPERIAN_TESTS"] + "/bytecode")
 
 # what is started in the background may ignore interrupts, and so would what the tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -741,7 +741,7 @@ def logsumexp(v: k=>Float) -> Float:
 def f(x: n=>d=>Float) -> Float =
     sum(1.0 / sqrt(sum((x[i, k] - x[j, k]) ** 2 for k) + 0.01) for i, j)
 """,
-        lambda n: [x(8 * n, 3)],
+        lambda n: [x(4 * n, 3)],
     ),
     "logarithm of a determinant": (
         """

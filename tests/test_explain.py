@@ -152,6 +152,8 @@ def test_what_explain_prints_is_the_same_program(path: Path) -> None:
         tree, _ = parse(Source("page.nap", text))
         for name in filter(None, map(_name, tree.decls)):
             d = module.definitions[name]
+            if not d.lifts:  # what is printed is what stands there
+                continue
             shown, whole = written_out(text, name)
             data = all(is_data(x) for x in (d.result, *(p.type for p in d.params)))
             if data and not d.wanted and not signature(d, module.instances).refusal:

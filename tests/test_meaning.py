@@ -283,11 +283,11 @@ def _test(count: int):
 
 
 def test_all_stages_agree() -> None:
-    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "1000")))()
+    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "400")))()
 
 
 def test_all_stages_agree_on_hessians() -> None:
-    @settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "1000")) // 10, **QUIET)
+    @settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "400")) // 10, **QUIET)
     @given(hessians(), st.sampled_from(SIZES), st.integers(0, 3))
     def run(text: str, sizes: tuple[int, int], seed: int) -> None:
         agree(text, *sizes, seed)
