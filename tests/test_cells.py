@@ -38,6 +38,8 @@ def loss(u: n=>Fin(4)=>Float, at: n=>Fin(3)=>n, normal: n=>Fin(3)=>Fin(2)=>Float
 
 def columns(x: n=>Fin(3)=>Float, at: m=>n, w: m=>Float) -> Float:
     sum(w[k] * x[at[k], 0] * x[at[k], 2] ** 2 + sum(x[at[k], c] ** 3 for c) for k)
+def alike(x: n=>Fin(3)=>Float, at: m=>n, w: m=>Float) -> Float =
+    sum(x[at[k], 1] * sum(x[at[k], c] * w[k] for c) + x[at[k], 2] for k)
 def few(x: n=>Fin(8)=>Float, at: m=>n) -> Float = sum(x[at[k], 1] * x[at[k], 6] for k)
 """  # noqa: E501
 
@@ -102,6 +104,12 @@ def test_columns(m: nap.Module, n: int, k: int) -> None:
         dx[j, 0] += w[t] * x[j, 2] ** 2
         dx[j, 2] += 2 * w[t] * x[j, 0] * x[j, 2]
     np.testing.assert_allclose(nap.grad(m.columns)(x, to, w), dx, rtol=1e-12, atol=1e-12)
+    dx[:] = 0.0
+    for t, j in enumerate(to):  # what all columns get is the same, and one gets a number
+        dx[j] += x[j, 1] * w[t]
+        dx[j, 2] += 1.0
+        dx[j, 1] += x[j].sum() * w[t]
+    np.testing.assert_allclose(nap.grad(m.alike)(x, to, w), dx, rtol=1e-12, atol=1e-12)
     y = rng.standard_normal((n, 8))
     dy = np.zeros_like(y)
     np.add.at(dy, (to, 1), y[to, 6])

@@ -12,7 +12,7 @@ for each of its readers. Floating sums are in another order.
 from __future__ import annotations
 
 from naperian.ainf.syntax import Accumulate, Binding, Entry, Number, Op, Operand, Program, Read
-from naperian.ainf.walk import atoms_of, free, rewrite, rewrite_guards, rewrite_size
+from naperian.ainf.walk import atoms_of, free, rewrite, rewrite_guards, rewrite_size, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
@@ -40,7 +40,7 @@ class _WholeRows:
     def binding(self, b: Binding) -> None:
         match b:
             case Binding(_, (_, *_, last), (), _, Accumulate("add", _, (_, _, *_))) if (
-                b.dtype.is_float and self.is_few(last)
+                b.dtype.is_float and self.is_few(last) and self.is_even(b.context)
             ):
                 assert isinstance(b.prim, Accumulate)
                 entries = self.merged(b, last, b.prim.entries)
@@ -50,6 +50,11 @@ class _WholeRows:
     def is_few(self, i: Var) -> bool:
         n = self.indices[i].extent
         return n is not None and n.constant is not None and 0 < n.constant <= _FEW
+
+    def is_even(self, context: tuple[Var, ...]) -> bool:
+        """Whether all rows are as long."""
+        extents = (self.indices[i].extent for i in context)
+        return all(n is None or self.indices.keys().isdisjoint(variables(n)) for n in extents)
 
     def merged(self, b: Binding, last: Var, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """Entries of which few go to the same rows."""
@@ -97,7 +102,7 @@ class _WholeRows:
         """An entry along the indices of another, if it goes to the same rows."""
         if not (self.goes_by_rows(first, last) and self.goes_by_rows(e, last)):
             return None
-        if len(first.over) != len(e.over):
+        if len(first.over) != len(e.over) or not self.is_even(first.over):
             return None
         names: dict[Var, Size] = {}
         for i, j in zip(first.over, e.over, strict=True):
@@ -111,11 +116,11 @@ class _WholeRows:
 
     def row(self, b: Binding, last: Var, group: list[Entry]) -> Entry:
         """One entry for those that go to the same rows."""
-        asked = {v for e in group for v in free(e.value)}
-        around = (i for i in b.context if i in asked and i != last)
-        context = (*around, *group[0].over, last)
+        order = (*(i for i in b.context if i != last), *group[0].over, last)
 
-        def op(name: str, dtype: DType, *args: Operand, over: tuple[Var, ...] = context) -> Read:
+        def op(name: str, dtype: DType, *args: Operand) -> Read:
+            asked = {v for a in args for v in free(a)}
+            over = tuple(i for i in order if i in asked)
             made = Binding(fresh(b.var), over, (), dtype, Op(name, args), b.origin)
             self.bindings.append(made)
             return Read(made.var, places(over))
@@ -125,7 +130,7 @@ class _WholeRows:
             value = e.value
             if e.at[-1].constant is not None:
                 column = Number(size(last)), Lit(e.at[-1].constant, DType.I64)
-                here = op("eq", DType.BOOL, *column, over=(last,))
+                here = op("eq", DType.BOOL, *column)
                 value = op("select", b.dtype, here, value, Lit(-0.0, b.dtype))
             total = value if total is None else op("add", b.dtype, total, value)
         assert total is not None
