@@ -3,6 +3,8 @@ rows, in the loop that makes it."""
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -115,3 +117,57 @@ def test_columns(m: nap.Module, n: int, k: int) -> None:
     np.add.at(dy, (to, 1), y[to, 6])
     np.add.at(dy, (to, 6), y[to, 1])
     np.testing.assert_allclose(nap.grad(m.few)(y, to), dy, rtol=1e-12, atol=1e-12)
+
+
+def sent(seed: int) -> tuple[str, int]:
+    """A program that reads rows at places that data name, whole and by columns; their width."""
+    r = random.Random(seed)
+    k = r.choice([1, 2, 3, 4, 8])
+
+    def value(deep: int, q: object) -> str:
+        if deep == 0:
+            c = r.randrange(k)
+            other = r.choice(["x[i, c]", "w[i]", "x[at[i], c]"])
+            return r.choice([
+                f"x[i, {c}]", f"x[at[i], {c}]", f"x[to[i, {q}], {c}]", "w[i]",
+                f"sum(x[at[i], c] * {other} for c)",
+            ])  # fmt: skip
+        a, b = value(deep - 1, q), value(r.randrange(deep), q)
+        return r.choice([
+            f"({a} + {b})", f"({a} * {b})", f"sin({a})", f"max({a}, {b})",
+            f"({a} if {b} > 0.1 else {value(0, q)})",
+        ])  # fmt: skip
+
+    head = f"def f(x: n=>Fin({k})=>Float, at: n=>n, to: n=>Fin(2)=>n, w: n=>Float) -> Float"
+    match seed % 3:
+        case 0:
+            return f"{head} = sum({value(3, 0)} for i{r.choice(['', ' if w[i] > 0.0'])})", k
+        case 1:
+            a, b = value(2, "q"), value(2, "q")
+            return f"{head} = sum(sum({a} * {b} for q in Fin(2)) for i)", k
+        case _:
+            a, b = value(3, 0), value(2, 1)
+            y = f"[{a} * x[i, k] + {b} * x[at[i], k] for i, k in Fin({k})]"
+            return f"{head}:\n    y = {y}\n    sum(y[i, k] ** 2 for i, k)", k
+
+
+def one_way_and_the_other(seed: int) -> None:
+    text, k = sent(seed)
+    f = nap.compile(text).f
+    for n in (1, 3, 9):
+        rng = np.random.default_rng(seed + n)
+        (x, way), w = rng.standard_normal((2, n, k)), rng.standard_normal(n)
+        given = x, rng.integers(0, n, n), rng.integers(0, n, (n, 2)), w
+        _, along = nap.jvp(f)(*given, way)
+        np.testing.assert_allclose((nap.grad(f)(*given) * way).sum(), along, 1e-9, 1e-9, text)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_forward_and_reverse(seed: int) -> None:
+    one_way_and_the_other(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6, 120))
+def test_forward_and_reverse_for_more(seed: int) -> None:
+    one_way_and_the_other(seed)
