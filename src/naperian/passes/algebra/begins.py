@@ -13,12 +13,11 @@ table to zero and to read it once more, and floating sums are in another order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
 from naperian.ainf.syntax import Accumulate, Binding, Entry, Op, Operand, Program, Read
 from naperian.ainf.walk import atoms, atoms_of, rewrite
 from naperian.names import Lit, Var, fresh
-from naperian.node import mutable, replace
+from naperian.node import replace
 from naperian.prims import Math
 from naperian.sizes import Size, places, size
 
@@ -60,36 +59,28 @@ def _beginning(b: Binding, made: dict[Var, Binding], program: Program) -> Operan
         (x := program.indices[i].extent) is None or x.constant is None for i in b.context[1:]
     ):
         return None
-    named = [e for e in entries if any(isinstance(a, Read) for s in e.at for a in atoms_of(s))]
-    named = [e for e in named if e.over and program.indices[e.over[0]].extent == n]
-    if not named:
-        return None
-    rows = _Rows(made)
-    mine = rows.needed(init, size(row))
-    theirs = {v for e in named for v in rows.needed(e.value, size(e.over[0]))}
+    named = [
+        e for e in entries
+        if atoms_of(e.at[0]) and e.over and program.indices[e.over[0]].extent == n
+    ]  # fmt: skip
+    mine = _needed(made, init, size(row))
+    theirs = {v for e in named for v in _needed(made, e.value, size(e.over[0]))}
     return init if len(mine & theirs) >= _SHARED else None
 
 
-@mutable
-class _Rows:
-    """The values of a row."""
-
-    made: dict[Var, Binding]
-    found: set[Var] = field(default_factory=set)
-
-    def needed(self, value: Operand, row: Size) -> set[Var]:
-        """The values that one is made of, along the same row."""
-        out: set[Var] = set()
-        work = [value]
-        while work:
-            for r in atoms(work.pop()):
-                b = self.made.get(r.var) if isinstance(r, Read) else None
-                if not isinstance(r, Read) or b is None or b.var in out or row not in r.at[:1]:
-                    continue
-                out.add(b.var)
-                here = dict(zip(b.context, r.at, strict=True))
-                work += [rewrite(o, here) for o in _operands(b)]
-        return out
+def _needed(made: dict[Var, Binding], value: Operand, row: Size) -> set[Var]:
+    """The values of a row that one of them is made of."""
+    out: set[Var] = set()
+    work = [value]
+    while work:
+        for r in atoms(work.pop()):
+            b = made.get(r.var) if isinstance(r, Read) else None
+            if not isinstance(r, Read) or b is None or b.var in out or row not in r.at[:1]:
+                continue
+            out.add(b.var)
+            here = dict(zip(b.context, r.at, strict=True))
+            work += [rewrite(o, here) for o in _operands(b)]
+    return out
 
 
 def _operands(b: Binding) -> Iterator[Operand]:

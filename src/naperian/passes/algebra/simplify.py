@@ -227,8 +227,8 @@ class _Simplify:
     def made(self, o: Operand, name: str) -> tuple[Operand, ...] | None:
         if not isinstance(o, Read) or o.var not in self.ops or self.ops[o.var].name != name:
             return None
-        names = dict(zip(self.b.contexts[o.var], o.at, strict=True))
-        return tuple(rewrite(a, names) for a in self.ops[o.var].args)
+        op, names = self.inside(o)
+        return tuple(rewrite(a, names) for a in op.args)
 
     def inside(self, r: Read) -> tuple[Op, dict[Var, Size]]:
         return self.ops[r.var], dict(zip(self.b.contexts[r.var], r.at, strict=True))

@@ -93,10 +93,9 @@ class _WholeRows:
 
     def goes_by_rows(self, e: Entry, last: Var) -> bool:
         """Whether data name the rows of an entry, and it has a value for one column or for all."""
-        named = any(isinstance(a, Read) for s in e.at[:-1] for a in atoms_of(s))
-        return named and not e.guards and (
-            e.at[-1].constant is not None or e.at[-1].single == last
-        )
+        column = e.at[-1]
+        named = any(map(atoms_of, e.at[:-1])) and not e.guards
+        return named and (column.constant is not None or column.single == last)
 
     def along(self, first: Entry, e: Entry, last: Var) -> Entry | None:
         """An entry along the indices of another, if it goes to the same rows."""

@@ -184,7 +184,7 @@ class _Block:
         for t in tasks:
             t.root = (
                 t.home is not None or self.head(t) is None or inner.get(t, 0) < t.uses
-                or (self.time(t) is None and (_is_begun(t) or _is_begun_apart(t)))
+                or (self.time(t) is None and _is_begun(t))
             )
 
     def fill(self, tasks: list[Task]) -> None:
@@ -317,7 +317,7 @@ class _Block:
                 nest = nests[depth]
                 if statement or self.beside_writer(t, q):
                     low = max(low, nest.number)
-                elif self.time(q) is None and (_in_place(group, q) or _is_begun_apart(q)):
+                elif self.time(q) is None and _in_place(group, q):
                     low = max(low, nest.number + 1)
                 elif all(self.aligned(t, x) for x in self.writers(t, s, nest)):
                     low = max(low, nest.number)
@@ -604,14 +604,11 @@ def _in_place(group: list[Task], q: Task) -> bool:
 
 
 def _is_begun(t: Task) -> bool:
-    """Whether a round takes over a table here, of which a few elements are then changed."""
-    return t.kind is Kind.START and bool(t.units) and takes_over(t) and _changes_few(t)
-
-
-def _is_begun_apart(t: Task) -> bool:
-    """Whether a table starts here that is added to row by row and at places that data name: one
-    loop does both, and comes after it."""
-    return t.kind is Kind.START and t.cell is not None and _is_mixed(t.cell)
+    """Whether a table starts here that a loop behind this one changes: a round takes it over, and a
+    few elements are then changed; or it is added to row by row and at rows that data name."""
+    if t.kind is not Kind.START or t.cell is None:
+        return False
+    return (bool(t.units) and takes_over(t) and _changes_few(t)) or _is_mixed(t.cell)
 
 
 def _is_mixed(cell: Cell) -> bool:
