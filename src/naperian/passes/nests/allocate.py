@@ -52,6 +52,7 @@ from naperian.passes.nests.cut import cut
 from naperian.passes.nests.digits import digits
 from naperian.passes.nests.filled import filled
 from naperian.passes.nests.firsts import firsts
+from naperian.passes.nests.four_rows import four_rows
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
 from naperian.passes.nests.idle import idle
@@ -107,6 +108,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     # what the loops as they are now still keep
     placed, over, sticky,
     firsts,  # of rows that are still put in order
+    four_rows,
 )  # fmt: skip
 """The passes, in their order. They know of each other only what the loops show."""
 
