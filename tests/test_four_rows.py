@@ -32,7 +32,8 @@ def both(w: n=>m=>Float, x: m=>Float) -> (n=>Float, n=>Float):
     b = [sum(w[i, j] ** 2 for j) for i]
     ([a[i] + b[i] for i], [exp(-b[i]) for i])
 
-def squares(w: n=>m=>Float, x: m=>Float) -> Float = sum((sum(w[i, j] * x[j] for j) - 1.0) ** 2 for i)
+def squares(w: n=>m=>Float, x: m=>Float) -> Float =
+    sum((sum(w[i, j] * x[j] for j) - 1.0) ** 2 for i)
 
 def logistic(w: n=>m=>Float, x: m=>Float) -> Float =
     sum(log(1.0 + exp(sum(w[i, j] * x[j] for j))) for i)

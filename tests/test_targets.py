@@ -197,6 +197,17 @@ def test_a_function_clears_no_register_of_its_caller(name: str, lanes: int) -> N
         assert "vzeroupper" not in listing
 
 
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_c_library_finds_upper_halves_clear(lanes: int) -> None:
+    """Its code for SSE waits for those that are in use: `lgamma` took eight times as long."""
+    if not host().triple.startswith("x86_64"):
+        pytest.skip("x86")
+    made = assembly(math.module("lgamma", DType.F64, lanes, host("avx2")), host("avx2"))
+    assert re.search(r"vzeroupper\n(\t(v?mov)[^\n]*\n)*\tcallq\tlgamma", made)
+    old = assembly(math.module("lgamma", DType.F64, 1, host("baseline")), host("baseline"))
+    assert "vzeroupper" not in old
+
+
 def test_what_is_far_is_fetched() -> None:
     """Where the third-level cache is far: the keys of counts, and the rows of sparse matrices."""
     text = """

@@ -94,7 +94,7 @@ class Module:
         parts = list(known.values())
         if sum(n * self.calls[symbol] for symbol, n in lines.items()) > _MOST_INLINED:
             parts = [p.replace("alwaysinline", "noinline", 1) for p in parts]
-        parts += [rare.definition(name, arity) for name, arity in self.rare.items()]
+        parts += [rare.definition(name, arity, self.target) for name, arity in self.rare.items()]
         convention = self.target.convention
         parts += ["\n".join(math.declarations(*f, convention)) for f in self.apart]
         alone = [f for f in self.seldom if f not in self.apart]

@@ -174,9 +174,9 @@ def _optimised(text: str, machine: llvm.TargetMachine, target: Target | None) ->
     module.verify()
     if text.startswith((FINISHED, GLUE)):
         return module
-    convention = (target or host()).convention
+    wanted = target or host()
     if text.startswith(AS_WRITTEN) or is_finished(text):
-        return _cleaned(text, module, context, machine, convention)
+        return _cleaned(text, module, context, machine, wanted)
     # what level 2 adds (GVN, threads of jumps, dead stores) is a tenth of the time, for nothing:
     # sharing is `passes/algebra/cse.py`'s, and loops are left as they came out of `passes`
     options = llvm.PipelineTuningOptions(speed_level=1)
@@ -191,7 +191,7 @@ def _optimised(text: str, machine: llvm.TargetMachine, target: Target | None) ->
     builder = llvm.create_pass_builder(machine, options)
     with _freed(builder.getModulePassManager()) as pipeline:
         _native.LLVMPY_RunNewModulePassManager(pipeline, module, builder)
-    forms = declared(text, convention)
+    forms = declared(text, wanted)
     if forms:
         # the vectoriser has put in the vector forms of rare calls; their test belongs in the loop
         module.link_in(llvm.parse_assembly(forms, context))
@@ -219,12 +219,12 @@ def is_left(text: str) -> bool:
 
 def _cleaned(
     text: str, module: llvm.ModuleRef, context: llvm.ContextRef, machine: llvm.TargetMachine,
-    convention: str,
+    target: Target,
 ) -> llvm.ModuleRef:
     """A module whose loops are finished, with its variables in registers. What is computed twice is
     sought in modules written by hand alone: it takes a tenth of the time, and programs compute what
     loops have in common once (`lifted`)."""
-    forms = declared(text, convention, called=True)
+    forms = declared(text, target, called=True)
     if forms:
         module.link_in(llvm.parse_assembly(forms, context))
     options = llvm.PipelineTuningOptions(speed_level=1)

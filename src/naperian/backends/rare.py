@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+from naperian.backends.target import Target
+
 LANES = (2, 4, 8, 16)
 MARK = "vector-function-abi-variant"
 USED = "@llvm.compiler.used"
@@ -19,7 +21,7 @@ USED = "@llvm.compiler.used"
 _DECLARED = re.compile(r"declare <(\d+) x double> @nap\.rare\.(\w+)\.\d+\(([^)]*)\)")
 
 
-def definition(name: str, arity: int, convention: str = "") -> str:
+def definition(name: str, arity: int, target: Target, convention: str = "") -> str:
     """The text that defines `@nap.rare.<name>`, a pure function of doubles, and declares forms."""
     types = ", ".join(["double"] * arity)
     params = ", ".join(f"double %x{k}" for k in range(arity))
@@ -27,7 +29,7 @@ def definition(name: str, arity: int, convention: str = "") -> str:
         f"declare double @{name}({types}) nounwind willreturn memory(none)",
         f"define internal {convention}double @nap.rare.{name}({params}) noinline cold nounwind "
         "willreturn memory(none) {",
-        f"  %y = call double @{name}({params}) nobuiltin",
+        f"{target.clearing}  %y = call double @{name}({params}) nobuiltin",
         "  ret double %y",
         "}",
     ]
@@ -41,13 +43,13 @@ def form(name: str, arity: int, lanes: int) -> str:
     return f"declare {v} @nap.rare.{name}.{lanes}({inputs}) nounwind willreturn memory(none)"
 
 
-def declared(module: str, convention: str, called: bool = False) -> str:
+def declared(module: str, target: Target, called: bool = False) -> str:
     """The module that defines the forms which one declares, to be inlined there; where nobody will
     call more of them, those that are called."""
     found = _DECLARED.findall(module)
     if called:
         found = [f for f in found if module.count(f"@nap.rare.{f[1]}.{f[0]}(") > 1]
-    out = [_vector(name, inputs.count(" x double>"), int(lanes), convention)
+    out = [_vector(name, inputs.count(" x double>"), int(lanes), target)
            for lanes, name, inputs in found]  # fmt: skip
     for name, arity in dict.fromkeys((n, x.count(" x double>")) for _, n, x in found):
         types = ", ".join(["double"] * arity)
@@ -78,14 +80,18 @@ def kept(symbols: list[str]) -> str:
     )
 
 
-def _vector(name: str, arity: int, lanes: int, convention: str) -> str:
+def _vector(name: str, arity: int, lanes: int, target: Target) -> str:
     """A form: what is inlined asks, and calls what goes from lane to lane. That saves the registers
     which a function of vectors must leave alone, or every call of such a function would."""
     v = f"<{lanes} x double>"
     params = ", ".join(f"{v} %x{k}" for k in range(arity))
-    elements = "".join(f"  %e{k} = extractelement {v} %x{k}, i32 %i\n" for k in range(arity))
+    given = "".join(f"  %v{k} = alloca {v}\n  store {v} %x{k}, ptr %v{k}\n" for k in range(arity))
+    elements = "".join(
+        f"  %p{k} = getelementptr double, ptr %v{k}, i64 %i\n  %e{k} = load double, ptr %p{k}\n"
+        for k in range(arity)
+    )
     args = ", ".join(f"double %e{k}" for k in range(arity))
-    lane = f"{convention}{v} @nap.rare.{name}.{lanes}.lanes({params})"
+    lane = f"{target.convention}{v} @nap.rare.{name}.{lanes}.lanes({params})"
     return f"""\
 define available_externally {v} @nap.rare.{name}.{lanes}({params}, <{lanes} x i1> %mask) \
 alwaysinline nounwind willreturn memory(none) {{
@@ -103,15 +109,17 @@ done:
 
 define internal {lane} noinline cold nounwind willreturn memory(none) {{
 entry:
+{given}  %found = alloca {v}
   br label %lane
 lane:
-  %i = phi i32 [ 0, %entry ], [ %next, %lane ]
-  %so.far = phi {v} [ %x0, %entry ], [ %now, %lane ]
-{elements}  %y = call double @{name}({args}) nobuiltin cold
-  %now = insertelement {v} %so.far, double %y, i32 %i
-  %next = add i32 %i, 1
-  %more = icmp ult i32 %next, {lanes}
+  %i = phi i64 [ 0, %entry ], [ %next, %lane ]
+{elements}{target.clearing}  %y = call double @{name}({args}) nobuiltin cold
+  %to = getelementptr double, ptr %found, i64 %i
+  store double %y, ptr %to
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {lanes}
   br i1 %more, label %lane, label %done, !llvm.loop !{{!{{!"llvm.loop.unroll.disable"}}}}
 done:
+  %now = load {v}, ptr %found
   ret {v} %now
 }}"""

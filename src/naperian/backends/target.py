@@ -57,6 +57,13 @@ class Target:
         return replace(self, features=self.features + NO_CLEARING)
 
     @property
+    def clearing(self) -> str:
+        """What stands before a call of the C library in such functions: its code has no use for the
+        upper halves, and is ten times slower if something is in them."""
+        own = self.with_whole_registers is self
+        return "" if own else "  call void @llvm.x86.avx.vzeroupper()\n"
+
+    @property
     def is_far(self) -> bool:
         """Whether it is a processor with many cores whose third-level cache is far (`fetching`),
         and which gathers vectors, with or without masks, as fast as elements: Intel's servers."""

@@ -175,7 +175,7 @@ def module(name: str, dtype: DType, lanes: int, target: Target) -> str:
     head = f"hidden {convention}{{}} @{symbol(name, dtype, lanes)}"
     f = _function(name, dtype, lanes, head, "", target.scales)
     rarely = [
-        rare.form(n, arity, lanes) if lanes > 1 else rare.definition(n, arity, convention)
+        rare.form(n, arity, lanes) if lanes > 1 else rare.definition(n, arity, target, convention)
         for n, arity in f.rare
     ]
     text = f.text.replace("call double @nap.rare.", f"call {convention}double @nap.rare.")
