@@ -188,3 +188,53 @@ def rows(x: n=>Float, t: Float, m: Int) -> n=>Float = stepped(x, t, m)
     _, along = nap.jvp(f, wrt="t")(x, 0.01, 5, 1.0)
     np.testing.assert_allclose(slope(x, 0.01, 5, seed)[1], seed @ along, rtol=1e-12)
 
+
+
+WAVES = """
+def wave(
+    u: Fin(n)=>Float, v: Fin(n)=>Float, c: Fin(n)=>Float, steps: Int
+) -> (Fin(n)=>Float, Fin(n)=>Float):
+    loop now = u, before = v for _ in Fin(steps):
+        next = for i:
+            1.6 * now[i] - (0.8 + 0.1 * c[i]) * before[i] + 0.1 * c[i] * now[clamp(i - 1)]
+        (next, now)
+    (now, before)
+
+def loss(u: Fin(n)=>Float, v: Fin(n)=>Float, c: Fin(n)=>Float, steps: Int) -> Float:
+    (now, before) = wave(u, v, c, steps)
+    sum(now[i] ** 2 + 0.5 * before[i] ** 3 for i)
+
+def three(u: Fin(n)=>Float, v: Fin(n)=>Float, c: Fin(n)=>Float, steps: Int) -> Float:
+    loop now = u, before = v, first = c for _ in Fin(steps):
+        ([0.3 * now[i] * c[i] + 0.3 * sin(first[i]) * before[i] for i], now, before)
+    sum(now[i] * before[i] * first[i] for i)
+
+def swapped(u: Fin(n)=>Float, v: Fin(n)=>Float, c: Fin(n)=>Float, steps: Int) -> Float:
+    loop now = u, other = v for _ in Fin(steps):
+        (other, [0.4 * now[i] * c[i] + 0.5 * sin(other[i]) for i])
+    sum(now[i] * other[i] for i)
+"""
+
+
+@pytest.mark.parametrize("name", ["loss", "three", "swapped"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 7, 100])
+def test_states_of_the_round_before(name: str, steps: int) -> None:
+    f = nap.compile(WAVES)[name]
+    r = np.random.default_rng(steps)
+    for n in (0, 1, 5, 9_000 if steps == 100 else 30):  # in strips, too
+        u, v, c = (0.3 * r.normal(size=n) for _ in range(3))
+        d = [0.3 * r.normal(size=n) for _ in range(3)]
+        h = 1e-6
+        there, back = (f(*(x + s * h * y for x, y in zip((u, v, c), d, strict=True)), steps)
+                       for s in (1, -1))  # fmt: skip
+        slopes = nap.grad(f, wrt=(0, 1, 2))(u, v, c, steps)
+        got = sum(float(x @ y) for x, y in zip(slopes, d, strict=True))
+        assert got == pytest.approx((there - back) / (2 * h), rel=2e-5, abs=1e-5)
+
+
+def test_the_state_of_the_round_before_has_no_history() -> None:
+    loops = nap.grad(nap.compile(WAVES)["loss"], wrt=(0, 1, 2)).show("loops")
+    copies = re.findall(r"store before\w*\[t\w* \+ 1, i\w*\] = now\w*\[t\w*, i\w*\]", loops)
+    assert copies == []
+    assert re.search(r"allocate now\w*: f64\[late \+ 2, n\]", loops)
+    assert "max(8 * n, 1)" in loops  # what strips take counts it once

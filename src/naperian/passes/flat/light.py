@@ -57,6 +57,18 @@ def is_light(e: core.Loop, active: Collection[Var]) -> bool:
     return not affine(e.body, {*active, *tables}, tables)
 
 
+def new_states(e: core.Loop) -> list[core.Carried]:
+    """What a loop carries, but for what is another state of the round before: that is kept already
+    (`nests/one_history`)."""
+    body = e.body
+    while isinstance(body, core.Let):
+        body = body.body
+    steps = body.items if isinstance(body, core.Pack) else (body,)
+    others = {core.Ref(c.var) for c in e.carried}
+    pairs = zip(e.carried, steps, strict=True)
+    return [c for c, step in pairs if step not in others - {core.Ref(c.var)}]
+
+
 def _is_left(x: core.For, loop: core.Loop) -> bool:
     """Whether a table is what a loop carries but for an element or a row, which it changes in place
     (`algebra/replaced`): of each round its derivative keeps what was there."""

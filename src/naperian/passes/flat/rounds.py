@@ -32,7 +32,7 @@ from naperian.passes.bindings.values import (
     substitute,
 )
 from naperian.passes.flat.cells import Cells, dtype_of, free_guards
-from naperian.passes.flat.light import FEWEST, ROOM, STRIP, is_light, is_long
+from naperian.passes.flat.light import FEWEST, ROOM, STRIP, is_light, is_long, new_states
 from naperian.sizes import ZERO, Size, atom, clamp, size
 from naperian.source import Span
 
@@ -138,7 +138,7 @@ class Rounds(Cells):
     def in_parts(self, e: core.Loop, starts: list[Value], total: Size) -> Value:
         """A loop whose last rounds go as they are, and the ones before in strips (see `light`)."""
         state = ZERO  # its bytes
-        for c in e.carried:
+        for c in new_states(e):
             count, cell = size(1), c.type
             while isinstance(cell, types.Table):
                 for n in extents(self.set(cell.set)):

@@ -65,6 +65,7 @@ from naperian.passes.nests.multiples import multiples
 from naperian.passes.nests.needed import needed
 from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
+from naperian.passes.nests.one_history import one_history
 from naperian.passes.nests.over import over
 from naperian.passes.nests.panels import panels
 from naperian.passes.nests.proved import proved
@@ -96,7 +97,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     filled,
     untabled,
     # what carried tables are kept in, while every loop is still as `schedule` made it
-    older, unread, later, coalesce, viewed, staged, turns, continued, twice,
+    older, one_history, unread, later, coalesce, viewed, staged, turns, continued, twice,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     residues, multiples, digits, collapse,

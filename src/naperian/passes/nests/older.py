@@ -10,7 +10,8 @@
 
 The copy that a round writes is the one that the round before read, which is what `p` is: a wave's
 displacement two steps ago. A round may read its element until it writes it. Every element is
-written once in a round, so what is read beside its own store is read in time.
+written once in a round, so what is read beside its own store is read in time. What is read of it
+after the loop is in the copy that the last round read.
 """
 
 from __future__ import annotations
@@ -27,33 +28,48 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import blocks, loads, mentions, remade, statements
+from naperian.loops.walk import (
+    blocks,
+    loads,
+    mentions,
+    rebuild_allocations,
+    remade,
+    statements,
+    takes,
+    writes,
+)
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.nests.turns import whole
-from naperian.sizes import ONE, ZERO, Size, size
+from naperian.sizes import ONE, ZERO, Clamp, Size, is_natural, size
 
 At = tuple[Size, ...]
 
 
 def older(program: Program) -> Program:
     """See the module."""
-    body = program.body
+    return replace(program, body=_block(program.body, program.sizes))
+
+
+def _block(body: tuple[Stmt, ...], sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
+    body = tuple(rebuild_allocations(s, lambda b: _block(b, sizes)) for s in body)
     made = [s for s in body if isinstance(s, Allocate)]
     twice = {s.buffer.shape[1:] for s in made if s.buffer.shape[:1] == (size(2),)}
     for s in made:
         if s.buffer.shape in twice:
-            body = _without(body, s) or body
-    return replace(program, body=body)
+            body = _without(body, s, sizes) or body
+    return body
 
 
-def _without(body: tuple[Stmt, ...], p: Allocate) -> tuple[Stmt, ...] | None:
+def _without(
+    body: tuple[Stmt, ...], p: Allocate, sizes: tuple[Var, ...]
+) -> tuple[Stmt, ...] | None:
     """The statements with the older copy in the newer array, if it is one."""
     old = p.buffer.var
     users = [k for k, x in enumerate(body) if old in mentions(x)]
-    if p.buffer.role is not Role.TEMP or p.fill or p.planes or len(users) != 2:
+    if p.buffer.role is not Role.TEMP or p.fill or p.planes or len(users) < 2:
         return None
-    first, at = users
+    first, at, *afterwards = users
     loop = body[at]
     if not isinstance(loop, Loop) or loop.order is not Order.SERIAL or loop.low != ZERO:
         return None
@@ -76,12 +92,19 @@ def _without(body: tuple[Stmt, ...], p: Allocate) -> tuple[Stmt, ...] | None:
         return None
     if not _in_time(loop.body[:-1], old, new, then, set()):
         return None
+    rounds = isinstance(loop.high.single, Clamp) or is_natural(loop.high, sizes)
+    if afterwards and not (rounds and _stays(body[at + 1 :], {old, new})):
+        return None
+    end = (loop.high + 1) % 2
 
     def begun(v: Var, at: At) -> At:
         return (ONE, *at) if v == old else at
 
     def read(v: Var, at: At) -> At:
         return (then, *at) if v == old else at
+
+    def left(v: Var, at: At) -> At:
+        return (end, *at) if v == old else at
 
     names = {old: new}
     out: list[Stmt] = []
@@ -90,9 +113,16 @@ def _without(body: tuple[Stmt, ...], p: Allocate) -> tuple[Stmt, ...] | None:
             out += remade((x,), lambda _: None, names, begun)
         elif k == at:
             out.append(replace(loop, body=remade(loop.body[:-1], lambda _: None, names, read)))
+        elif k in afterwards:
+            out += remade((x,), lambda _: None, names, left)
         elif x is not p:
             out.append(x)
     return tuple(out)
+
+
+def _stays(body: tuple[Stmt, ...], both: set[Var]) -> bool:
+    """Whether nothing changes either array, and all is read element by element."""
+    return not any(writes(s) in both or both & {*takes(s)} for s in statements(body))
 
 
 def _in_time(body: tuple[Stmt, ...], old: Var, new: Var, then: Size, waiting: set[At]) -> bool:
