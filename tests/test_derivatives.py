@@ -85,7 +85,8 @@ def check(text: str, n: int, m: int, seed: int) -> None:
         used = [k for k in wrt if k in names]
         value, dy = nap.jvp(module.f, used)(**names, **{f"d{k}": along[k] for k in used})
         again, back = nap.vjp(module.f, used)(**names, seed=1.0)
-        assert np.array_equal([value, again], [y, y], equal_nan=True), text
+        # sums leave their order open: rows may go four at a time in one program and not in another
+        assert np.allclose([value, again], [y, y], rtol=1e-9, atol=1e-9, equal_nan=True), text
         back = back if len(used) > 1 else (back,)
         dual = sum(np.sum(b * along[k]) for b, k in zip(back, used, strict=True))
         assume(np.isfinite(y) and abs(y) < 1e6)

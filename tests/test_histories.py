@@ -238,3 +238,36 @@ def test_the_state_of_the_round_before_has_no_history() -> None:
     assert copies == []
     assert re.search(r"allocate now\w*: f64\[late \+ 2, n\]", loops)
     assert "max(8 * n, 1)" in loops  # what strips take counts it once
+
+
+COEFFICIENTS = """
+def loss(u: n=>Float, c: n=>Float, k: Float, steps: Int) -> Float:
+    loop u = u for t in Fin(steps):
+        [c[i] * sin(u[i]) + u[i] / (1.0 + c[i] * c[i]) + (1.0 - c[i]) * u[i] - k * c[i] for i]
+    sum(v ** 2 for v in u)
+
+def less(u: n=>Float, c: n=>Float, steps: Int) -> Float:
+    loop u = u for t in Fin(steps): [sin(u[i]) - c[i] - (c[i] * u[i] - 1.0) for i]
+    sum(v ** 2 for v in u)
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_what_a_step_reads_in_several_ways(steps: int) -> None:
+    m, r = nap.compile(COEFFICIENTS), np.random.default_rng(steps)
+    for n in (0, 1, 3, 40):
+        u, c, d = 0.5 * r.normal(size=(3, n))
+        for f, more in ((m.loss, (0.7, steps)), (m.less, (steps,))):
+            slope = nap.grad(f, wrt=1)(u, c, *more) @ d
+            h = 1e-6
+            there, back = (f(u, c + s * h * d, *more) for s in (1, -1))
+            assert slope == pytest.approx((there - back) / (2 * h), rel=1e-6, abs=1e-7)
+
+
+def test_what_a_step_reads_in_several_ways_has_one_sum() -> None:
+    """Of what is as large as the state: c · sin u and (1 - c) · u."""
+    found = []
+    for math in ("default", "strict"):
+        f = nap.grad(nap.compile(COEFFICIENTS, math=math).loss, wrt=1)
+        found.append(len(re.findall(r"for i\w*<n: v\d+ = add over t", f.show("added"))))
+    assert found == [3, 4]

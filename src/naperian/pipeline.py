@@ -45,6 +45,7 @@ from naperian.passes.algebra.in_step import in_step
 from naperian.passes.algebra.kept_rows import kept_rows
 from naperian.passes.algebra.margins import margins
 from naperian.passes.algebra.neighbours import neighbours
+from naperian.passes.algebra.one_sum import one_sum
 from naperian.passes.algebra.powers import powers
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.row_by_row import row_by_row
@@ -194,7 +195,7 @@ PASSES: tuple[Step, ...] = (
     Step("undo", lambda p: undo(in_step(p)), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),
          ainf_check.check, ainf_show.show),
-    Step("added", lambda p: begins(whole_rows(p)), ainf_check.check, ainf_show.show),
+    Step("added", lambda p: one_sum(begins(whole_rows(p))), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
 )
