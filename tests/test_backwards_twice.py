@@ -1,5 +1,6 @@
 """Backwards over backwards finds what forwards over backwards does, where tables are changed in
-place; and what goes backwards asks each line once."""
+place, also where a round begins with rows in another order than the last left them; and what goes
+backwards asks each line once."""
 
 from __future__ import annotations
 
@@ -25,6 +26,52 @@ def test_two_ways_to_a_second_derivative(name: str) -> None:
             args[k] = args[k] + n * np.eye(n)
         _, found = nap.vjp(nap.grad(f, wrt), wrt)(*args, along)
         np.testing.assert_allclose(found, nap.hvp(f, wrt)(*args, along), rtol=1e-9, atol=1e-12)
+
+
+CHANGED = """
+import linalg
+
+def changed(x: n=>Float, a: n=>n=>Float) -> n=>Float:
+    y = with state(x) as y:
+        for i in n: y[i] := y[i] * y[i] / 4.0 + sum(a[i, k] * y[k] for k in 0..i)
+    y
+
+def f(a: n=>n=>Float, c: n=>Float, p: n=>n) -> Float:
+    loop x = c for _ in Fin(3):
+        {}
+    sum(x[i] ** 2 * c[i] for i)
+"""
+ROUNDS = {
+    "solutions": "linalg.solve(a, x)",
+    "solutions of what changes": "linalg.solve([[a[i, j] + sin(x[j]) for j] for i], x)",
+    "solutions added": "linalg.solve(a, x) + x",
+    "solutions of both parts": "linalg.solve_upper(a, linalg.solve_lower(a, x))",
+    "before": "changed([x[p[i]] for i], a)",
+    "between": "changed([changed(x, a)[p[i]] for i], a)",
+    "after": "[changed(x, a)[p[i]] for i]",
+    "around a loop": """loop z = [x[p[i]] for i] for _ in Fin(2): changed(z, a)
+        z""",
+    "in a loop inside": """loop z = x for _ in Fin(2): changed([z[p[i]] for i], a)
+        z""",
+    "one row for all": "changed([x[p[p[i]]] for i], a)",
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_rounds_that_begin_with_rows_in_another_order(name: str) -> None:
+    f = nap.compile(CHANGED.format(ROUNDS[name])).f
+    wrt = ("a", "c")
+    for n in (1, 4, 9):
+        r = np.random.default_rng(n)
+        a, c = np.eye(n) + r.random((n, n)) / (4 * n), r.random(n) + 0.5
+        p = r.integers(0, n, n) if "one row" in name else r.permutation(n)
+        along = [r.standard_normal(x.shape) for x in (a, c)]
+        found = nap.grad(f, wrt)(a, c, p)
+        slope = sum((g * d).sum() for g, d in zip(found, along, strict=True))
+        _, forwards = nap.jvp(f, wrt)(a, c, p, *along)
+        np.testing.assert_allclose(slope, forwards, rtol=1e-11)
+        up, down = (f(a + h * along[0], c + h * along[1], p) for h in (1e-5, -1e-5))
+        np.testing.assert_allclose(slope, (up - down) / 2e-5, rtol=1e-6)
 
 
 def test_each_sum_is_asked_once_for_a_pole(monkeypatch: pytest.MonkeyPatch) -> None:

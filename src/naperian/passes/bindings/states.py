@@ -8,11 +8,12 @@ elements, and through loops inside that do the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Index, Operand, Program, Read
 from naperian.names import Var
 from naperian.node import node
+from naperian.sizes import Size, size
 
 
 @node
@@ -64,17 +65,17 @@ def state_of(
         if x is None or not isinstance(at, Read):
             return None
         if x is b:
-            return State(b, tuple(links)) if links else None
-        names = [e.single for e in at.at if isinstance(e.single, Var)]
+            now = at.at[x.context.index(b.prim.index)] == size(b.prim.time)
+            return State(b, tuple(links)) if links and now and _is_each(at.at, indices) else None
         match x.prim:
             case Accumulate(monoid, init, entries) if not monoid.startswith("arg"):
-                if len(set(names)) < len(x.context) or any(_everywhere(x, e) for e in entries):
+                if not _is_each(at.at, indices) or any(_everywhere(x, e) for e in entries):
                     return None
                 links.append(x)
                 at = init
             case Delay(time, index, init):
-                last = at.at[x.context.index(index)]
-                if last != indices[time].extent or len(set(names)) < len(x.context) - 1:
+                axes = dict(zip(x.context, at.at, strict=True))
+                if axes.pop(index) != indices[time].extent or not _is_each(axes.values(), indices):
                     return None
                 inner = state_of(x, bindings, indices)
                 if inner is None:
@@ -83,6 +84,12 @@ def state_of(
                 at = init
             case _:
                 return None
+
+
+def _is_each(at: Collection[Size], indices: Mapping[Var, Index]) -> bool:
+    """Whether a table is read element for element, if need be with its axes in another order."""
+    axes = {e.single for e in at}
+    return len(axes) == len(at) and axes <= indices.keys()
 
 
 def _everywhere(x: Binding, e: Entry) -> bool:
