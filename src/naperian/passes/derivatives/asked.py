@@ -14,7 +14,8 @@ far the loop goes, as 1 / n.
 
 Nor does what was computed, but read by nobody: where every loop that reads it made no rounds, and
 where every reader is a side of a condition that was not taken: of one condition for all of a loop,
-or in each of its rounds; those that did read are counted then.
+or in each of its rounds; those that did read are counted then. Nor what is read, if all that comes
+of it goes through a loop that made no rounds before it comes to a result (`ways`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from naperian.passes.bindings.builder import Guards
 from naperian.passes.derivatives.closing import Closing
 from naperian.passes.derivatives.parts import Part
 from naperian.passes.derivatives.rules import renamed
+from naperian.passes.derivatives.ways import Far
 from naperian.prims import Math
 from naperian.sizes import Size, size
 
@@ -47,6 +49,7 @@ class Asked(Closing):
     ops: dict[Var, Op] | None  # the operations, once they are asked for
     leading: dict[Var, bool]  # of those that were asked: whether one leads to a pole
     some: dict[Size, Operand]  # whether such sizes are more than 0, once they are asked for
+    ways: dict[Var, Far]  # how far the loops go on every way to a result
 
     def asked(self, b: Binding) -> Guards:
         """See the module. In the names of the binding's context."""
@@ -107,6 +110,20 @@ class Asked(Closing):
         if common or not all(each):
             return common
         return (Guard(reduce(partial(self.made, "or"), map(self.holding, each)), True),)
+
+    def leads(self, b: Binding) -> Guards:
+        """What holds where any result hangs on an operation: that each loop on every way to the
+        results makes rounds, where those around it, and those that derive, do."""
+        assert isinstance(b.prim, Op)
+        if _is_linear(b.prim):
+            return ()
+        around = (*b.context, *self.scope, *self.open)
+        here = {self.b.extent(i) for i in around}
+        ways = (n for n in self.ways[b.var] if n not in here)
+        far = [n for n in ways if not self.is_some(n, around)]
+        if not far or not self.may_be_infinite(b.prim, far):
+            return ()
+        return tuple(Guard(self.positive(n), True) for n in far)
 
     def handed_on(self, b: Binding, op: Op, parts: list[Part]) -> Guards:
         """The same of a sum: where all loops that read it make no rounds, it sends nothing to what

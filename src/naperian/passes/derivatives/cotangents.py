@@ -46,6 +46,7 @@ from naperian.passes.derivatives.ruled import Ruled, cotangents
 from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed, together
 from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
 from naperian.passes.derivatives.tiles import are_tiles, in_tiles
+from naperian.passes.derivatives.ways import ways
 from naperian.sizes import ONE, Size, size
 
 
@@ -67,6 +68,7 @@ class Cotangents(Asked):
         self.backs: dict[Var, Var] = {}  # their times, for those times
         bindings = flowing_into(active(self.b.bindings[start:], sources), [v for v, _ in seeds])
         self.active = {*bindings, *sources}
+        self.ways = ways(self.b, bindings, [v for v, _ in seeds if v in self.active])
         for v, part in seeds:
             if v in self.active:
                 self.parts.setdefault(v, []).append(part)
@@ -192,7 +194,9 @@ class Cotangents(Asked):
         self, b: Binding, over: tuple[Var, ...], names: dict[Var, Size], v: Operand, guards: Guards
     ) -> None:
         """The cotangent `v` of a binding, at the point that `names` give, to its operands."""
-        mine = tuple(g for g in b.guards if g not in self.around) + self.asked(b)
+        mine = tuple(g for g in b.guards if g not in self.around)
+        if isinstance(b.prim, Op):
+            mine += self.asked(b) + self.leads(b)
         mine = renamed(mine, names)
         guards += tuple(g for g in mine if g not in guards)
         rules = Rules(self.place, b.dtype, guards)
@@ -451,6 +455,7 @@ class Cotangents(Asked):
         for old, new in made.moved.items():
             if old in self.active:
                 self.active.add(new)
+                self.ways[new] = self.ways[old]
             context = self.b.contexts[old]
             for p in self.parts.pop(old, []):
                 at = tuple(
@@ -482,6 +487,7 @@ class Cotangents(Asked):
         for old, new in moved.items():
             if old in self.active:
                 self.active.add(new)
+                self.ways[new] = self.ways[old]
                 if old in self.parts:
                     self.parts[new] = self.parts.pop(old)
         t = next(b.prim.time for b in copies if isinstance(b.prim, Delay))
