@@ -19,7 +19,7 @@ A cheap value that two nests need is computed in both, a dear one is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 
 from naperian.ainf.syntax import Read
@@ -422,29 +422,47 @@ class _Block:
         later = [t for t in self.graph.tasks
                  if t.level < 0 and self.here(t) and t not in group and not other(t)]  # fmt: skip
         units = {id(unit): unit for t in later for i, unit in t.units if i == time}
-        sums = (t for t in later if t.kind is Kind.ENTER and self.head(t) in t.over)
+        sums = [t for t in later if t.kind is Kind.ENTER and self.head(t) in t.over]
         return any(
             self.needs(unit, group, other) for unit in units.values()
             if not any(map(other, unit)) and unit[0] not in group
-        ) or any(self.needs([t], group, other, in_round=True) for t in sums)
+        ) or not self.needing(group, other, sums).isdisjoint(sums)
 
-    def needs(
-        self, unit: list[Task], group: list[Task], other: Callable[[Task], bool],
-        in_round: bool = False,
-    ) -> bool:  # fmt: skip
-        """Whether tasks need some of a group that is placed next, and some of others; in each round
-        of one loop, if so asked."""
+    def needs(self, unit: list[Task], group: list[Task], other: Callable[[Task], bool]) -> bool:
+        """Whether tasks need some of a group that is placed next, and some of others."""
         work, seen = list(unit), set(unit)
         found = set[bool]()
         while work:
             t = work.pop()
-            for q in (s.task for s in t.sites if not in_round or self.aligned(t, s)):
+            for q in (s.task for s in t.sites):
                 if q in group or other(q):
                     found.add(q in group)
                 elif q.level < 0 and q not in seen and self.here(q):
                     seen.add(q)
                     work.append(q)
         return len(found) == 2
+
+    def needing(
+        self, group: list[Task], other: Callable[[Task], bool], tasks: list[Task]
+    ) -> set[Task]:
+        """Which of these tasks, and of those between, need some of a group that is placed next and
+        some of others, in each round of one loop."""
+        readers: dict[Task, list[Task]] = {}
+        one, two = set[Task](), set[Task]()  # those that read them
+        work, seen = list(tasks), set(tasks)
+        while work:
+            t = work.pop()
+            for q in (s.task for s in t.sites if self.aligned(t, s)):
+                if q in group:
+                    one.add(t)
+                elif other(q):
+                    two.add(t)
+                elif q.level < 0 and self.here(q):
+                    readers.setdefault(q, []).append(t)
+                    if q not in seen:
+                        seen.add(q)
+                        work.append(q)
+        return _with_readers(one, readers) & _with_readers(two, readers)
 
     def pending(self, tasks: Iterable[Task]) -> set[Task]:
         """Tasks, and what is to be placed before them: of recurrences all."""
@@ -507,7 +525,8 @@ class _Block:
         """Whether a round of something still to be placed needs both."""
         later = [t for t in self.graph.tasks if t.level < 0 and self.here(t) and t not in group]
         other = _of(nest, self.depth)
-        return any(self.needs([t], group, other, in_round=True) for t in later if not t.lazy)
+        mine = [t for t in later if not t.lazy]
+        return not self.needing(group, other, mine).isdisjoint(mine)
 
     def begins(self, group: list[Task]) -> bool:
         """Whether tasks need nothing of any loop, and others go on with them: the table of zeros
@@ -586,6 +605,18 @@ class _Block:
                 nest.arrays.add(x.var)
             if t.units and isinstance(x, Read) and _in_window(t, x, head):
                 nest.windows.add(x.var)
+
+
+def _with_readers(tasks: set[Task], readers: Mapping[Task, list[Task]]) -> set[Task]:
+    """Tasks, and those that read them, or what does."""
+    out = {*tasks}
+    work = list(tasks)
+    while work:
+        for t in readers.get(work.pop(), ()):
+            if t not in out:
+                out.add(t)
+                work.append(t)
+    return out
 
 
 def _of(nest: Nest, depth: int) -> Callable[[Task], bool]:
