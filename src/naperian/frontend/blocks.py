@@ -283,6 +283,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         start = w.infer(c.start, wanted)
         starts.append(start if wanted is None else expect(w, start, wanted, "the start", c.type))
         solver.hold(start.type)
+        solver.carry(start.type)
     carried: list[Var] = []
     rounds = Var("rounds")
     throws, flag = w.throws, w.thrower

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from naperian.core import syntax as core
 from naperian.core.methods import METHOD_OF
 from naperian.dtypes import FLOATS, DType, join
+from naperian.frontend.added_up import beside, computed
 from naperian.frontend.coded import at_place, place_of, recoded
 from naperian.frontend.messages import errors, index_errors, set_errors, size_errors
 from naperian.frontend.scalars import ANY_SCALAR, NUMBERS, Dtypes, interface_name
@@ -197,9 +198,9 @@ def widens(w: Walk, found: Type, wanted: Type) -> bool:
 
 def join_cells(
     w: Walk, title: str, cells: list[Typed], dtypes: Dtypes, span: Span,
-    needs: Iterable[str] = (),
+    needs: Iterable[str] = (), op: str = "",
 ) -> Type:
-    """The one scalar type the operands are converted to, among `dtypes` (an integer becomes
+    """The one scalar type the operands of `op` are converted to, among `dtypes` (an integer becomes
     `Float` when only floats will do); or another type with instances of what is needed."""
     solver = w.solver
     heads = [solver.head(c.type) for c in cells]
@@ -273,6 +274,7 @@ def join_cells(
                 cells[-1].span,
             )
     elif known is not None:
+        known, open_cells = beside(w, op, known, open_cells)
         if known not in dtypes and known.is_integer and dtypes == FLOATS:
             answer = w.float
         elif known not in dtypes:
@@ -302,6 +304,8 @@ def join_cells(
                 ) from None
         for t in open_cells:
             _restrict(w, title, t, dtypes, cells[0])
+        if isinstance(made_of := solver.head(open_cells[0]), TypeVar):
+            computed(w, op, made_of)
         return open_cells[0]
     floats = answer == w.float or (isinstance(answer, Scalar) and answer.dtype in FLOATS)
     for t in open_cells:

@@ -232,6 +232,7 @@ def _state(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
     start = w.infer(given[0], hint)
     t = start.type
     w.solver.hold(t)
+    w.solver.carry(t)
     if hint is not None and w.solver.is_unknown(t) and isinstance(w.solver.head(hint), Scalar):
         converts(w, "the state", hint, t, start, start.span)
         t = hint
@@ -372,6 +373,7 @@ def _scalars(w: Walk, t: Type, monoid: str, plain: bool, h: s.Handler) -> None:
                     raise effect_errors.accum_cells(h.span, show(w, scalar))
                 if isinstance(scalar, TypeVar) and scalar.var in solver.unknown:
                     solver.unknown[scalar.var].computed = True
+                    solver.grow(scalar)
 
     def attempt(force: bool) -> bool:
         _, cell = solver.axes(t)

@@ -76,7 +76,7 @@ def primitive(
             for c in cells:
                 equate(w, f"both sides of {title}", BOOL, c.type, c.span)
         else:
-            operand = join_cells(w, title, cells, allowed, span)
+            operand = join_cells(w, title, cells, allowed, span, op=name)
         interface = interface_of(name, exponent(cells) if name == "pow" else None)
         if interface is not None:
             w.place = span

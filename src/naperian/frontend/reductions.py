@@ -14,6 +14,7 @@ from typing import Protocol
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
+from naperian.frontend.added_up import is_narrow, reduced
 from naperian.frontend.best import best_of_kept, depends
 from naperian.frontend.binders import Bound, open_binder, over_array
 from naperian.frontend.boxes import alone, keeps_size
@@ -113,7 +114,7 @@ def _reduction(name: str) -> Builtin:
             g = given[0]
             if g.condition is not None and monoid in ("argmin", "argmax") and depends(g):
                 return alone(w, lambda: w.block(best_of_kept(e, g, partial(over_array, w))))
-            return _reduce_generator(w, name, monoid, dtypes, g, e.span)
+            return _reduce_generator(w, name, monoid, dtypes, g, e.span, expected)
         if args is None:
             args = _plain(w, e, name)
         if name in ("min", "max") and len(args) > 1:
@@ -123,7 +124,7 @@ def _reduction(name: str) -> Builtin:
             return result
         if len(args) != 1:
             raise errors.arity(name, 1, len(args), e.span, "n=>a -> a", (_along(name),))
-        return _reduce_table(w, name, monoid, dtypes, args[0], e.span)
+        return _reduce_table(w, name, monoid, dtypes, args[0], e.span, expected)
 
     return builtin
 
@@ -147,7 +148,8 @@ def _plain(w: Walk, e: s.Call, name: str) -> list[Typed]:
 
 
 def _reduce_table(
-    w: Walk, name: str, monoid: str, dtypes: Dtypes, arg: Typed, span: Span
+    w: Walk, name: str, monoid: str, dtypes: Dtypes, arg: Typed, span: Span,
+    expected: Type | None,
 ) -> Typed:
     """A reduction of a bare table consumes the innermost axis."""
     solver = w.solver
@@ -156,7 +158,11 @@ def _reduce_table(
         raise errors.not_a_table_argument(name, arg.span.text, show(w, arg.type), arg.span)
     if dtypes == FLOATS and isinstance(cell, TypeVar) and cell.var in solver.unknown:
         if solver.holds(cell):  # whole numbers with a name stay what they are
-            arg = _as_floats(w, arg)
+            floats = solver.type("a", FLOATS, DType.F64)
+            solver.unknown[floats.var].floats = True
+            arg = _as(w, arg, floats)
+    elif dtypes == NUMBERS and (made := reduced(w, monoid, cell, expected)) != cell:
+        arg = _as(w, arg, made)
     own, t = solver.set("n"), solver.type("a", dtypes)
     solver.unknown[t.var].ask(_needs(name))
     is_index = monoid in ("argmin", "argmax")
@@ -179,12 +185,10 @@ def _reduce_table(
     return apply(w, callee, [arg], span)
 
 
-def _as_floats(w: Walk, arg: Typed) -> Typed:
-    """A table as one of floats, by a conversion of each element."""
+def _as(w: Walk, arg: Typed, cell: Type) -> Typed:
+    """A table as one of such numbers, by a conversion of each element."""
     axes, _ = w.solver.axes(arg.type)
-    made = w.solver.type("a", FLOATS, DType.F64)
-    w.solver.unknown[made.var].floats = True
-    t = table(axes, made)
+    t = table(axes, cell)
 
     def build() -> core.Expr:
         return convert(w, arg.build(), arg.type, w.solver.zonk(t))
@@ -219,7 +223,8 @@ def _truth(w: Walk, name: str, cell: Type, span: Span) -> None:
 
 
 def _reduce_generator(
-    w: Walk, name: str, monoid: str, dtypes: Dtypes, g: s.Generator, span: Span
+    w: Walk, name: str, monoid: str, dtypes: Dtypes, g: s.Generator, span: Span,
+    expected: Type | None,
 ) -> Typed:
     """`sum(e for i, j if p)`: the binders are the axis consumed; axes of `e` are frame."""
     solver = w.solver
@@ -257,6 +262,7 @@ def _reduce_generator(
         else:
             items = [Typed(cell, body.build, body.span)]
             operand = join_cells(w, f"`{name}`", items, dtypes, span, _needs(name))
+            operand = reduced(w, monoid, operand, expected)
             for interface in _needs(name):
                 need(w, operand, interface)
         decided.append((axes, operand))
@@ -470,8 +476,9 @@ def _fold(name: str) -> Builtin:
             start, xs = _monoid(w, "empty", e.span, None, []), w.infer(plain[0])
         else:
             start, xs = w.infer(plain[1]), w.infer(plain[2])
+            solver.carry(start.type)
         own, cell = solver.set("n"), solver.type("a")
-        state = _widest(w, start, xs, name)
+        state = _widest(w, start, xs, name, plain[0])
         items = solver.axes(xs.type)[1]
         of_two = name != "fold" or isinstance(plain[0], s.Section | s.Rank)
         knows = isinstance(plain[0], s.Lambda) and _is_row(w, xs.type) and name != "reduce"
@@ -546,17 +553,20 @@ def _is_row(w: Walk, xs: Type) -> bool:
     return len(axes) == 1 and not w.solver.is_open(cell)
 
 
-def _widest(w: Walk, start: Typed, xs: Typed, name: str) -> Type:
-    """The state's type: the start's; a literal start takes the elements' type for a scan."""
+def _widest(w: Walk, start: Typed, xs: Typed, name: str, step: s.Expr) -> Type:
+    """The state's type: the start's; a literal start takes the elements' type for a scan, or the
+    one in which they are added up. The step of a scan says by itself what it does with bytes."""
     solver = w.solver
     kind = solver.head(start.type)
-    if name != "fold" and solver.is_unknown(kind):
-        _, cell = solver.axes(xs.type)
-        if solver.dtypes_of(cell) is not None:
-            return join_cells(
-                w, f"`{name}`", [start, Typed(cell, xs.build, xs.span)], NUMBERS, start.span
-            )
-    return kind
+    _, cell = solver.axes(xs.type)
+    if name == "fold" or not solver.is_unknown(kind) or solver.dtypes_of(cell) is None:
+        return kind
+    narrow = isinstance(cell, Scalar) and is_narrow(cell.dtype)
+    if narrow and isinstance(step, s.Lambda) and name != "reduce":
+        return kind
+    op = "add" if isinstance(step, s.Lambda) else named_monoid(step) or ""
+    sides = [start, Typed(cell, xs.build, xs.span)]
+    return join_cells(w, f"`{name}`", sides, NUMBERS, start.span, op=op)
 
 
 def _function_of(w: Walk, f: Typed, wanted: Type, span: Span) -> None:

@@ -130,6 +130,23 @@ class Solver(Unknowns):
             case _:
                 pass
 
+    def carry(self, t: Type) -> None:
+        """Rounds change this: the integers in it grow as soon as something is added to them."""
+        for v in self.unknown_types(t):
+            u = self.unknown[v]
+            u.carried = u.default is not None and u.default.is_integer
+
+    def grow(self, t: Type) -> None:
+        """This is added up: an integer in it is an Int beside narrower ones."""
+        t = self.head(t)
+        if isinstance(t, TypeVar) and t.var in self.unknown:
+            self.unknown[t.var].grows = True
+
+    def is_carried(self, t: TypeVar) -> bool:
+        """Whether this is a number that rounds change, and may be an Int."""
+        u = self.unknown[t.var]
+        return (u.carried or u.grows) and (u.dtypes is None or DType.I64 in u.dtypes)
+
     def holds(self, t: TypeVar) -> bool:
         """Whether this stays an integer beside floats, as far as is known."""
         u = self.unknown[t.var]
@@ -243,6 +260,8 @@ class Solver(Unknowns):
             other.cell = other.cell or u.cell
             other.needs |= u.needs
             other.held = other.held or u.held
+            other.carried = other.carried or u.carried
+            other.grows = other.grows or u.grows
             if other.default is None or (u.default is not None and u.floats):
                 other.default = u.default
                 other.floats = other.floats or u.floats

@@ -100,6 +100,8 @@ class Unknown:
     needs: set[str] = field(default_factory=set)  # built-in interfaces of what is no scalar
     computed: bool = False  # by arithmetic, of which no index is the result
     held: bool = False  # of an integer that has a name: arithmetic with floats leaves it one
+    carried: bool = False  # of an integer that rounds change
+    grows: bool = False  # of an integer that is added up: narrower ones are Ints beside it
 
     def ask(self, interfaces: Iterable[str]) -> None:
         """Somebody computes with it, as with an instance of these."""

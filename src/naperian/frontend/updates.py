@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from naperian.core import syntax as core
+from naperian.frontend.added_up import combined, is_narrow
 from naperian.frontend.cells import convert, converts, show
 from naperian.frontend.messages import effect_errors
 from naperian.frontend.overloading import own_monoid
@@ -13,7 +14,7 @@ from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import replace
 from naperian.surface import syntax as s
-from naperian.types import INT, UNIT, Data, Index, Reference, Table, Tuple, Type
+from naperian.types import INT, UNIT, Data, Index, Reference, Scalar, Table, Tuple, Type
 
 _COMBINES = {"*": ("mul",), "&": ("and",), "|": ("or",)}
 
@@ -123,8 +124,11 @@ def _combine(w: Walk, st: s.Update) -> Typed:
     )
     held = _held(w, st.target)
     counts = held is not None and held.var in w.counting  # holds numbers, and no indices
+    adds = held is None or w.monoids.get(held.var) in (None, "add", "mul")
     if counts and w.solver.is_open(w.solver.axes(place.type)[1]):
-        w.solver.unify(place.type, _counted(w, value.type))
+        w.solver.unify(place.type, _counted(w, value.type, adds))
+    if adds:
+        combined(w, place.type, value.type)
     converts(w, f"`{st.target.span.text}`", place.type, value.type, value, value.span)
     return Typed(
         UNIT,
@@ -141,14 +145,16 @@ def _held(w: Walk, target: s.Expr) -> Variable | None:
     return entry if isinstance(entry, Variable) else None
 
 
-def _counted(w: Walk, t: Type) -> Type:
-    """What is added up of a type: indices are numbers."""
+def _counted(w: Walk, t: Type, adds: bool) -> Type:
+    """What is combined of a type: indices are numbers, and bytes that are added up are Ints."""
     match w.solver.head(t):
         case Index():
             return INT
+        case Scalar(d) if adds and is_narrow(d):
+            return INT
         case Table(own, cell, None):
-            return Table(own, _counted(w, cell))
+            return Table(own, _counted(w, cell, adds))
         case Tuple(items) as whole if not isinstance(whole, Data):
-            return Tuple(tuple(_counted(w, x) for x in items))
+            return Tuple(tuple(_counted(w, x, adds) for x in items))
         case other:
             return other
