@@ -375,10 +375,12 @@ def function_value(
         types = [solver.type("a") for _ in range(arity)]
     variables = [Var("x") for _ in types]
     args = []
-    for v, t in zip(variables, types, strict=True):
-        poly = size(v) if isinstance(solver.head(t), Index) else None
-        args.append(Typed(t, _ref(v), span, poly))
-    with w.inside(w.scope.inner()):
+    with w.inside(w.scope.inner()) as scope:
+        for v, t in zip(variables, types, strict=True):
+            own = solver.head(t)
+            args.append(Typed(t, _ref(v), span, size(v) if isinstance(own, Index) else None))
+            if isinstance(own, Index):
+                scope.assume_index(v, own.set)
         body = make(args)
     if isinstance(kind, Function) and len(kind.params) == arity:
         _agree(w, kind.result, body.type, span)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from naperian.frontend.calls import use_definition
 from naperian.frontend.cells import clash, convert, equate, join_cells, show
 from naperian.frontend.constraints import known_interface, need
 from naperian.frontend.frames import Callee
+from naperian.frontend.index_arguments import taken
 from naperian.frontend.lifting import apply, lifted
 from naperian.frontend.messages import errors
 from naperian.frontend.once import acts_inside, asked_once, totals
@@ -480,10 +482,13 @@ def _fold(name: str) -> Builtin:
         own, cell = solver.set("n"), solver.type("a")
         state = _widest(w, start, xs, name, plain[0])
         items = solver.axes(xs.type)[1]
-        of_two = name != "fold" or isinstance(plain[0], s.Section | s.Rank)
-        knows = isinstance(plain[0], s.Lambda) and _is_row(w, xs.type) and name != "reduce"
-        if knows and isinstance(solver.head(items), Index):
-            solver.unify(cell, items)  # so that the lambda knows what its parameter is an index of
+        indices = name != "reduce" and isinstance(solver.head(items), Index)
+        says = indices and isinstance(plain[0], s.Name) and monoid is None  # what it takes
+        of_two = (name != "fold" and not says) or isinstance(plain[0], s.Section | s.Rank)
+        row = name != "reduce" and _is_row(w, xs.type)
+        knows = row and isinstance(plain[0], s.Lambda)
+        if indices and (knows or (row and _is_defined(w, plain[0]))):
+            solver.unify(cell, items)  # so that the function knows what it is given an index of
         elif name == "reduce" or of_type or (of_two and _alike(w, xs.type, state)):
             solver.unify(cell, state)
         elif knows:
@@ -493,7 +498,7 @@ def _fold(name: str) -> Builtin:
             function = _monoid(w, "combine", e.span, step_type, None)
         else:
             function = w.infer(plain[0], step_type)
-        _function_of(w, function, Function((state, cell), state), plain[0].span)
+        taken_as = _step(w, function, state, cell, Typed(items, xs.build, plain[-1].span), plain[0])
         is_scan = name.startswith("scan")
         result: Type = Table(own, state) if is_scan else state
 
@@ -502,7 +507,7 @@ def _fold(name: str) -> Builtin:
             kind = keeps_size(w, f"what `{name}` carries", state, e.span)
             acc, t, table_var, f = Var("acc"), Var("t"), Var("xs"), Var("f")
             at = core.At(core.Ref(table_var), core.Ref(t), axis)
-            step = core.Call(core.Ref(f), (core.Ref(acc), at))
+            step = core.Call(core.Ref(f), (core.Ref(acc), taken_as(at)))
             first = cells[0]
             carried = (core.Carried(acc, kind, first),)
             inner: core.Expr
@@ -569,8 +574,32 @@ def _widest(w: Walk, start: Typed, xs: Typed, name: str, step: s.Expr) -> Type:
     return join_cells(w, f"`{name}`", sides, NUMBERS, start.span, op=op)
 
 
-def _function_of(w: Walk, f: Typed, wanted: Type, span: Span) -> None:
-    equate(w, f"`{span.text}`", wanted, f.type, span)
+def _is_defined(w: Walk, step: s.Expr) -> bool:
+    """Whether a step is a definition, which is called at its place with what it is given."""
+    return isinstance(step, s.Name) and step.name in w.globals.definitions and (
+        w.scope.find(step.name) is None
+    )
+
+
+def _step(
+    w: Walk, function: Typed, state: Type, cell: Type, item: Typed, text: s.Expr
+) -> Callable[[core.Expr], core.Expr]:
+    """The step is a function of the state and an element. How it takes an element: an index as one
+    of the set that its parameter is of, as in a call."""
+    solver = w.solver
+    kind, what, x = solver.head(function.type), f"`{text.span.text}`", Var("x")
+    item = Typed(item.type, lambda: core.Ref(x), item.span)
+    given = item
+    free = solver.is_unknown(cell) or solver.head(cell) == solver.head(item.type)
+    if free and isinstance(kind, Function) and len(kind.params) == 2:
+        before, param = kind.params
+        given = taken(w, f"the element that {what} takes", param, item, (before, kind.result), None)
+    if given is item:
+        equate(w, what, Function((state, cell), state), kind, text.span)
+        return lambda at: at
+    solver.unify(cell, item.type)
+    equate(w, what, Function((state, given.type), state), kind, text.span)
+    return lambda at: core.Let(x, at, given.build())
 
 
 _REDUCERS: dict[str, Builtin] = {name: _reduction(name) for name in _REDUCTIONS}
