@@ -175,18 +175,19 @@ def can_be_tried(f: Function) -> bool:
 @node
 class _Exactness:
     """How well derivatives are known: forward and in reverse (`alike`), and by differences over
-    two `steps`: which say something where they agree (`sure`) and hardly bend, and then are as
-    the tangent is (`close`)."""
+    two `steps`: which say something where they agree (`sure`), hardly bend, and are more than what
+    rounding by a unit (`last`) makes of the values, and then are as the tangent is (`close`)."""
 
     alike: float
     steps: tuple[float, float]
     sure: tuple[float, float]
     bend: float
     close: float
+    last: float
 
 
-_DOUBLE = _Exactness(1e-7, (1e-4, 1e-5), (1e-5, 1e-6), 2e-5, 1e-4)
-_SINGLE = _Exactness(1e-4, (3e-2, 3e-3), (2e-3, 1e-3), 2e-3, 1e-2)
+_DOUBLE = _Exactness(1e-7, (1e-4, 1e-5), (1e-5, 1e-6), 2e-5, 1e-4, 2.2e-16)
+_SINGLE = _Exactness(1e-4, (3e-2, 3e-3), (2e-3, 1e-3), 2e-3, 1e-2, 1.2e-7)
 
 
 class _Failed(Exception):
@@ -407,8 +408,11 @@ class _Trial:
         if near[0] is None or near[1] is None:
             return
         floats = (x for x in tangents if x.dtype.kind == "f")
-        for (rough, wide), (fine, bend), tangent in zip(near[0], near[1], floats, strict=True):
+        for one, two, tangent in zip(near[0], near[1], floats, strict=True):
+            (rough, wide, _), (fine, bend, largest) = one, two
             sure = np.isfinite(rough) & np.isfinite(fine) & np.isclose(rough, fine, *exact.sure)
+            # the next number after a value of 1e30 is 1e14 away: no small step leads there
+            sure &= exact.last * largest / exact.steps[1] <= exact.close * (1.0 + np.abs(fine))
             # the slopes of both sides come together with the step, but at a kink, however slight
             smooth = (bend <= exact.bend * (1.0 + np.abs(fine))) | (bend <= 0.3 * wide)
             if np.any(~smooth & (bend <= 2.0 * wide)):
@@ -423,9 +427,9 @@ class _Trial:
 
     def difference(
         self, given: Draw, along: dict[int, Array], h: float
-    ) -> list[tuple[Array, Array]] | None:
-        """The slope of each float along a direction, and how much it changes where they are; None
-        where the run stops, or what does not vary is another."""
+    ) -> list[tuple[Array, Array, Array]] | None:
+        """The slope of each float along a direction, how much it changes where they are, and how
+        large the values are; None where the run stops, or what does not vary is another."""
         ends = [self.near(self.f, given.moved(along, s)) for s in (h, 0.0, -h)]
         if any(e is None for e in ends):
             return None
@@ -439,7 +443,8 @@ class _Trial:
                         return None
                     continue
                 ahead, back = np.subtract(a, b) / h, np.subtract(b, c) / h
-                found.append((np.asarray((ahead + back) / 2), np.abs(ahead - back)))
+                largest = np.maximum(np.abs(a), np.abs(c))
+                found.append((np.asarray((ahead + back) / 2), np.abs(ahead - back), largest))
         return found
 
     def failed(self, what: str, given: Draw, found: Any, expected: Any) -> _Failed:
