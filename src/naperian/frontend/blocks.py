@@ -107,6 +107,8 @@ def _bound(st: s.Bind | s.Update | s.Def) -> str | None:
     match st:
         case s.Bind(_, s.PName(_, name)) | s.Update(_, _, _, s.Name(_, name)):
             return name
+        case s.Bind(_, s.PWild()):
+            return "_"
         case _:
             return None
 
@@ -255,7 +257,8 @@ def _arms(
         then = w.block(body, expected if rest or otherwise is not None else UNIT)
     nothing = Typed(UNIT, lambda: core.Pack(()), span)
     if not rest and otherwise is None and w.solver.head(then.type) != UNIT:
-        raise errors.needs_else(span, show(w, then.type))
+        is_loop = isinstance(body.statements[-1], s.Loop)
+        raise errors.needs_else(span, show(w, then.type), is_loop)
     with w.inside(w.scope.inner(block=True)) as scope:
         if condition.condition is not None:
             scope.assume(*condition.condition.otherwise)

@@ -314,12 +314,15 @@ def elements(
     )
 
 
-def needs_else(span: Span, found: str) -> Reported:
-    """N0317"""
+def needs_else(span: Span, found: str, is_loop: bool) -> Reported:
+    """N0317. `is_loop`: its last line is one, which gives what it carries."""
+    dropped = "`()` as a last line below the loop drops" if is_loop else (
+        "`_ = …`, and `()` as the last line, drop"
+    )
     return fail(
         "N0317", "this `if` has a value but no `else`", span,
         f"`{found}` if true, nothing if false",
-        helps=("add `else:`, or drop the value: `_ = …`",),
+        helps=(f"add `else:`; {dropped} the value, where the `if` is there for its effects",),
     )
 
 
@@ -379,7 +382,9 @@ def unreachable_case(span: Span) -> Reported:
 def no_value(span: Span, name: str | None = None) -> Reported:
     """N0323. `name` is what the last line binds."""
     helps = ("end with the value itself",)
-    if name is not None and name[0].isupper() and (
+    if name == "_":
+        helps = ("`()` as the last line is the value of a block that is there for its effects",)
+    elif name is not None and name[0].isupper() and (
         re.search(r"\) *: *$", span.source.text[: span.start])
     ):
         helps = (f"the type of a result stands behind an arrow: `-> {name}`",)
