@@ -14,7 +14,7 @@ from naperian.dtypes import DType
 from naperian.frontend.cells import convert, is_so, show
 from naperian.frontend.coded import encode
 from naperian.frontend.messages import errors, index_errors
-from naperian.frontend.scope import Scope
+from naperian.frontend.scope import Scope, Variable
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.unknowns import Because
@@ -200,7 +200,9 @@ def _no_index(w: Walk, t: Typed, axis: Set, table: str = "") -> errors.Reported:
     kind = w.solver.head(t.type)
     shown = show_set(w.solver.zonk_set(axis))
     if table and w.solver.set_is_open(axis) and show(w, kind) in index_errors.INTEGERS:
-        return index_errors.unknown_axis(t.span.text, show(w, kind), table, t.span)
+        held = w.scope.find(table)
+        is_held = isinstance(held, Variable) and held.what in ("accum", "state")
+        return index_errors.unknown_axis(t.span.text, show(w, kind), table, is_held, t.span)
     generic = isinstance(kind, TypeVar) and not (
         w.solver.is_unknown(kind) or w.solver.dtypes_of(kind)
     )

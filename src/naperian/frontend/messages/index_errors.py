@@ -133,15 +133,21 @@ def name_first(text: str, part: str) -> str:
 INTEGERS = ("Int", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
 
 
-def unknown_axis(text: str, found: str, table: str, span: Span) -> Reported:
-    """N0405, of a table that has as many elements as its indices say."""
+def unknown_axis(text: str, found: str, table: str, is_held: bool, span: Span) -> Reported:
+    """N0405, of a table that has as many elements as its indices say. `is_held`: of a handler."""
+    made = f"with … as {table}:" if is_held else "…"
+    if found in ("U8", "U16"):
+        label = f"`{found}`, which indexes {1 << int(found[1:])} elements"
+        how = f"`{table}: Fin({1 << int(found[1:])})=>Int = {made}` has an element for each of them"
+    else:
+        label = f"`{found}`, which could be any number"
+        how = (
+            f"write how many where `{table}` is made, as in `{table}: Fin(8)=>Int = {made}`; then "
+            f"`{table}[{postfix(text)}?]` checks the index at run time"
+        )
     return fail(
         "N0405", f"`{text}` is `{found}`, and nothing says how many elements `{table}` has", span,
-        f"`{found}`, which could be any number",
-        helps=(
-            f"write how many where `{table}` is made, as in `{table}: Fin(8)=>Int = …`; then "
-            f"`{table}[{postfix(text)}?]` checks the index at run time",
-        ),
+        label, helps=(how,),
     )
 
 
