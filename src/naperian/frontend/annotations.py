@@ -22,6 +22,7 @@ from naperian.frontend.messages import (
 from naperian.frontend.scope import SetName, SizeName, TypeName, Variable
 from naperian.frontend.typed import Typed
 from naperian.frontend.unknowns import make_range
+from naperian.frontend.unproved import at_least_one
 from naperian.frontend.walk import DataInfo, Walk
 from naperian.names import Var
 from naperian.sizes import ONE, ZERO, Size, size, variables
@@ -316,7 +317,7 @@ def _stride(w: Walk, own: Set, step: Size, span: Span) -> Set:
     if not isinstance(w.solver.head(element(own)), Index):
         raise set_errors.no_range(span.text, show_set(own), span)
     if not w.scope.facts().proves(step - 1):
-        raise set_errors.bad_step(repr(step), span)
+        raise set_errors.bad_step(repr(step), at_least_one(w, step), span)
     return Slice(own, ZERO, step, (cardinality(own) + step - 1) // step)
 
 

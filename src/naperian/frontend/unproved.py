@@ -129,6 +129,20 @@ def falls_out(
     )
 
 
+def at_least_one(w: Walk, step: Size) -> str | None:
+    """How a program says that a size is 1 or more: where it is bound, or by a test. A number is
+    what it is."""
+    if step.constant is not None:
+        return None
+    if said := _unsaid(w, w.scope, [step - 1]):
+        return f"`where {', '.join(said)}`"
+    bounds = index_bounds(w, w.scope)
+    if isinstance(v := step.single, Var) and v in bounds:
+        end = bounds[v][1]
+        return f"`for {v.name} in 1..{end!r}` starts there, and `if {v.name} >= 1` asks"
+    return f"`if {step!r} >= 1` asks"
+
+
 def _unsaid(w: Walk, scope: Scope, wanted: list[Size]) -> list[str]:
     """What is `wanted` to be at least 0, as inequalities between names that a caller chooses;
     nothing if there are others in it, or if it never is."""

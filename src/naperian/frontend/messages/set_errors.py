@@ -119,11 +119,13 @@ def no_range(text: str, own: str, span: Span) -> Reported:
     )
 
 
-def bad_step(step: str, span: Span) -> Reported:
-    """N0652"""
+def bad_step(step: str, how: str | None, span: Span) -> Reported:
+    """N0652. `how`: what says that it is at least 1, if anything can"""
+    back = "`reverse(n)` goes backwards"
     return fail(
-        "N0652", f"the step {step} may be less than 1", span, "every so many elements are taken",
-        helps=("say that it is at least 1: `where k >= 1`; `reverse(n)` goes backwards",),
+        "N0652", f"the step {step} {'may be' if how else 'is'} less than 1", span,
+        "every so many elements are taken",
+        helps=(f"say that it is at least 1: {how}; {back}" if how else back,),
     )
 
 
