@@ -121,6 +121,16 @@ def f(a: Fin(n)=>Fin(n)=>Float) -> Float:
 """,
         [np.eye(3) * 3.0 + 0.1],
     ),
+    "sums of bytes that are declared to be bytes": (
+        """
+def f(x: Fin(n)=>Float) -> Float:
+    k = [U8(200) if x[i] > 0 else U8(1) for i]
+    s: U8 = sum(k)
+    p: U8 = prod(k[i] * k[j] + 1 for i, j if j <= i)
+    sum(x[i] * s + p * x[i] ** 2 + sum(k) for i)
+""",
+        [np.array([1.5, -2.0, 3.0])],
+    ),
     "products of rows of unequal length": (
         "def f(x: Fin(n)=>Float) -> Float = sum(prod(x[j] for j in ..=i) for i in Fin(n))",
         [np.array([1.5, -2.0, 3.0])],

@@ -46,7 +46,7 @@ _RESERVED = frozenset(
     | {"in", "if", "elif", "else", "match", "case", "with", "loop", "while", "lambda", "and"}
     | {"or", "not", "exists", "assert", "except", "return", "all", "by", "True", "False", "None"}
     | {"Fin", "clamp", "wrap", "sum", "prod", "min", "max", "any", "argmin", "argmax", "state"}
-    | {"inf", "nan", "size", "get", "checked", "abs", "sign", "accum"}
+    | {"inf", "nan", "size", "get", "checked", "abs", "sign", "accum", "reduce"}
 )
 
 
@@ -206,6 +206,10 @@ class Words:
         none = _literal(unit(monoid, dtype), dtype)
         value = self.guarded(self.operand(e.value), e.guards, none)
         if not e.over:
+            return value
+        if monoid in ("add", "mul") and dtype.is_integer and dtype.bits < 64:
+            for i in reversed(e.over):  # from a number of their type: `sum` of them is an Int
+                value = f"reduce(({_INFIX[monoid]}), {none}, [{value} for {self.binders((i,))}])"
             return value
         text = f"{_REDUCE[monoid]}({value} for {self.binders(e.over)})"
         return f"Int({text})" if monoid.startswith("arg") else text
