@@ -233,6 +233,8 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
                 w.scope.assume_index(v, kind.set)
             if poly == size(v):
                 w.region.names.add(v)
+                if value.ways:
+                    w.choices[v] = value.ways
             w.region.names.update(named for named, _ in value.lets)
             w.scope.names[name] = Variable(v, value.type, span, poly, what)
             build = value.build

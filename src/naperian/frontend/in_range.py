@@ -12,6 +12,7 @@ from collections.abc import Callable
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.cells import convert, is_so, show
+from naperian.frontend.choices import in_every_way
 from naperian.frontend.coded import encode
 from naperian.frontend.messages import errors, index_errors
 from naperian.frontend.scope import Scope, Variable
@@ -273,7 +274,8 @@ def _prove_poly(
             extent = cardinality(w.solver.zonk_set(axis))
             base = base_of(w.solver.zonk_set(axis))
             facts = scope.facts()
-            if facts.proves(found - base) and facts.proves(extent - 1 - (found - base)):
+            inside = (found - base, extent - 1 - (found - base))
+            if all(map(facts.proves, inside)) or in_every_way(w, facts, found, inside):
                 return
             if facts.absurd:
                 return

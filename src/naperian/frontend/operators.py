@@ -9,6 +9,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
 from naperian.frontend.boxes import alike, alone
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
+from naperian.frontend.choices import ways
 from naperian.frontend.constraints import need
 from naperian.frontend.exactly import believed, extremum
 from naperian.frontend.frames import Callee
@@ -465,6 +466,7 @@ def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> 
     axes, cell = w.solver.axes(condition.type)
     if not axes and not isinstance(cell, Table):
         is_bool(w, condition)
+        chosen = ways(w, condition.condition, then, other)
         then, other = alike(w, [then, other])
         result = join_types(w, [then, other], span)
         return Typed(
@@ -475,6 +477,7 @@ def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> 
                 convert(w, other.build(), other.type, result),
             ),
             span,
+            ways=chosen,
         )
     plan: list[Type] = []
 

@@ -34,7 +34,7 @@ class Typed:
     lets: tuple[tuple[Var, Build], ...] = ()
     exact: bool = False  # the polynomial has only indices, sizes and literals: it cannot overflow
     condition: Condition | None = None
-
+    ways: tuple[Way, ...] = ()  # what the number may be, if it is chosen
 
     def build_all(self) -> Build:
         """Building it, with what its polynomial names bound around it."""
@@ -48,6 +48,15 @@ class Condition:
 
     then: tuple[Size | Apart | Doubted, ...]
     otherwise: tuple[Size | Apart | Doubted, ...]
+
+
+@node
+class Way:
+    """What a chosen number is, and what is known where it is that."""
+
+    facts: tuple[Size, ...]
+    apart: tuple[Apart, ...]
+    poly: Size
 
 
 @mutable

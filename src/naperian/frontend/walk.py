@@ -10,7 +10,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.scope import Scope
 from naperian.frontend.solve import Solver
-from naperian.frontend.typed import Typed, Wrap
+from naperian.frontend.typed import Typed, Way, Wrap
 from naperian.frontend.unknowns import Because
 from naperian.names import Var
 from naperian.node import mutable
@@ -195,6 +195,7 @@ class Walk:
     opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
     doubted: list[tuple[Size, Span]] = field(default_factory=list)  # tests that may wrap
     extrema: dict[Size, Var] = field(default_factory=dict)  # names of larger and smaller numbers
+    choices: dict[Var, tuple[Way, ...]] = field(default_factory=dict)  # names of chosen numbers
     unnamed: dict[Var, str] = field(default_factory=dict)  # names of what has none in the text
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name

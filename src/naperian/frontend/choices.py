@@ -1,0 +1,50 @@
+"""A number that is chosen: an index where each side of the choice is one, under its condition.
+
+    j = i - 1 if i > 0 else m - 1       ways of j: i - 1, where i >= 1; m - 1, where i <= 0
+    y[j]                                is in range, since both are
+"""
+
+from __future__ import annotations
+
+from naperian.facts import Apart, Facts
+from naperian.frontend.fitting import fits
+from naperian.frontend.typed import Condition, Typed, Way
+from naperian.frontend.walk import Walk
+from naperian.sizes import Size, rename, variables
+
+
+def ways(w: Walk, condition: Condition | None, then: Typed, other: Typed) -> tuple[Way, ...]:
+    """What a choice of two numbers may be; nothing where a side is no index arithmetic."""
+    said = condition or Condition((), ())
+    one, two = _under(w, said.then, then), _under(w, said.otherwise, other)
+    return one + two if one and two else ()
+
+
+def _under(w: Walk, facts: tuple[object, ...], side: Typed) -> tuple[Way, ...]:
+    sizes = tuple(f for f in facts if isinstance(f, Size))
+    apart = tuple(f for f in facts if isinstance(f, Apart))
+    own = side.ways
+    if not own and side.poly is not None and not side.lets and fits(w, side.poly):
+        own = (Way((), (), side.poly),)
+    return tuple(Way(sizes + x.facts, apart + x.apart, x.poly) for x in own)
+
+
+def in_every_way(w: Walk, facts: Facts, poly: Size, goals: tuple[Size, ...]) -> bool:
+    """Whether these are at least 0 whichever way a number is chosen that `poly` mentions."""
+    for v in dict.fromkeys(variables(poly)):
+        if v in w.choices:
+            return all(
+                _in_one(w, facts, rename(poly, {v: way.poly}), way,
+                        tuple(rename(g, {v: way.poly}) for g in goals))
+                for way in w.choices[v]
+            )  # fmt: skip
+    return False
+
+
+def _in_one(w: Walk, facts: Facts, poly: Size, way: Way, goals: tuple[Size, ...]) -> bool:
+    solver = w.solver
+    here = facts.and_(*map(solver.zonk_size, way.facts)).with_apart(
+        [Apart(solver.zonk_size(a.poly)) for a in way.apart]
+    )
+    goals = tuple(map(solver.zonk_size, goals))
+    return here.absurd or all(map(here.proves, goals)) or in_every_way(w, here, poly, goals)
