@@ -48,12 +48,12 @@ from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.algebra import laws
 from naperian.passes.algebra.bounds import between, type_bounds
-from naperian.passes.algebra.exact import exact
 from naperian.passes.algebra.settled import settled
 from naperian.passes.algebra.tallied import tallied
 from naperian.passes.bindings import ranges
 from naperian.passes.bindings.builder import Builder, Guards
 from naperian.passes.bindings.conditions import after_checks, checks_of, guards_of, in_rounds
+from naperian.passes.bindings.exact import exact
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
 from naperian.sizes import HEAVY, ZERO, Size, atom, places, size, weight

@@ -63,6 +63,7 @@ class Place:
         self.failures: dict[tuple[str, Span], int] = {}
         # of what does not depend on all that is around its place: that
         self.inside: dict[Var, tuple[tuple[Var, ...], Guards]] = {}
+        self.numbers: dict[Var, tuple[int, int]] = {}  # between which a choice of numbers lies
         self.b = Builder(name, sizes)
 
     # sizes and sets, with the variables of core replaced

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from naperian.ainf.syntax import Read
 from naperian.ainf.walk import rewrite_size, variables
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, Quotient, Remainder, Size, divided, size
+from naperian.sizes import ONE, Atom, Quotient, Remainder, Size, divided, size
 
 
 @node
@@ -46,11 +47,11 @@ def invert(
 def _long_first(domain: Iterable[Var], extent: Callable[[Var], Size | None]) -> tuple[Var, ...]:
     """The indices, those of a known number of rounds last: they are left over."""
 
-    def is_short(i: Var) -> bool:
-        n = extent(i)
-        return n is not None and n.constant is not None
+    return tuple(sorted(domain, key=lambda i: _is_short(extent(i))))
 
-    return tuple(sorted(domain, key=is_short))
+
+def _is_short(n: Size | None) -> bool:
+    return n is not None and n.constant is not None
 
 
 def _whole(above: Size, below: Size, digit: Size) -> tuple[Size, Size] | None:
@@ -124,7 +125,7 @@ class _Invert:
             rest = inner - size(v) * c
             if c not in (1, -1) or any(v == u for u in variables(rest)):
                 continue
-            if any(u in self.unsolved for a in rest.atoms if not isinstance(a, Var)
+            if any(u in self.unsolved for a in rest.atoms if not self.is_left(a)
                    for u in variables(Size((((a,), 1),)))):  # fmt: skip
                 continue
             if v in self.open(m) or any(self.depends(u, v) for u in self.open(rest + m)):
@@ -138,6 +139,14 @@ class _Invert:
             self.assign(v, value)
             return True
         return False
+
+    def is_left(self, a: Atom) -> bool:
+        """Whether an unsolved index may be left over in an atom: it is one, or says which number of
+        a short table is meant."""
+        if isinstance(a, Read):
+            singles = [e.single for e in a.at if self.open(e)]
+            return all(isinstance(u, Var) and _is_short(self.extent(u)) for u in singles)
+        return isinstance(a, Var)
 
     def depends(self, u: Var, v: Var) -> bool:
         """Whether how far `u` goes depends on `v`, which then cannot depend on `u`."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from naperian import prims, substitution, types
 from naperian.ainf.syntax import Failure, Number, Op, Operand, Param, Program, Read, Result
-from naperian.ainf.walk import number
+from naperian.ainf.walk import atoms, number
 from naperian.broken import Broken
 from naperian.core import syntax as core
 from naperian.core.linear import hanging
@@ -24,6 +24,7 @@ from naperian.core.walk import of_type
 from naperian.dtypes import DType
 from naperian.leaves import leaves as type_leaves
 from naperian.names import Lit, Var
+from naperian.passes.bindings.exact import exact
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.passes.bindings.packed import Layout, Packing
 from naperian.passes.bindings.values import (
@@ -264,6 +265,10 @@ class _Flatten(Tables):
         dtype = dtype_of(type_)
         if name not in ("cast", "bitcast"):
             dtype = prims.PRIMITIVES[name].result(dtype)
+        if any(isinstance(a, Read) and a.var in self.numbers for o in args for a in atoms(o)):
+            place = exact(Op(name, args), self.b.indices, self.b.sizes, self.numbers)
+            if place is not None:
+                return number(place)
         return self.op(name, args, dtype, origin)
 
     def checked(self, value: Operand, s: Set, origin: Span) -> Value:

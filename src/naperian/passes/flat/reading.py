@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Operand
+from naperian.ainf.syntax import Operand, Read
 from naperian.ainf.walk import number, rewrite_size
 from naperian.broken import Broken
 from naperian.core import syntax as core
@@ -160,4 +160,23 @@ class Reading(Place):
         other = self.arm(no, elsewhere)
         if chosen == other:
             return chosen
-        return self.op("select", (condition, chosen, other), self.b.dtype(chosen))
+        choice = self.op("select", (condition, chosen, other), self.b.dtype(chosen))
+        self.note_numbers(choice, chosen, other)
+        return choice
+
+    def note_numbers(self, made: Read, *sides: Operand) -> None:
+        """Between what numbers a choice lies, if it is one of a short table's."""
+        ends = [self.numbers_of(o) for o in sides]
+        known = [e for e in ends if e is not None]
+        extents = (self.b.extent(i) for i in self.b.contexts[made.var])
+        if len(known) == len(ends) and all(n is not None and n.constant for n in extents):
+            self.numbers[made.var] = min(low for low, _ in known), max(high for _, high in known)
+
+    def numbers_of(self, o: Operand) -> tuple[int, int] | None:
+        match o:
+            case Lit(value, DType.I64):
+                return int(value), int(value)
+            case Read(var):
+                return self.numbers.get(var)
+            case _:
+                return None

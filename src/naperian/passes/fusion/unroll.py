@@ -10,19 +10,25 @@ asks for a component that is known only at run time. What is asked for at a plac
 go decide, `d[wrap(c + 1)]`, is known.
 What is in memory anyway ends the chain: its reader can be written out, though the table that it
 reads is not.
+
+    for i, q<9: g = f[wrap(i - c[q])]      ⇒      for i: g0 = f[i]; g1 = f[wrap(i - 1)]; …
+
+More elements are written out where a place is made of a number that is read in a table of given
+ones (`given`): which it is, is known then, and so how far away the place is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
-from operator import eq, ge, gt, le, lt, ne
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
 from naperian.ainf.walk import atoms, atoms_of, variables
 from naperian.broken import Broken
+from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
+from naperian.passes.fusion.given import COMPARED, Given, constant
 from naperian.passes.fusion.graph import (
     Cell,
     Graph,
@@ -42,8 +48,10 @@ from naperian.passes.fusion.graph import (
 from naperian.sizes import ZERO, Size, size
 
 WRITTEN_OUT = 4  # elements
+_NEIGHBOURS = 32  # elements that say how far away a place is
 _MANY = 64  # rounds of a loop that one would not compute a table again in
 _COPIES = 32  # of one task
+_COMPONENTS = 3  # of what says how far away a place is: so many times more copies
 _MOST = 2000  # tasks more than before
 
 _Member = tuple[Task, Var]
@@ -53,18 +61,24 @@ _KINDS = (Kind.COMPUTE, Kind.START, Kind.ENTER, Kind.STEP, Kind.FINAL, Kind.DEMA
 def unroll(graph: Graph) -> None:
     """See the module."""
     graph.tables = _tables(graph)
-    chosen = _chosen(graph)
+    given = Given(graph)
+    far = given.distances(_NEIGHBOURS)
+    chosen = (far and _chosen(graph, given, far)) or _chosen(graph, given, frozenset())
     if chosen:
-        _Unrolled(graph, chosen).run()
+        _Unrolled(graph, chosen, given).run()
 
 
 # ---------------------------------------------------------------- which
 
 
-def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
-    """For each task the indices of its own that go."""
+def _chosen(
+    graph: Graph, given: Given, far: frozenset[_Member]
+) -> dict[Task, tuple[Var, ...]]:
+    """For each task the indices of its own that go: those of few elements, and those that say how
+    far away a place is."""
     used = {j for js in graph.mentioned.values() for j in js}
-    few = {i for i in graph.program.indices if i not in used and _extent(graph, i)}
+    short = {*range(1, WRITTEN_OUT + 1), *(_extent(graph, i) for _, i in far)}
+    few = {i for i in graph.program.indices if i not in used and _extent(graph, i) in short}
     if not few or graph.packing.offsets or any(r.new for r in graph.program.results):
         return {}
     classes = _classes(graph, few)
@@ -74,9 +88,6 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
         k for k, c in each.items()
         if not _possible(graph, c) or any(t.var in lengths for t, _ in c)
     }  # fmt: skip
-    refused |= {k for k, c in each.items() if any(t.kind is Kind.STEP for t, _ in c)} - _met(
-        graph, classes
-    )
     asked: list[tuple[int, set[int]]] = []  # a class, and those that must go if it goes
     for t in graph.tasks:
         for s in t.sites:
@@ -84,11 +95,17 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
                 continue
             for i, e in zip(s.task.context, s.at, strict=False):
                 if (s.task, i) in classes:
-                    by = _decided(t, s, e, classes)
+                    by = _decided(given, t, s, e, classes)
                     if by is None:
                         refused.add(id(classes[s.task, i]))
                     elif by:
                         asked.append((id(classes[s.task, i]), by))
+    apart = {k for k, c in each.items() if not far.isdisjoint(c)}
+    while more := {b for k, by in asked if k in apart for b in by} - apart:
+        apart |= more
+    refused |= {k for k, c in each.items() if _extent(graph, c[0][1]) > WRITTEN_OUT} - apart
+    steps = {k for k, c in each.items() if any(t.kind is Kind.STEP for t, _ in c)}
+    refused |= steps - apart - _met(graph, classes)
     while more := {k for k, by in asked if k not in refused and by & refused}:
         refused |= more
     chosen: dict[Task, tuple[Var, ...]] = {}
@@ -98,7 +115,7 @@ def _chosen(graph: Graph) -> dict[Task, tuple[Var, ...]]:
         copies = 1
         for i in mine:
             copies *= _extent(graph, i)
-        if copies > _COPIES:
+        if copies > _COPIES * (_COMPONENTS if far else 1):
             return {}
         growth += copies - 1
         if mine:
@@ -117,7 +134,7 @@ def _extent(graph: Graph, i: Var) -> int:
     """How many values an index has, if that is known and few; else 0."""
     index = graph.program.indices[i]
     n = None if index.extent is None or index.condition is not None else index.extent.constant
-    return n if n is not None and 1 <= n <= WRITTEN_OUT else 0
+    return n if n is not None and 1 <= n <= _NEIGHBOURS else 0
 
 
 def _classes(graph: Graph, few: set[Var]) -> dict[_Member, list[_Member]]:
@@ -221,14 +238,16 @@ def _long(graph: Graph, i: Var) -> bool:
     return extent is None or (extent.constant or _MANY) >= _MANY
 
 
-def _decided(t: Task, s: Site, e: Size, classes: dict[_Member, list[_Member]]) -> set[int] | None:
+def _decided(
+    given: Given, t: Task, s: Site, e: Size, classes: dict[_Member, list[_Member]]
+) -> set[int] | None:
     """The classes that must go for a task to know which component it reads; None if no such do."""
     if s.bound:
         return None
     found = set(variables(e))
     if any((t, v) not in classes for v in found):
         return None
-    if rename_indices(e, dict.fromkeys(found, ZERO)).constant is None:
+    if given.known(rename_indices(e, dict.fromkeys(found, ZERO))).constant is None:
         return None
     return {id(classes[t, v]) for v in found}
 
@@ -240,8 +259,9 @@ class _Unrolled:
     """The tasks, written out. `parts` are those that a value or cell fell into, by the numbers
     that stand for the indices that went; `gone` are the tasks whose values fell."""
 
-    def __init__(self, graph: Graph, chosen: dict[Task, tuple[Var, ...]]) -> None:
+    def __init__(self, graph: Graph, chosen: dict[Task, tuple[Var, ...]], given: Given) -> None:
         self.graph = graph
+        self.given = given
         self.chosen = chosen
         self.parts: dict[tuple[Var, tuple[int, ...]], Var] = {}
         self.gone: dict[Var, Task] = {}
@@ -378,7 +398,8 @@ class _Unrolled:
     def operand(self, x: Operand) -> Operand:
         match x:
             case Read():
-                return self.read(x)
+                known = self.given.element(x)
+                return self.read(x) if known is None or known.dtype is DType.BOOL else known
             case Number(value):
                 return Number(self.size(value))
             case Lit():
@@ -388,14 +409,12 @@ class _Unrolled:
         return s if s.plain else rewrite_size(s, self.atom)
 
     def atom(self, a: Read | Trips | Var) -> Size | None:
-        if not (isinstance(a, Read) and a.var in self.gone):
+        if not isinstance(a, Read):
             return None
-        return size_of(self.read(a))
-
-
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge
-}  # fmt: skip
+        known = self.given.element(a)
+        if known is not None:
+            return size(int(known.value))
+        return size_of(self.read(a)) if a.var in self.gone else None
 
 
 def _decided_at(graph: Graph, tasks: list[Task]) -> list[Task]:
@@ -403,10 +422,10 @@ def _decided_at(graph: Graph, tasks: list[Task]) -> list[Task]:
     and without what is behind those that do not."""
     truths: dict[Operand, bool] = {}
     for t in tasks:
-        if t.kind is Kind.COMPUTE and t.name in _COMPARED and not t.context and not t.guards:
-            one, two = map(_constant, t.args)
+        if t.kind is Kind.COMPUTE and t.name in COMPARED and not t.context and not t.guards:
+            one, two = map(constant, t.args)
             if one is not None and two is not None:
-                truths[Read(t.var, ())] = _COMPARED[t.name](one, two)
+                truths[Read(t.var, ())] = COMPARED[t.name](one, two)
     if not truths:
         return tasks
     gone: set[Task] = set()
@@ -428,16 +447,6 @@ def _decided_at(graph: Graph, tasks: list[Task]) -> list[Task]:
         if t.cell is not None and t in t.cell.writers:
             t.cell.writers.remove(t)
     return [t for t in tasks if t not in gone]
-
-
-def _constant(x: Operand) -> int | None:
-    match x:
-        case Number(value):
-            return value.constant
-        case Lit(int() as value):
-            return value
-        case _:
-            return None
 
 
 def _renamed(g: Guard, names: dict[Var, Size]) -> Guard:
