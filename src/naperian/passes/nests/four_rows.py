@@ -90,8 +90,9 @@ def _rows(s: Stmt) -> _Rows | None:
     """A loop whose rounds make sums along rows, and then something of these."""
     if not isinstance(s, Loop) or s.order not in (Order.FREE, Order.PARALLEL):
         return None
-    trips = (s.high - s.low).constant
-    if (trips is not None and trips < _ROWS) or not isinstance(s.body[0], Let | Variable):
+    if s.low != ZERO or not isinstance(s.body[0], Let | Variable):
+        return None  # from elsewhere on: what other loops have left, a few rows
+    if s.high.constant is not None and s.high.constant < _ROWS:
         return None
     backwards = list(takewhile(lambda x: not isinstance(x, Loop), reversed(s.body)))
     sums = s.body[: len(s.body) - len(backwards)]
@@ -171,16 +172,16 @@ class _Rows:
 
     def four_at_a_time(self) -> Loop:
         s, four = self.loop, Var("four")
-        first, trips = size(four) * _ROWS, s.high - s.low
-        others = [Let(Var("row"), DType.I64, Number(clamp(first + k, trips))) for k in (1, 2, 3)]
+        first = size(four) * _ROWS
+        others = [Let(Var("row"), DType.I64, Number(clamp(first + k, s.high))) for k in (1, 2, 3)]
         ends = [x for end in self.ends for x in _apart(end, self.is_over(end))]
         inner = (y for x in self.sums if isinstance(x, Loop) for y in x.body)
         made = [x.var for x in (*self.sums, *inner, *ends) if isinstance(x, Let | Variable)]
-        rows = [_Row(s.var, s.low + at, made) for at in (first, *(size(x.var) for x in others))]
+        rows = [_Row(s.var, at, made) for at in (first, *(size(x.var) for x in others))]
         body: list[Stmt] = [*others]
         for x in (*self.sums, *ends):
-            body += _of_four([row.of((x,))[0] for row in rows], trips - first)
-        count = (trips + _ROWS - 1) // _ROWS
+            body += _of_four([row.of((x,))[0] for row in rows], s.high - first)
+        count = (s.high + _ROWS - 1) // _ROWS
         return Loop(four, ZERO, count, tuple(body), s.order, s.reductions, s.work * _ROWS)
 
 
