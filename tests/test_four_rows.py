@@ -54,6 +54,9 @@ def over(w: n=>m=>Float, x: m=>Float) -> n=>Float:
     loop s = [0.5 for i in n] for _ in Fin(3):
         [0.5 * s[i] + sum(abs(w[i, j] - s[i] * x[j]) for j) for i]
 
+def totals(w: n=>m=>Float, x: m=>Float) -> (Float, Float) =
+    (sum(sum(w[i, j] * x[j] for j) ** 2 for i), sum(w[i, j] * x[j] ** 2 for i, j))
+
 def found(w: n=>m=>Float, x: m=>Float) -> n=>n=>Float =
     [[sum(w[i, j] * w[k, j] * x[j] * x[j] for j) if i > k else 0.0 for k] for i]
 """
@@ -91,6 +94,7 @@ WANTED: dict[str, Callable[[Array, Array], Any]] = {
     "product": lambda w, x: (1 + w @ x).prod(),
     "state": _state,
     "over": _over,
+    "totals": lambda w, x: (((w @ x) ** 2).sum(), (w @ x**2).sum()),
     "found": lambda w, x: np.tril((w * x**2) @ w.T, -1),
 }
 
@@ -115,7 +119,7 @@ def test_values(module: nap.Module, name: str, dtype: type) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-9 if dtype is np.float64 else 2e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", [n for n in WANTED if n not in ("product", "found")])
+@pytest.mark.parametrize("name", [n for n in WANTED if n not in ("product", "totals", "found")])
 def test_four_at_a_time(module: nap.Module, name: str) -> None:
     assert "for four in 0..((n + 3) // 4)" in module[name].show("loops")
 
@@ -161,3 +165,23 @@ def test_two_threads_add_the_same(module: nap.Module) -> None:
         nap.threads(before)
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+SHARED = """
+def f(
+    x: Fin(n)=>Float, y: Fin(m)=>Float, a: Fin(n)=>Fin(m)=>Float, c: Fin(m)=>Fin(n)=>Fin(n)=>Float
+) -> Fin(m)=>Float =
+    grad(lambda z: sum(
+        c[i, j, q] * (sum(z[i] for k in Fin(n) if x[0] > a[k, wrap(j)]) * x[q])
+        for i in Fin(m), j in Fin(n), q in Fin(n)
+    ))(y)
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_a_row_that_fills_up_adds_nothing_to_what_all_rows_share(n: int) -> None:
+    m, r = 3, np.random.default_rng(n)
+    x, a, c = r.normal(size=n), r.normal(size=(n, m)), r.normal(size=(m, n, n))
+    many = (x[0] > a[:, np.arange(n) % m]).sum(0)
+    want = np.einsum("ijq,j,q->i", c, many.astype(float), x)
+    np.testing.assert_allclose(nap.compile(SHARED).f(x, np.ones(m), a, c), want, atol=1e-12)

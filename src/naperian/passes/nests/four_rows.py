@@ -118,7 +118,7 @@ def _is_sum(s: Loop, own: set[Var]) -> bool:
         s.order is Order.FREE
         and own.isdisjoint((*used_in(s.low), *used_in(s.high)))
         and 0 < len(s.reductions) <= _MOST
-        and all(r.monoid == "add" and r.dtype.is_float for r in s.reductions)
+        and all(r.monoid == "add" and r.dtype.is_float and r.var in own for r in s.reductions)
         and all(isinstance(x, Let | Assign) for x in s.body)
         and (rounds is None or rounds > WINDOW)
         and not any(_is_dear(e) for x in s.body for e in expressions(x))
