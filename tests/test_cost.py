@@ -630,6 +630,28 @@ def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(linalg.solve(a,
 """,
         lambda n: [x(n, n) + n * np.eye(n), x(n)],
     ),
+    "systems in a loop, in a comprehension": (
+        """
+import linalg
+def f(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Float = sum(solved(a, x)[i] ** 2 for i)
+
+def solved(a: Fin(n)=>Fin(n)=>Float, x: Fin(n)=>Float) -> Fin(n)=>Float:
+    loop y = x for _ in Fin(3):
+        w = 1.0 / (1.0 + y ** 2)
+        linalg.solve([[a[i, j] + (w[i] if i == j else 0.0) for j] for i], x)
+""",
+        lambda n: [x(n, n) + n * np.eye(n), x(n)],
+    ),
+    "checked indices in a comprehension": (
+        """
+def f(y: Fin(n)=>Float, ix: m=>Int) -> Float = sum((smoothed(y, ix) - y[i]) ** 2 for i)
+
+def smoothed(y: Fin(n)=>Float, ix: m=>Int) -> Float:
+    loop s = 0.0 for k in m:
+        0.5 * s + y[ix[k]?]
+""",
+        lambda n: [x(n), keys(n, n)],
+    ),
     "least squares": (
         """
 import linalg

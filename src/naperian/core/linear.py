@@ -103,6 +103,13 @@ def may_stop(e: core.Expr) -> bool:
     return False
 
 
+def called_once(rule: core.OwnRule) -> bool:
+    """Whether one call of a rule does for all the places where the function's would be the same."""
+    if rule.forward:
+        return True
+    return linear(rule.body, (v for v, _ in rule.given)) and not may_stop(rule.body)
+
+
 def _parts(d: Degrees) -> Iterable[Degree]:
     if isinstance(d, Degree):
         yield d

@@ -19,7 +19,7 @@ from typing import Protocol
 from naperian.ainf.syntax import Binding, Guard, Number, Op, Operand, Read
 from naperian.ainf.walk import Names, free, rewrite, rewrite_size
 from naperian.core import syntax as core
-from naperian.core.linear import linear, may_stop
+from naperian.core.linear import called_once
 from naperian.core.resolve import resize
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
@@ -158,7 +158,7 @@ def called(place: Flattening, e: core.Custom, copied: Callable[..., Value]) -> V
     env = {v: place.tabulated(place.env[v]) for v in mentioned if v in place.env}
     b = place.b
     scope = place.scope
-    if all(map(_once, e.rules)):
+    if all(map(called_once, e.rules)):
         around = _around(b, (*made, *env.values(), value), place.guards)
         scope = tuple(i for i in scope if i in around)
     # else one call for each point of the loops around, also where nothing depends on them: one with
@@ -183,13 +183,6 @@ def called(place: Flattening, e: core.Custom, copied: Callable[..., Value]) -> V
     whole = ruled(value, ())
     b.ruled.append(Ruled(place, e, tuple(made), whole, env, scope, place.guards))
     return whole
-
-
-def _once(rule: core.OwnRule) -> bool:
-    """Whether one call of a rule does for all the places where the function's would be the same."""
-    if rule.forward:
-        return True
-    return linear(rule.body, (v for v, _ in rule.given)) and not may_stop(rule.body)
 
 
 def cleared(bindings: Sequence[Binding]) -> list[Binding]:

@@ -32,6 +32,7 @@ from naperian.passes.normal.denote import (
     Place,
     data,
 )
+from naperian.passes.normal.once import once
 from naperian.passes.normal.pieces import Combined, additions, by_rows, in_pieces, rowwise, worth
 from naperian.passes.normal.tables import (
     as_size,
@@ -91,13 +92,15 @@ class Accumulators:
         shared = [c for c in self.combined if not scope.cells.isdisjoint(c.cells)]
         own = {v for c in shared for v in c.cells}
         if not outermost or not shared or not scope.cells <= own | self.sums:
-            return table_of(self.w, s, i, scope, cell, name)
+            left = once(self.w, s, (i,), scope, cell)
+            return table_of(self.w, s, i, left, cell, name)
         rowed = rowwise(s, index_expr(index), shared, scope.statements)
         found = (0, TRUE) if rowed else worth(
             self.w, s, shared, additions(scope.statements, own)
         )
         if found is None:
-            return table_of(self.w, s, i, scope, cell, name)
+            left = once(self.w, s, (i,), scope, cell)
+            return table_of(self.w, s, i, left, cell, name)
         pieces, condition = found
         value = cell
         if value != Parts(()) or not scope.cells <= own:

@@ -91,6 +91,7 @@ from naperian.passes.normal.denote import (
 )
 from naperian.passes.normal.fold import constant, fold
 from naperian.passes.normal.leaving import leaving
+from naperian.passes.normal.once import once
 from naperian.passes.normal.pieces import Combined
 from naperian.passes.normal.spelled import tell, tell_line
 from naperian.passes.normal.tables import (
@@ -567,6 +568,7 @@ class Evaluate:
         with self.w.inside() as scope:
             var, env.own[e.var] = self.w.index(s, e.var.name)
             value = self.leaf(e.value, env)
+        scope = once(self.w, s, (var,), scope, value)
         body = closed(self.w, scope, [value])
         made = Reduce(e.monoid, var, s, init, body, Scalar(dtype), e.origin)
         t = element(s) if best else Scalar(dtype)
@@ -621,6 +623,8 @@ class Evaluate:
         with self.w.inside() as scope:
             self.tick(e.time, time, s, env)
             value = self.expr(e.body, env)
+        if s is not None and time is not None and condition is None:
+            scope = once(self.w, s, (time, *(c.var for c in carried)), scope, value)
         t: Type = types[0] if len(types) == 1 else Tuple(tuple(types))
         body = closed(self.w, scope, data(conformed(value, t)))
         made = Loop(carried, time, s, condition, body, e.origin, e.checkpoint)
@@ -638,6 +642,7 @@ class Evaluate:
         with self.w.inside() as scope:
             self.tick(e.time, time, s, env)
             value = self.expr(e.body, env)
+        scope = once(self.w, s, (time, *(c.var for c in carried)), scope, value)
         t: Type = types[0] if len(types) == 1 else Tuple(tuple(types))
         body = closed(self.w, scope, data(conformed(value, t)))
         made = Scan(carried, time, s, body, e.exclusive, e.origin)
@@ -702,6 +707,7 @@ class Evaluate:
         self.rules -= 1
         flat = leaves(t)
         whole = Custom(params, body, rules, e.origin)
+        self.w.ruled = True
         bound = flat[0] if len(flat) == 1 else Tuple(flat)
         return shaped(t, data(self.w.bind(whole, bound, name, scope.fails)))
 

@@ -56,12 +56,14 @@ from naperian.types import (
 
 class Work:
     """Statements go to `scope`. `staying` are the variables whose values may stop the run or have
-    an effect: they are computed where they are bound, needed or not."""
+    an effect: they are computed where they are bound, needed or not. `ruled` tells whether there
+    are functions with a derivative of their own."""
 
     def __init__(self) -> None:
         self.root = self.scope = Scope()
         self.places = Places()
         self.staying: set[Var] = set()
+        self.ruled = False
 
     def inside(self, scope: Scope | None = None) -> _Inside:
         """Statements go to this (new) scope for a while."""
