@@ -812,6 +812,36 @@ def f(x: Fin(n)=>Float) -> Float:
 """,
         lambda n: [x(8 * n)],
     ),
+    "an element of what a loop solves": (
+        """
+import linalg
+
+def f(p: n=>Float) -> Float = sum(all_solved(p)[i, 0] for i)
+
+def all_solved(p: n=>Float) -> n=>Fin(2)=>Float = [solved(p[i]) for i]
+
+def solved(p: Float) -> Fin(2)=>Float:
+    loop x = [1.5, 0.3] for _ in Fin(3):
+        linalg.solve([[p + x[0], 0.3], [0.2, 2.0 * p + x[1]]], [1.0, p])
+    x
+""",
+        lambda n: [x(n)],
+    ),
+    "an element of what a loop solves until it is near": (
+        """
+import linalg
+
+def f(p: n=>Float) -> Float = sum(all_solved(p)[i, 0] for i)
+
+def all_solved(p: n=>Float) -> n=>Fin(2)=>Float = [solved(p[i]) for i]
+
+def solved(p: Float) -> Fin(2)=>Float:
+    loop x = [1.5, 0.3], k = 0 while k < 3 and x[0] < 100.0:
+        (linalg.solve([[p + x[0], 0.3], [0.2, 2.0 * p + x[1]]], [1.0, p]), k + 1)
+    x
+""",
+        lambda n: [x(n)],
+    ),
 }
 
 

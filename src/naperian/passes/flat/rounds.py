@@ -6,12 +6,14 @@ that only the run knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from naperian import prims, types
 from naperian.ainf.syntax import Binding, Index, Op, Operand, Trips
 from naperian.ainf.walk import free, number, size_of, variables
 from naperian.core import syntax as core
+from naperian.core.linear import called_once
 from naperian.core.walk import everything, size_variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
@@ -36,6 +38,7 @@ from naperian.passes.flat.light import FEWEST, ROOM, STRIP, is_light, is_long, n
 from naperian.sizes import ZERO, Size, atom, clamp, size
 from naperian.source import Span
 
+E = TypeVar("E", bound=core.Expr)
 _NO = Lit(False, DType.BOOL)
 
 
@@ -58,23 +61,28 @@ class Rounds(Cells):
     in_reverse: list[set[Var]]  # what hangs on the variables of each, unless no strips are wanted
 
     def handle(self, e: core.Handle) -> Value:
-        """What changes states is in the loops around that it depends on: its derivative would go
-        through the others, too, once for each round."""
-        outer = self.scope
-        self.scope = self.needed(e)
-        made = super().handle(e)
-        self.scope = outer
-        return made
+        return self.apart(e, super().handle)
 
-    def needed(self, e: core.Handle) -> tuple[Var, ...]:
+    def apart(self, e: E, made: Callable[[E], Value]) -> Value:
+        """What changes states or goes in rounds is in the loops around that it depends on: its
+        derivative would go through the others, too, once for each round."""
+        scope, cells = self.scope, self.cells
+        needed = self.needed(e) if scope else scope
+        if len(needed) < len(scope):
+            self.scope, self.cells = needed, {}
+        value = made(e)
+        self.scope, self.cells = scope, cells
+        return value
+
+    def needed(self, e: core.Expr) -> tuple[Var, ...]:
         """The indices around that an expression depends on; all of them if it may stop the run, or
-        not end, or uses what is changed outside."""
+        uses what is changed outside, or has a rule that one call for all would not do for."""
         inside = [*everything(e)]
         mentioned = {x.var for x in inside if isinstance(x, core.Ref)}
         mentioned |= {v for x in inside for v in size_variables(x)}
         partial = any(
             isinstance(x, core.Check | core.Checked | core.Tell)
-            or (isinstance(x, core.Loop) and x.condition is not None)
+            or (isinstance(x, core.Custom) and not all(map(called_once, x.rules)))
             for x in inside
         )
         if partial or not mentioned.isdisjoint(self.cells):
@@ -109,6 +117,9 @@ class Rounds(Cells):
         return element(s, digits(shape, atom(made))) if best else made
 
     def loop(self, e: core.Loop) -> Value:
+        return self.apart(e, self.looped)
+
+    def looped(self, e: core.Loop) -> Value:
         """A loop; for one with checkpoints, loops over its strips. One that a condition ends goes
         once for the number of its rounds, and is a loop of so many rounds then."""
         total = None if e.set is None else self.count(self.set(e.set))
@@ -167,6 +178,9 @@ class Rounds(Cells):
         return size_of(self.b.bind(Op(op, (a, b)), DType.I64, self.guards, var=Var(name)))
 
     def scan(self, e: core.Scan) -> Value:
+        return self.apart(e, self.scanned)
+
+    def scanned(self, e: core.Scan) -> Value:
         s = self.set(e.set)
         starts = self.starts(e)
         values, time = self.rounds(e, starts, self.count(s), None)
