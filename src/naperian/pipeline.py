@@ -36,6 +36,7 @@ from naperian.loops import check as loops_check
 from naperian.loops import show as loops_show
 from naperian.loops import syntax as loops
 from naperian.node import mutable, node, replace
+from naperian.passes.algebra.along_rounds import along_rounds
 from naperian.passes.algebra.alongside import alongside
 from naperian.passes.algebra.begins import begins
 from naperian.passes.algebra.cse import cse
@@ -190,7 +191,7 @@ PASSES: tuple[Step, ...] = (
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
     Step("rows", lambda p: kept_rows(row_by_row(p)), ainf_check.check, ainf_show.show),
-    Step("forwards", lambda p: neighbours(windows(forwards(alongside(margins(p))))),
+    Step("forwards", lambda p: neighbours(windows(along_rounds(forwards(alongside(margins(p)))))),
          ainf_check.check, ainf_show.show),
     Step("undo", lambda p: undo(in_step(p)), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),

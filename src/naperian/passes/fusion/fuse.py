@@ -366,9 +366,13 @@ class _Block:
         mine = self.arrays(group, _along)
         windows = self.arrays(group, _in_window) if root.units else set()
         copies = all(takes_over(t) for t in group)
-        if self.time(root) is None and not stops(root) and not copies:
+        if not stops(root) and not copies:
             for nest in reversed(same[-_NEAR:]):
                 if nest.number < low or nest.serial != serial or nest.times:
+                    continue
+                if self.time(root) is not None:
+                    if self.recurs(nest) and self.is_one(group, nest):
+                        return nest
                     continue
                 if nest.arrays & mine or (nest.windows & windows and self.is_one(group, nest)):
                     return nest
@@ -527,6 +531,11 @@ class _Block:
         other = _of(nest, self.depth)
         mine = [t for t in later if not t.lazy]
         return not self.needing(group, other, mine).isdisjoint(mine)
+
+    def recurs(self, nest: Nest) -> bool:
+        """Whether there is a recurrence in each round of a nest: what another one keeps for what
+        needs both is kept for one round of it, where the two are in one nest."""
+        return any(self.time(t) is not None for t in nest.members)
 
     def begins(self, group: list[Task]) -> bool:
         """Whether tasks need nothing of any loop, and others go on with them: the table of zeros

@@ -31,7 +31,8 @@ that is faster than a gather. Elements that a triangle reads again and again are
     for l in 0..8:
         for e in 0..d: store packed[e, l] = x[8 * v + l, e]
 
-and what a row adds up over rounds in order has a table of its own (`own_sums`).
+what a row adds up over rounds in order has a table of its own (`own_sums`), and what a round reads
+of the one before it stays in registers (`handed`).
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ from naperian.passes.nests.alike import (
     sums_nothing,
     waits,
 )
+from naperian.passes.nests.handed import handed
 from naperian.passes.nests.lane_sums import Sum, Sums, nest
 from naperian.passes.nests.own_sums import own_sums
 from naperian.passes.nests.paired import paired
@@ -381,6 +383,8 @@ class _Rows:
         types = [t for t in types if t.is_float] if counts else types
         self.width = _VECTOR // max((t.bytes for t in types), default=8)
         self.many = self.width * self.vectors()
+        self.hand_on()
+        s = self.loop
         row = fresh(s.var)
         self.first = s.low + size(row) * self.many
         apart = {x.buffer for x in statements(s.body) if isinstance(x, Update) and self.axes(x.at)}
@@ -398,6 +402,14 @@ class _Rows:
         work = s.work * (self.many // self.width)
         rows = self.sums.around(row, count, tuple(self.top.values()), (*first, *body), work)
         return rows if self.beside else [*rows, *self.left(s.low + count * self.many)]
+
+    def hand_on(self) -> None:
+        """What a round reads of the one before it is handed on, as in one row (`handed`)."""
+        kept = {**self.buffers, **_made(self.loop.body)}
+        own = handed(self.loop.body, {v: b.dtype for v, b in kept.items()})
+        s, varying = replace(self.loop, body=own), {self.loop.var}
+        if are_alike(s, own, varying, self.written, self.shared):
+            self.loop, self.varying = s, frozenset(varying)
 
     def left(self, low: Size) -> list[Stmt]:
         """The rows from there on: a vector of those that wait, if there is one, and one by one."""
