@@ -297,3 +297,56 @@ def test_what_both_sides_of_a_condition_send_is_one_sum() -> None:
             d[k] = 1e-6
             more, less = ((u + d, c), (u - d, c)) if given is u else ((u, c + d), (u, c - d))
             assert found[k] == pytest.approx((f(*more, 9) - f(*less, 9)) / 2e-6, rel=1e-6, abs=1e-8)
+
+
+# what flows back goes to one or two of many elements, from outside and inside of rounds
+FEW = nap.compile("""
+def ends(x: n=>m=>Float, w: m=>Float) -> Float:
+    y = [exp(x[i, j] * w[j]) for i, j]
+    z = [y[i, j] * y[i, wrap(j + 1)] + w[j] for i, j]
+    sum(min(z[i, j] for j) * max(z[i, j] for j) for i) + max(z[i, j] for i, j)
+
+def labels(x: t=>n=>Float, a: n=>n=>Float, key: t=>n) -> Float:
+    h = scan(lambda h, r: softmax([sum(a[i, j] * h[j] for j) + r[i] for i]), [0.1 for i in n], x)
+    sum(log(h[k, key[k]]) for k) + sum(max(h[k, i] for i) * min(h[k, i] for i) for k)
+
+def softmax(v: n=>Float) -> n=>Float:
+    e = [exp(u - max(v)) for u in v]
+    e / sum(e)
+
+def pairs(x: t=>n=>Float, key: t=>n) -> Float:
+    (h, s) = loop h = [0.1 for i in n], s = 0.0 for k in t:
+        g = [tanh(h[i] + x[k, i]) for i]
+        (g, s + min(g[i] * g[j] + g[key[k]] for i, j) + max(g[i] - g[j] for i, j))
+    s
+
+def spread(x: t=>n=>Float, key: t=>n, other: t=>n) -> Float:
+    (h, s) = loop h = [0.1 for i in n], s = 0.0 for k in t:
+        g = [tanh(h[i] + x[k, i]) for i]
+        ([g[key[k]] * x[k, i] for i], s + g[other[k]] ** 2)
+    s
+""")
+
+
+@pytest.mark.parametrize("n", [1, 3, 12])
+@pytest.mark.parametrize("name", ["ends", "labels", "pairs", "spread"])
+def test_what_goes_to_few_elements_is_as_forwards(name: str, n: int) -> None:
+    key, other = (np.random.default_rng(k).integers(0, n, 7) for k in (n, n + 1))
+    args = {
+        "ends": (x(5, n), x(n)), "labels": (x(7, n), x(n, n), key), "pairs": (x(7, n), key),
+        "spread": (x(7, n), key, other),
+    }[name]  # fmt: skip
+    _, along = nap.jvp(FEW[name], "x")(*args, way := x(*args[0].shape)[::-1].copy())
+    np.testing.assert_allclose(np.sum(nap.grad(FEW[name], "x")(*args) * way), along, rtol=1e-9)
+
+
+def test_two_of_many_are_no_table() -> None:
+    """Of all pairs that have a least and a greatest in each row, only that row is kept."""
+    f = nap.compile("""
+def f(x: n=>Float, w: n=>Float) -> Float:
+    d = [(x[i] - x[j]) ** 2 * w[j] for i, j]
+    sum(min(d[i, j] for j) * max(d[i, j] for j) for i)
+""").f
+    text = nap.grad(f, wrt=("x", "w")).show("loops")
+    assert re.search(r"allocate \w+: f64\[n\]", text)
+    assert not re.search(r"allocate \w+: f64\[n, n\]", text), text

@@ -765,6 +765,25 @@ def f(x: n=>d=>Float) -> Float =
 """,
         lambda n: [x(4 * n, 3)],
     ),
+    "the closest pair": (
+        """
+def f(x: n=>Float, y: n=>Float) -> Float =
+    sqrt(min((x[i] - x[j]) ** 2 + (y[i] - y[j]) ** 2 for i in n, j in i<..))
+""",
+        lambda n: [x(4 * n), x(4 * n) ** 2],
+    ),
+    "a chain of matrices": (
+        """
+def f(d: Fin(n + 1)=>Float) -> Float where n >= 1:
+    c = with state([0.0 for _ in Fin(n), _ in Fin(n)]) as c:
+        for len in 1..n:
+            for i in Fin(n - len):
+                j = i + len
+                c[i, j] := min(c[i, k] + c[k + 1, j] + d[i] * d[k + 1] * d[j + 1] for k in i..j)
+    c[0, n - 1]
+""",
+        lambda n: [x(n + 1)],
+    ),
     "logarithm of a determinant": (
         """
 import linalg
@@ -882,6 +901,7 @@ KEPT = {
     "assignment": 1, "reflections in place": 3, "reflections of whole matrices": 3,
     "orthogonal columns in place": 3, "triangle and diagonal": 2, "elimination above and below": 2,
     "shortest ways": 3, "two triangles": 2, "an inverse triangle": 2, "orthogonal rows in place": 3,
+    "the closest pair": 1, "a chain of matrices": 2,
 }  # fmt: skip
 
 

@@ -3,6 +3,8 @@ loop hands on has one history (`passes/fusion/history`)."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,10 @@ def edit(a: Fin(n)=>Float, b: Fin(m)=>Float, g: Float) -> Float:
             for j in Fin(m):
                 out[(j + 1)?] := min(min(row[(j + 1)?], out[j?]) + g, row[j?] + abs(a[i] - b[j]))
     last[m?]
+def covariance(x: t=>n=>Float, a: Float, w: n=>Float) -> Float:
+    c = loop c = [0.0 for i in n, j in n] for k in t:
+        [a * c[i, j] + (1.0 - a) * x[k, i] * x[k, j] for i, j]
+    sum(w[i] * c[i, j] * w[j] for i, j)
 """
 M = nap.compile(PROGRAMS)
 
@@ -105,3 +111,34 @@ def test_a_sum_of_what_each_round_ends_with_goes_on_in_it(n: int, m: int) -> Non
 def test_the_rows_of_all_rounds_are_not_kept_for_their_sums() -> None:
     notes = nap.grad(M.edit, wrt="g").show("loops").partition("# notes")[2]
     assert "the cotangent of `out` (line 13) is stored in 8 * m + 8 bytes" in notes
+
+
+def covariance(x: np.ndarray, a: float, w: np.ndarray) -> float:
+    c = 0.0
+    for r in x:
+        c = a * c + (1 - a) * np.outer(r, r)
+    return float(w @ c @ w)
+
+
+@pytest.mark.parametrize(("many", "wide"), [(1, 1), (5, 3), (9, 20), (300, 50)])
+def test_gradients_of_what_rounds_spread(many: int, wide: int) -> None:
+    """Also where the rounds are made again, strip by strip: 300 states of 50 x 50 are 6 MB."""
+    rng = np.random.default_rng(wide)
+    args = rng.standard_normal((many, wide)), 0.95, rng.uniform(0, 1, wide)
+    value, slopes = nap.value_and_grad(M.covariance, wrt=(0, 1, 2))(*args)
+    np.testing.assert_allclose(value, covariance(*args), rtol=1e-12)
+    for k, slope in enumerate(slopes):
+        way = rng.standard_normal(np.shape(args[k]))
+        there, back = (
+            covariance(*(a + h * way if k == n else a for n, a in enumerate(args)))
+            for h in (1e-6, -1e-6)
+        )
+        want = (there - back) / 2e-6
+        np.testing.assert_allclose(np.sum(slope * way), want, rtol=1e-6, atol=1e-7)
+
+
+def test_what_rounds_spread_is_summed_in_them() -> None:
+    """A product of a matrix with a vector in each round: no state is kept for all times."""
+    text, _, notes = nap.grad(M.covariance, wrt="x").show("loops").partition("# notes")
+    assert "over time" not in notes
+    assert set(re.findall(r"allocate \w+: f64\[(.*), n, n\]", text)) == {"2"}

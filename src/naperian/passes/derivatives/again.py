@@ -34,16 +34,17 @@ class Again:
 
 def again(
     b: Builder, component: list[Binding], time: Var, names: Mapping[Var, Size],
-    backs: Mapping[Var, Var], late: Callable[[Size], Size],
+    backs: Mapping[Var, Var], late: Callable[[Size], Size], by_rounds: bool,
 ) -> Again:
     """`names` are the rounds that the times of the loops around, and `time`, are in, as the times
     `backs` of the loops that run backwards say. What the loop itself carries stays. `late` is a
-    number once what the loop backwards carries is there."""
+    number once what the loop backwards carries is there. `by_rounds` is whether the axes of tables
+    stand inside the loops over rounds, as in the program."""
     inside = [
         x for x in body(b, component, time)
         if not (isinstance(x.prim, Delay) and x.prim.time == time)
     ]  # fmt: skip
-    copy = _Backwards(b, time, {x.var: Var(x.var.name) for x in inside}, names, backs)
+    copy = _Backwards(b, time, {x.var: Var(x.var.name) for x in inside}, names, backs, by_rounds)
     rounds = b.extent(b.strips[time])
     assert rounds is not None
     copy.wait(rounds, late(copy.size(rounds)))
@@ -58,12 +59,13 @@ class _Backwards(Copy):
 
     def __init__(
         self, b: Builder, time: Var, moved: dict[Var, Var], names: Mapping[Var, Size],
-        backs: Mapping[Var, Var],
+        backs: Mapping[Var, Var], by_rounds: bool,
     ) -> None:
         super().__init__(b, time, moved)
         self.names |= names
         self.outside = frozenset(names)
         self.backs = backs
+        self.by_rounds = by_rounds or b.strips[time] in b.strips
         self.waiting: tuple[Size, Size] | None = None
 
     def wait(self, rounds: Size, late: Size) -> None:
@@ -82,12 +84,12 @@ class _Backwards(Copy):
         """Indices stand in the order in which they are made. The axes of tables stand inside all
         loops over strips, or what axes share would be kept for all strips; of the loops over rounds
         they may stand outside."""
-        if self.b.strips[self.time] in self.b.strips:
+        if self.by_rounds:
             return indices
         return sorted(indices, key=lambda i: not loops.isdisjoint(self.b.closures[i]))
 
     def inside(self, i: Var) -> bool:
-        deep = len(self.backs) > 1 or self.b.strips[self.time] in self.b.strips
+        deep = self.by_rounds or len(self.backs) > 1
         inner = deep and self.b.rank[i] > self.b.rank[self.time]
         return inner or not self.b.closures[i].isdisjoint(self.backs)
 

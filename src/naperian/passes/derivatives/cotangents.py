@@ -5,7 +5,8 @@
 
 Nothing is stored where it goes; when all readers of a binding have been seen, its parts are put
 together (`closing`). A binding with one part that touches no more points than it has hands that
-part on as it is: what flows back from a maximum or a single element stays one element.
+part on as it is, and so does one with two that touch few of them: what flows back from a maximum
+or a single element stays one element.
 
 A loop's cotangents are a loop over the same rounds, last one first: with h[t + 1] = next[t], the
 cotangent of h at T - τ is the value of a delay after τ rounds (`_loop`).
@@ -14,6 +15,7 @@ cotangent of h at T - τ is the value of a delay after τ rounds (`_loop`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard, Op, Operand, Read
@@ -37,17 +39,20 @@ from naperian.passes.bindings.values import leaves
 from naperian.passes.derivatives.active import active, flowing_into, groups, is_loop, outermost
 from naperian.passes.derivatives.again import again
 from naperian.passes.derivatives.asked import Asked
+from naperian.passes.derivatives.copies import body
 from naperian.passes.derivatives.counted import counted
 from naperian.passes.derivatives.entries import To
 from naperian.passes.derivatives.factors import others
 from naperian.passes.derivatives.found import found, lengths
-from naperian.passes.derivatives.parts import At, Part
+from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.ruled import Ruled, cotangents
 from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed, together
 from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
 from naperian.passes.derivatives.tiles import are_tiles, in_tiles
 from naperian.passes.derivatives.ways import ways
 from naperian.sizes import ONE, Size, size
+
+_PLACES = 2  # of one binding that cotangents are handed on at, each by itself: more are a table
 
 
 class Cotangents(Asked):
@@ -138,20 +143,24 @@ class Cotangents(Asked):
         if isinstance(b.prim, Accumulate) and not simple(b, b.prim):
             self.keyed(b, b.prim)
             return
-        if len(parts) == 1 and self.sparse(parts[0]):
-            part = parts[0]
+        apart = self.handed_on_apart(b, parts)
+        for part in apart:
             names = dict(zip(b.context, part.at, strict=True)) | self.names
             self.push(b, part.over, names, part.value, part.guards)
+        if apart:
             return
         names, over = self.points(b.context)
         value = self.cotangent(b.var, tuple(names.values()))
         if value is not None:
             self.push(b, over, names, value, self.read(b, parts, names))
 
-    def points(self, context: tuple[Var, ...]) -> tuple[dict[Var, Size], tuple[Var, ...]]:
+    def points(
+        self, context: tuple[Var, ...], new: AbstractSet[Var] = frozenset()
+    ) -> tuple[dict[Var, Size], tuple[Var, ...]]:
         """All points of a context, and what they range over: the rounds of loops that run
-        backwards, and copies of indices that go as far as such a round says."""
-        far = [i for i in context if i not in self.names and self.b.closures[i] & {*self.names}]
+        backwards, and copies of `new` indices and of those that go as far as such a round says."""
+        far = [i for i in context if i not in self.names
+               and (i in new or self.b.closures[i] & {*self.names})]  # fmt: skip
         own, copies = self.copied(far, self.names)
         names = {i: own.get(i) or self.names.get(i, size(i)) for i in context}
         return names, (*self.renamed(tuple(i for i in context if i not in own)), *copies)
@@ -170,16 +179,42 @@ class Cotangents(Asked):
         for x, own, v in [*sent]:
             self.send(x, (*over, *own), {}, v, guards)
 
+    def handed_on_apart(self, b: Binding, parts: list[Part]) -> list[Part]:
+        """The parts that go on as they are, each at its own points: one alone, and a few that go to
+        few of the points there are."""
+        if len(parts) == 1 and self.sparse(parts[0]):
+            return parts
+        if not all(self.is_few(p, b.context) for p in parts):
+            return []
+        parts = alike(self.place, b.dtype, parts, self.extent)
+        return parts if len(parts) <= _PLACES else []
+
     def sparse(self, part: Part) -> bool:
         """Whether every index of a part is an index of its target: no more points than that. Within
         a round of a loop backwards, the rounds of others count backwards, too: what they send goes
         on in their order, and nothing is kept to be read in the other one."""
-        domain = {*self.domain(part)}
-        told = domain & {e.single for e in part.at}
-        if self.open:
-            back = domain & self.backwards
-            told |= {i for e in part.at for i in back & {*variables(e)} if step(e, i) == -1}
-        return told == domain
+        back = self.backwards if self.open else set()
+        return None not in (self.told(part, i, back) for i in self.domain(part))
+
+    def is_few(self, part: Part, context: tuple[Var, ...]) -> bool:
+        """Whether every index of a part is an index of its target, which has many points more in
+        the same round."""
+        told = {self.told(part, i, self.backwards) for i in self.domain(part)}
+        others = []
+        for k, (i, e) in enumerate(zip(context, part.at, strict=True)):
+            if i in self.names:
+                if e != self.names[i]:
+                    return False
+            elif k not in told and not self.stands(i):
+                others.append(i)
+        return None not in told and any(map(self.is_long, others))
+
+    def told(self, part: Part, i: Var, back: AbstractSet[Var]) -> int | None:
+        """The axis of a target that is an index of a part, or that index counted backwards."""
+        for k, e in enumerate(part.at):
+            if e.single == i or (i in back and i in variables(e) and step(e, i) == -1):
+                return k
+        return None
 
     def renamed(self, indices: tuple[Var, ...]) -> tuple[Var, ...]:
         """Indices, the times of loops that run backwards as theirs."""
@@ -359,12 +394,13 @@ class Cotangents(Asked):
         if any(state_of(h, made_of, self.b.indices) is not None for h in delays):
             self.b.stands_as(back, time)  # rows that are changed in a round are still together
         self.backwards.add(back)
+        by_rounds = self.spreads(component, time)
         outside = self.names
         inside = {**outside, time: rounds - 1 - size(back)}
         made: list[tuple[int, Read, tuple[Var, ...], dict[Var, Size]]] = []
         sent = {h.var: self.parts.pop(h.var, []) for h in delays}
         for h in delays:
-            names, own = self.points(h.context[:-1])
+            names, own = self.points(h.context[:-1], self.rows(h) if by_rounds else set())
             if time not in self.b.strips:
                 sent[h.var] = self.gathered(h, sent[h.var], names, own, rounds)
             point = (*names.values(), rounds)
@@ -382,7 +418,9 @@ class Cotangents(Asked):
         following = {h.var: h.prim.next for h in delays if isinstance(h.prim, Delay)}
         if time in self.b.strips:
             carried = [Read(w.var, (*w.at[:-1], size(back))) for _, w, _, _ in made]
-            component, following = self.repeated(component, time, following, carried)
+            component, following = self.repeated(
+                component, time, following, carried, by_rounds
+            )
         for h, (_, w, own, names) in zip(delays, made, strict=True):
             now = Read(w.var, (*w.at[:-1], size(back)))
             names = {**names, time: inside[time]}
@@ -401,6 +439,37 @@ class Cotangents(Asked):
             end = Read(w.var, (*w.at[:-1], rounds))
             self.send(h.prim.init, own, names, end, self.extra(h, names))
         self.place.guards = outer
+
+    def spreads(self, component: list[Binding], time: Var) -> bool:
+        """Whether rounds spread what comes in along rows of the state, as a product of two vectors
+        is: what flows back to that are sums of rows, and they are taken round by round."""
+        rows = max(len(self.rows(h)) for h in component if isinstance(h.prim, Delay))
+        inside = body(self.b, component, time) if rows else []
+        delays = [x.prim for x in inside if isinstance(x.prim, Delay)]
+        loops = {i for d in delays for i in (d.time, d.index)}
+        carried = {x.var for x in component}
+        for x in inside:
+            rank = self.b.rank[time]
+            own = [i for i in x.context if self.b.rank[i] > rank and i not in loops]
+            if not isinstance(x.prim, Op) or len(own) > rows:
+                continue
+            for r in x.prim.args:
+                if isinstance(r, Read) and r.var in self.active and r.var not in carried:
+                    said = self.b.closed(v for e in r.at for v in variables(e))
+                    if time in said and not said.issuperset(own):
+                        return True
+        return False
+
+    def rows(self, h: Binding) -> set[Var]:
+        """The axes of what a loop carries that are gone along in its rounds, not the other way
+        round."""
+        assert isinstance(h.prim, Delay)
+        after = h.prim.next
+        if not isinstance(after, Read):
+            return set()
+        at = [e.single for e in after.at]
+        first = at.index(h.prim.time) if h.prim.time in at else len(at)
+        return {i for i in h.context[:-1] if i in at[first:]}
 
     def gathered(
         self, h: Binding, parts: list[Part], names: Mapping[Var, Size], own: tuple[Var, ...],
@@ -445,13 +514,13 @@ class Cotangents(Asked):
 
     def repeated(
         self, component: list[Binding], time: Var, following: dict[Var, Operand],
-        carried: list[Read],
+        carried: list[Read], by_rounds: bool,
     ) -> tuple[list[Binding], dict[Var, Operand]]:
         """The body of a loop with checkpoints once more, and what the loop carries on there.
         `carried` are the cotangents that the loop backwards carries."""
         around = self.b.closed(i for b in component for i in b.context)
         late = partial(self.late, carried, around)
-        made = again(self.b, component, time, self.names, self.backs, late)
+        made = again(self.b, component, time, self.names, self.backs, late, by_rounds)
         for old, new in made.moved.items():
             if old in self.active:
                 self.active.add(new)

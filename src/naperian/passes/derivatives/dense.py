@@ -41,6 +41,9 @@ class Dense(Ends):
         tests = self.tests(found)
         if tests is None:
             return None
+        if tests:  # not at each place, whether or not something goes there
+            part = self.summed_first(part, self.b.dtypes[var])
+            domain = self.domain(part)
         rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
         names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
         guards = self.guards(part, names, tests)

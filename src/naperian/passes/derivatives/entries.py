@@ -205,7 +205,7 @@ class Entries(Dense):
             or self.is_tried(domain, found.names)
             or (self.open and any(self.is_window(i, found.names) for i in found.names))
         ):  # fmt: skip
-            return self.direct(part, own, domain, dtype)
+            return self.direct(part, own, dtype)
         rest, copies = self.copied([i for i in domain if i not in found.names], found.names)
         names = rest | {i: rewrite_size(e, rest) for i, e in found.names.items()}
         guards = self.guards(part, names, tests)
@@ -213,23 +213,18 @@ class Entries(Dense):
         return Entry(tuple(over), (), value, outer), to
 
     def direct(
-        self, part: Part, own: Mapping[int, Var], domain: tuple[Var, ...], dtype: DType
+        self, part: Part, own: Mapping[int, Var], dtype: DType
     ) -> tuple[Entry, To]:
         """Point by point. What does not say where is summed before."""
+        part = self.summed_first(part, dtype)
+        domain = self.domain(part)
         names: dict[Var, Size] = {}
         for k, q in own.items():
             v = part.at[k].single
             if isinstance(v, Var) and v in domain and v not in names:
                 if self.extent(v) == self.b.extent(q):
                     names[v] = size(q)
-        saying = self.b.closed(v for e in part.at for v in variables(e))
         rest, copies = self.copied([i for i in domain if i not in names], names)
         names |= rest
-        late = tuple(
-            v for i in rest if i not in saying for v in (rest[i].single,) if isinstance(v, Var)
-        )
-        guards = renamed(part.guards, names)
-        value, outer = self.summed(rewrite(part.value, names), guards, late, dtype)
         to = {q: rewrite_size(part.at[k], names) for k, q in own.items()}
-        over = tuple(v for v in copies if v not in late)
-        return Entry(over, (), value, outer), to
+        return Entry(copies, (), rewrite(part.value, names), renamed(part.guards, names)), to

@@ -181,6 +181,17 @@ class Solving:
             return part
         return self.with_names(part, domain, {}, [])
 
+    def summed_first(self, part: Part, dtype: DType) -> Part:
+        """A part, summed where it comes from over what does not say where it goes: in the rounds of
+        a loop, if it is made there."""
+        said = self.b.closed(v for e in part.at for v in variables(e))
+        late = [i for i in self.domain(part) if i not in said]
+        own, copies = self.copied(late, {})
+        value, guards = self.summed(
+            rewrite(part.value, own), renamed(part.guards, own), copies, dtype
+        )
+        return Part(tuple(i for i in part.over if i not in own), part.at, value, guards)
+
     def summed(
         self, value: Operand, guards: Guards, copies: tuple[Var, ...], dtype: DType
     ) -> tuple[Operand, Guards]:

@@ -25,6 +25,7 @@ from naperian.ainf.syntax import (
     Index,
     Op,
     Operand,
+    Prim,
     Program,
     Read,
 )
@@ -66,6 +67,8 @@ class _Turned:
     program: Program
     axes: dict[Var, _Axis] = field(default_factory=dict)  # of what has a value in every round
     turned: dict[Var, _Axis] = field(default_factory=dict)
+    contexts: dict[Var, tuple[Var, ...]] = field(default_factory=dict)
+    times: set[Var] = field(default_factory=set)
     indices: dict[Var, Index] = field(default_factory=dict)
     fixed: set[Var] = field(default_factory=set)  # what other indices go by, and these
     loops: set[Var] = field(default_factory=set)  # what they and the lengths of others go by
@@ -86,6 +89,8 @@ class _Turned:
                     self.axes[b.var] = replace(times[i], axis=k)
         if not self.axes or p.math is Math.STRICT:
             return p
+        self.contexts = {b.var: b.context for b in p.bindings}
+        self.times = {*times}
         self.indices = dict(p.indices)
         self.loops = _loops(p.bindings)
         for n in p.indices.values():  # of these no read is rewritten
@@ -152,6 +157,8 @@ class _Turned:
             if t is None:
                 continue
             e = r.at[t.axis]
+            if r.var in self.turned and self.is_of_rows(b.prim, r):
+                e = t.extent - e - ONE
             k = next((k for k, i in enumerate(b.context) if e == t.extent - size(i) - ONE), None)
             if isinstance(e.single, Var):
                 forwards = max(forwards, t.loop)
@@ -162,6 +169,15 @@ class _Turned:
         if axis is None or axis.loop <= forwards or not seen.issuperset(line):
             return None
         return None if b.context[axis.axis] in self.fixed else axis
+
+    def is_of_rows(self, prim: Prim, r: Read) -> bool:
+        """Whether what is read is summed in each round of all loops: a sum over rounds of one of
+        them stays in memory."""
+        if not isinstance(prim, Accumulate):
+            return False
+        over = {i for e in prim.entries for i in e.over}
+        axes = zip(self.contexts[r.var], r.at, strict=True)
+        return all(i not in self.times or over.isdisjoint(variables(e)) for i, e in axes)
 
     def entry(self, e: Entry) -> Entry:
         """A sum of what goes the other way goes so, too."""

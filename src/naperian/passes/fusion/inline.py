@@ -127,7 +127,11 @@ def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
                 out.append((p, new))
                 work.append(new)
             replaced[r] = Read(new.var, identity(around))
-        map_reads(graph, t, replaced.get)
+        while replaced:  # x[k[i]] as it stands, then k[i]: what is inside of a read is part of it
+            inside = {a for r in replaced for e in r.at for a in atoms_of(e)}
+            outer = {r: new for r, new in replaced.items() if r not in inside}
+            map_reads(graph, t, outer.get)
+            replaced = {r: new for r, new in replaced.items() if r in inside}
     return out
 
 
