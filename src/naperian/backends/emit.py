@@ -54,9 +54,9 @@ from naperian.backends.seeking import STRETCH, seeking, sought
 from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
+    UNROLLED,
     accumulates,
     called,
-    is_edge,
     is_long,
     is_short,
     just_stored,
@@ -71,6 +71,7 @@ from naperian.backends.updates import until
 from naperian.backends.wide import Entries, in_vectors
 from naperian.dtypes import DType
 from naperian.loops.donors import donors
+from naperian.loops.edges import is_edge
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -357,7 +358,9 @@ def _rounds(
     left = turned(frame, s, low, high) if free else low
     if left == low and in_bulk(frame, s, low, high):
         return
-    few = left != low or (not s.reductions and is_edge(s, frame.module.numbers))
+    short = most_trips(s) <= UNROLLED
+    edge = is_edge(s, frame.module.numbers)
+    few = left != low or (edge and not s.reductions) or (frame.at_edge and short)
     low = left  # neither what is left nor an edge is worth a vector's code
     free = free and not few
     body, done = code.label("body"), code.label("done")
@@ -379,8 +382,10 @@ def _rounds(
     kept, frame.stays = frame.stays, stays(frame, s, free)
     stored, frame.just_stored = frame.just_stored, just_stored(s)
     ordered, frame.in_order = frame.in_order, frame.in_order or s.order is Order.SERIAL
+    around, frame.at_edge = frame.at_edge, edge or (frame.at_edge and short)
     with frame.loop(s.var, index, assigned(s)):
         _block(frame, s.body)
+    frame.at_edge = around
     frame.late, frame.stays, frame.just_stored = waits, kept, stored
     frame.in_order = ordered
     if polls:

@@ -182,6 +182,7 @@ class Frame:
     calls: frozenset[str] = frozenset()  # the elementary functions that are not inlined here
     stays: bool = False  # whether a loop's rounds do not become vectors
     late: frozenset[Var] = frozenset()  # what a round waits for: the one before, and what needs it
+    at_edge: bool = False  # whether a loop around has only the few rounds at an end
     in_order: bool = False  # whether a loop around goes on from what it has just stored
     just_stored: frozenset[Var] = frozenset()  # arrays of which a round stores single elements
     narrow: bool = False  # whether its vectors are shorter than the processor's

@@ -9,6 +9,7 @@ from naperian.backends.frame import Frame
 from naperian.backends.functions import math
 from naperian.backends.functions.elementary import FUNCTIONS, PAIRS
 from naperian.dtypes import DType
+from naperian.loops.edges import spelled
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -40,7 +41,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
-from naperian.sizes import ZERO, Clamp, Size, atom, rename, size
+from naperian.sizes import ZERO, Clamp, Size, size
 
 HEAVY = 15  # the cost of an operation that is a page of code
 UNROLLED = 64  # a loop of so few iterations may stand inside an innermost one
@@ -312,9 +313,6 @@ def is_short(stmts: Sequence[Stmt], whiles: bool = False) -> bool:
     return True
 
 
-_EDGE = 4  # rounds
-
-
 def just_stored(s: Loop | While) -> frozenset[Var]:
     """The arrays of which a round stores elements by themselves. A vector that is read soon after,
     with such a one in it, waits until that is in memory; a number is handed on."""
@@ -323,35 +321,11 @@ def just_stored(s: Loop | While) -> frozenset[Var]:
     return frozenset(x.buffer for x in s.body if isinstance(x, Store))
 
 
-def spelled(rounds: Size, numbers: Mapping[Var, Size]) -> Size:
-    """A size without the names of what is bound to whole numbers."""
-    while cuts := {v for v in rounds.atoms if isinstance(v, Var) and v in numbers}:
-        rounds = rename(rounds, {v: numbers[v] for v in cuts})
-    return rounds
-
-
 def usually(s: Loop, numbers: Mapping[Var, Size]) -> Size:
     """How many rounds a loop has away from edges: so many terms back, as far as there are."""
     rounds = spelled(s.high - s.low, numbers)
     a = rounds.single
     return a.extent - 1 if isinstance(a, Clamp) else rounds
-
-
-def is_edge(s: Loop, numbers: Mapping[Var, Size]) -> bool:
-    """Whether a loop goes over the few places at the start or the end of a longer one, where what
-    it reads is clamped."""
-    rounds = spelled(s.high - s.low, numbers)
-    if rounds.constant is not None:
-        return False
-    for a in rounds.atoms:
-        if isinstance(a, Clamp):
-            start, rest = a.value.constant, rounds + atom(a)
-            if rounds == atom(a) and start is not None:
-                return start <= _EDGE
-            number = (rest - a.value).constant
-            if number is not None and a.extent == rest + 1:  # of `rest`, all but the last few
-                return number <= _EDGE
-    return False
 
 
 def most_trips(s: Loop) -> float:

@@ -1,10 +1,11 @@
 """What was sent to a binding, put together: its cotangent at a point.
 
 Each part that goes to a place through index expressions is solved for its indices (`solving`), by
-cases where an index is clamped (`ends`): a shift becomes a shift back, and indices left over become
-sums. Such parts are *dense*, one number for every element (`dense`). Those that go to few elements
-(a constant index, a gather, a diagonal, a window) are *sparse* and become the entries of one
-`Accumulate` whose first values are the dense ones (`entries`).
+cases where an index is clamped (`ends`), or with margins where those would be many (`beyond`): a
+shift becomes a shift back, and indices left over become sums. Such parts are *dense*, one number
+for every element (`dense`). Those that go to few elements (a constant index, a gather, a diagonal,
+a window) are *sparse* and become the entries of one `Accumulate` whose first values are the dense
+ones (`entries`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from naperian.ainf.syntax import Op
 from naperian.ainf.walk import rewrite, rewrite_size
 from naperian.names import Var
-from naperian.passes.derivatives.entries import Entries
+from naperian.passes.derivatives.beyond import Beyond
 from naperian.passes.derivatives.invert import invert
 from naperian.passes.derivatives.parts import At, Part
 from naperian.passes.derivatives.quotients import by_quotients
@@ -21,12 +22,13 @@ from naperian.passes.derivatives.windows import away, by_phases
 from naperian.sizes import Size, size
 
 
-class Closing(Entries):
+class Closing(Beyond):
     """Cotangents from their parts."""
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
-        whole = [self.windowed(var, self.apart(p, at), at) for p in self.together(var, parts)]
+        parts = self.folded(var, self.together(var, parts), at)
+        whole = [self.windowed(var, self.apart(p, at), at) for p in parts]
         cases = self.cases(var, whole, at)
         dense: list[Part] = []
         sparse: list[Part] = []

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import prod
+
 from naperian.ainf.syntax import Read
 from naperian.ainf.walk import atoms_of, rewrite, rewrite_size, size_of, variables
 from naperian.names import Var
@@ -34,24 +37,32 @@ class Ends(Solving):
         places, nothing can be solved for them, and they stay."""
         domain = self.domain(part)
         for k, e in enumerate(part.at):
-            match e.single:
-                case Clamp(value, n) if _plainly(value).intersection(domain):
-                    out = []
-                    facts = self.facts(value)
-                    inside = tuple(x for x in (value, n - 1 - value) if not facts.proves(x))
-                    for to, where in ((value, inside), *self.ends(value, n)):
-                        if any(facts.proves(-x - 1) for x in where):
-                            continue
-                        guards = (*part.guards, *(self.test("ge", x) for x in where))
-                        at = (*part.at[:k], to, *part.at[k + 1 :])
-                        case = Part(part.over, at, part.value, guards)
-                        if where is not inside:
-                            case = self.at_the_end(case, where[0])
-                        out += self.split(case, var)
-                    return out
-                case _:
-                    pass
+            found = clamped_by(e, domain)
+            if found is None:
+                continue
+            out = []
+            for to, where in self.places(*found):
+                guards = (*part.guards, *(self.test("ge", x) for x in where))
+                at = (*part.at[:k], to, *part.at[k + 1 :])
+                case = Part(part.over, at, part.value, guards)
+                if to != found[0]:
+                    case = self.at_the_end(case, where[0])
+                out += self.split(case, var)
+            return out
         return [part]
+
+    def number(self, part: Part) -> int:
+        """How many cases a part has."""
+        domain = self.domain(part)
+        clamped = (found for e in part.at if (found := clamped_by(e, domain)) is not None)
+        return prod(len(self.places(*found)) for found in clamped)
+
+    def places(self, value: Size, n: Size) -> list[tuple[Size, tuple[Size, ...]]]:
+        """Where a value that is kept in range is, and when: first in range, then at the ends."""
+        facts = self.facts(value)
+        inside = tuple(x for x in (value, n - 1 - value) if not facts.proves(x))
+        cases = ((value, inside), *self.ends(value, n))
+        return [case for case in cases if not any(facts.proves(-x - 1) for x in case[1])]
 
     def ends(self, value: Size, n: Size) -> list[tuple[Size, tuple[Size, ...]]]:
         """Where values below 0 and from n on are kept, and when. A shift by a few moves as many
@@ -107,6 +118,15 @@ class Ends(Solving):
             if n is not None and n.constant is not None:
                 ends[v] = size(n.constant - 1 if s.coefficient(v) > 0 else 0)
         return rewrite_size(s, ends).constant
+
+
+def clamped_by(e: Size, domain: Iterable[Var]) -> tuple[Size, Size] | None:
+    """What is kept in range, and in which, where that is a number of these indices, and no data."""
+    match e.single:
+        case Clamp(value, n) if _plainly(value).intersection(domain):
+            return value, n
+        case _:
+            return None
 
 
 def _plainly(s: Size) -> set[Var]:

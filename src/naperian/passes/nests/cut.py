@@ -9,14 +9,15 @@
 Where the place is known when arrays are scheduled (borders, triangles) they are cut there
 (`fusion/split.py`); here it is a number that the run computes: how much of a tree is left, how many
 of a queue are served. A vector that is on one side has nothing to choose, and does not compute what
-only the other side needs.
+only the other side needs. The few rounds at an end of a longer loop are no vectors, and stay whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from naperian.dtypes import DType
+from naperian.loops.edges import is_edge, numbers
 from naperian.loops.syntax import (
     Apply,
     Assign,
@@ -36,7 +37,7 @@ from naperian.loops.walk import atoms, expressions, parts, rebuild_loops, statem
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.unswitch import assumed, wanted
-from naperian.sizes import size
+from naperian.sizes import Size, size
 
 _SHORT = 16  # iterations, where their number is known
 _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -44,10 +45,14 @@ _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 def cut(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
+    return _block(body, numbers(body))
+
+
+def _block(body: tuple[Stmt, ...], known: Mapping[Var, Size]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        halves = _halves(s) if isinstance(s, Loop) else None
-        out += halves or (rebuild_loops(s, cut),)
+        halves = _halves(s) if isinstance(s, Loop) and not is_edge(s, known) else None
+        out += halves or (rebuild_loops(s, lambda b: _block(b, known)),)
     return tuple(out)
 
 

@@ -9,7 +9,8 @@
 What the condition says of others is used in both: the operands of a conjunction that holds do.
 The loops that are left have no tests in them, and become vectors. A sequential one becomes none, so
 it goes under a condition only if it does nothing else. A condition that is loaded in every round
-(`leaf[t]`) is loaded before them, if there is a round.
+(`leaf[t]`) is loaded before them, if there is a round. The few rounds at an end of a longer loop
+are not worth other versions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from naperian.dtypes import DType
+from naperian.loops.edges import is_edge, numbers
 from naperian.loops.syntax import (
     Apply,
     Assign,
@@ -49,6 +51,7 @@ from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.borders import away
 from naperian.passes.nests.once import asked, changed, loaded
+from naperian.sizes import Size
 
 _VERSIONS = 2  # conditions tested before one loop: so many versions, and one more
 
@@ -58,10 +61,12 @@ Definitions = Mapping[Var, Expr]
 
 def unswitched(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """See the module. The bodies of parallel loops are; they themselves are functions, and stay."""
-    return _block(body, {})
+    return _block(body, {}, numbers(body))
 
 
-def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
+def _block(
+    body: tuple[Stmt, ...], outer: Definitions, sizes: Mapping[Var, Size]
+) -> tuple[Stmt, ...]:
     definitions = dict(outer)
     flags: set[Var] = set()  # Booleans of which nothing else is known
     out: list[Stmt] = []
@@ -76,6 +81,8 @@ def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
             case Variable(var, DType.BOOL):
                 flags.add(var)
                 out.append(s)
+            case Loop() if is_edge(s, sizes) and _has_short_loops(s):
+                out.append(s)
             case Loop() if (free := away(s, definitions)) is not None:
                 out.append(_apart(s, definitions, *free))
             case Loop() if _innermost(s) and s.order is not Order.PARALLEL:
@@ -83,9 +90,10 @@ def _block(body: tuple[Stmt, ...], outer: Definitions) -> tuple[Stmt, ...]:
                 held = {v: Local(v) for v in flags - changed}
                 out += _versions(s, {**definitions, **held}, _VERSIONS)
             case While(head, condition, inner):
-                out.append(While(_block(head, definitions), condition, _block(inner, definitions)))
+                head, inner = (_block(b, definitions, sizes) for b in (head, inner))
+                out.append(While(head, condition, inner))
             case _:
-                made = rebuild_loops(s, lambda b: _block(b, definitions))
+                made = rebuild_loops(s, lambda b: _block(b, definitions, sizes))
                 out.append(_under(made, definitions) if isinstance(made, Loop) else made)
     return tuple(out)
 
@@ -114,6 +122,14 @@ def _apart(s: Loop, definitions: Definitions, free: Expr, tests: Known) -> Stmt:
 
 def _innermost(s: Loop) -> bool:
     return not any(isinstance(x, Loop | While) for x in statements(s.body))
+
+
+def _has_short_loops(s: Loop) -> bool:
+    """Whether all loops in it have a known number of rounds."""
+    return all(
+        isinstance(x, Loop) and (x.high - x.low).constant is not None
+        for x in statements(s.body) if isinstance(x, Loop | While)
+    )  # fmt: skip
 
 
 def _steady(e: Expr, definitions: Definitions) -> bool:
