@@ -22,7 +22,7 @@ from naperian.passes.derivatives.parts import At, Part
 from naperian.passes.derivatives.rules import Flow
 from naperian.sizes import ZERO, Clamp, Size, clamp, size
 
-_CASES = 8  # at the ends of two axes, of one part
+_LOOPS = 32  # at the ends: those of two windows of two axes, for which a table is not worth it
 _WIDE = 64  # places of a margin
 
 
@@ -53,7 +53,7 @@ class Beyond(Entries):
         """The parts, of which those with many cases at the ends are one with few."""
         found = [self.margins(p, at) for p in parts]
         some = [(p, m) for p, m in zip(parts, found, strict=True) if m]
-        if sum(self.number(p) - 1 for p, _ in some) <= _CASES:
+        if sum(self.loops(p) for p, _ in some) <= _LOOPS:
             return parts
         margins = _widest(found)
         inner = list(at)
@@ -67,6 +67,10 @@ class Beyond(Entries):
             sent = [] if value is None else [Part(over, to, value, ())]
             inner[k] = at[k]
         return [*(p for p, m in zip(parts, found, strict=True) if not m), *sent]
+
+    def loops(self, part: Part) -> int:
+        """How many loops over a window the cases at the ends would have."""
+        return (self.number(part) - 1) * (len(self.domain(part)) - len(part.at))
 
     def like(self, var: Var, at: Iterable[Size]) -> Var:
         """A name for what has the dtype of `var`, and axes as a point of it has indices."""

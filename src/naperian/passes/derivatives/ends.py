@@ -78,7 +78,8 @@ class Ends(Solving):
                     shifts = [(size(i) + k, n - 1 - size(i) - k) for k in away]
                     # of which what is solved for proves the second: it is where the part goes
                     return [(to, (-x, x) if by > 0 else (-to, to)) for to, x in shifts]
-        return [(ZERO, (-value - 1,)), (n - 1, (value - n,))]
+        some = () if self.facts(n).proves(n - 1) else (n - 1,)  # else there are no ends
+        return [(ZERO, (-value - 1, *some)), (n - 1, (value - n, *some))]
 
     def at_the_end(self, part: Part, x: Size) -> Part:
         """The part over those few values of an index for which `x >= 0` is possible: of a window
