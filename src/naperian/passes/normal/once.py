@@ -72,7 +72,8 @@ def once(w: Work, s: Set, own: Iterable[Var], scope: Scope, value: Meaning) -> S
         used = {v for x in left if id(x) not in twice for v in _used(x)} | {*mentioned(value)}
         twice -= {id(x) for x in _needed(both, used)}
         left = [x for x in left if id(x) not in twice]
-    return Scope(left, scope.calls)
+    scope.statements[:] = left  # literal tables know the scope that they are bound in
+    return scope
 
 
 def _alike(
