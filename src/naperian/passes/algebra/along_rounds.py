@@ -99,7 +99,9 @@ class _Along:
             return False
         if any(p.i in variables(e) for k, e in enumerate(value.at) if k != p.axis):
             return False
-        others = (self.indices[j].extent for j in b.context)
+        assert isinstance(b.prim, Accumulate)
+        inside = (j for entry in b.prim.entries for j in entry.over)
+        others = (self.indices[j].extent for j in (*b.context, *inside))
         if any(n is not None and p.i in variables(n) for n in others):
             return False
         if any(p.i in free(g.operand) and not self.says(g, p) for g in b.guards):
