@@ -45,7 +45,7 @@ def test_a_running_sum_of_products(n: int, d: int) -> None:
 def test_the_products_are_parallel_and_the_running_sum_is_not() -> None:
     text = COX.cox.show("loops")
     before, after = text.split("allocate small early")
-    assert "parallel for i in 0..n" in before
+    assert "parallel for four in 0..((n + 3) // 4)" in before
     assert "exp(" in after
     assert "for k" not in after
 
