@@ -64,7 +64,7 @@ LINES = {
     ("network", "heads"): 760,
     ("network", "layer_norm"): 560,
     ("network", "lstm"): 550,
-    ("tridiagonal", "tridiagonal"): 760,
+    ("tridiagonal", "tridiagonal"): 720,
     ("locvol", "locvol"): 3670,
     ("options", "american"): 460,
     ("options", "asian"): 420,

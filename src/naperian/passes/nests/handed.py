@@ -10,6 +10,7 @@
                  store next[j + 1] = new
                  last := new
 
+What is stored right in front of the loop is there in any case: `var last = next[0]`.
 In front of the loop nothing is read that only later rounds read, `next[j] if j > 0 else 0`. Rows
 of a table that is filled element by element: alignments of sequences, sweeps, filters. A load of
 what was just stored takes longer than what is done with it.
@@ -17,7 +18,7 @@ what was just stored takes longer than what is done with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt
 
 from naperian.dtypes import DType
@@ -51,7 +52,7 @@ def handed(body: tuple[Stmt, ...], types: Types) -> tuple[Stmt, ...]:
     for s in body:
         s = rebuild_loops(s, lambda b: handed(b, types))
         while isinstance(s, Loop) and (found := _last(s)) is not None:
-            *before, s = _in_a_register(s, *found, types[found[0].buffer])
+            *before, s = _in_a_register(s, *found, types[found[0].buffer], out)
             out += before
         out.append(s)
     return tuple(out)
@@ -117,7 +118,9 @@ def _at(i: Size, v: Var, value: Size) -> Size:
     return substitute(i, lambda a: value if a == v else None)
 
 
-def _in_a_register(s: Loop, store: Store, before: Load, dtype: DType) -> tuple[Stmt, ...]:
+def _in_a_register(
+    s: Loop, store: Store, before: Load, dtype: DType, ahead: Sequence[Stmt]
+) -> tuple[Stmt, ...]:
     last, new = Var("last"), Var("new")
 
     def expr(e: Expr) -> Expr:
@@ -140,11 +143,14 @@ def _in_a_register(s: Loop, store: Store, before: Load, dtype: DType) -> tuple[S
                     raise AssertionError(x)
         return tuple(out)
 
-    at = tuple(_at(i, s.var, s.low) for i in before.at)
+    rounds = replace(s, body=(*block(s.body), Assign(last, Local(new))))
+    first = Load(before.buffer, tuple(_at(i, s.var, s.low) for i in before.at))
+    if any(isinstance(x, Store) and Load(x.buffer, x.at) == first for x in ahead):
+        return Variable(last, dtype, first), rounds
     some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
-    begin = When(some, (Assign(last, Load(before.buffer, at)),))
+    begin = When(some, (Assign(last, first),))
     return (
         Variable(last, dtype, Lit(unit("add", dtype), dtype)),
         *(() if before in _later(s) else (begin,)),
-        replace(s, body=(*block(s.body), Assign(last, Local(new)))),
+        rounds,
     )
