@@ -240,3 +240,32 @@ def test_a_rule_that_is_no_sum_is_asked_in_each_round(rules: nap.Module) -> None
     c = np.array([3.0, 4.0, 0.5])
     assert nap.grad(rules.in_each_round)(0.7, c) == 0.5 + 0.5 + 0.125
     assert nap.grad(rules.before)(0.7, c) == 0.5
+
+
+BEHIND = """
+def read(y: Fin(n)=>Float, a: Int) -> Float:
+    assert 0 <= a and a < n, "in"
+    loop s = 0.0 for k in Fin(3): 0.5 * s + y[a]
+
+def summed(y: Fin(n)=>Float, a: Int) -> Float:
+    assert 0 <= a and a < n, "in"
+    sum(y[a] * k for k in Fin(3))
+
+def apart(y: Fin(n)=>Float, a: Int, z: Fin(m)=>Float) -> Float =
+    sum((read(y, a) - z[i]) ** 2 for i)
+
+def beside(y: Fin(n)=>Float, a: Int, z: Fin(m)=>Float) -> Fin(m)=>Float =
+    [z[i] + summed(y, a) for i]
+"""
+
+
+@pytest.mark.parametrize("name", ["apart", "beside"])
+def test_what_an_assert_protects_is_not_read_where_no_round_asks(name: str) -> None:
+    f = nap.compile(BEHIND)[name]
+    y, z = np.array([1.0, 2.0, 4.0]), np.array([1.0, 3.0])
+    want = ((3.5 - z) ** 2).sum() if name == "apart" else z + 6.0
+    np.testing.assert_allclose(f(np.array([1.0, 2.0, 2.0]), 2, z), want)
+    for far in (1 << 40, -(1 << 40)):  # far from all memory: a read there ends the process
+        assert np.sum(f(y, far, z[:0])) == 0.0
+        with pytest.raises(nap.RunError, match="in"):
+            f(y, far, z)

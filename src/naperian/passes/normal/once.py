@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from naperian.core.linear import called_once
 from naperian.core.syntax import (
+    At,
     Checked,
     Custom,
     Expr,
@@ -28,7 +29,7 @@ from naperian.core.syntax import (
     Ref,
     Scan,
 )
-from naperian.core.walk import everything, of_type
+from naperian.core.walk import everything, of_type, size_variables
 from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.passes.normal.denote import (
@@ -112,7 +113,8 @@ def _inside(partial: Statements) -> list[Bound | Guard]:
     """What goes under the condition: all that leaves the rounds, if something there takes long, and
     what that needs."""
     leaving = [x for x in partial if isinstance(x, Guard) or _leaves_rounds(x)]
-    if not any(isinstance(x, Bound) and (_checks(x) or _calls(x)) for x in leaving):
+    asked = any(isinstance(x, Guard) for x in leaving)
+    if not any(isinstance(x, Bound) and _is_to_leave(x, asked) for x in leaving):
         return []
     rest = [x for x in partial if isinstance(x, Bound) and not _leaves_rounds(x)]
     needed = _needed(rest, {v for x in leaving for v in _used(x)})
@@ -122,6 +124,27 @@ def _inside(partial: Statements) -> list[Bound | Guard]:
 
 def _leaves_rounds(x: Bound) -> bool:
     return x.work and not isinstance(x.value, Checked)
+
+
+def _is_to_leave(x: Bound, asked: bool) -> bool:
+    """Whether a statement takes long and would not leave by itself, or not as it should."""
+    return _checks(x) or _calls(x) or (asked and _reads_elsewhere(x))
+
+
+def _reads_elsewhere(x: Bound) -> bool:
+    """Whether a statement is a loop that reads at a place which its own rounds do not give: that is
+    in range because of an `assert` before it, and nobody asks that where there is no round."""
+    found = [*everything(x.value)]
+    loops = [e for e in found if isinstance(e, For | Reduce | Loop | Scan)]
+    own = {e.var if isinstance(e, For | Reduce) else e.time for e in loops}
+    known = {v for e in loops for v in size_variables(e)}
+    for e in found if loops else ():
+        if isinstance(e, At):
+            said = {*named_in(e.index)}
+            written = not said and cardinality(e.set).constant is not None
+            if not written and (own.isdisjoint(said) or not said <= own | known):
+                return True
+    return False
 
 
 def _checks(x: Bound) -> bool:
