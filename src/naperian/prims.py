@@ -81,11 +81,7 @@ class Primitive:
 def _quiet(f: Callable[..., Any]) -> Callable[..., Any]:
     """NumPy without its warnings: overflow, invalid and division by zero have values here."""
 
-    def meaning(*args: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return f(*args)
-
-    return meaning
+    return np.errstate(all="ignore")(f)
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -261,9 +257,14 @@ def combine(monoid: str, old: Any, new: Any) -> Any:
     return new if monoid == "last" else PRIMITIVES[monoid].meaning(old, new)
 
 
+_F64 = np.dtype(DType.F64.value)
+
+
 def scalar(value: Any, dtype: DType) -> Any:
     """A NumPy scalar of a dtype; integers wrap around."""
     t = np.dtype(dtype.value)
+    if t is _F64:
+        return t.type(value)
     if dtype.is_integer and isinstance(value, int | np.integer):
         bits = dtype.bits
         value = int(value) & ((1 << bits) - 1)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from naperian.core.values import Value
 from naperian.dtypes import DType
 from naperian.node import node
@@ -25,22 +27,27 @@ Pull: TypeAlias = "Callable[[list[Value | None]], Iterable[tuple[Traced, Value]]
 """From the cotangents of some numbers (None for 0) to what those they are made of get."""
 
 
+class Varying:
+    """A number of a derivative's. One class, for every operation asks whether something is one."""
+
+    __slots__ = ()
+    level: int
+    primal: Value
+
+
 @node
-class Dual:
+class Dual(Varying):
     level: int
     primal: Value
     tangent: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traced:
+class Traced(Varying):
     level: int
     primal: Value
     place: int
     tape: Tape
-
-
-Varying = Dual | Traced
 
 
 class Tape:
@@ -89,15 +96,21 @@ def primal(x: Value) -> Value:
     return x
 
 
+_KINDS = {np.dtype(d.value): d for d in DType}
+
+
 def kind(x: Value) -> DType:
     """The dtype of a number."""
-    return DType(primal(x).dtype.name)
+    return _KINDS[primal(x).dtype]
 
 
 def highest(numbers: Iterable[Value]) -> Varying | None:
     """The number that varies with the innermost derivative."""
-    found = (x for x in numbers if isinstance(x, Varying))
-    return max(found, key=lambda x: x.level, default=None)
+    found = None
+    for x in numbers:
+        if isinstance(x, Varying) and (found is None or x.level > found.level):
+            found = x
+    return found
 
 
 def below(x: Value, level: int) -> Value:

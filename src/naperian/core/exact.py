@@ -13,6 +13,8 @@ from naperian.packing import runs
 from naperian.prims import scalar
 from naperian.types import Exists, Scalar, Table, Tuple, Type
 
+_NUMBERS = (np.generic, Varying)
+
 
 def exact(value: Value, t: Type) -> Value:
     """The value as its type says: a `Number` is a Python integer until it is known to be an Int."""
@@ -35,7 +37,7 @@ def exact(value: Value, t: Type) -> Value:
 
 def as_number(value: Value, dtype: DType) -> Value:
     """An index taken as a number."""
-    return value if isinstance(value, np.generic | Varying) else scalar(value, dtype)
+    return value if isinstance(value, _NUMBERS) else scalar(value, dtype)
 
 
 def applied(name: str, args: list[Value], dtype: DType) -> Value:

@@ -82,6 +82,7 @@ from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.substitution import Substitution
 from naperian.types import (
     Exists,
+    Fin,
     Function,
     Index,
     Scalar,
@@ -148,10 +149,16 @@ class Scope:
 
     def set(self, s: Set) -> Set:
         """The set with numbers for sizes."""
+        if isinstance(s, SetVar):
+            return self.at.sets[s.var]
+        if isinstance(s, Fin):
+            return s if s.size.constant is not None else Fin(size(self.number(s.size)))
         return self._resolve().set(s)
 
     def type(self, t: Type) -> Type:
-        return self._resolve().type(t)
+        if isinstance(t, TypeVar):
+            return self.at.types[t.var]
+        return t if isinstance(t, Scalar) else self._resolve().type(t)
 
     def substitution(self, at: Substitution) -> Substitution:
         r = self._resolve()
@@ -230,7 +237,8 @@ def _value(e: Expr, scope: Scope) -> Value:
 
 
 def _is_data(t: Type, scope: Scope) -> bool:
-    return not isinstance(t, Scalar) and is_data(scope.module, scope.type(t))
+    t = scope.type(t)
+    return not isinstance(t, Scalar) and is_data(scope.module, t)
 
 
 def _written_out(e: ConstOf | Op | Reduce, t: Type, scope: Scope) -> Value:
@@ -262,6 +270,11 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return scalar(lit.value, lit.dtype)
         case (ConstOf() | Op() | Reduce()) if _is_data(e.type, scope):
             return _written_out(e, scope.type(e.type), scope)
+        case Op(name, args, t):
+            return applied(name, [_value(a, scope) for a in args], _dtype(t, scope))
+        case At(table, index, s):
+            whole, k = _value(table, scope), ordinal(scope.set(s), _value(index, scope))
+            return whole.at(k) if isinstance(whole, Place) else whole[k]
         case ConstOf(value, t):
             return scalar(value, _dtype(t, scope))
         case Number(value):
@@ -294,16 +307,11 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return cells
         case Literal(_, items):
             return [_value(x, scope) for x in items]
-        case At(table, index, s):
-            whole, k = _value(table, scope), ordinal(scope.set(s), _value(index, scope))
-            return whole.at(k) if isinstance(whole, Place) else whole[k]
         case Recast(value, old, new, _):
             cells = [_value(value, scope)]
             for _ in old:
                 cells = [x for row in cells for x in row]
             return regroup(iter(cells), [count(scope.set(s)) for s in new])
-        case Op(name, args, t):
-            return applied(name, [_value(a, scope) for a in args], _dtype(t, scope))
         case Reduce():
             return _reduce(e, scope)
         case Loop():
@@ -547,6 +555,7 @@ def _custom(e: Custom, starts: tuple[Value, ...], scope: Scope) -> Value:
         tangents = scalars(rule(iter(along))) if own.forward else transposed(along)
         made = [Dual(level, y, d) for y, d in zip(scalars(value), tangents, strict=True)]
         return rebuilt(value, iter(made))
+    assert isinstance(top, Traced)
     numbers = list(scalars(value))
 
     def pull(given: list[Value | None]) -> Iterator[tuple[Traced, Value]]:
