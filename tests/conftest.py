@@ -48,6 +48,14 @@ def accepting(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--accept"))
 
 
+@pytest.fixture(autouse=True)
+def _keeping() -> Iterator[None]:
+    """What a test asks of one function more than once, its value, its loops and what they cost, is
+    made once."""
+    with pipeline.keeping():
+        yield
+
+
 @pytest.fixture(params=[1, 2])
 def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run the test on one thread and on two."""

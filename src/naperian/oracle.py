@@ -29,7 +29,7 @@ from naperian.loops import run as loops_run
 from naperian.passes.bindings.values import extents
 from naperian.session import RESULT
 from naperian.signed import signature
-from naperian.source import CompileError, Source
+from naperian.source import Source
 from naperian.substitution import Substitution
 from naperian.types import F64, INT, Exists, Table, Tuple, Type, axes
 from naperian.values import same, show
@@ -44,9 +44,13 @@ class Disagreement(Exception):
 def agreed(source: Source, said: list[str] | None = None) -> str:
     """The value of `it` as text. Raises CompileError, the RunError of a run that stops in every
     stage, or Disagreement. The lines that the run printed come to `said`."""
-    program, wrong = pipeline.front(source)
-    if program is None:
-        raise CompileError(wrong)
+    with pipeline.keeping():
+        return _agreed(source, said)
+
+
+def _agreed(source: Source, said: list[str] | None) -> str:
+    function = nap.compile(source.text, source.name)[RESULT]
+    program = function._program.core()
     definition = program.definitions[RESULT]
     # nothing is given that could choose a type, so literals are what they are elsewhere
     types = {p.var: F64 if p.precision or p.interface == "Floating" else INT
@@ -60,7 +64,6 @@ def agreed(source: Source, said: list[str] | None = None) -> str:
         "ainf": lambda write: _rebuilt(result, ainf_run.run(flat, [], [], write=write)),
         "loops": lambda write: _rebuilt(result, loops_run.run(nests, [], [], write)),
     }
-    function = nap.compile(source.text, source.name)[RESULT]
     lines: list[str] = []
     text = io.StringIO()
     try:

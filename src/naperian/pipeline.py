@@ -10,13 +10,15 @@ ours, never the user's.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import field
 from functools import cache, partial
 from importlib.resources import files
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from naperian.ainf import check as ainf_check
 from naperian.ainf import show as ainf_show
@@ -72,6 +74,8 @@ from naperian.source import Diagnostic, Source
 from naperian.substitution import Substitution
 from naperian.surface.parse import parse
 from naperian.types import Fin
+
+T = TypeVar("T")
 
 _DEPTH = 20_000  # Python frames: a few per level of nesting, which the parser bounds
 
@@ -223,10 +227,42 @@ class Checks:
             self.waiting.pop(0)()
 
 
+_Asked = tuple[str, core.Module, str, Substitution]
+_answers: ContextVar[deque[tuple[_Asked, Any]] | None] = ContextVar("answers", default=None)
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """What the last instances became is kept in here, for who asks again or for several stages."""
+    token = _answers.set(deque(maxlen=16))
+    try:
+        yield
+    finally:
+        _answers.reset(token)
+
+
+def _kept(asked: _Asked, make: Callable[[], T]) -> T:
+    answers = _answers.get()
+    if answers is None:
+        return make()
+    for (stage, program, *rest), answer in answers:
+        if stage == asked[0] and program is asked[1] and (*rest,) == asked[2:]:
+            return answer  # type: ignore[no-any-return]
+    made = make()
+    answers.append((asked, made))
+    return made
+
+
 def specialise(
     program: core.Module, name: str, at: Substitution, later: Checks | None = None
 ) -> core.Definition:
     """One definition at one instance, in normal form; checked now, or later."""
+    return _kept(("core", program, name, at), lambda: _specialised(program, name, at, later))
+
+
+def _specialised(
+    program: core.Module, name: str, at: Substitution, later: Checks | None
+) -> core.Definition:
     at = instance(program.definitions[name], at)
     with deep():
         own = program.definitions[name].checkpoints
@@ -248,9 +284,13 @@ def lower(
     program: core.Module, name: str, at: Substitution, later: Checks | None = None
 ) -> loops.Program:
     """Loop nests for one definition at one instance; checked now, or later."""
-    definition = specialise(program, name, at, later)
-    with deep():
-        return _through(definition, PASSES, later)  # type: ignore[no-any-return]
+
+    def make() -> loops.Program:
+        definition = specialise(program, name, at, later)
+        with deep():
+            return _through(definition, PASSES, later)  # type: ignore[no-any-return]
+
+    return _kept(("loops", program, name, at), make)
 
 
 def _through(value: Any, steps: tuple[Step, ...], later: Checks | None = None) -> Any:
@@ -303,6 +343,10 @@ def show(
         return source.text
     if stage == "elaborated":
         return core_show.show(program.definitions[name])
+    if stage == "loops":
+        return loops_show.show(lower(program, name, at))
+    if stage == "llvm":
+        return emit(lower(program, name, at))
     definition = specialise(program, name, at)
     if stage == "core":
         return core_show.show(definition)
@@ -313,8 +357,4 @@ def show(
             step.check(value)
             if step.name == stage:
                 return step.show(value)
-    if stage == "loops":
-        return loops_show.show(value)
-    if stage == "llvm":
-        return emit(value)
     raise ValueError(f"no stage {stage!r}; the stages are {', '.join(STAGES)}")
