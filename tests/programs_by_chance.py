@@ -26,7 +26,7 @@ class Statements(Maker):
 
     def statement(self, c: Scope) -> tuple[Lines, Scope]:
         kinds = [self.value, self.table, self.table, self.rows, self.whole, self.loop, self.loop,
-                 self.state, self.state, self.accumulated, self.pairs, self.triangle,
+                 self.state, self.state, self.rounds, self.accumulated, self.pairs, self.triangle,
                  self.derivative, self.branches, self.map, self.single]  # fmt: skip
         return self.r.choice(kinds)(c)
 
@@ -193,6 +193,24 @@ class Statements(Maker):
             return [head, *deeper(self.effects(inner, q, s, p, 2))], c.vector(v, s).real(w)
         head = f"{v} = with state({self.vector(s, c, 1)}) as {q}:"
         return [head, *deeper(self.effects(c.vector(q, s), q, s, "", 2))], c.vector(v, s)
+
+    def rounds(self, c: Scope) -> tuple[Lines, Scope]:
+        """A table of what the rounds of a loop find in a state, often over as many terms as the
+        state says."""
+        v, q, w, t = self.fresh("v"), self.fresh("s"), self.fresh("w"), self.fresh("t")
+        s, over, i = self.r.choice(self.sets), self.r.choice(self.sets), self.fresh("i")
+        inner = c.vector(q, s).index(t, over)
+        found = f"{q}[{self.place(s, inner)}]"
+        kept = f"[{i} for {i} in {s} if {q}[{i}] > {self.leaf(inner)}]"
+        many, of = self.r.choice(((f"0..1 + Int(3.0 * abs(tanh({found})))", ""), (kept, s), (s, s)))
+        term = self.bounded(inner.index(i, of) if of else inner.integer(i), 2)
+        how = self.r.choice(("sum", "sum", "prod", "logsumexp"))
+        lines = [f"{w} = {how}({term} for {i} in {many})"]
+        lines += self.effects(inner.real(w), q, s, "", 1)
+        if how == "logsumexp":
+            w = f"max(-9.0, {w})"
+        block = [f"    for {t} in {over}:", *deeper(deeper([*lines, w]))]
+        return [f"({v}, _) = with state({self.vector(s, c, 1)}) as {q}:", *block], c.vector(v, over)
 
     def effects(self, c: Scope, q: str, s: str, p: str, depth: int) -> Lines:
         """Lines that assign elements of a table and a number."""

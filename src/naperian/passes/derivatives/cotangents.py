@@ -182,12 +182,19 @@ class Cotangents(Asked):
     def handed_on_apart(self, b: Binding, parts: list[Part]) -> list[Part]:
         """The parts that go on as they are, each at its own points: one alone, and a few that go to
         few of the points there are."""
+        if not all(self.is_in_round(p, b.context) for p in parts):
+            return []
         if len(parts) == 1 and self.sparse(parts[0]):
             return parts
         if not all(self.is_few(p, b.context) for p in parts):
             return []
         parts = alike(self.place, b.dtype, parts, self.extent)
         return parts if len(parts) <= _PLACES else []
+
+    def is_in_round(self, part: Part, context: tuple[Var, ...]) -> bool:
+        """Whether a part goes to the round that a loop backwards is in; what was sent from outside
+        to values of all rounds is found by the round."""
+        return all(self.names.get(i, e) == e for i, e in zip(context, part.at, strict=True))
 
     def sparse(self, part: Part) -> bool:
         """Whether every index of a part is an index of its target: no more points than that. Within
@@ -200,13 +207,10 @@ class Cotangents(Asked):
         """Whether every index of a part is an index of its target, which has many points more in
         the same round."""
         told = {self.told(part, i, self.backwards) for i in self.domain(part)}
-        others = []
-        for k, (i, e) in enumerate(zip(context, part.at, strict=True)):
-            if i in self.names:
-                if e != self.names[i]:
-                    return False
-            elif k not in told and not self.stands(i):
-                others.append(i)
+        others = [
+            i for k, i in enumerate(context)
+            if i not in self.names and k not in told and not self.stands(i)
+        ]  # fmt: skip
         return None not in told and any(map(self.is_long, others))
 
     def told(self, part: Part, i: Var, back: AbstractSet[Var]) -> int | None:
