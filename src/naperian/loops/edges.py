@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from naperian.dtypes import DType
 from naperian.loops.syntax import Let, Loop, Number, Stmt
-from naperian.loops.walk import statements
+from naperian.loops.walk import loads, remade, statements
 from naperian.names import Var
-from naperian.sizes import Clamp, Size, atom, rename
+from naperian.node import replace
+from naperian.sizes import ZERO, Atom, Clamp, Size, atom, end, rename, size
 
 _EDGE = 8  # rounds
 
@@ -47,3 +49,36 @@ def is_edge(s: Loop, numbers: Mapping[Var, Size]) -> bool:
             if number is not None and a.extent == rest + 1:  # of `rest`, all but the last few
                 return number <= _EDGE
     return False
+
+
+def ends_apart(s: Loop) -> tuple[Stmt, ...]:
+    """A loop whose rounds are independent, with those at the ends, where what it reads is clamped,
+    as loops of their own."""
+
+    def shift(a: Atom) -> int | None:
+        """How far from the round's own place a clamped one is."""
+        if not isinstance(a, Clamp) or a.extent != s.high or s.low != ZERO:
+            return None
+        return (a.value - size(s.var)).constant
+
+    def inside(a: Atom) -> Size | None:
+        return a.value if isinstance(a, Clamp) and shift(a) is not None else None
+
+    places = (x for inner in statements(s.body) for read in loads(inner) for x in read.at)
+    shifts = [k for k in (shift(a) for x in places for a in x.atoms) if k is not None]
+    first, last = max(0, -min(shifts, default=0)), max(0, max(shifts, default=0))
+    if not 0 < max(first, last) <= _EDGE:
+        return (s,)
+    out: list[Stmt] = []
+    low, high = s.low, s.high
+    if first:
+        low = size(cut := Var("cut"))
+        out.append(Let(cut, DType.I64, Number(end(size(first), s.low, s.high))))
+        out.append(replace(s, high=low))
+    if last:
+        high = size(cut := Var("cut"))
+        out.append(Let(cut, DType.I64, Number(end(s.high - last, low, s.high))))
+    out.append(replace(s, low=low, high=high, body=remade(s.body, inside)))
+    if last:
+        out.append(replace(s, low=high))
+    return tuple(out)

@@ -6,7 +6,8 @@
 The law: where every access to an array that the loop changes has, on one and the same axis, the
 loop's variable, or its negative, plus one and the same number, two rounds never meet in an element.
 So nothing needs to be known of `i` and `k`. This is the strong SIV test of dependence analysis
-(Goff, Kennedy and Tseng, 1991), for distance 0.
+(Goff, Kennedy and Tseng, 1991), for distance 0. What lies in another row, as `m[i - 1, c]`
+beside `m[i, j]`, meets nothing that is written: the ZIV test.
 
 What rounds that change an array add up besides may be added in any order, unless the program is
 `strict`.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from naperian.loops.edges import ends_apart
 from naperian.loops.syntax import (
     Apply,
     Assign,
@@ -29,7 +31,14 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, loads, mentions, rebuild_loops, statements, used
+from naperian.loops.walk import (
+    expressions,
+    loads,
+    mentions,
+    rebuild_loops,
+    statements,
+    used,
+)
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import Size, size
@@ -39,7 +48,7 @@ At = tuple[Size, ...]
 
 def independent(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    out = []
+    out: list[Stmt] = []
     for s in body:
         new = rebuild_loops(s, lambda b: independent(b, strict))
         sums = isinstance(new, Loop) and new.reductions
@@ -47,8 +56,9 @@ def independent(body: tuple[Stmt, ...], strict: bool) -> tuple[Stmt, ...]:
             isinstance(new, Loop) and new.order is Order.SERIAL
             and not (strict and sums) and are_apart(new)
         ):  # fmt: skip
-            new = replace(new, order=Order.FREE)
-        out.append(new)
+            out += ends_apart(replace(new, order=Order.FREE))
+        else:
+            out.append(new)
     return tuple(out)
 
 
@@ -70,10 +80,29 @@ def are_apart(s: Loop) -> bool:
     for x in inside:
         for buffer, at in _accesses(x):
             found.setdefault(buffer, []).append(at)
-    changed = {x.buffer for x in inside if isinstance(x, Store | Update)}
-    if sums and not changed:
+    written: dict[Var, list[At]] = {}
+    for x in inside:
+        if isinstance(x, Store | Update):
+            written.setdefault(x.buffer, []).append(x.at)
+    if sums and not written:
         return False  # it only sums: in order it was put because rows are short (`short`)
-    return all(_one_axis(s.var, found[b], own) for b in changed)
+    own.add(s.var)
+    return all(
+        _one_axis(s.var, [at for at in found[b] if not _elsewhere(at, places, own)], own)
+        for b, places in written.items()
+    )
+
+
+def _elsewhere(at: At, written: list[At], own: set[Var]) -> bool:
+    """Whether on some axis a place is another one than all that are written, in all rounds: neither
+    depends on what is `own` to a round."""
+
+    def apart(axis: tuple[Size, ...]) -> bool:
+        first, *others = axis
+        same = all(isinstance(a, Var) and a not in own for e in axis for a in e.atoms)
+        return same and all((first - e).constant not in (None, 0) for e in others)
+
+    return any(map(apart, zip(at, *written, strict=True)))
 
 
 def _only_adds(s: Stmt, sums: Mapping[Var, str]) -> bool:
