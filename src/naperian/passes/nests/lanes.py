@@ -288,6 +288,7 @@ class _Rows:
     short: tuple[Size, ...] | None  # it pays only for many rows, if so far is not far
     shared: frozenset[Var]  # variables that are the same in all rows (`ragged`)
     beside: bool = False  # whether most elements of rows that the deepest loops go along are
+    full: bool = False  # whether all lanes have a row
     lane: Var = field(default_factory=lambda: Var("lane"))
     own: set[Var] = field(default_factory=set)
     packed: dict[tuple[Var, int], Var] = field(default_factory=dict)
@@ -387,6 +388,12 @@ class _Rows:
         s = self.loop
         row = fresh(s.var)
         self.first = s.low + size(row) * self.many
+        self.full = self.beside and self.short is not None and not sent(s) and self.may_repeat()
+        lets: tuple[Stmt, ...] = ()
+        if self.full:
+            begin = clamp(self.first, s.high - (self.many - 1))
+            lets = (Let(first := Var("first"), DType.I64, Number(begin)),)
+            self.first = size(first)
         apart = {x.buffer for x in statements(s.body) if isinstance(x, Update) and self.axes(x.at)}
         self.sums = Sums(s, self.buffers, self.sizes, self.width, self.lane, apart)
         self.own = {x.buffer.var for x in statements(s.body) if isinstance(x, Allocate)}
@@ -394,14 +401,31 @@ class _Rows:
         self.opened = {x.var for x in statements(s.body) if isinstance(x, Loop | Let)} | self.shared
         self.find_wide(s.body)
         body = self.block(s.body)
-        first = tuple(self.pack(key, v) for key, v in self.packed.items())
+        lets += tuple(self.pack(key, v) for key, v in self.packed.items())
         if self.beside:  # the last lanes may be beyond
             count = (s.high - s.low + (self.many - 1)) // self.many
         else:
             count = whole_rounds(s, self.many, self.sizes)
         work = s.work * (self.many // self.width)
-        rows = self.sums.around(row, count, tuple(self.top.values()), (*first, *body), work)
+        rows = self.sums.around(row, count, tuple(self.top.values()), (*lets, *body), work)
         return rows if self.beside else [*rows, *self.left(s.low + count * self.many)]
+
+    def may_repeat(self) -> bool:
+        """Whether rows may be gone through twice: the last vector of them then begins where it is
+        full. Rows only store, and what a row reads of that it has stored before."""
+        inside = list(statements(self.loop.body))
+        others = self.written - {x.buffer.var for x in inside if isinstance(x, Allocate)}
+        if self.loop.reductions or any(isinstance(x, While) for x in inside):
+            return False
+        if any(isinstance(x, Update) and x.buffer in others for x in inside):
+            return False
+        read: set[Var] = set()
+        for x in self.loop.body:
+            here = statements((x,))
+            read |= others.intersection(y.buffer for z in here for y in loads(z))
+            if any(isinstance(z, Store) and z.buffer in read for z in here):
+                return False
+        return True
 
     def hand_on(self) -> None:
         """What a round reads of the one before it is handed on, as in one row (`handed`)."""
@@ -529,7 +553,7 @@ class _Rows:
         """The arrays that lanes which have a row store to behind the others, in one loop for the
         lanes: what is made of elements that all lanes read. LLVM would load these for each of them,
         under the condition."""
-        if not self.beside:
+        if not self.beside or self.full:
             return set()
         names = {y.var for y in body if isinstance(y, Let | Variable)}
         writes = [x for x in body if isinstance(x, Store | Update) and self.writes_on(x)]
@@ -629,7 +653,7 @@ class _Rows:
     def guarded(self, s: Store | Update, at: tuple[Size, ...]) -> Stmt:
         """What a lane writes that may have no row, and so no such place."""
         own = s.buffer in self.own and not self.axes(at)
-        return s if own or not self.beside else When(self.inside(size(self.lane)), (s,))
+        return s if own or self.full or not self.beside else When(self.inside(size(self.lane)), (s,))
 
     def loaded(self) -> Iterator[Stmt]:
         """The elements of arrays that the lanes of a run load: those that have a row."""
@@ -693,7 +717,7 @@ class _Rows:
                 for k in self.axis(buffer, at):
                     others = (self.index(i, here) for n, i in enumerate(at) if n != k)
                     return Load(self.packed[buffer, k], (*others, here))
-                masked = self.beside and bool(self.axes(at))
+                masked = self.beside and not self.full and bool(self.axes(at))
                 if masked and buffer in self.own:
                     return Load(*self.element(buffer, self.there(buffer, at), here))
                 element = Load(*self.element(buffer, at, here))
@@ -706,7 +730,8 @@ class _Rows:
                 new = Number(self.index(value, here))
                 given = any(isinstance(a, Load) and a.buffer not in self.varying and self.axes(a.at)
                             for a in atoms(value))  # fmt: skip
-                return self.where_rows(new, DType.I64) if given and self.beside else new
+                masked = self.beside and not self.full and given
+                return self.where_rows(new, DType.I64) if masked else new
             case Apply(_, args):
                 return replace(e, args=tuple(self.expr(a, here) for a in args))
             case _:
