@@ -410,6 +410,11 @@ class _Rows:
         rows = self.sums.around(row, count, tuple(self.top.values()), (*lets, *body), work)
         return rows if self.beside else [*rows, *self.left(s.low + count * self.many)]
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether the last lanes may have no row."""
+        return self.beside and not self.full
+
     def may_repeat(self) -> bool:
         """Whether rows may be gone through twice: the last vector of them then begins where it is
         full. Rows only store, and what a row reads of that it has stored before."""
@@ -553,7 +558,7 @@ class _Rows:
         """The arrays that lanes which have a row store to behind the others, in one loop for the
         lanes: what is made of elements that all lanes read. LLVM would load these for each of them,
         under the condition."""
-        if not self.beside or self.full:
+        if not self.may_lack:
             return set()
         names = {y.var for y in body if isinstance(y, Let | Variable)}
         writes = [x for x in body if isinstance(x, Store | Update) and self.writes_on(x)]
@@ -653,7 +658,7 @@ class _Rows:
     def guarded(self, s: Store | Update, at: tuple[Size, ...]) -> Stmt:
         """What a lane writes that may have no row, and so no such place."""
         own = s.buffer in self.own and not self.axes(at)
-        return s if own or self.full or not self.beside else When(self.inside(size(self.lane)), (s,))
+        return When(self.inside(size(self.lane)), (s,)) if self.may_lack and not own else s
 
     def loaded(self) -> Iterator[Stmt]:
         """The elements of arrays that the lanes of a run load: those that have a row."""
@@ -717,7 +722,7 @@ class _Rows:
                 for k in self.axis(buffer, at):
                     others = (self.index(i, here) for n, i in enumerate(at) if n != k)
                     return Load(self.packed[buffer, k], (*others, here))
-                masked = self.beside and not self.full and bool(self.axes(at))
+                masked = self.may_lack and bool(self.axes(at))
                 if masked and buffer in self.own:
                     return Load(*self.element(buffer, self.there(buffer, at), here))
                 element = Load(*self.element(buffer, at, here))
@@ -730,8 +735,7 @@ class _Rows:
                 new = Number(self.index(value, here))
                 given = any(isinstance(a, Load) and a.buffer not in self.varying and self.axes(a.at)
                             for a in atoms(value))  # fmt: skip
-                masked = self.beside and not self.full and given
-                return self.where_rows(new, DType.I64) if masked else new
+                return self.where_rows(new, DType.I64) if given and self.may_lack else new
             case Apply(_, args):
                 return replace(e, args=tuple(self.expr(a, here) for a in args))
             case _:
