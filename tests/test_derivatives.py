@@ -437,3 +437,21 @@ def test_places_that_are_given_are_read_where_they_are_given() -> None:
         nap.grad(m.rows, wrt=("e", "w"))(e, w, idx)
     none = nap.grad(m.rows, wrt=("e", "w"))(e[:, :0], w[:0], idx)
     assert [x.size for x in none] == [0, 0]  # nothing is read, and nothing checked
+
+
+BORDER = """
+def relaxed(u: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Fin(n)=>Float, sweeps: Int) -> Float:
+    loop u = u for s in Fin(sweeps):
+        for i, j:
+            if i == 0 or i == n - 1 or j == 0 or j == n - 1: u[i, j]
+            else: 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - b[i, j])
+    sum(u[i, j] ** 2 for i, j)
+"""
+
+
+def test_what_a_condition_says_is_not_asked_again_for_each_of_its_parts() -> None:
+    """Inside, where `or` does not hold, nothing else is asked about what is sent to a neighbour."""
+    m = nap.compile(BORDER)
+    text = nap.grad(m.relaxed, wrt=("u", "b")).show("loops")
+    assert text.count(": bool[n, n]") == 1  # the border, for the sums over all rounds
+    assert nap.check(m.relaxed)

@@ -224,6 +224,18 @@ class Place:
         else:
             yield Guard(condition, holds)
 
+    def telling(self, guards: Guards) -> Guards:
+        """The guards without those that one before them says as well: where `c or x` does not hold,
+        neither does `c`."""
+        out: list[Guard] = []
+        said: set[tuple[Operand, bool]] = set()
+        for g in guards:
+            if (g.operand, g.holds) not in said:
+                out.append(g)
+                parts = ((p.operand, p.holds) for p in self.guard(g.operand, g.holds))
+                said.update(p for p in parts if p != (g.operand, g.holds))
+        return tuple(out)
+
     def arm(self, value: Value, guards: Guards) -> Operand:
         """A side of a choice as an operand that may be read on the other side, too: a read that
         is in range only here becomes a guarded binding."""

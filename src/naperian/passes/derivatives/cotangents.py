@@ -237,7 +237,7 @@ class Cotangents(Asked):
         if isinstance(b.prim, Op):
             mine += self.asked(b) + self.leads(b)
         mine = renamed(mine, names)
-        guards += tuple(g for g in mine if g not in guards)
+        guards = self.place.telling(guards + tuple(g for g in mine if g not in guards))
         rules = Rules(self.place, b.dtype, guards)
         match b.prim:
             case Op("select", (condition, yes, no)):
