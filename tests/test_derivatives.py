@@ -455,3 +455,31 @@ def test_what_a_condition_says_is_not_asked_again_for_each_of_its_parts() -> Non
     text = nap.grad(m.relaxed, wrt=("u", "b")).show("loops")
     assert text.count(": bool[n, n]") == 1  # the border, for the sums over all rounds
     assert nap.check(m.relaxed)
+
+
+TWICE = """
+def blown(u: n=>Float, a: n=>Float, k: Float, steps: Int) -> Float:
+    loop u = u for _ in Fin(steps):
+        for i:
+            if a[i] > 0.0: u[i] - k * a[i] * (u[i] - u[wrap(i - 1)])
+            else: u[i] - k * a[i] * (u[wrap(i + 1)] - u[i])
+    sum(v ** 2 for v in u)
+
+def ratio(r: n=>Float, m: n=>Float) -> Float =
+    sum((m[i] / r[i]) ** 2 + sin(m[i] / r[i]) for i)
+
+def both(u: n=>Float, v: n=>Float, k: Int) -> Float:
+    a = loop x = u for _ in Fin(k): [0.5 * x[i] + exp(v[i]) for i]
+    b = loop x = v for _ in Fin(k): [0.5 * x[i] + exp(v[i]) for i]
+    sum(a) + sum(b[i] ** 2 for i)
+"""
+
+
+def test_what_is_computed_twice_has_one_cotangent() -> None:
+    m = nap.compile(TWICE)
+    text = nap.grad(m.blown, wrt=("u", "a")).show("prune")
+    assert text.count("add over") == 2  # for the first rounds and the others, not for each side
+    text = nap.grad(m.ratio, wrt="r").show("prune")
+    assert text.count("div(") == 2  # m / r, and what is sent to it by r
+    for f in (m.blown, m.ratio, m.both):
+        assert nap.check(f)

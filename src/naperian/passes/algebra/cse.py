@@ -15,7 +15,7 @@ keys
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -64,7 +64,7 @@ Signature: TypeAlias = Hashable
 
 def cse(program: Program) -> Program:
     """The program with equal bindings merged."""
-    return _Merge(program).result()
+    return Merge(program).result()
 
 
 @dataclass(slots=True, eq=False)
@@ -77,9 +77,15 @@ class _Kept:
     guards: dict[Signature, tuple[Guard, ...]]
 
 
-class _Merge:
-    def __init__(self, program: Program) -> None:
+class Merge:
+    """The bindings of a program, of which equal ones become one: of loops, and of what is not
+    `alike`, both stay."""
+
+    def __init__(
+        self, program: Program, alike: Callable[[Binding, Binding], bool] | None = None
+    ) -> None:
         self.program = program
+        self.alike = alike
         self.closures = closures(program.indices)
         self.kept: list[Binding | None] = []
         self.table: dict[Signature, list[_Kept]] = {}
@@ -156,7 +162,10 @@ class _Merge:
 
     def binding(self, b: Binding) -> None:
         if isinstance(b.prim, Delay):
-            self.delay(b, b.prim)
+            if self.alike is None:
+                self.delay(b, b.prim)
+            else:
+                self.kept.append(b)
             return
         key = _Key(self)
         signature = key.binding(b)
@@ -200,6 +209,8 @@ class _Merge:
                 raise Broken("a merged binding is still in the table")
             fewer = {said: g for said, g in first.guards.items() if said in common}
             if not self.stands(one, fewer):
+                continue
+            if self.alike is not None and not self.alike(one, two):
                 continue
             if len(fewer) < len(first.guards) and _code(one) != _code(two):
                 continue  # the failure to report would depend on the branch
@@ -255,7 +266,7 @@ def _opposite(x: Signature, y: Signature) -> bool:
 class _Key:
     """The signature of a binding: indices are numbered as they are met."""
 
-    def __init__(self, merge: _Merge) -> None:
+    def __init__(self, merge: Merge) -> None:
         self.indices = merge.program.indices
         self.merge = merge
         self.numbers: dict[Var, int] = {}

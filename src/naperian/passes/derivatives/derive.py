@@ -26,6 +26,7 @@ from naperian.passes.bindings.place import Place
 from naperian.passes.bindings.values import Items, Row, Value, leaves, mapped, row
 from naperian.passes.derivatives.cotangents import Cotangents
 from naperian.passes.derivatives.linearity import refuse_others
+from naperian.passes.derivatives.merged import merge_last
 from naperian.passes.derivatives.parts import Part
 from naperian.passes.derivatives.tangents import Tangents
 from naperian.sizes import size
@@ -70,6 +71,7 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
         return Items((value, mapped(value, tangent)))
     if calls == len(place.b.ruled):
         value = narrowed(place, start, value, {x.var for _, x in sources})
+        value = merged(place, start + len(sources), value)
     seeds: list[tuple[Var, Part]] = []
     for (indices, leaf), (own, v) in zip(leaves(value), leaves(seed), strict=True):
         o = place.operand(leaf)
@@ -101,6 +103,12 @@ def narrowed(place: Place, start: int, value: Value, sources: set[Var]) -> Value
         return value
     least = place.narrowed(start, sources)
     return value if least is None else mapped(value, lambda x: least(place.operand(x)))
+
+
+def merged(place: Place, start: int, value: Value) -> Value:
+    """The value once what is computed twice by the bindings from `start` on is one."""
+    one = merge_last(place, start)
+    return value if one is None else mapped(value, lambda x: one(place.operand(x)))
 
 
 def copied(

@@ -76,6 +76,8 @@ class Rules:
         here, g, h = some[:-1], some[-1], others[-1]
         if g.operand != h.operand or g.holds == h.holds:
             return None
+        if a[0] == b[0]:
+            return a[0], here
         arms = [self.there(v, guards) for v, guards in (a, b)]
         rules = Rules(self.place, self.dtype, self.guards + here)
         return rules("select", g.operand, *(arms if g.holds else reversed(arms))), here
