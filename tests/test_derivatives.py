@@ -483,3 +483,17 @@ def test_what_is_computed_twice_has_one_cotangent() -> None:
     assert text.count("div(") == 2  # m / r, and what is sent to it by r
     for f in (m.blown, m.ratio, m.both):
         assert nap.check(f)
+
+
+MOVED = """
+def flux(x: n=>Float, y: n=>Float) -> Float =
+    sum((sin(x[i]) * x[clamp(i + 1)] + y[i] * x[clamp(i + 1)] ** 3 - exp(x[clamp(i + 1)])) ** 2
+        for i)
+"""
+
+
+def test_what_goes_to_the_same_neighbour_is_moved_there_at_once() -> None:
+    m = nap.compile(MOVED)
+    text = nap.grad(m.flux).show("prune")
+    assert text.count("- 1]") == 1  # not for each of the three
+    assert nap.check(m.flux)

@@ -11,11 +11,11 @@ ones (`entries`).
 from __future__ import annotations
 
 from naperian.ainf.syntax import Op
-from naperian.ainf.walk import rewrite, rewrite_size
+from naperian.ainf.walk import rewrite, rewrite_size, variables
 from naperian.names import Var
 from naperian.passes.derivatives.beyond import Beyond
 from naperian.passes.derivatives.invert import invert
-from naperian.passes.derivatives.parts import At, Part
+from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.quotients import by_quotients
 from naperian.passes.derivatives.rules import Flow, renamed
 from naperian.passes.derivatives.windows import away, by_phases
@@ -27,7 +27,7 @@ class Closing(Beyond):
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
-        parts = self.folded(var, self.together(var, parts), at)
+        parts = self.folded(var, self.at_once(var, self.together(var, parts)), at)
         whole = [self.windowed(var, self.apart(p, at), at) for p in parts]
         cases = self.cases(var, whole, at)
         dense: list[Part] = []
@@ -79,6 +79,24 @@ class Closing(Beyond):
             else:
                 out.append(p)
         return out
+
+    def at_once(self, var: Var, parts: list[Part]) -> list[Part]:
+        """The parts, of which those that are moved by as much are one before that: one table is
+        moved, and one thing is asked at an end.
+
+            v[i] to clamp(i + 1), w[i] to clamp(i + 1)          (v + w)[i] to clamp(i + 1)
+        """
+        some = [p for p in parts if self.is_moved(p)]
+        made = alike(self.place, self.b.dtypes[var], some, self.extent)
+        return parts if len(made) == len(some) else [*(p for p in parts if p not in some), *made]
+
+    def is_moved(self, part: Part) -> bool:
+        """Whether a part goes to places other than its indices, each to one of its own."""
+        domain = {*self.domain(part)}
+        told = [own for e in part.at if (own := domain.intersection(variables(e)))]
+        plain = all(e.single in domain for e in part.at if domain.intersection(variables(e)))
+        apart = sum(map(len, told)) == len(told) == len(domain)
+        return not plain and apart and domain == set[Var]().union(*told)
 
     def windowed(self, var: Var, part: Part, at: At) -> Part:
         """The part so that windows that meet are added up, and nothing is looked for in vain."""
