@@ -962,3 +962,24 @@ def f(s: Fin(n)=>Int, k: Int) =
 """).f
     assert f(np.array([3, 1, 2, 5]), 10**13).tolist() == [1, 0, 0, 0]
     assert f(np.array([3, 1, 2, 5]), 1).tolist() == [1, 0, 0, 1]
+
+
+PARTS = """
+def flow(a: Fin(2)=>Float, b: Fin(2)=>Float) -> Fin(2)=>Float:
+    s = exp(a[1] - b[1])
+    [s * (a[1] + b[1]), s * (a[0] * a[1] + b[0] * b[1])]
+
+def moved(u: n=>Fin(2)=>Float, k: Float, steps: Int) -> Float:
+    loop u = u for _ in Fin(steps):
+        g = [flow(u[i], u[clamp(i + 1)]) for i]
+        [u[i, c] - k * (g[i, c] - g[clamp(i - 1), c]) for i, c]
+    sum(v ** 2 for r in u, v in r)
+"""
+
+
+def test_what_no_component_asks_for_keeps_nothing() -> None:
+    """Each component gets what was sent to it, not what was sent to the other one: a condition
+    that only that asked for is in no loop of its own."""
+    m = nap.compile(PARTS)
+    assert ": bool[n]" not in nap.grad(m.moved).show("loops")
+    assert nap.check(m.moved)

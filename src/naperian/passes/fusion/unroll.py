@@ -43,6 +43,7 @@ from naperian.passes.fusion.graph import (
     rewrite_size,
     size_of,
     task_reads,
+    unlink,
     with_sizes,
 )
 from naperian.sizes import ZERO, Size, size
@@ -282,10 +283,15 @@ class _Unrolled:
         for v in self.gone:
             del graph.source[v]
         tasks = _decided_at(graph, tasks)
-        graph.tasks = tasks
-        for n, t in enumerate(tasks):
-            t.order = n
+        for t in tasks:
             link(graph, t)
+        asked = {*graph.conditions.values(), *graph.rounds.values()}
+        for t in reversed(tasks):  # what only a component was made of that nobody asks for
+            if t.kind is Kind.COMPUTE and t.lazy and not t.uses and not t.home and t not in asked:
+                unlink(t)
+        graph.tasks = [t for t in tasks if t.uses >= 0]
+        for n, t in enumerate(graph.tasks):
+            t.order = n
 
     def indices(self) -> None:
         """What loops go round for: a number or a condition that was one task may be another now."""
