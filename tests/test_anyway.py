@@ -3,6 +3,8 @@ beyond an array's end is touched."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -156,3 +158,24 @@ def test_no_vector_is_stored_by_a_mask(name: str) -> None:
     listing = assembly(emit(program, host("avx2")), host("avx2"))
     assert "ymm" in listing
     assert "maskmov" not in listing
+
+
+CHOICES = """
+def chosen(x: n=>Float, y: n=>Float, k: Int) -> Float:
+    loop v = x for _ in Fin(k):
+        for i:
+            (a, b) = (v[i], v[wrap(i + 1)])
+            if a >= 0.1: a * y[i]
+            else:
+                if b <= 0.2: b * y[i]
+                else: (a * b - y[i] * a) / (b + y[i])
+    sum(v)
+"""
+
+
+def test_a_value_that_hangs_on_two_conditions_is_computed_in_lanes() -> None:
+    """Beside the ends, where nothing is asked before what lies there is read."""
+    m = nap.compile(CHOICES)
+    text = nap.grad(m.chosen, wrt=("x", "y")).show("loops")
+    assert re.search(r"holds_2: bool = holds and not\(v_\d+\[i_\d+ - 1\]\)", text)
+    assert nap.check(m.chosen)

@@ -7,22 +7,25 @@
                      store d[i, j] = w                          store d[i, j] = w if better
                                                                               else d[i, j]
                      update s[j] += 1                           update s[j] += 1 if better else 0
+                 if a[j]:                                       both = a[j] and b[j]
+                     if b[j]: u := x[j] * w                     u := x[j] * w if both else u
 
 A round may write an element that is there, since rounds are independent, so that no other one reads
 or writes it: of an array that the round goes along, or one that it has read. So the loop becomes
 vectors here. LLVM would write some lanes by a mask, which processors without registers for masks do
-slowly or not at all.
+slowly or not at all, and reckons that what is read behind several conditions is worth no vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Allocate,
     Apply,
+    Assign,
     Buffer,
     Expr,
     Let,
@@ -34,6 +37,7 @@ from naperian.loops.syntax import (
     Stmt,
     Store,
     Update,
+    Variable,
     When,
     While,
 )
@@ -43,12 +47,13 @@ from naperian.loops.walk import (
     parts,
     rebuild,
     statements,
+    used,
     used_in,
 )
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import PRIMITIVES, unit
-from naperian.sizes import Size, size
+from naperian.sizes import Remainder, Size, size
 
 _CHEAP = 4  # the cost of an operation that lanes may do in vain
 _LAZY = {"select", "and", "or"}  # which need not evaluate all of their operands
@@ -91,23 +96,26 @@ class _Round:
 
     def __init__(self, buffers: Buffers, around: Around) -> None:
         self.buffers, self.around = buffers, {s.var: s for s in around}
-        self.var, inside = around[-1].var, statements(around[-1].body)
+        self.var, inside = around[-1].var, [*statements(around[-1].body)]
         self.own = {x.var for x in inside if isinstance(x, Let)}
+        self.variables = {x.var: x.dtype for x in inside if isinstance(x, Variable)}
         self.written = {(x.buffer, x.at) for x in inside if isinstance(x, Store | Update)}
         self.read: set[Load] = set()
+        self.varying = {self.var, *self.variables, *(b for b, _ in self.written)}
+        for x in inside:
+            if isinstance(x, Let) and self.varies(x.value):
+                self.varying.add(x.var)
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, When) and not s.otherwise and all(map(self.may, s.then)):
-                holds = Var("holds")
-                out.append(Let(holds, DType.BOOL, s.condition))
-                out += (self.done(x, Local(holds)) for x in s.then)
-            else:
-                out.append(s)
             if not any(isinstance(p, Apply) and p.name in _LAZY for e in expressions(s)
                        for p in parts(e)):  # fmt: skip
                 self.read.update(loads(s))
+            if isinstance(s, When) and self.may(s):
+                out += self.done(s, None)
+            else:
+                out.append(s)
         return tuple(out)
 
     def may(self, s: Stmt) -> bool:
@@ -119,11 +127,19 @@ class _Round:
         match s:
             case Let():
                 return True
+            case Assign(var):
+                return var in self.variables
+            case When(condition, then, ()):
+                return self.varies(condition) and all(map(self.may, then))
             case Store(buffer, at) | Update(buffer, at):
                 alone = all(b != buffer or e == at for b, e in self.written)
                 return alone and self.goes_along(at) and self.is_there(Load(buffer, at))
             case _:
                 return False
+
+    def varies(self, e: Expr) -> bool:
+        """Whether a value may be another one in the next round. LLVM asks once what is not."""
+        return not self.varying.isdisjoint(used(e))
 
     def goes_along(self, at: tuple[Size, ...]) -> bool:
         """Whether each round has an element of its own, beside that of the next."""
@@ -145,31 +161,50 @@ class _Round:
         return all(self.is_within(e, n) for e, n in zip(x.at, shape, strict=True))
 
     def is_within(self, index: Size, extent: Size) -> bool:
-        v = index.single
-        if isinstance(v, Var) and v in self.around:
-            s = self.around[v]
-            low, rest = s.low.constant, (extent - s.high).constant
-            if low is not None and low >= 0 and rest is not None and rest >= 0:
+        match index.single:
+            case Remainder(_, below) if below == extent and below.constant:
                 return True
+            case _:
+                pass
+        for v in used_in(index):
+            if v in self.around and (c := index.coefficient(v)):
+                s, rest = self.around[v], index - size(v) * c
+                ends = rest + s.low * c, rest + (s.high - 1) * c
+                least, most = ends if c > 0 else reversed(ends)
+                low, room = least.constant, (extent - 1 - most).constant
+                if low is not None and low >= 0 and room is not None and room >= 0:
+                    return True
         return any(
             at == index and n == extent
             for y in self.read if y.buffer in self.buffers
             for at, n in zip(y.at, self.buffers[y.buffer].shape, strict=True)
         )  # fmt: skip
 
-    def done(self, s: Stmt, holds: Expr) -> Stmt:
-        """What changes nothing where the condition does not hold."""
+    def done(self, s: Stmt, holds: Expr | None) -> Iterator[Stmt]:
+        """What changes nothing where a condition does not hold."""
+        old: Expr
         match s:
-            case Store(buffer, at, value):
-                dtype = self.buffers[buffer].dtype
-                old: Expr = Load(buffer, at)
-            case Update(buffer, _, monoid, value):
+            case When(condition, then):
+                mine = Var("holds")
+                if holds is not None:
+                    condition = Apply("and", (holds, condition), DType.BOOL, DType.BOOL)
+                yield Let(mine, DType.BOOL, condition)
+                for x in then:
+                    yield from self.done(x, Local(mine))
+                return
+            case Assign(var):
+                dtype, old = self.variables[var], Local(var)
+            case Store(buffer, at):
+                dtype, old = self.buffers[buffer].dtype, Load(buffer, at)
+            case Update(buffer, _, monoid):
                 dtype = self.buffers[buffer].dtype
                 zero = -0.0 if monoid == "add" and dtype.is_float else unit(monoid, dtype)
                 old = Lit(zero, dtype)
             case _:
-                return s
-        return replace(s, value=Apply("select", (holds, value, old), dtype, dtype))
+                yield s
+                return
+        assert holds is not None
+        yield replace(s, value=Apply("select", (holds, s.value, old), dtype, dtype))
 
 
 def _is_cheap(e: Expr) -> bool:
