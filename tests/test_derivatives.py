@@ -497,3 +497,19 @@ def test_what_goes_to_the_same_neighbour_is_moved_there_at_once() -> None:
     text = nap.grad(m.flux).show("prune")
     assert text.count("- 1]") == 1  # not for each of the three
     assert nap.check(m.flux)
+
+
+ROWS = """
+def least(e: Fin(h + 1)=>Fin(w)=>Float) -> Float:
+    loop c = e[0] for t in Fin(h):
+        [e[t + 1, j] + min(c[j], min(c[clamp(j - 1)], c[clamp(j + 1)])) for j]
+    min(c)
+"""
+
+
+def test_what_strips_send_is_added_to_what_the_last_rounds_sent() -> None:
+    """To no table of zeros that is added to another one."""
+    m = nap.compile(ROWS)
+    text = nap.grad(m.least).show("loops")
+    assert "f64[h + 1, w]" not in text.split("\n", 1)[1].split("# notes")[0]
+    assert nap.check(m.least)

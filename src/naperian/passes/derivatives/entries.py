@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from naperian.ainf.syntax import Accumulate, Entry, Operand, Read
-from naperian.ainf.walk import atoms_of, free, rewrite, rewrite_size, variables
+from naperian.ainf.syntax import Accumulate, Delay, Entry, Operand, Read
+from naperian.ainf.walk import atoms, atoms_of, free, operands, rewrite, rewrite_size, variables
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.passes.derivatives.dense import Dense
@@ -144,21 +144,40 @@ class Entries(Dense):
         named = {v: size(q) for q, e in there.items() for v in variables(e)}
         here = tuple(rewrite_size(e, named) for e in formal.values())
         zero = Lit(0.0, dtype)
+        begun: list[Flow] = []
         late = [p for p in sparse if self.is_late(p)]
-        if late:  # each is added while its loop runs, and starts before
-            entries = [self.entry(p, own, dtype) for p in late]
-            begun = [self.entered("add", zero, [e], own.values(), dtype) for e in entries]
-            tables: list[Flow] = [rewrite(x, there) for x in begun]
-            others = [p for p in sparse if p not in late]
-            if others:
-                tables.append(self.accumulated(var, dense, others, at))
-            else:
-                tables.append(self.total(var, dense, at))
-            return Rules(self.place, dtype).sum(tables) or zero
+        for p in late:  # each is added while its loop runs, and starts before
+            there_before = [q for q in dense if len(late) == 1 and self.is_before(q, p)]
+            init = self.total(var, there_before, here) or zero
+            entry = self.entry(p, own, dtype)
+            begun.append(self.entered("add", init, [entry], own.values(), dtype))
+            dense = [q for q in dense if q not in there_before]
+        rules = Rules(self.place, dtype)
+        sparse = [p for p in sparse if p not in late]
+        if late and not sparse:
+            tables = [None if x is None else rewrite(x, there) for x in begun]
+            return rules.sum([*tables, self.total(var, dense, at)]) or zero
         sparse = alike(self.place, dtype, sparse, self.extent)
         made = [self.entry(p, own, dtype) for p in sparse]
-        init = self.total(var, dense, here) or zero
+        init = rules.sum([*begun, self.total(var, dense, here)]) or zero
         return rewrite(self.entered("add", init, made, own.values(), dtype), there)
+
+    def is_before(self, part: Part, late: Part) -> bool:
+        """Whether a part is there before the rounds begin that another one comes from."""
+        made = {b.var: b for b in self.b.bindings}
+        times = self.b.closed(late.over)
+        work = [part.value, *(g.operand for g in part.guards)]
+        seen: set[Var] = set()
+        while work:
+            for r in atoms(work.pop()):
+                b = made.get(r.var) if isinstance(r, Read) else None
+                if b is None or b.var in seen:
+                    continue
+                seen.add(b.var)
+                if isinstance(b.prim, Delay) and b.prim.time in times:
+                    return False
+                work += operands(b.prim)
+        return True
 
     def entered(
         self, monoid: str, init: Operand, made: list[tuple[Entry, To]], axes: Iterable[Var],
