@@ -914,6 +914,24 @@ def chosen(x: Fin(2)=>Float, k: n=>Fin(2)) -> Fin(2)=>Float:
 """
 
 
+def test_a_row_that_is_read_along_both_loops_turns_none() -> None:
+    """`d * i` and `d * j` are one row; which loops are the same is said by what is read in both."""
+    f = nap.compile("""
+def turned(x: Fin(n)=>Fin(n)=>Float, c: k=>Float, d: k=>Float) -> k=>Fin(n)=>Float where n >= 1:
+    for t, i in Fin(n):
+        down = lambda j: clamp(Int(floor(c[t] * i + d[t] * j)), Fin(n))
+        right = lambda j: clamp(Int(floor(c[t] * j - d[t] * i)), Fin(n))
+        sum(x[down(j), right(j)] for j in Fin(n))
+""").turned
+    assert re.findall(r"allocate \S+ f64\[(.*)\]", f.show("loops")) == ["n", "n"]
+    x, c, d = numbers(7, 7), np.cos([0.3, 1.0]), np.sin([0.3, 1.0])
+    i, j = np.ogrid[:7, :7]
+    for one, two, sums in zip(c, d, f(x, c, d), strict=True):
+        down, right = one * i + two * j, one * j - two * i
+        y, z = (np.clip(np.floor(p), 0, 6).astype(int) for p in (down, right))
+        np.testing.assert_allclose(sums, x[y, z].sum(1), rtol=1e-12, atol=1e-14)
+
+
 def test_what_a_recurrence_carries_is_written_out() -> None:
     m = nap.compile(CARRIED)
     assert "allocate" not in m.kalman.show("loops") + m.halved.show("loops")

@@ -96,14 +96,14 @@ def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]
     inner = {t: t.path[len(outer(t)) :] for t in all_ if t.kind not in WHOLE}
     if all(len(path) < 2 for path in inner.values()):
         return []
-    for t, path in inner.items():
-        same = dict.fromkeys(  # each once: what is read several times is read at the same place
-            (s.task, i, e.single)
-            for s in t.sites if s.task in inner and not s.bound
-            for i, e in zip(s.task.context, s.at, strict=False)
-        )  # fmt: skip
-        for q, i, v in same:
-            if type(v) is Var and v in path and i in inner[q]:
+    # each once: what is read several times is read at the same place
+    reads = dict.fromkeys(
+        (t, s.task, s.at) for t in inner for s in t.sites if s.task in inner and not s.bound
+    )
+    for t, q, at in sorted(reads, key=lambda r: -_shared(inner, *r)):
+        for i, e in zip(q.context, at, strict=False):
+            v = e.single
+            if type(v) is Var and v in inner[t] and i in inner[q]:
                 if classes.union((q, i), (t, v)):
                     a, b = top(q), top(t)
                     if a is not b:
@@ -113,6 +113,14 @@ def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]
         if path:
             groups.setdefault(top(t), []).append(t)
     return [(g, classes) for g in groups.values() if any(len(inner[t]) > 1 for t in g)]
+
+
+def _shared(
+    inner: Mapping[Task, tuple[Var, ...]], t: Task, q: Task, at: tuple[Size, ...]
+) -> int:
+    """How many loops a task and one that it reads would have together."""
+    pairs = zip(q.context, at, strict=False)
+    return sum(e.single in inner[t] and i in inner[q] for i, e in pairs)
 
 
 def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> None:
