@@ -559,6 +559,10 @@ def integral(x: Fin(h)=>Fin(w)=>Float) -> Fin(h)=>Fin(w)=>Float:
             left = s[i, j - 1] if j > 0 else 0.0
             both = s[i - 1, j - 1] if i > 0 and j > 0 else 0.0
             s[i, j] := x[i, j] + up + left - both
+def scored(a: Fin(n)=>Int, b: Fin(m)=>Int, s: Fin(p)=>Int) -> Fin(n + 1)=>Fin(m + 1)=>Int:
+    with state([0 for i in Fin(n + 1), j in Fin(m + 1)]) as d:
+        for i in Fin(n), j in Fin(m):
+            d[i + 1, j + 1] := s[(a[i] - b[j])?] + max(d[i, j + 1], d[i + 1, j])
 """
 
 
@@ -568,6 +572,9 @@ def test_what_a_round_stored_is_handed_to_the_next() -> None:
     assert "last := out[i_3 + 1, 0]" in text
     assert "out[i_3 + 1, j]" not in text  # what is left of an element is not read again
     assert "last" not in loops(module.jumps)  # it may have been changed since
+    text = loops(module.scored)  # if the first round does not end the run
+    assert "if not(((a[i_2] - b[0]) < 0)" in text
+    assert "last := new" in text
     text = loops(module.integral)
     assert "last := new" in text
     assert "out[i_2, j - 1]" not in text  # not even in front of the loop: there is no such element
@@ -583,6 +590,11 @@ def test_what_a_round_stored_is_handed_to_the_next() -> None:
     for n, m in ((0, 0), (0, 3), (3, 0), (1, 1), (17, 9)):
         a, b = rng.integers(0, 3, n), rng.integers(0, 3, m)
         np.testing.assert_array_equal(module.rows(a, b), distance(a, b))
+        c, d = rng.integers(0, 9, 3), np.zeros((n + 1, m + 1), int)
+        a, b = rng.integers(1, 3, n), rng.integers(0, 2, m)
+        for i, j in np.ndindex(n, m):
+            d[i + 1, j + 1] = c[a[i] - b[j]] + max(d[i, j + 1], d[i + 1, j])
+        np.testing.assert_array_equal(module.scored(a, b, c), d)
     x, k, want = rng.standard_normal(9), rng.integers(0, 9, 9), np.zeros(10)
     for i in range(9):
         want[k[i]] = 3.0

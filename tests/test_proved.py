@@ -187,6 +187,29 @@ def f(x: Fin(n)=>Float) -> Fin(n)=>Float:
         assert np.array_equal(m.f(x), np.sort(x))
 
 
+def test_a_check_that_a_condition_answers_is_not_made() -> None:
+    """Also in loops whose rounds go side by side."""
+    text = """
+def f(v: n=>Float, w: n=>Int, cap: Int) -> Fin(cap + 1)=>Float:
+    loop best = [0.0 for c in Fin(cap + 1)] for i in n:
+        [max(best[c], best[(c - w[i])?] + v[i]) if c >= w[i]CONDITION else best[c] for c]
+    best
+"""
+    m = nap.compile(text.replace("CONDITION", " and w[i] >= 0"))
+    assert "fail" not in m.f.show("loops").partition("for i_2")[2]
+    rng = np.random.default_rng(0)
+    value, weight, want = rng.random(9), rng.integers(-2, 9, 9), np.zeros(21)
+    for v, w in zip(value, weight, strict=True):
+        if w >= 0:
+            want[w:] = np.maximum(want[w:], want[: 21 - w] + v)
+    np.testing.assert_allclose(m.f(value, weight, 20), want)
+    less = nap.compile(text.replace("CONDITION", "")).f
+    assert "fail" in less.show("loops").partition("for i_2")[2]
+    with pytest.raises(nap.IndexError):
+        less(value, weight, 20)
+
+
+
 @pytest.mark.parametrize(
     "test",
     [

@@ -44,6 +44,7 @@ from naperian.passes.nests.begun_sums import begun_sums
 from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.bounded import bounded
+from naperian.passes.nests.checked_first import checked_first
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
@@ -93,6 +94,7 @@ from naperian.passes.nests.windows import windows
 from naperian.prims import Math
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
+    checked_first,  # what has no way out is another loop for all that follow
     added,  # before anybody asks what is in order
     filled,
     untabled,

@@ -11,9 +11,10 @@
                  last := new
 
 What is stored right in front of the loop is there in any case: `var last = next[0]`.
-In front of the loop nothing is read that only later rounds read, `next[j] if j > 0 else 0`. Rows
-of a table that is filled element by element: alignments of sequences, sweeps, filters. A load of
-what was just stored takes longer than what is done with it.
+In front of the loop nothing is read that only later rounds read, `next[j] if j > 0 else 0`, and
+nothing if the first round stops the run, which is asked, too. Rows of a table that is filled
+element by element: alignments of sequences, sweeps, filters. A load of what was just stored takes
+longer than what is done with it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from naperian.loops.syntax import (
     Apply,
     Assign,
     Expr,
+    Fail,
     Let,
     Load,
     Local,
@@ -37,7 +39,16 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import as_index, expressions, parts, rebuild_loops, statements
+from naperian.loops.walk import (
+    all_of,
+    as_index,
+    expressions,
+    parts,
+    rebuild_loops,
+    remade,
+    statements,
+    used,
+)
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import unit
@@ -62,22 +73,36 @@ def _last(s: Loop) -> tuple[Store, Load] | None:
     """What a round stores, and how the next one reads it."""
     inside = list(statements(s.body))
     if s.order is not Order.SERIAL or not all(
-        isinstance(x, Let | Variable | Assign | Store | When) for x in inside
+        isinstance(x, Let | Variable | Assign | Store | When | Fail) for x in inside
     ):
         return None
     changed = {x.var for x in inside if isinstance(x, Let | Variable | Assign)}
     stored = [x.buffer for x in inside if isinstance(x, Store)]
     # in every round, also in the first: it may be read before the loop
-    always = {p for x in s.body for e in expressions(x) for p in parts(e) if isinstance(p, Load)}
+    read = ((x.condition,) if isinstance(x, Fail) else expressions(x) for x in s.body)
+    always = {p for es in read for e in es for p in parts(e) if isinstance(p, Load)}
     later = _later(s)
+    asked = _stops(s) is not None
     for x in s.body:
         if isinstance(x, Store) and stored.count(x.buffer) == 1:
             atoms = {a for i in x.at for a in i.atoms}
             plain = all(isinstance(a, Var) for a in atoms) and changed.isdisjoint(atoms)
             before = Load(x.buffer, tuple(_at(i, s.var, size(s.var) - 1) for i in x.at))
-            if plain and before.at != x.at and (before in always or before in later):
+            if plain and before.at != x.at and (before in later or (before in always and asked)):
                 return x, before
     return None
+
+
+def _stops(s: Loop) -> list[Expr] | None:
+    """When the first round stops the run, asked before the loop; None if only the round knows."""
+    inside = list(statements(s.body))
+    own = {x.var for x in inside if isinstance(x, Let | Variable | Assign)}
+    own |= {x.buffer for x in inside if isinstance(x, Store)}
+    fails = [x for x in inside if isinstance(x, Fail)]
+    if any(x not in s.body or not own.isdisjoint(used(x.condition)) for x in fails):
+        return None
+    first = remade(fails, lambda a: s.low if a == s.var else None)
+    return [x.condition for x in first if isinstance(x, Fail)]
 
 
 def _later(s: Loop) -> set[Load]:
@@ -139,6 +164,8 @@ def _in_a_register(
                     out.append(replace(x, value=Local(new)))
                 case Let() | Variable() | Assign() | Store():
                     out.append(replace(x, value=expr(x.value)))
+                case Fail(condition, code, values):
+                    out.append(Fail(expr(condition), code, tuple(map(expr, values))))
                 case _:
                     raise AssertionError(x)
         return tuple(out)
@@ -148,7 +175,8 @@ def _in_a_register(
     if any(isinstance(x, Store) and Load(x.buffer, x.at) == first for x in ahead):
         return Variable(last, dtype, first), rounds
     some = Apply("lt", (Number(s.low), Number(s.high)), DType.BOOL, DType.I64)
-    begin = When(some, (Assign(last, first),))
+    goes_on = (Apply("not", (c,), DType.BOOL, DType.BOOL) for c in _stops(s) or ())
+    begin = When(all_of([some, *goes_on]), (Assign(last, first),))
     return (
         Variable(last, dtype, Lit(unit("add", dtype), dtype)),
         *(() if before in _later(s) else (begin,)),

@@ -13,7 +13,11 @@
 What a loop carries is guessed to lie between this and that (`guesses`), and so are the elements of
 arrays. A guess that does not hold before the first round, or after a round that began with all of
 them, is dropped, and the program walked through again, until those that are left hold: they follow
-from each other. What is in range then needs no check and no clamp.
+from each other. What is in range then needs no check and no clamp; nor does what a condition says:
+
+    before   if c >= w[i]: if w[i] >= 0:             after   if c >= w[i]: if w[i] >= 0:
+                 fail 1 if c - w[i] < 0 or c - w[i] >= n         v := best[c - w[i]]
+                 v := best[c - w[i]]
 """
 
 from __future__ import annotations
@@ -63,7 +67,7 @@ _MOST = 50_000  # steps of proofs in a walk, a tenth of a second
 def proved(program: Program) -> Program:
     """See the module."""
     wanted = moved_by_hand(program.body)
-    if not wanted:
+    if not wanted and not _is_said(program.body):
         return program
     bounds = [Values().size(n) for n in bounds_of(program)]
     guesses = Guesses(bounds, wanted, arrays_of(program, wanted))
@@ -76,6 +80,12 @@ def proved(program: Program) -> Program:
         if not guesses.dropped:
             return replace(program, body=body)
     return program
+
+
+def _is_said(body: Sequence[Stmt]) -> bool:
+    """Whether a check stands under a condition, which may say that it does not fail."""
+    inside = (x for s in statements(body) if isinstance(s, When) for x in (*s.then, *s.otherwise))
+    return any(isinstance(x, Fail) for x in inside)
 
 
 class _Walk(Values):
