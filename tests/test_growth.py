@@ -66,3 +66,12 @@ def test_work_grows_as_the_program(program, monkeypatch: pytest.MonkeyPatch) -> 
     calls(program(2))  # what is read once
     one, two = calls(program(20)), calls(program(40))
     assert two < 3 * one
+
+
+def test_a_default_stands_once() -> None:
+    """However many questions are asked whether an index is outside."""
+    f = nap.compile("""
+def f(x: Fin(n)=>Fin(m)=>Float, i: Int, d: Float) =
+    x.get((i, i + 1), x.get((2 * i, 3 * i), exp(d)))
+""").f
+    assert f.show("elaborated").count("exp") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from naperian.core import syntax as core
 from naperian.dtypes import DType
@@ -247,6 +248,9 @@ def into_set(w: Walk, how: str, t: Typed, target: Set, span: Span) -> Typed:
     return Typed(element(target), build, span, poly if not named.lets else None)
 
 
+_FALSE = core.Const(Lit(False, DType.BOOL))
+
+
 def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span) -> Typed:
     """`x.get(i + 1, default)`: the element, or the default where an index is outside. Of a table of
     indices, a number as default makes it one of numbers. Of tables in tables a tuple is an index
@@ -271,9 +275,10 @@ def get(w: Walk, base: Typed, indices: list[s.Expr], default: s.Expr, span: Span
     def build() -> core.Expr:
         inner = convert(w, _take(base.build(), steps), cell, kind)
         other = convert(w, value.build(), value.type, kind)
-        for test in reversed([c for make in tests for c in make()]):
-            inner = core.If(test, inner, other)
-        return inner
+        asked = [c for make in tests for c in make()]
+        if not asked:
+            return inner
+        return core.If(reduce(lambda a, b: core.If(a, b, _FALSE), asked), inner, other)
 
     converts(w, "the default", kind, value.type, value, default.span)
     return Typed(kind, wrap(tuple(lets), build), span)
