@@ -94,7 +94,6 @@ from naperian.passes.nests.windows import windows
 from naperian.prims import Math
 
 _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
-    checked_first,  # what has no way out is another loop for all that follow
     added,  # before anybody asks what is in order
     filled,
     untabled,
@@ -106,7 +105,9 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     windows, idle,
     summed_besides,  # what lanes would take for rounds that wait
     # what goes side by side; a loop belongs to the first that takes it
-    straight, columns, lanes, sparse, abreast, beside, panels, short, searched,
+    straight, columns, lanes,
+    checked_first,  # what has no way out is another loop for all that follow
+    sparse, abreast, beside, panels, short, searched,
     summed,  # what no nest of sums has taken
     # what the loops as they are now still keep
     placed, over, sticky,

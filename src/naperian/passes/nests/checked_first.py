@@ -66,7 +66,7 @@ def checked_first(program: Program) -> Program:
     made = [s for s in statements(program.body) if isinstance(s, Allocate)]
     shapes = {b.var: b.shape for b in (*program.buffers, *(s.buffer for s in made))}
     for s in made:  # parts may be the caller's
-        if s.planes or shapes[s.buffer.var] != s.buffer.shape:
+        if s.planes or shapes.get(s.buffer.var) != s.buffer.shape:
             shapes.pop(s.buffer.var, None)
     return replace(program, body=_leading(_apart(_leading(program.body), (), shapes)))
 
