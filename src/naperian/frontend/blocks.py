@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
-from naperian.frontend.boxes import around, closed, keeps_size
+from naperian.frontend.boxes import alone, around, closed, keeps_size
 from naperian.frontend.cells import convert, converts, show, shown
 from naperian.frontend.coded import decoded
 from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
@@ -263,7 +265,7 @@ def _arms(
         if condition.condition is not None:
             scope.assume(*condition.condition.otherwise)
         if rest:
-            other = _arms(w, rest, otherwise, span, expected)
+            other = alone(w, lambda: _arms(w, rest, otherwise, span, expected), expected)
         else:
             other = nothing if otherwise is None else w.block(otherwise, expected)
     then.span = body.statements[-1].span
@@ -311,7 +313,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
             carried.append(v)
         condition = None
         if st.condition is not None:
-            condition = _changing(w, st) if not st.carries else w.infer(st.condition)
+            condition = alone(w, partial(_asked, w, st, st.condition))
             is_bool(w, condition)
         with w.inside(w.scope.inner()) as inner:
             if condition is not None and condition.condition is not None:
@@ -368,13 +370,15 @@ def loop(w: Walk, st: s.Loop) -> Typed:
     return Typed(whole, build, st.span)
 
 
-def _changing(w: Walk, st: s.Loop) -> Typed:
-    """The condition of a `while`, which must read what its rounds change."""
-    assert st.condition is not None
+def _asked(w: Walk, st: s.Loop, test: s.Expr) -> Typed:
+    """The condition of a loop. That of a `while` which carries nothing must read what its rounds
+    change."""
+    if st.carries:
+        return w.infer(test)
     outside, w.uses = w.uses, {}
-    condition = w.infer(st.condition)
+    condition = w.infer(test)
     if not any("State" in effects for effects in w.uses.values()):
-        raise errors.while_loop(st.condition.span)
+        raise errors.while_loop(test.span)
     for var, effects in w.uses.items():
         outside.setdefault(var, set()).update(effects)
     w.uses = outside

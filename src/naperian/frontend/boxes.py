@@ -5,7 +5,8 @@
 
 An expression of such a type is opened where it stands: it gets a fresh size. A *region* is a place
 whose sizes end with it: a function's body, a block, the element of a comprehension, a side of an
-`if`. A value that leaves a region and whose type mentions sizes of the region is closed.
+`if` or the right one of an `and`, what a `while` or a `case` asks. A value that leaves a region and
+whose type mentions sizes of the region is closed.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ def alone(w: Walk, make: Callable[[], Typed], expected: Type | None = None) -> T
     inner = closed(w, mine, value, expected)
     if not mine.wraps:
         return inner
-    return Typed(inner.type, around(mine.wraps, inner.build), inner.span)
+    build = around(mine.wraps, inner.build)
+    return Typed(inner.type, build, inner.span, condition=inner.condition)
 
 
 def around(wraps: list[Wrap], build: Build) -> Build:

@@ -7,9 +7,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Apart
+from naperian.frontend.boxes import alone
 from naperian.frontend.cells import convert, show
 from naperian.frontend.coded import decoded
 from naperian.frontend.coverage import Row, missing, shown, useful
@@ -94,8 +97,9 @@ def match(w: Walk, st: s.Match, expected: Type | None) -> Typed:
                     if at is not None:
                         scope.assume(poly - at, at - poly)
                 wraps = bind(w, pattern, kind, lambda: core.Ref(v), poly)
-                guard = w.infer(case.guard) if case.guard is not None else None
-                if guard is not None:
+                guard = None
+                if case.guard is not None:
+                    guard = alone(w, partial(w.infer, case.guard))
                     is_bool(w, guard)
                     if guard.condition is not None:
                         scope.assume(*guard.condition.then)

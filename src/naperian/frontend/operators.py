@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
-from naperian.frontend.boxes import alike, alone
+from naperian.frontend.boxes import alike, alone, open_box
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
 from naperian.frontend.choices import ways
 from naperian.frontend.constraints import need
@@ -377,7 +378,7 @@ def binary(w: Walk, e: s.Binary) -> Typed:
                 scope.assume(
                     *(left.condition.then if e.op == "and" else left.condition.otherwise)
                 )
-            right = w.infer(e.right)
+            right = open_box(w, alone(w, partial(w.infer, e.right)))
         return short_circuit(w, e.op, left, right, e.span)
     right = w.infer(e.right)
     name = OPERATORS[e.op]
