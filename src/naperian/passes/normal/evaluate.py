@@ -67,6 +67,7 @@ from naperian.leaves import leaves
 from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.normal.accumulators import Accumulators, put, read
+from naperian.passes.normal.asked import asked_before, has_an_order
 from naperian.passes.normal.denote import (
     FALSE,
     TRUE,
@@ -131,6 +132,7 @@ from naperian.types import (
     element,
 )
 
+_ORDERED = Loop | Scan | Handle
 _RULES = 50  # inside each other: no program nests derivatives so deep
 _UNROLLED = 8  # a reduction that reads a literal table of at most so many items is written out
 
@@ -295,7 +297,7 @@ class Evaluate:
                 return recast(self.w, rows, [r.set(s) for s in old], [r.set(s) for s in new])
             case Reduce():
                 return self.reduce(e, env, name)
-            case Loop(_, None, _, condition) if condition is not None and self.acts(condition):
+            case Loop(_, _, _, condition) if condition is not None and self.asks(e, condition, env):
                 return self.expr(asked_before(e, condition), env, name)
             case Loop():
                 return self.loop(e, env, name)
@@ -607,6 +609,24 @@ class Evaluate:
                     pass
         return False
 
+    def asks(self, e: Loop, condition: Expr, env: Env) -> bool:
+        """Whether a loop's condition has an effect, or is made in an order. What its calls are is
+        seen once they are evaluated."""
+        if self.acts(condition):
+            return True
+        if not any(isinstance(x, _ORDERED | Call | Method | Use) for x in everything(condition)):
+            return False
+        r = self.resolve(env)
+        with self.w.inside() as scope:
+            for c in e.carried:
+                t = r.type(c.type)
+                leafs: list[Meaning] = [Leaf(Ref(Var(c.var.name)), x) for x in leaves(t)]
+                env.own[c.var] = shaped(t, leafs)
+            if e.time is not None and e.set is not None:
+                self.tick(e.time, Var(e.time.name), r.set(e.set), env)
+            tried = closed(self.w, scope, [self.leaf(condition, env)])
+        return has_an_order(tried)
+
     def loop(self, e: Loop, env: Env, name: str) -> Meaning:
         r = self.resolve(env)
         s = None if e.set is None else r.set(e.set)
@@ -746,36 +766,6 @@ class Evaluate:
     def tick(self, old: Var | None, new: Var | None, s: Set | None, env: Env) -> None:
         if old is not None and new is not None and s is not None:
             env.own[old] = self.w.opened(new, s)
-
-
-def asked_before(e: Loop, condition: Expr) -> Expr:
-    """A loop whose condition has effects asks before each round, so that the last time is one, too:
-
-    loop x = x0 while c(x): f(x)   ⇒   loop x = x0, go = c(x0) while go: (y = f(x); (y, c(y)))
-    """
-    starts, new, go, whole = [Var(c.var.name) for c in e.carried], Var("new"), Var("go"), Var("all")
-
-    def parts(tuple_: Var, several: bool) -> list[Expr]:
-        if not several:
-            return [Ref(tuple_)]
-        return [Part(Ref(tuple_), k) for k in range(len(e.carried))]
-
-    def asked(values: list[Expr]) -> Expr:
-        out = condition
-        for c, value in zip(reversed(e.carried), reversed(values), strict=True):
-            out = Let(c.var, value, out)
-        return out
-
-    nexts, again = parts(new, len(e.carried) > 1), Var("again")
-    body = Let(new, e.body, Let(again, asked(nexts), Pack((*nexts, Ref(again)))))
-    carried = [replace(c, start=Ref(v)) for c, v in zip(e.carried, starts, strict=True)]
-    first = Carried(go, BOOL, asked([Ref(v) for v in starts]))
-    made = Loop((*carried, first), None, None, Ref(go), body, e.origin)
-    last = parts(whole, True)
-    out: Expr = Let(whole, made, last[0] if len(last) == 1 else Pack(tuple(last)))
-    for c, v in zip(reversed(e.carried), reversed(starts), strict=True):
-        out = Let(v, c.start, out)
-    return out
 
 
 def _is_literal(entry: Entry, depth: int) -> bool:
