@@ -297,6 +297,7 @@ def _with_products(facts: list[Size]) -> list[Size]:
     """When a product of atoms occurs, products of facts about its factors may be needed:
     `i <= n - 1` times `m >= 0` gives `i * m <= n * m - m`. One round, for pairs; what squares
     that gives are not negative."""
+    facts = facts + _longer(facts)
     products = {m for f in facts for m, _ in f.terms if len(m) == 2}
     if not products:
         return facts
@@ -318,6 +319,26 @@ def _with_products(facts: list[Size]) -> list[Size]:
                 new.append(p)
     squares = {m for p in new for m, _ in p.terms if len(m) == 2 and m[0] == m[1]}
     return facts + new + [atom(m[0]) * atom(m[0]) for m in sorted(squares - products, key=repr)]
+
+
+def _longer(facts: list[Size]) -> list[Size]:
+    """Products of three and more are not negative if no factor is that is there an odd number of
+    times."""
+    longer = {m for f in facts for m, _ in f.terms if len(m) > 2}
+    if not longer:
+        return []
+    known = {a for f in facts for a in _not_negative(f)}
+    odd = {m: {a for a in m if m.count(a) % 2} for m in longer}
+    return [Size(((m, 1),)) for m in sorted(longer, key=repr) if odd[m] <= known]
+
+
+def _not_negative(fact: Size) -> tuple[Atom, ...]:
+    """The atom that a fact about it alone says this of, as `3 * a - 2 >= 0` does."""
+    match [(m, c) for m, c in fact.terms if m]:
+        case [((a,), c)] if c > 0 and fact.offset <= 0:
+            return (a,)
+        case _:
+            return ()
 
 
 __all__ = ["ONE", "Facts", "at_least_zero"]

@@ -413,10 +413,13 @@ def _by_columns(
     name = what.rpartition(" of ")[2].strip("`")
     turned = re.fullmatch(r"transpose\((\w+)\)", span.text)
     columns = turned[1] if turned else f"transpose({span.text})"
-    return (
-        f"functions lift over the rows, here of a `{show(w, made)}`; over its columns it is"
-        f" `transpose({name}(…, {columns}))`",
-    )
+    before = span.source.text[: span.start]
+    if re.search(rf"\btranspose\({re.escape(name)}\([^()]*$", before):  # turned twice is as it was
+        whole = f", in place of the `transpose` around this, it is `{name}(…, {columns})`"
+    else:
+        whole = f" it is `transpose({name}(…, {columns}))`"
+    lifted = f"functions lift over the rows, here of a `{show(w, made)}`"
+    return (f"{lifted}; over its columns{whole}",)
 
 
 def clash(
