@@ -110,3 +110,63 @@ def test_what_a_round_asks_under_a_condition_it_goes_on_with(module) -> None:
     heap = module.sifted(x)
     assert sorted(heap) == sorted(x)
     assert all(heap[(k - 1) // 2] <= heap[k] for k in range(1, 40))
+
+
+ASKED = """
+def grown(q: n=>Float) -> Float:
+    (_, s) = with state(q) as u, state(0.0) as s:
+        for i:
+            s += u[i] * s + 0.1
+            u[i] := s
+    s
+
+def halved(v: Float) -> Float:
+    loop v = v, k = 0 while v > 1.0 and k < 9: (0.5 * v, k + 1)
+    v
+
+def rounds(t: Float, q: n=>Float) -> n=>Float:
+    loop q = q, k = 0 while k < 12 and {asked} > t: (0.5 * q + 0.01 * t, k + 1)
+    q
+
+def at_most(t: Float, q: n=>Float) -> n=>Float:
+    loop q = q for v in q while {asked} > t + 0.01 * v: 0.5 * q + 0.01 * t * v
+
+def in_place(t: Float, q: n=>Float) -> n=>Float:
+    (q, _) = with state(q) as p, state(0) as k:
+        while k < 12 and large(p, t):
+            for i: p[i] := 0.5 * p[i] + 0.01 * t
+            k += 1
+    q
+
+def large(p: Ref(n=>Float), t: Float) -> {{State}} Bool:
+    q = get(p)
+    {asked} > t
+
+def weighed(y: n=>Float) -> Float = sum(y[i] ** 2 * (1.0 + i) for i)
+def total(t: Float, q: n=>Float) -> Float =
+    weighed(rounds(t, q)) + weighed(at_most(t, q)) + weighed(in_place(t, q))
+def rows(t: Float, q: m=>n=>Float) -> Float = sum(total(t, r) for r in q)
+"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["fold(lambda a, v: a * 0.9 + v, 0.0, q)", "grown(q)", "sum([v for v in q if v > 0.1])",
+     "sum(halved(v) for v in q)"],
+)  # fmt: skip
+def test_derivatives_of_loops_whose_conditions_have_an_order(asked: str) -> None:
+    m = nap.compile(ASKED.format(asked=asked))
+    q = np.array([[1.3, 0.8, 1.1, 0.57], [3.1, 0.2, 0.9, 0.4], [0.1, 0.02, 0.1, 0.03]])
+    t, h = 0.41, 1e-6
+    steps = h * np.eye(q.size).reshape(-1, *q.shape)
+    slope = nap.grad(m.rows, wrt=("t", "q"))
+    by_t, by_q = slope(t, q)
+    assert by_t == pytest.approx((m.rows(t + h, q) - m.rows(t - h, q)) / (2 * h), rel=1e-6)
+    differences = [(m.rows(t, q + d) - m.rows(t, q - d)) / (2 * h) for d in steps]
+    assert by_q.ravel() == pytest.approx(np.array(differences), rel=1e-6, abs=1e-8)
+    _, forward = nap.jvp(m.rows, "q")(t, q, q)
+    assert forward == pytest.approx(np.sum(by_q * q))
+    twice = nap.hessian(m.total, wrt="q")(t, q[0])
+    gradient = nap.grad(m.total, wrt="q")
+    columns = [(gradient(t, q[0] + d) - gradient(t, q[0] - d)) / (2 * h) for d in h * np.eye(4)]
+    assert twice == pytest.approx(np.array(columns), rel=1e-5, abs=1e-7)
