@@ -340,6 +340,19 @@ def f(a: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float:
 """,
         lambda n: [x(n, n) @ x(n, n).T + n * np.eye(n), x(n)],
     ),
+    "Cholesky of a triangle": (
+        """
+def f(a: Fin(n)=>Fin(n)=>Float) -> Float = sum(sum(row) for row in factor(a))
+
+def factor(a: Fin(n)=>Fin(n)=>Float) -> (i: Fin(n))=>(..=i)=>Float:
+    with state([[a[i, j] for j in ..=i] for i]) as l:
+        for i in Fin(n):
+            for j in ..=i:
+                s = l[i, j] - sum(l[i, k] * l[j, k] for k in ..j)
+                l[i, j] := sqrt(s) if i == j else s / l[j, j]
+""",
+        lambda n: [x(n, n) + n * np.eye(n)],
+    ),
     "triangular solve": (
         """
 def f(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float = sum(v ** 2 for v in solved(l, b))

@@ -66,6 +66,13 @@ def below(s: Size, v: Var, n: Size) -> Size | None:
     return _size(sums)
 
 
+def same(s: Size, other: Size) -> bool:
+    """Whether two sizes are the same once quotients that do not round are written out:
+    `((i + 1)² + i + 1) // 2` is `(i² + i) // 2 + i + 1`."""
+    terms = _rational(s - other, Var("v"))
+    return terms is not None and not any(terms.values())
+
+
 def _rational(s: Size, v: Var) -> Rational | None:
     """A size as a polynomial with rational coefficients: quotients that do not round, written
     out. None if `v` stands inside another atom."""

@@ -49,7 +49,8 @@ from naperian.loops.walk import (
     touched,
 )
 from naperian.names import Var
-from naperian.node import kept, node, replace
+from naperian.node import node, replace
+from naperian.passes.nests.whole import Arrays, arrays, copies, stored_whole
 from naperian.sizes import ZERO, Size, rename, size, variables
 
 Pair = tuple[Var, Var]
@@ -89,14 +90,13 @@ def _merge(program: Program, refused: set[Pair]) -> Program | None:
     homes = dict(_homes(program.body, ()))
     results = frozenset(b.var for b in program.buffers if b.role is Role.OUT)
     homes |= {v: () for v in results}
-    shapes = {b.var: b.shape for b in program.buffers}
+    known = arrays(program)
     every = [*statements(program.body)]
-    shapes |= {s.buffer.var: s.buffer.shape for s in every if isinstance(s, Allocate)}
 
     def fits(pair: Pair, body: tuple[Stmt, ...]) -> dict[Var, Var] | None:
         """The name of the one for the other, if they can be one."""
         names = None if results.issuperset(pair) else _merged(body, pair, homes)
-        if names is not None and _Check(replace(program, body=body), pair, shapes).passes():
+        if names is not None and _Check(replace(program, body=body), pair, known).passes():
             return names
         refused.add(pair)
         return None
@@ -107,11 +107,11 @@ def _merge(program: Program, refused: set[Pair]) -> Program | None:
             if results.issuperset(names):  # it is made in the run, and keeps its name
                 body, names = _exchanged(body, names), {v: k for k, v in names.items()}
             all_ |= names
-        return replace(program, body=renamed(_without(body, found.keys(), all_, shapes), all_))
+        return replace(program, body=renamed(_without(body, found.keys(), all_, known), all_))
 
     found: dict[Pair, dict[Var, Var]] = {}
     busy: set[Var] = set()
-    for pair in (x for s in every for x in copies(s, shapes)):
+    for pair in (x for s in every for x in copies(s, known)):
         if pair in refused or not homes.keys() >= set(pair):
             continue
         names = fits(pair, program.body) if busy.isdisjoint(pair) else {}
@@ -123,37 +123,33 @@ def _merge(program: Program, refused: set[Pair]) -> Program | None:
             break
     if found:
         return without(program.body, found)
-    for pair in (x for s in every for x in _taken_along(s, shapes)):
+    for pair in (x for s in every for x in _taken_along(s, known)):
         if len(refused) == _MOST:
             return None
         if pair not in refused and homes.keys() >= set(pair):
-            body = _taken_out(program.body, pair, shapes)
+            body = _taken_out(program.body, pair, known)
             names = fits(pair, body)
             if names is not None:
                 return without(body, {pair: names})
     return None
 
 
-Shapes = dict[Var, tuple[Size, ...]]
-
-
-def _taken_along(s: Stmt, shapes: Shapes) -> Iterator[Pair]:
+def _taken_along(s: Stmt, known: Arrays) -> Iterator[Pair]:
     """The arrays of the copies that a nest makes beside other things."""
     nest, body = _nest(s)
     values = {x.var: x.value for x in body if isinstance(x, Let)}
-    own = tuple(size(x.var) for x in nest)
-    extents = tuple(x.high for x in nest)
+    own = tuple((x.var, x.high) for x in nest)
     if len(body) < 2 or any(x.low != ZERO for x in nest):
         return
     for x in body:
-        if isinstance(x, Store) and x.at == own and shapes.get(x.buffer) == extents:
+        if isinstance(x, Store) and known.is_whole(own, x.buffer, x.at):
             value = values.get(x.value.var) if isinstance(x.value, Local) else x.value
-            if not isinstance(value, Load) or value.at != own:
+            if not isinstance(value, Load) or value.at != x.at:
                 continue
             to, of = x.buffer, value.buffer
             others = tuple(y for y in body if y is not x)
             alone = to not in {v for y in others for v in mentions(y)} and to != of
-            if alone and shapes.get(of) == extents and not _writes(others, (of,)):
+            if alone and known.are_alike(to, of) and not _writes(others, (of,)):
                 yield to, of
 
 
@@ -179,12 +175,12 @@ def _writes(body: tuple[Stmt, ...], buffers: tuple[Var, ...]) -> bool:
     return False
 
 
-def _taken_out(body: tuple[Stmt, ...], pair: Pair, shapes: Shapes) -> tuple[Stmt, ...]:
+def _taken_out(body: tuple[Stmt, ...], pair: Pair, known: Arrays) -> tuple[Stmt, ...]:
     """The copy that a nest makes along the way, in a nest of its own after it."""
     out: list[Stmt] = []
     for s in body:
-        if pair not in _taken_along(s, shapes):
-            out.append(rebuild(s, lambda inner: _taken_out(inner, pair, shapes)))
+        if pair not in _taken_along(s, known):
+            out.append(rebuild(s, lambda inner: _taken_out(inner, pair, known)))
             continue
         loops, inner = _nest(s)
         store = next(x for x in inner if isinstance(x, Store) and x.buffer == pair[0])
@@ -269,7 +265,7 @@ def _allocated(body: tuple[Stmt, ...], v: Var) -> bool:
 
 
 def _without(
-    body: tuple[Stmt, ...], pairs: Collection[Pair], names: dict[Var, Var], shapes: Shapes
+    body: tuple[Stmt, ...], pairs: Collection[Pair], names: dict[Var, Var], known: Arrays
 ) -> tuple[Stmt, ...]:
     """Without the copies between the two of each pair, and one of the allocations."""
     here = frozenset[Var]().union(*map(touched, body))
@@ -278,7 +274,7 @@ def _without(
         return body
 
     def inside(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return _without(block, mine, names, shapes)
+        return _without(block, mine, names, known)
 
     own = frozenset(v for pair in mine for v in pair)
     both = {frozenset(pair) for pair in mine}
@@ -288,7 +284,7 @@ def _without(
         for s in body
         if not (isinstance(s, Allocate) and s.buffer.var in names)
         and not any(s is x for x in beside)
-        and not any(frozenset(c) in both for c in copies(s, shapes))
+        and not any(frozenset(c) in both for c in copies(s, known))
     )
 
 
@@ -307,41 +303,6 @@ def _stored_back(body: tuple[Stmt, ...], pair: Pair) -> Store | None:
     return store if same else None
 
 
-@kept
-def _nest_of_one(s: Stmt) -> tuple[Store, tuple[Size, ...]] | None:
-    """The store of a nest that does nothing else, at its loops' variables, and their extents."""
-    names: list[Var] = []
-    extents: list[Size] = []
-    while isinstance(s, Loop) and s.low == ZERO:
-        names.append(s.var)
-        extents.append(s.high)
-        match s.body:
-            case (only,):
-                s = only
-            case (Let(v, _, value), Store(_, _, Local(w)) as store) if v == w:
-                s = replace(store, value=value)
-            case _:
-                return None
-    if not isinstance(s, Store) or not names:
-        return None
-    return (s, tuple(extents)) if s.at == tuple(size(v) for v in names) else None
-
-
-def _whole(s: Stmt, shapes: Shapes) -> Store | None:
-    """The store of a nest that writes every element of an array once, and does nothing else."""
-    found = _nest_of_one(s)
-    return found[0] if found is not None and shapes.get(found[0].buffer) == found[1] else None
-
-
-def copies(s: Stmt, shapes: dict[Var, tuple[Size, ...]]) -> Iterator[Pair]:
-    """The arrays of a nest that copies one to another of the same shape."""
-    store = _whole(s, shapes)
-    if store is not None and isinstance(store.value, Load) and store.value.at == store.at:
-        if store.buffer != store.value.buffer:
-            if shapes.get(store.value.buffer) == shapes[store.buffer]:
-                yield store.buffer, store.value.buffer
-
-
 class _Conflict(Exception):
     """An element is overwritten that is still to be read."""
 
@@ -350,11 +311,11 @@ class _Check:
     """Whether two arrays can be one."""
 
     def __init__(
-        self, program: Program, pair: Pair, shapes: dict[Var, tuple[Size, ...]]
+        self, program: Program, pair: Pair, known: Arrays
     ) -> None:
         self.program = program
         self.pair = pair
-        self.shapes = shapes
+        self.known = known
         loops = (s.var for s in statements(program.body) if isinstance(s, Loop))
         self.found: dict[int, Live] = {}
         self.natural = {*program.sizes, *loops}
@@ -376,10 +337,10 @@ class _Check:
         return live
 
     def stmt(self, s: Stmt, live: Live) -> Live:
-        for to, of in copies(s, self.shapes):
+        for to, of in copies(s, self.known):
             if {to, of} == set(self.pair):
                 return _dead(live, to) | {Coming(of, None)}
-        whole = _whole(s, self.shapes)
+        whole = stored_whole(s, self.known)
         if whole is not None and whole.buffer in self.pair and not self.reads_own(s, whole.buffer):
             live = _dead(live, whole.buffer)
         match s:

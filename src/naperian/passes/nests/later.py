@@ -47,18 +47,18 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import loads, reads, rebuild, statements, used, writes
 from naperian.names import Var, zero
 from naperian.node import replace
-from naperian.passes.nests.coalesce import copies
+from naperian.passes.nests.whole import arrays, copies
 
 
 def later(program: Program) -> Program:
     """See the module."""
     every = [*statements(program.body)]
     buffers = [*program.buffers, *(s.buffer for s in every if isinstance(s, Allocate))]
-    shapes = {b.var: b.shape for b in buffers}
+    known = arrays(program)
     dtypes = {b.var: b.dtype for b in buffers}
     originals: dict[Var, set[Var]] = {}
     for s in every:
-        for to, of in copies(s, shapes):
+        for to, of in copies(s, known):
             originals.setdefault(to, set()).add(of)
     ancestors = {v: _ancestors(v, originals) for v in originals}
 

@@ -48,7 +48,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Lit, Var, fresh
 from naperian.node import node, replace
-from naperian.passes.nests.coalesce import Shapes, copies
+from naperian.passes.nests.whole import Arrays, arrays, copies
 from naperian.prims import unit
 from naperian.sizes import Atom, Size, natural, size, substitute
 
@@ -66,29 +66,26 @@ class _Stage:
 
 def staged(program: Program) -> Program:
     """See the module."""
-    shapes = {
-        s.buffer.var: s.buffer.shape for s in statements(program.body) if isinstance(s, Allocate)
-    }
-    shapes |= {b.var: b.shape for b in program.buffers}
+    known = arrays(program)
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         for s in body:
             if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and s.fill is None:
-                body = _without(body, s, shapes) or body
+                body = _without(body, s, known) or body
         return tuple(rebuild_allocations(s, block) for s in body)
 
     return replace(program, body=block(program.body))
 
 
-def _without(body: tuple[Stmt, ...], made: Allocate, shapes: Shapes) -> tuple[Stmt, ...] | None:
+def _without(body: tuple[Stmt, ...], made: Allocate, known: Arrays) -> tuple[Stmt, ...] | None:
     """The statements without a copy of a table, if they can wait with what they store in it."""
     v = made.buffer.var
     users = [k for k, x in enumerate(body) if x is not made and v in mentions(x)]
     if len(users) < 3:
         return None
     first, *between, last = users
-    of = next((of for to, of in copies(body[first], shapes) if to == v), None)
-    if of is None or (of, v) not in copies(body[last], shapes):
+    of = next((of for to, of in copies(body[first], known) if to == v), None)
+    if of is None or (of, v) not in copies(body[last], known):
         return None
     inside = body[first + 1 : last]
     if any(writes(x) == of for x in statements(inside)):
