@@ -9,6 +9,7 @@ The law: Σ_i [key_i = b] value_i collects, for every b, the values whose key is
 order; and adding the unit to an accumulator that started from it changes nothing, bit for bit.
 So a histogram, k-means' new centres and a one-hot product cost one pass over the data instead of
 one per key. Nested sums over the same monoid are taken together, which only reassociates them.
+Under a guard, as in a branch, all of this is there where the sum is: the guard asks of no key.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ from naperian.ainf.syntax import (
     Program,
     Read,
 )
-from naperian.ainf.walk import atoms, closures, free, rewrite, rewrite_size, size_of
+from naperian.ainf.walk import (
+    atoms,
+    closures,
+    free,
+    rewrite,
+    rewrite_guards,
+    rewrite_size,
+    size_of,
+)
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
@@ -38,6 +47,8 @@ from naperian.passes.algebra.replaced import replaced
 from naperian.passes.bindings.uses import uses
 from naperian.prims import Math, unit
 from naperian.sizes import ONE, Clamp, Size, places, size
+
+Guards = tuple[Guard, ...]
 
 _FEW = 8  # with fewer keys, comparing with each of them in vectors is faster
 
@@ -73,7 +84,7 @@ class _Scatter:
 
     def binding(self, b: Binding) -> Iterator[Binding]:
         """The binding, or what takes its place."""
-        if isinstance(b.prim, Accumulate) and not b.guards and len(b.prim.entries) == 1:
+        if isinstance(b.prim, Accumulate) and len(b.prim.entries) == 1:
             over, value = self.nested(b, b.prim)
             found = self.one_hot(b, over, value)
             if found is not None:
@@ -87,7 +98,7 @@ class _Scatter:
         over, value = entry.over, entry.value
         regroups = self.math is not Math.STRICT or not b.dtype.is_float
         while isinstance(value, Read) and regroups:
-            deeper = self.inner(value, prim)
+            deeper = self.inner(value, prim, b.guards)
             if deeper is None:
                 break
             names = dict(zip(self.bindings[value.var].context, value.at, strict=True))
@@ -100,10 +111,10 @@ class _Scatter:
             value = rewrite(deeper.value, names)
         return over, value
 
-    def inner(self, value: Read, outer: Accumulate) -> Entry | None:
+    def inner(self, value: Read, outer: Accumulate, under: Guards) -> Entry | None:
         """The entry of a plain reduction by the same monoid that is read only here."""
         b = self.bindings.get(value.var)
-        if b is None or b.guards or not isinstance(b.prim, Accumulate):
+        if b is None or not isinstance(b.prim, Accumulate) or not self.is_there(value, under):
             return None
         same = b.prim.monoid == outer.monoid and b.prim.init == outer.init
         if not same or len(b.prim.entries) != 1 or self.uses[value.var] != 1:
@@ -123,13 +134,14 @@ class _Scatter:
         if entry.guards or entry.at != tuple(size(i) for i in b.context):
             return None
         nothing = Lit(unit(prim.monoid, b.dtype), b.dtype)
-        chosen = self.op(value, "select")
+        chosen = self.op(value, "select", b.guards)
         if prim.init != nothing or chosen is None or chosen[2] != nothing:
             return None
-        compared = self.op(chosen[0], "eq")
+        compared = self.op(chosen[0], "eq", b.guards)
         if compared is None:
             return None
         picked = chosen[1]
+        asked = {v for g in b.guards for v in free(g.operand)}
         for key, index in (compared, compared[::-1]):
             target = index.value.single if isinstance(index, Number) else None
             if not isinstance(target, Var) or target not in b.context:
@@ -140,29 +152,33 @@ class _Scatter:
             around = closures(self.indices)
             if target in self.times or any(target in around[i] for i in over):
                 continue  # rounds come one after the other, and others go as far as it says
-            if target in {*free(key), *free(picked)} or not self.unguarded(key, picked):
+            if target in {*asked, *free(key), *free(picked)}:
                 continue
+            if not all(self.is_there(a, b.guards) for v in (key, picked) for a in _reads(v)):
+                continue  # also where the key is another one
             return self.accumulation(b, prim, over, key, target, extent, picked)
         return None
 
-    def op(self, value: Operand, name: str) -> tuple[Operand, ...] | None:
-        """The operands of the operation a value is read from, at that point."""
+    def op(self, value: Operand, name: str, under: Guards) -> tuple[Operand, ...] | None:
+        """The operands of the operation a value is read from, at that point, if it is there."""
         if not isinstance(value, Read):
             return None
         b = self.bindings.get(value.var)
-        if b is None or b.guards or not isinstance(b.prim, Op) or b.prim.name != name:
+        if b is None or not isinstance(b.prim, Op) or b.prim.name != name:
+            return None
+        if not self.is_there(value, under):
             return None
         names = dict(zip(b.context, value.at, strict=True))
         return tuple(rewrite(a, names) for a in b.prim.args)
 
-    def unguarded(self, *values: Operand) -> bool:
-        """Whether the values are there at every point, also where the key is another one."""
-        for v in values:
-            for a in _reads(v):
-                b = self.bindings.get(a.var)
-                if b is not None and b.guards:
-                    return False
-        return True
+    def is_there(self, value: Read, under: Guards) -> bool:
+        """Whether a value is there wherever some guards hold."""
+        b = self.bindings.get(value.var)
+        if b is None or not b.guards:
+            return True
+        names = dict(zip(b.context, value.at, strict=True))
+        known = {(g.operand, g.holds) for g in under}
+        return all((g.operand, g.holds) in known for g in rewrite_guards(b.guards, names))
 
     def accumulation(
         self, b: Binding, prim: Accumulate, over: tuple[Var, ...], key: Operand, target: Var,
@@ -170,9 +186,10 @@ class _Scatter:
     ) -> Iterator[Binding]:
         guards: list[Guard] = []
         at = size_of(key)
-        if self.in_range(key, extent):
+        if self.in_range(key, extent, b.guards):
             pass
-        elif self.first_best(key, extent) or _kept_in(key) == extent:  # 0 if there is none
+        elif self.first_best(key, extent, b.guards) or _kept_in(key) == extent:
+            # 0 if there is none
             test = self.test("some", "lt", Lit(0, DType.I64), Number(extent), b)
             yield test
             guards.append(Guard(Read(test.var, places(test.context)), True, extent - ONE))
@@ -189,22 +206,25 @@ class _Scatter:
     def test(self, told: str, name: str, key: Operand, limit: Operand, b: Binding) -> Binding:
         """A comparison, in the loops that it depends on: an extent may be that of a row."""
         closed = closures(self.indices)
-        needed = {i for v in (*free(key), *free(limit)) if v in closed for i in closed[v]}
+        asked = (v for o in (key, limit, *(g.operand for g in b.guards)) for v in free(o))
+        needed = {i for v in asked if v in closed for i in closed[v]}
         context = tuple(i for i in self.indices if i in needed)
         return Binding(
-            fresh(told), context, (), DType.BOOL, Op(name, (key, limit)), b.origin
+            fresh(told), context, b.guards, DType.BOOL, Op(name, (key, limit)), b.origin
         )
 
-    def first_best(self, key: Operand, extent: Size) -> bool:
+    def first_best(self, key: Operand, extent: Size, under: Guards) -> bool:
         """Whether a key is the place of the first best of as many as there are targets."""
         b = self.bindings.get(key.var) if isinstance(key, Read) else None
-        if b is None or b.guards or not isinstance(b.prim, Accumulate):
+        if not isinstance(key, Read) or b is None or not isinstance(b.prim, Accumulate):
+            return False
+        if not self.is_there(key, under):
             return False
         if b.prim.monoid not in ("argmin", "argmax"):
             return False
         return self.indices[b.prim.entries[0].over[0]].extent == extent
 
-    def in_range(self, key: Operand, extent: Size) -> bool:
+    def in_range(self, key: Operand, extent: Size, under: Guards) -> bool:
         """Whether every key is an index of the target, by its dtype or its parameter's bound, or as
         it is kept in a range."""
         kept = _kept_in(key)
@@ -215,7 +235,7 @@ class _Scatter:
         dtype, bound = self.bounds.get(key.var, (None, None))
         if bound is not None:
             return bound == extent
-        cast = self.op(key, "cast")
+        cast = self.op(key, "cast", under)
         if cast is not None and isinstance(cast[0], Read):
             dtype = self.bounds.get(cast[0].var, (None, None))[0]
         wide = extent.constant
