@@ -353,6 +353,18 @@ def factor(a: Fin(n)=>Fin(n)=>Float) -> (i: Fin(n))=>(..=i)=>Float:
 """,
         lambda n: [x(n, n) + n * np.eye(n)],
     ),
+    "a few elements of a table in place": (
+        """
+def f(x: Fin(n)=>Float, t: Fin(3)=>Fin(3)=>Float) -> Float:
+    loop f = [[1.0 for s in Fin(3)] for j in Fin(n + 1)] for i in Fin(n):
+        with state([[0.0 for s in Fin(3)] for j in Fin(n + 1)]) as g:
+            for j in Fin(n + 1):
+                g[j, 1] := x[i] + f[j, 1] * x[0]
+                if j > 0: g[j, 2] := sum(g[j - 1, s] * t[s, 2] for s)
+    sum(sum(f))
+""",
+        lambda n: [x(n), x(3, 3) / 9.0],
+    ),
     "triangular solve": (
         """
 def f(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float = sum(v ** 2 for v in solved(l, b))

@@ -61,7 +61,7 @@ from naperian.passes.derivatives.carried import carried
 from naperian.passes.derivatives.held import held
 from naperian.passes.derivatives.noted import noted
 from naperian.passes.derivatives.remade import remade
-from naperian.passes.derivatives.sliced import sliced
+from naperian.passes.derivatives.sliced import elements, sliced
 from naperian.passes.derivatives.turned import turned
 from naperian.passes.derivatives.undo import undo
 from naperian.passes.flat.flatten import flatten
@@ -197,7 +197,7 @@ PASSES: tuple[Step, ...] = (
     Step("rows", lambda p: kept_rows(row_by_row(p)), ainf_check.check, ainf_show.show),
     Step("forwards", lambda p: neighbours(windows(along_rounds(forwards(alongside(margins(p)))))),
          ainf_check.check, ainf_show.show),
-    Step("undo", lambda p: undo(in_step(p)), ainf_check.check, ainf_show.show),
+    Step("undo", lambda p: undo(elements(in_step(p))), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),
          ainf_check.check, ainf_show.show),
     Step("added", lambda p: one_sum(begins(whole_rows(p))), ainf_check.check, ainf_show.show),

@@ -9,6 +9,12 @@
 A step of a factorisation takes a row and a column of what it changes, and so does its derivative:
 all states are n times as much. If another read needs more of them, all are kept anyway, and they
 are left alone.
+
+    for t<k, c<3:           slice = held(s[t, j[t], c])            s is changed in place
+    for u<k, c<3:           y = mul(w[u, c], slice[k - u - 1, c])
+
+Of a table that is changed in place those are kept that are a few elements a round, as single ones
+are; for longer ones it is changed back (`undo`).
 """
 
 from __future__ import annotations
@@ -45,10 +51,19 @@ from naperian.sizes import ONE, Size, size
 
 
 def sliced(program: Program) -> Program:
-    """See the module."""
+    """The program with slices of states that are not changed in place."""
+    return _with_slices(program, in_place=False)
+
+
+def elements(program: Program) -> Program:
+    """The program with slices of a few elements of states that are changed in place."""
+    return _with_slices(program, in_place=True)
+
+
+def _with_slices(program: Program, in_place: bool) -> Program:
     for b in program.bindings:
         if isinstance(b.prim, Delay) and len(b.context) > 1:
-            program = _Slices(program, b, b.prim).result() or program
+            program = _Slices(program, b, b.prim, in_place).result() or program
     return program
 
 
@@ -63,6 +78,7 @@ class _Slices:
     program: Program
     state: Binding
     delay: Delay
+    in_place: bool
     rounds: Size | None = field(init=False)
     place: dict[Var, int] = field(init=False)  # in the text
     bounds: dict[Var, Size | None] = field(init=False)  # what arguments are indices of
@@ -80,7 +96,7 @@ class _Slices:
         if not any(self.is_far(r) for b in p.bindings for r in reads(b)):
             return None
         bindings = {b.var: b for b in p.bindings}
-        if state_of(self.state, bindings, p.indices) is not None:
+        if (state_of(self.state, bindings, p.indices) is not None) != self.in_place:
             return None
         shown = (a for r in p.results for a in atoms(r.value))
         if any(isinstance(a, Read) and self.is_far(a) for a in shown):
@@ -212,6 +228,8 @@ class _Slices:
         whole = self.much(self.state.context)
         each = [self.much(note.context) for note in self.notes.values()]
         most = max(axes for axes, _ in each)
+        if self.in_place and (most or not whole[0]):
+            return False
         return (most, sum(n for axes, n in each if axes == most)) < whole
 
     def much(self, context: tuple[Var, ...]) -> tuple[int, int]:
