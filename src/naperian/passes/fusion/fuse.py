@@ -59,7 +59,7 @@ _NEAR = 4  # how many nests back one is looked for to share its arrays
 
 def fuse(graph: Graph) -> list[Item]:
     """The loop tree of a program."""
-    first = begun_before(graph.tasks)
+    first = begun_before(graph)
     if first:
         graph.tasks.sort(key=lambda t: t not in first)
         for n, t in enumerate(graph.tasks):

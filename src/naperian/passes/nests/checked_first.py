@@ -84,6 +84,8 @@ def _leading(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                     continue
                 first = first and isinstance(x, Let | Variable | Allocate)
                 rest.append(x)
+            if not rest:
+                continue  # it only checked
             s = replace(s, body=tuple(rest)) if len(rest) < len(s.body) else s
         out.append(s)
     return tuple(out)
@@ -102,6 +104,8 @@ def _apart(body: tuple[Stmt, ...], around: tuple[Loop, ...], shapes: _Shapes) ->
                 out += (x for c in apart for x in c.before(odd))
                 out.append(When(Local(odd), (_alone(s, found),)))
                 s = _without(s, [c.check for c in apart])
+            if not s.body:
+                continue
             inside = (*around, s)
             s = replace(s, body=_apart(s.body, inside, shapes))
         else:
@@ -216,6 +220,7 @@ def _alone(s: Loop, found: Sequence[_Check]) -> Loop:
 
 
 def _without(s: Loop, gone: Sequence[Fail]) -> Loop:
-    """A nest without some of its checks."""
-    body = (_without(x, gone) if isinstance(x, Loop) else x for x in s.body)
-    return replace(s, body=tuple(x for x in body if not any(x is y for y in gone)))
+    """A nest without some of its checks, and without loops that had nothing else."""
+    left = (x for x in s.body if not any(x is y for y in gone))
+    body = (_without(x, gone) if isinstance(x, Loop) else x for x in left)
+    return replace(s, body=tuple(x for x in body if not isinstance(x, Loop) or x.body))
