@@ -185,3 +185,15 @@ def test_a_row_that_fills_up_adds_nothing_to_what_all_rows_share(n: int) -> None
     many = (x[0] > a[:, np.arange(n) % m]).sum(0)
     want = np.einsum("ijq,j,q->i", c, many.astype(float), x)
     np.testing.assert_allclose(nap.compile(SHARED).f(x, np.ones(m), a, c), want, atol=1e-12)
+
+
+def test_a_loop_that_has_nothing_left_to_do() -> None:
+    """Its rounds wrote the same to all of a state, which is written once, under their condition."""
+    f = nap.compile("""
+def f(m: Int) -> Fin(3)=>Int:
+    with state([Int(i) for i in Fin(3)]) as s:
+        for k in Fin(m):
+            if 1 >= k: s := [7 for i in Fin(3)]
+""").f
+    for m, want in ((-1, [0, 1, 2]), (0, [0, 1, 2]), (1, [7, 7, 7]), (5, [7, 7, 7])):
+        assert f(m).tolist() == want

@@ -90,7 +90,7 @@ def _rows(s: Stmt) -> _Rows | None:
     """A loop whose rounds make sums along rows, and then something of these."""
     if not isinstance(s, Loop) or s.order not in (Order.FREE, Order.PARALLEL):
         return None
-    if s.low != ZERO or not isinstance(s.body[0], Let | Variable):
+    if s.low != ZERO or not isinstance(next(iter(s.body), None), Let | Variable):
         return None  # from elsewhere on: what other loops have left, a few rows
     if s.high.constant is not None and s.high.constant < _ROWS:
         return None
