@@ -29,6 +29,13 @@ def along(e: Fin(h)=>Fin(w)=>Float) -> Fin(h)=>Fin(w)=>Float where h >= 1, w >= 
             for j in Fin(w):
                 c[i, j] := e[i, j] + min(c[i - 1, j], c[i, clamp(j - 1)])
 
+def numbered(e: Fin(h)=>Fin(w)=>Float) -> Fin(h)=>Fin(w)=>Float where h >= 1, w >= 1:
+    with state(e) as c:
+        for i in 1..h:
+            for j in Fin(w):
+                k = clamp(j - 5, Fin(w))
+                c[i, j] := c[i - 1, clamp(j - 1)] + 0.5 * k
+
 def by_data(e: Fin(h)=>Fin(w)=>Float, k: Fin(h)=>Fin(h)) -> Fin(h)=>Fin(w)=>Float
         where h >= 1, w >= 1:
     with state(e) as c:
@@ -56,6 +63,17 @@ def upwards(e: np.ndarray) -> np.ndarray:
     return c
 
 
+def numbered(e: np.ndarray) -> np.ndarray:
+    """What is clamped further in than what is read is clamped in the middle, too."""
+    c = e.copy()
+    w = e.shape[1]
+    for i in range(1, len(c)):
+        for j in range(w):
+            k = min(max(j - 5, 0), w - 1)
+            c[i, j] = c[i - 1, max(j - 1, 0)] + 0.5 * k
+    return c
+
+
 def along(e: np.ndarray) -> np.ndarray:
     c = e.copy()
     for i in range(1, len(c)):
@@ -72,7 +90,7 @@ def by_data(e: np.ndarray, k: np.ndarray) -> np.ndarray:
     return c
 
 
-@pytest.mark.parametrize("f", [seam, upwards, along])
+@pytest.mark.parametrize("f", [seam, upwards, numbered, along])
 def test_values(f) -> None:
     for h in (1, 2, 7):
         for w in (1, 2, 3, 8, 37):

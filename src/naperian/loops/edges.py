@@ -62,7 +62,9 @@ def ends_apart(s: Loop) -> tuple[Stmt, ...]:
         return (a.value - size(s.var)).constant
 
     def inside(a: Atom) -> Size | None:
-        return a.value if isinstance(a, Clamp) and shift(a) is not None else None
+        """What is clamped at the ends alone: what is further off is clamped in the middle, too."""
+        k = shift(a)
+        return a.value if isinstance(a, Clamp) and k is not None and -first <= k <= last else None
 
     places = (x for inner in statements(s.body) for read in loads(inner) for x in read.at)
     shifts = [k for k in (shift(a) for x in places for a in x.atoms) if k is not None]

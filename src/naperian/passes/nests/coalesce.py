@@ -310,9 +310,7 @@ class _Conflict(Exception):
 class _Check:
     """Whether two arrays can be one."""
 
-    def __init__(
-        self, program: Program, pair: Pair, known: Arrays
-    ) -> None:
+    def __init__(self, program: Program, pair: Pair, known: Arrays) -> None:
         self.program = program
         self.pair = pair
         self.known = known

@@ -31,14 +31,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import (
-    expressions,
-    loads,
-    mentions,
-    rebuild_loops,
-    statements,
-    used,
-)
+from naperian.loops.walk import expressions, loads, mentions, rebuild_loops, statements, used
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import Size, size
