@@ -48,10 +48,10 @@ def accepting(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--accept"))
 
 
-@pytest.fixture(autouse=True)
-def _keeping() -> Iterator[None]:
+@pytest.fixture
+def keeping() -> Iterator[None]:
     """What a test asks of one function more than once, its value, its loops and what they cost, is
-    made once."""
+    made once. Not for tests that lower a program again to see whether it is the same."""
     with pipeline.keeping():
         yield
 

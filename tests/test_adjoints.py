@@ -14,6 +14,8 @@ from test_cost import cost
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("keeping")
+
 N, M, P = 5, 4, 3
 
 

@@ -14,6 +14,8 @@ from test_cost import cost
 import naperian as nap
 from naperian import within
 
+pytestmark = pytest.mark.usefixtures("keeping")
+
 CHAIN = """
 def f(a: n=>Float, x: Float) -> Float:
     loop h = x for t in n{}:

@@ -18,6 +18,8 @@ from naperian.names import Var
 from naperian.signed import at
 from naperian.sizes import Size, size, substitute
 
+pytestmark = pytest.mark.usefixtures("keeping")
+
 LIMIT = 5.0
 GROWTH = 1.5  # of small inputs a part is constant; n² operations for n would give FACTOR
 SMALL, FACTOR = 6, 4

@@ -10,6 +10,8 @@ from test_cost import cost
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("keeping")
+
 TEXT = """
 import linalg
 

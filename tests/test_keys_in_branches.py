@@ -8,6 +8,8 @@ from test_cost import FACTOR, SMALL, cost
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("keeping")
+
 # name: a program of a square table, and the order of its growth
 PROGRAMS = {
     "the closest pair": ("""

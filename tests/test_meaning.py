@@ -26,6 +26,8 @@ from naperian.sizes import size
 from naperian.substitution import Substitution
 from naperian.types import F64, Fin
 
+pytestmark = pytest.mark.usefixtures("keeping")
+
 QUIET = {
     "deadline": None, "suppress_health_check": list(HealthCheck),
     "derandomize": True,

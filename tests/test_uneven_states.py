@@ -8,6 +8,8 @@ from test_cost import FACTOR, SMALL, cost
 
 import naperian as nap
 
+pytestmark = pytest.mark.usefixtures("keeping")
+
 TRIANGLE, AFTER = "(i: Fin(n))=>(..=i)=>Float", "(i: Fin(n))=>(i..)=>Float"
 PYRAMID, PAIRS = "(i: Fin(n))=>(j: ..=i)=>(..=j)=>Float", "(i: Fin(n))=>(..i)=>Fin(3)=>Float"
 SEVERAL, BETWEEN = f"Fin(3)=>{TRIANGLE}", "(i: Fin(n))=>Fin(3)=>(..=i)=>Float"

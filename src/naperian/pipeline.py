@@ -242,11 +242,12 @@ def keeping() -> Iterator[None]:
 
 
 def _kept(asked: _Asked, make: Callable[[], T]) -> T:
+    """What an instance became at a stage, from before if it is kept."""
     answers = _answers.get()
     if answers is None:
         return make()
-    for (stage, program, *rest), answer in answers:
-        if stage == asked[0] and program is asked[1] and (*rest,) == asked[2:]:
+    for known, answer in answers:
+        if known[1] is asked[1] and known == asked:
             return answer  # type: ignore[no-any-return]
     made = make()
     answers.append((asked, made))
