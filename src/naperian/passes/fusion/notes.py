@@ -37,12 +37,13 @@ def left_notes(
 ) -> list[tuple[Task, Nest]]:
     """What tasks of a group, which goes into `nest`, ask of earlier loops: notes that these leave,
     each with its nest, and what is read there for one. The group reads the notes. Loops before
-    number `barrier` leave none: a check behind them may be what says that a place is one."""
+    number `barrier` leave none: a check behind them may be what says that a place is one. Nor do
+    those behind `nest`: there the table is as the round has it."""
     made: list[tuple[Task, Nest]] = []
     for t in list(group):
         for s in list(t.sites):
             home = _home(s.task, t, s.at, depth)
-            if home is None or home is nest or home.number < barrier:
+            if home is None or not barrier <= home.number < nest.number:
                 continue
             if t not in graph.tasks:  # but made again
                 continue
@@ -52,7 +53,7 @@ def left_notes(
             if note is not None:
                 made.append((note, home))
         end = _end(t, depth)
-        if end is None or end is nest or end.number < barrier:
+        if end is None or not barrier <= end.number < nest.number:
             continue
         if _is_alone(graph, t, end, depth):
             note = _held(graph, t, Read(t.var, identity(t.context)), t.path, t.order)
