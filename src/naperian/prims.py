@@ -63,13 +63,19 @@ class Math(Enum):
 
 @node
 class Primitive:
-    """A named scalar operation. `cost` is in additions, roughly, for the fuser."""
+    """A named scalar operation. `function` is its meaning for who has NumPy `quiet`. `cost` is in
+    additions, roughly, for the fuser."""
 
     name: str
     arity: int
     kind: Kind
-    meaning: Callable[..., Any]
+    function: Callable[..., Any]
     cost: int = 1
+
+    def meaning(self, *operands: Any) -> Any:
+        """Its value for NumPy scalars."""
+        with quiet():
+            return self.function(*operands)
 
     def result(self, operand: DType) -> DType:
         """The dtype of the result, given that of the operands (of the choices, for `select`)."""
@@ -78,10 +84,9 @@ class Primitive:
         return operand
 
 
-def _quiet(f: Callable[..., Any]) -> Callable[..., Any]:
+def quiet() -> np.errstate:
     """NumPy without its warnings: overflow, invalid and division by zero have values here."""
-
-    return np.errstate(all="ignore")(f)
+    return np.errstate(all="ignore")
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -225,7 +230,7 @@ FUNCTION = 15
 """Additions: what costs as much is a function, such as `exp`, and no mere operation."""
 
 PRIMITIVES: dict[str, Primitive] = {
-    name: Primitive(name, arity, kind, _quiet(f), cost) for name, arity, kind, f, cost in _TABLE
+    name: Primitive(name, arity, kind, f, cost) for name, arity, kind, f, cost in _TABLE
 }
 
 FLOAT_FUNCTIONS: tuple[str, ...] = tuple(
@@ -253,25 +258,27 @@ PLACES = ("argmin", "argmax", "argnth")
 
 
 def combine(monoid: str, old: Any, new: Any) -> Any:
-    """old ⊕ new, of scalars; ⊕ a monoid that is no `argmin` or `argmax`."""
-    return new if monoid == "last" else PRIMITIVES[monoid].meaning(old, new)
+    """old ⊕ new, of scalars, where NumPy is `quiet`; ⊕ a monoid that is no `argmin` or `argmax`."""
+    return new if monoid == "last" else PRIMITIVES[monoid].function(old, new)
 
 
-_F64 = np.dtype(DType.F64.value)
+_TYPES = {dtype: np.dtype(dtype.value).type for dtype in DType}
 
 
 def scalar(value: Any, dtype: DType) -> Any:
     """A NumPy scalar of a dtype; integers wrap around."""
-    t = np.dtype(dtype.value)
-    if t is _F64:
-        return t.type(value)
+    t = _TYPES[dtype]
+    if type(value) is t:
+        return value
+    if dtype is DType.F64:
+        return t(value)
     if dtype.is_integer and isinstance(value, int | np.integer):
         bits = dtype.bits
         value = int(value) & ((1 << bits) - 1)
         if dtype.is_signed and value >= 1 << (bits - 1):
             value -= 1 << bits
-    with np.errstate(all="ignore"):
-        return t.type(value)
+    with quiet():
+        return t(value)
 
 
 def in_order(values: Sequence[Any], dtype: DType) -> Any:

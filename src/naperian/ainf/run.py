@@ -39,6 +39,7 @@ from naperian.prims import (
     convert,
     in_order,
     places_in_order,
+    quiet,
     scalar,
 )
 from naperian.sizes import Atom, Size, evaluate, size
@@ -68,7 +69,8 @@ def run(
 
     With `everything`, all bindings are computed wherever their guards hold, as compiled code may
     do: that every one can be is a promise to the code generator."""
-    return _Machine(program, sizes, args, write).results(everything)
+    with quiet():
+        return _Machine(program, sizes, args, write).results(everything)
 
 
 class _Machine:
@@ -273,7 +275,7 @@ class _Machine:
                     raise RunError(code, k, n)
                 return values[0]
             case _:
-                out = PRIMITIVES[name].meaning(*values)
+                out = PRIMITIVES[name].function(*values)
                 return np.dtype(b.dtype.value).type(out)
 
     def accumulate(self, b: Binding, prim: Accumulate, env: Env) -> Needs:

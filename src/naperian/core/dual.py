@@ -124,7 +124,7 @@ def operate(name: str, args: list[Value], dtype: DType) -> Value:
     if name == "select":
         return args[1] if primal(args[0]) else args[2]
     if top is None:
-        return convert(args[0], dtype) if name == "cast" else PRIMITIVES[name].meaning(*args)
+        return convert(args[0], dtype) if name == "cast" else PRIMITIVES[name].function(*args)
     level = top.level
     plain = [below(a, level) for a in args]
     y = operate(name, plain, dtype)

@@ -77,7 +77,7 @@ from naperian.dtypes import DType
 from naperian.lines import Write, form_of
 from naperian.names import Var
 from naperian.node import node
-from naperian.prims import ORDERED, PLACES, in_order, places_in_order, scalar
+from naperian.prims import ORDERED, PLACES, in_order, places_in_order, quiet, scalar
 from naperian.sizes import Atom, Size, evaluate, size, substitute
 from naperian.substitution import Substitution
 from naperian.types import (
@@ -105,7 +105,8 @@ def run(
     closed types, closed sets and numbers. Each line that it prints is given to `write`."""
     definition = module.definitions[name]
     outside = [Outside(write) for _ in definition.hidden]
-    result = _apply(module, definition, at, (*args, *outside))
+    with quiet():
+        result = _apply(module, definition, at, (*args, *outside))
     scope = _scope(module, definition, at)
     scope.values.update(zip((p.var for p in definition.params), args, strict=True))
     return exact(result, scope.type(definition.result))

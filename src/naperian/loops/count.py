@@ -5,14 +5,15 @@ An operation counts as `prims` says (in additions); an element read, written or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from naperian.loops.run import Machine, results
-from naperian.loops.syntax import Allocate, Apply, Buffer, Expr, Program, Role, Stmt
+from naperian.loops.syntax import Allocate, Apply, Buffer, Program, Role, Stmt
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.prims import PRIMITIVES
+from naperian.sizes import Size
 
 
 @node
@@ -53,26 +54,52 @@ class _Counting(Machine):
             self.held += array.nbytes
             self.most = max(self.most, self.held)
 
-    def block(self, body: tuple[Stmt, ...]) -> None:
-        super().block(body)
-        for s in body:
-            if isinstance(s, Allocate) and s.buffer.role is Role.TEMP:
-                self.held -= self.memory[s.buffer.var][0].nbytes
+    def block(self, body: tuple[Stmt, ...]) -> Callable[[], None]:
+        go = super().block(body)
+        own = [
+            s.buffer.var
+            for s in body
+            if isinstance(s, Allocate) and s.buffer.role is Role.TEMP
+        ]
 
-    def load(self, buffer: Var, at: Any) -> Any:
-        self.accesses += 1
-        return super().load(buffer, at)
+        def counted() -> None:
+            go()
+            for v in own:
+                self.held -= self.memory[v][0].nbytes
 
-    def store(self, buffer: Var, at: Any, value: Any) -> None:
-        self.accesses += 1
-        super().store(buffer, at, value)
+        return counted if own else go
+
+    def load(self, buffer: Var, at: tuple[Size, ...]) -> Callable[[], Any]:
+        go = super().load(buffer, at)
+
+        def counted() -> Any:
+            self.accesses += 1
+            return go()
+
+        return counted
+
+    def store(
+        self, buffer: Var, at: tuple[Size, ...], value: Callable[[], Any]
+    ) -> Callable[[], None]:
+        go = super().store(buffer, at, value)
+
+        def counted() -> None:
+            self.accesses += 1
+            go()
+
+        return counted
 
     def multiply_add(self, total: Any, left: Any, right: Any) -> Any:
         self.operations += 2
         return super().multiply_add(total, left, right)
 
-    def expr(self, e: Expr) -> Any:
-        if isinstance(e, Apply):
-            known = PRIMITIVES.get(e.name)
-            self.operations += known.cost if known is not None else 1
-        return super().expr(e)
+    def applied(self, e: Apply) -> Callable[[], Any]:
+        go = super().applied(e)
+        known = PRIMITIVES.get(e.name)
+        cost = known.cost if known is not None else 1
+
+        def counted() -> Any:
+            self.operations += cost
+            return go()
+
+        return counted

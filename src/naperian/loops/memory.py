@@ -7,10 +7,8 @@ so a size that data decides does not count.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from naperian.dtypes import DType
 from naperian.loops.run import Machine
@@ -36,7 +34,8 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import blocks, statements
 from naperian.names import Var
-from naperian.sizes import size
+from naperian.prims import quiet
+from naperian.sizes import Size, size
 
 SMALL = 4096  # bytes of an array that is a stack slot
 
@@ -47,7 +46,7 @@ def needed(program: Program, given: Mapping[Var, int], threads: int) -> int:
     what a parallel loop allocates."""
     m = _Sizes(dict(given), threads)
     results = sum(m.bytes(b) for b in program.buffers if b.role is Role.OUT)
-    with np.errstate(all="ignore"):
+    with quiet():
         return results + m.alive(program.body)
 
 
@@ -83,7 +82,7 @@ class _Sizes(Machine):
                 case (
                     Let(var, dtype, value) | Variable(var, dtype, value)
                 ) if dtype in (DType.I64, DType.F64):  # a number of rounds starts as it ends
-                    self.scalars[var] = self.expr(value)
+                    self.scalars[var] = self.value(value)()
                 case Loop(var, low, high) if _allocates(s):
                     first, last = self.size(low), self.size(high) - 1
                     times = self.threads if s.order is Order.PARALLEL else 1
@@ -103,8 +102,8 @@ class _Sizes(Machine):
                     pass
         return own + inner
 
-    def load(self, buffer: Var, at: Any) -> Any:
-        return 0
+    def load(self, buffer: Var, at: tuple[Size, ...]) -> Callable[[], Any]:
+        return lambda: 0
 
 
 def _allocates(s: Loop) -> bool:
