@@ -45,3 +45,19 @@ def test_no_lane_is_without_a_row() -> None:
     assert "lanes for" in text
     assert "first: i64" in text
     assert "if (lane" not in text
+
+
+def test_lanes_far_apart_under_a_condition_are_vectors() -> None:
+    """LLVM would take one element at a time, several of them at once, and abort."""
+    m = nap.compile("""
+def f(x: n=>Float, k: Int) -> Float:
+    loop y = x, s = 0.0 for i in Fin(k):
+        z = sort(y)
+        ([z[i] * y[i] for i], s + prod(y))
+    s
+def g(x: n=>Float) -> Float = trace(hessian(lambda u: f(u, 2))(x))
+""")
+    x = np.random.default_rng(2).random(3)
+    v = np.array([0.3, -0.2, 0.5])
+    differences = (m.g(x + 1e-5 * v) - m.g(x - 1e-5 * v)) / 2e-5
+    np.testing.assert_allclose(nap.grad(m.g)(x) @ v, differences, rtol=1e-6)

@@ -87,8 +87,12 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
             # not unrolled before it is a vector
             told.append('!"llvm.loop.unroll.disable"')
             singly = frame.module.target.vector_bytes == _UNMASKED or _divides(s)
-            if not (singly and _may_write(s)):
+            some = _may_write(s)
+            if not (singly and some):
                 told.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
+                if some:
+                    # of elements that lie far apart LLVM would make none, and abort then, too
+                    told.append(f'!"llvm.loop.vectorize.width", i32 {_lanes(frame, s)}')
         elif heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
