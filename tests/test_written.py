@@ -304,6 +304,32 @@ def f(x: n=>Float, k: Int) -> Float:
 """,
         [np.array([0.7, -1.2, 0.2]), 3],
     ),
+    "what a loop carries as a number, asked for backwards": (
+        """
+def f(x: n=>Float) -> Float:
+    loop k = 0, y = 1.0 for v in x:
+        match k:
+            case 0: (1, y * v)
+            case _: (0, y + v)
+    y
+""",
+        [np.array([2.0, 3.0, 5.0, 0.7])],
+    ),
+    "variants that a loop carries, asked for backwards": (
+        """
+enum T = Leaf(x: Float) | Node(l: Float, r: Float)
+def step(t: T, x: Float) -> T:
+    match t:
+        case Leaf(y): Node(x, y) if y > x else Leaf(y + x * y)
+        case Node(l, r): Leaf(l * r)
+def out(t: T) -> Float:
+    match t:
+        case Leaf(x): x
+        case Node(l, r): l + 2.0 * r
+def f(x: n=>Float) -> Float = out(fold(step, Leaf(0.5), x))
+""",
+        [np.array([0.9, 0.1, 0.6, 0.2, 0.05])],
+    ),
 }
 
 

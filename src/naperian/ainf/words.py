@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -182,6 +182,13 @@ class Words:
                 left = Size(tuple((m, c) for m, c in g.fact.terms if c > 0))
                 texts[f"{self.size(left)} >= {self.size(left - g.fact)}"] = None
         return " and ".join(texts)
+
+    def asked_by(self, guards: tuple[Guard, ...]) -> Iterator[Operand]:
+        """All that guards mention as they are written, with what they say of sizes."""
+        for g in guards:
+            yield g.operand
+            if g.fact is not None and not self.checked:
+                yield Number(g.fact)
 
     def bare(self, b: Binding) -> str:
         match b.prim:

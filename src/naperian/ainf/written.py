@@ -161,12 +161,11 @@ class _Writer(Words):
         """All that a binding mentions, also in its indices; in a round, whose times are `fixed`,
         nobody waits for the condition that there is one."""
         yield from operands(b.prim)
-        yield from (g.operand for g in b.guards)
+        yield from self.asked_by(b.guards)
         indices = [*b.context]
         if isinstance(b.prim, Accumulate):
             for e in b.prim.entries:
-                yield from (g.operand for g in e.guards)
-                yield from map(Number, e.at)
+                yield from self.asked_by(e.guards)
                 indices += e.over
         if isinstance(b.prim, Delay):
             indices.append(b.prim.time)
