@@ -269,3 +269,23 @@ def test_what_an_assert_protects_is_not_read_where_no_round_asks(name: str) -> N
         assert np.sum(f(y, far, z[:0])) == 0.0
         with pytest.raises(nap.RunError, match="in"):
             f(y, far, z)
+
+
+def test_rows_as_long_as_what_was_checked_says() -> None:
+    """Where there is no round, they are as long as what is there in their place."""
+    f = nap.compile("""
+def f(ends: m=>Int, z: l=>Float) -> l=>m=>Float:
+    for i:
+        lengths = [ends[ends[t]?] for t in m]
+        rows = [sum(sin(z[i] + ends[p]) for p in m) for t in m, q in 0..(lengths[t])]
+        once = [sum(sin(0.5 * q + ends[p]) for p in m) for t in m, q in 0..(lengths[t])]
+        [sum(z[i] * once[t][q?] + rows[t][q?] for q in 0..(lengths[t])) for t in m]
+""").f
+    ends, z = np.array([1, 2, 0]), np.array([0.5, 2.0])
+    lengths = ends[ends]
+    rows = np.sin(z[:, None] + ends).sum(1)[:, None] * lengths
+    once = np.array([np.sin(0.5 * np.arange(k)[:, None] + ends).sum() for k in lengths])
+    assert np.allclose(f(ends, z), z[:, None] * once + rows)
+    assert f(ends, z[:0]).shape == (0, 3)
+    with pytest.raises(nap.IndexError, match="index 3"):
+        f(ends + 1, z)

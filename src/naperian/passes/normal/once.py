@@ -45,7 +45,7 @@ from naperian.passes.normal.denote import (
 )
 from naperian.passes.normal.fold import constant, fold
 from naperian.passes.normal.leaving import mentioned, mentions, named_in
-from naperian.passes.normal.tables import anything, index_expr
+from naperian.passes.normal.tables import index_expr, instead
 from naperian.passes.normal.work import Work
 from naperian.types import BOOL, INT, Scalar, Set, Tuple, TupleSet, Type, cardinality
 
@@ -97,7 +97,7 @@ def _alike(
             break
         elif (
             not varying.isdisjoint(used)
-            or not late.isdisjoint(of_type(x.type))
+            or (late and not late.isdisjoint(named_in(instead(x.value, x.type))))
             or (ruled and _each_time(x))
         ):
             varying.add(x.var)
@@ -203,7 +203,8 @@ def _make(w: Work, some: Expr, inside: Statements, made: Sequence[Bound]) -> Non
     """Statements where a condition holds; elsewhere what they make is any value."""
     parts = [p for b in made for p in _leaves(Ref(b.var), b.type)]
     types = tuple(t for _, t in parts)
-    there, nowhere = [e for e, _ in parts], [anything(t) for t in types]
+    there = [e for e, _ in parts]
+    nowhere = [e for b in made for e, _ in _leaves(instead(b.value, b.type), b.type)]
     value = If(some, block([*inside], _packed(there)), _packed(nowhere))
     t = types[0] if len(types) == 1 else Tuple(types)
     found = iter(data(w.bind(value, t, made[0].var.name, fails=True)))

@@ -471,14 +471,14 @@ def _hoist(w: Work, scope: Scope, condition: Expr, holds: bool) -> None:
     for st in scope.statements:
         match st:
             case Bound(var, value, t, _, fails, cells):
-                value = only(value, _instead(value, t))
+                value = only(value, instead(value, t))
                 w.scope.statements.append(Bound(var, value, t, True, fails, cells))
             case Guard(test, message, origin):
                 holds_here = w.bind(only(test, TRUE), BOOL, "holds")
                 w.guard(index_expr(holds_here), message, origin)
 
 
-def _instead(value: Expr, t: Type) -> Expr:
+def instead(value: Expr, t: Type) -> Expr:
     """Any value of the type that another has: with the names inside of it for the lengths of its
     rows."""
 
