@@ -289,3 +289,17 @@ def f(ends: m=>Int, z: l=>Float) -> l=>m=>Float:
     assert f(ends, z[:0]).shape == (0, 3)
     with pytest.raises(nap.IndexError, match="index 3"):
         f(ends + 1, z)
+
+
+def test_a_length_that_no_longer_says_so_is_the_same_in_all_rounds() -> None:
+    """The place of `rows[t][u?, r]` is checked in each round, until that is proved away."""
+    f = nap.compile("""
+def f(ends: m=>Int, z: l=>Float) -> l=>m=>Float:
+    rows = [u * r for t in m, u in 0..(ends[t]), r in Fin(3)]
+    [z[i] * sum(q + 1 for u in 0..(ends[t]), r in Fin(3), q in 0..(rows[t][u?, r])) for i, t]
+""").f
+    ends, z = np.array([3, 0, 5]), np.array([0.5, 2.0])
+    lengths = [(np.arange(k)[:, None] * np.arange(3)).ravel() for k in ends]
+    totals = np.array([(k * (k + 1) // 2).sum() for k in lengths])
+    assert np.allclose(f(ends, z), z[:, None] * totals)
+    assert nap.check(f)

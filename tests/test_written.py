@@ -315,6 +315,17 @@ def f(x: n=>Float) -> Float:
 """,
         [np.array([2.0, 3.0, 5.0, 0.7])],
     ),
+    "a checkpoint in the rounds of a checkpoint": (
+        """
+def f(u: n=>Float, k: Int) -> Float:
+    loop v = u, s = 0.0 for t in Fin(k) checkpoint(2):
+        loop w = v, q = 0.0 for r in Fin(k) checkpoint(2):
+            (sin(w) + 0.1 * v, q + sum(w ** 2))
+        (w * 1.1, s + q * v.get(t, 1.0))
+    s
+""",
+        [np.array([0.3, 0.9, 0.4]), 4],
+    ),
     "variants that a loop carries, asked for backwards": (
         """
 enum T = Leaf(x: Float) | Node(l: Float, r: Float)

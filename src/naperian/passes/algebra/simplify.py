@@ -151,17 +151,16 @@ class _Simplify:
         if i in self.b.indices:
             return
         index = self.program.indices[i]
-        found = [] if index.extent is None else list(variables(index.extent))
-        if index.condition is not None:
-            found += (v for v in free(index.condition) if v != i)
-        for v in found:
+        said = () if index.extent is None else variables(index.extent)
+        asked = [] if index.condition is None else [v for v in free(index.condition) if v != i]
+        for v in (*said, *asked):
             if v in self.program.indices:
                 self.open(v)
         around = self.guards
         self.under(())
         extent = None if index.extent is None else self.size(index.extent)
         self.under(around)
-        self.b.add_index(i, Index(extent, index.condition, index.name), found)
+        self.b.add_index(i, Index(extent, index.condition, index.name), asked)
 
     # operands
 
