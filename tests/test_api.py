@@ -118,6 +118,45 @@ def test_enums(m: Any) -> None:
     assert m.count([0, 2], bins=m.Channel).tolist() == [1, 0, 1]
 
 
+NOTHING = nap.compile("""
+enum T = A | B(v: Fin(2)=>Float)
+struct P:
+    v: Fin(2)=>Float
+    t: T = A
+struct Q(n):
+    v: n=>Float
+def variants(x: n=>T) -> Int = size(x)
+def structs(x: n=>P) -> Int = size(x)
+def tuples(x: n=>(Fin(2)=>Float, Int)) -> Int = size(x)
+def maybes(x: n=>Maybe(Fin(2)=>Float)) -> Int = size(x)
+def rows(x: n=>(exists k. Fin(k)=>P)) -> Int = sum(size(r) for r in x) + size(x)
+def table(x: n=>m=>P) -> (Int, Int) = (size(x), size([0 for _ in m]))
+def of_a_length(x: n=>Q(Fin(m))) -> (Int, Int) = (size(x), size([0 for _ in Fin(m)]))
+def told(x: n=>Q(Fin(m)), y: m=>Float, z: m=>Float) -> (Int, Int) = (size(x), size(y))
+def beside(x: n=>P, y: n=>Float) -> Int = size(x) + size(y)
+""")
+
+
+@pytest.mark.parametrize("name", ["variants", "structs", "tuples", "maybes", "rows"])
+def test_a_list_of_nothing_says_how_many(name: str) -> None:
+    """What the things in it hold may have axes of its own."""
+    assert NOTHING[name]([]) == 0
+
+
+def test_what_a_list_of_nothing_does_not_say() -> None:
+    assert NOTHING.table([]) == (0, 0)
+    assert NOTHING.table([[], []]) == (2, 0)
+    assert NOTHING.rows([[], []]) == 2
+    assert NOTHING.of_a_length([]) == (0, 0)
+    assert NOTHING.told([], np.ones(3), np.ones(3)) == (0, 3)
+    with pytest.raises(nap.ShapeError, match="z: axis 0 is 2, but m is 3 from axis 0 of y"):
+        NOTHING.told([], np.ones(3), np.ones(2))
+    with pytest.raises(nap.ShapeError, match="y: axis 0 is 3, but n is 0 from axis 0 of x"):
+        NOTHING.beside([], np.ones(3))
+    with pytest.raises(nap.ShapeError, match=r"x.v must have 2 axes \(n, 2\), not"):
+        NOTHING.structs({"v": [], "t": []})
+
+
 def test_errors(m: Any) -> None:
     with pytest.raises(nap.ShapeError, match="argument y: axis 0 is 4, but n is 3 from axis 0 of"):
         m.dot(np.zeros(3), np.zeros(4))

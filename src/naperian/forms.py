@@ -49,6 +49,11 @@ class Column(list[Any]):
         """Of the same list something else."""
         return Column(values, self.base, self.starts, self.outer)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it, nor in the lists in it."""
+        return all(isinstance(x, Column) and x.is_empty for x in self)
+
     def name(self, where: str, *position: int) -> str:
         """What messages call an element of this column, which they call `where`."""
         k, *inside = position
@@ -181,9 +186,9 @@ def field_of(given: Any, field: str, form: Record, where: str) -> Any:
 
 
 def _is_table(given: Any) -> bool:
-    """Whether this is a list of structs; a tuple of numbers is none."""
+    """Whether this is a list of structs; a tuple with a number in it is none."""
     if isinstance(given, tuple):
-        return not all(isinstance(x, int | float) for x in given)
+        return not any(isinstance(x, int | float) for x in given)
     objects = isinstance(given, np.ndarray) and given.dtype == np.dtype(object) and given.ndim
     return isinstance(given, list) or bool(objects)
 
@@ -215,8 +220,8 @@ def _choices(form: Tagged, given: Any, where: str, rows: RowsOf) -> Iterator[Ite
         tags = (
             _each(form, x, element_name(given, where, i), None) for i, x in enumerate(given)
         )
-        numbers = np.array(list(tags), np.int64)
         listed = given if isinstance(given, Column) else Column((), where)
+        numbers = listed.like(tags)
         columns = [
             listed.like(_each(form, x, where, k) for x in given) for k in range(1, len(form.items))
         ]

@@ -49,7 +49,7 @@ def call(
     arrays = [converted(v, inst.dtype(x)) for v, x in zip(values, sig.inputs, strict=True)]
     sizes.bind()
     for k, (v, leaf) in enumerate(zip(values, sig.inputs, strict=True)):
-        if v.blank:
+        if v.said is not None:
             shape = tuple(max(0, sizes.value(s)) for s in leaf.shape)
             low = 0 if leaf.low is None else sizes.value(leaf.low)
             arrays[k] = np.full(shape, low, arrays[k].dtype)
@@ -103,7 +103,7 @@ def integers(
         check_rank(v, leaf, sizes)
     sizes.bind()
     scalars = [
-        int(v.array) if not leaf.shape and not v.blank and v.array.dtype.kind in "iu" else None
+        int(v.array) if not leaf.shape and v.said is None and v.array.dtype.kind in "iu" else None
         for v, leaf in zip(values, inst.signature.inputs, strict=True)
     ]
     return [sizes.known[k] for k in inst.order], scalars

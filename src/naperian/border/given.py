@@ -98,7 +98,7 @@ def as_size(name: str, given: Any) -> int:
 def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
     """What was given, as an array of its own dtype."""
     if isinstance(given, Blank):
-        return Value(where, True, np.zeros((0,) * len(leaf.shape)), DType.BOOL, blank=True)
+        return Value(where, True, np.zeros((0,) * len(leaf.shape)), DType.BOOL, said=0)
     column = given if isinstance(given, Column) else None
     python = isinstance(given, bool | int | float | list | tuple)
     weak = python and not isinstance(given, np.generic)
@@ -132,7 +132,11 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         _refuse_what_is_no_number(array if hasattr(given, "__array__") else given, where)
     if python and array.dtype == object and all(isinstance(x, int) for x in array.flat):
         array = _large(sig, leaf, array, where)
-    return Value(where, weak, array, dtype_of(where, array.dtype), offsets, column=column)
+    said = None
+    missing = len(leaf.shape) - array.ndim
+    if column is not None and column.is_empty and missing > 0:
+        said, array = array.ndim, array.reshape(array.shape + (0,) * missing)
+    return Value(where, weak, array, dtype_of(where, array.dtype), offsets, said, column)
 
 
 def _refuse_what_is_no_number(given: Any, where: str, around: tuple[int, ...] = ()) -> None:

@@ -30,7 +30,7 @@ def usual(sig: Signature) -> tuple[DType, ...]:
 
 def _choice(slot: TypeSlot, values: list[Value]) -> DType:
     strong = [v.dtype for v in values if not v.weak]
-    weak = [v.dtype for v in values if v.weak and v.array.size and not v.blank]
+    weak = [v.dtype for v in values if v.weak and v.array.size and v.said is None]
     if chooses_precision(slot):
         single = any(d is DType.F32 for d in strong) and all(holds(DType.F32, d) for d in strong)
         return DType.F32 if single else DType.F64
@@ -104,7 +104,7 @@ def as_taken(
     """The arguments, one for each leaf, with arrays as the instance takes them. None if they are
     that already, or if one cannot be."""
     out: list[Any] = []
-    if any(v.blank or v.offsets is not None or v.column is not None for v in values):
+    if any(x is not None for v in values for x in (v.said, v.offsets, v.column)):
         return None
     for v, leaf, x in zip(values, inst.signature.inputs, args, strict=True):
         try:
@@ -121,7 +121,7 @@ def _is_laid_out(x: Array) -> bool:
 def converted(v: Value, dtype: DType) -> Array:
     """The argument in the dtype the kernel takes: itself if it is well laid out, else a copy."""
     target = np.dtype(dtype.value)
-    if v.blank:
+    if v.said is not None:
         return np.zeros(v.array.shape, target)
     if v.array.size == 0 and v.array.dtype != target and (v.weak or v.dtype is DType.F64):
         # NumPy's, whatever it is to hold

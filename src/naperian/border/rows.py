@@ -63,7 +63,7 @@ def rows_given(given: Any, where: str, plain: bool) -> tuple[Any, Array]:
     checked. Of numbers, which are `plain`, that is an array; of others, a list."""
     given = list(given) if isinstance(given, np.ndarray) and given.ndim > 1 else _listed(given)
     if isinstance(given, list | tuple) and not len(given):
-        return [], np.zeros(1, np.int64)
+        return Column((), where), np.zeros(1, np.int64)
     if plain or isinstance(given, Ragged):
         values, offsets = packed(given, where)
     else:

@@ -59,9 +59,9 @@ class Sizes:
                 self.known[step.slot] = int(v.array)
                 self.source[step.slot] = v.where
                 continue
-            if v.blank:
+            if not v.says(step.axis):
                 if not isinstance(step, Equal):
-                    self.keep(step.slot, self.elsewhere(step.slot), v, step.axis)
+                    self.keep(step.slot, *self.elsewhere(step.slot, v, step.axis))
                 continue
             length = v.array.shape[step.axis]
             match step:
@@ -83,14 +83,15 @@ class Sizes:
             if self.value(fact) < 0:
                 raise ShapeError(f"{self.sig.name}() needs {text}, but {self.because(fact)}")
 
-    def elsewhere(self, slot: int) -> int:
-        """A size that a variant without the field does not say: as another argument has it."""
+    def elsewhere(self, slot: int, v: Value, axis: int) -> tuple[int, Value, int]:
+        """A size that a value does not say, as a variant without the field: as another argument
+        has it, and where."""
         for step in self.sig.plan:
             if isinstance(step, Equal) and step.size.single == slot:
-                v = self.values[step.leaf]
-                if not v.blank:
-                    return int(v.array.shape[step.axis])
-        return 0
+                other = self.values[step.leaf]
+                if other.says(step.axis):
+                    return int(other.array.shape[step.axis]), other, step.axis
+        return 0, v, axis
 
     def keep(self, slot: int, n: int, v: Value, axis: int) -> None:
         self.known[slot] = n
@@ -190,7 +191,7 @@ def is_empty(leaf: Leaf, sizes: Sizes) -> bool:
 
 def check_bounds(v: Value, leaf: Leaf, data: Array, sizes: Sizes) -> None:
     """Every element of an array of indices is in its set."""
-    if leaf.low is None or leaf.high is None or data.size == 0 or v.blank:
+    if leaf.low is None or leaf.high is None or data.size == 0 or v.said is not None:
         return
     low, high = sizes.value(leaf.low), sizes.value(leaf.high)
     if data.min() >= low and data.max() < high:

@@ -18,16 +18,22 @@ LARGEST = 1 << 47  # bytes a process can address
 @mutable
 class Value:
     """An argument's leaf: how to name it, and what was given. `weak` values (Python numbers and
-    lists of them) have a kind of number, but no precision of their own. A `blank` one is what a
-    variant of an enum does not use: zeros, as many as are needed."""
+    lists of them) have a kind of number, but no precision of their own. `said` is how many of its
+    axes have a length that was given, if not all have: the others are as long as is needed. None
+    is said of what a variant of an enum does not use, which is zeros; of what the structs in an
+    empty list hold, how many there are."""
 
     where: str
     weak: bool
     array: Array
     dtype: DType
     offsets: Array | None = None  # of rows of unequal length
-    blank: bool = False
+    said: int | None = None
     column: Column | None = None  # the list it was, which knows what its elements are called
+
+    def says(self, axis: int) -> bool:
+        """Whether the length of an axis was given."""
+        return self.said is None or axis < self.said
 
 
 def counted(n: int, what: str) -> str:
