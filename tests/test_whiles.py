@@ -170,3 +170,36 @@ def test_derivatives_of_loops_whose_conditions_have_an_order(asked: str) -> None
     gradient = nap.grad(m.total, wrt="q")
     columns = [(gradient(t, q[0] + d) - gradient(t, q[0] - d)) / (2 * h) for d in h * np.eye(4)]
     assert twice == pytest.approx(np.array(columns), rel=1e-5, abs=1e-7)
+
+
+RECURS = """
+def rounds(x: n=>Float) -> n=>Float:
+    loop y = x while sum(y) < 9.0: {round}
+
+def f(x: n=>Float) -> Float = sum(rounds(x) ** 2)
+"""
+
+
+@pytest.mark.parametrize(
+    "round",
+    [
+        "scan(lambda a, b: 0.5 * a * b + 1.0, 0.5, y) * 1.2",
+        "tanh(cumsum(y)) * 0.3 + 1.1 * y",
+        """
+        (t, _) = with state(0.1) as s:
+            for i in n:
+                s := s * y[i] + 1.0
+                s
+        t * 1.1""",
+    ],
+)
+def test_derivatives_of_rounds_that_are_recurrences(round: str) -> None:
+    """What an inner loop carries goes on in each round, also where rounds are made again."""
+    f = nap.compile(RECURS.format(round=round)).f
+    x, h = np.array([0.3, 0.9, 0.6, 0.4]), 1e-6
+    steps = h * np.eye(4)
+    expected = [(f(x + d) - f(x - d)) / (2 * h) for d in steps]
+    assert nap.grad(f)(x) == pytest.approx(np.array(expected), rel=1e-6)
+    gradient = nap.grad(f)
+    columns = [(gradient(x + d) - gradient(x - d)) / (2 * h) for d in steps]
+    assert nap.hessian(f)(x) == pytest.approx(np.array(columns), rel=1e-5, abs=1e-6)

@@ -123,6 +123,10 @@ def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var
         c = classes.find((q, i))
         if c in wanted and not (type(v) is Var and classes.find((t, v)) == c):
             del wanted[c]
+    for t in inside:  # a recurrence inside goes on in every round of this one
+        own_time = t.cell.time if t.kind is Kind.STEP and t.cell is not None else None
+        if own_time is not None:
+            wanted.pop(classes.find((t, own_time)), None)
     own_ = [{classes.find((t, i)): i for i in t.path if i != time} for t in inside]
     wanted = {c: i for c, i in wanted.items() if all(c in own for own in own_)}
     needed = [i for i in graph.program.indices if i in graph.mentioned[time]]  # by its length
