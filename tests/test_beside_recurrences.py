@@ -97,3 +97,25 @@ def test_the_rows_of_both_loops(n: int, m: int, steps: int) -> None:
             c = 1.0 / (2.5 + np.exp(x[i] * s) - c)
             expected[s, n - 1 - i] = c
     np.testing.assert_allclose(FRACTIONS(x, steps), expected, rtol=1e-13)
+
+
+AHEAD = nap.compile("""
+def means(x: n=>Float, a: Float) -> Float:
+    loop y = x, w = 1.0 for i in Fin(3):
+        loop z = a, q = 1.0 for l in Fin(3): (mean(y), q * z)
+        (sin(y), q * w)
+    w
+""").means
+
+
+def test_recurrences_that_each_go_ahead_of_the_other() -> None:
+    """What a loop needs to begin is placed before it, once, also if that is itself a recurrence
+    which the loop goes ahead of."""
+    x, a, h = np.array([0.3, 0.7, 1.1]), 0.6, 1e-6
+    value, slope = nap.jvp(AHEAD)(x, a, x)
+    y, w = x, 1.0
+    for _ in range(3):
+        w *= a * y.mean() ** 2
+        y = np.sin(y)
+    assert value == pytest.approx(w)
+    assert slope == pytest.approx((AHEAD(x + h * x, a) - AHEAD(x - h * x, a)) / (2 * h), rel=1e-7)

@@ -218,6 +218,8 @@ class _Block:
                 if t.level < 0 and (t.root or not t.lazy):
                     self.place(t)
             self.opening.remove(head)
+            if root.level >= 0:  # it went ahead of one of those
+                return
         if head is None and not self.nests:  # there is nothing that it may have to follow
             root.level = self.after
             self.statements.append(root)
