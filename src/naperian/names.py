@@ -15,20 +15,22 @@ _ids = count()
 
 
 class Var(complex):
-    """A variable. `name` is what the user wrote (for printing); identity is the object's own.
+    """A variable. `name` is what the user wrote (for printing); identity is the object's own. What
+    has no name in the text is `said` in messages by what the user wrote for it (`rows[i]`).
 
     It is a number only for its hash and equality, which are C's: a tenth of a compilation asks for
     them. Its real part is the `id`, and the imaginary one makes it unequal to what is no variable,
     and is not seen in the last 60 bits of the hash."""
 
-    __slots__ = ("id", "name")
+    __slots__ = ("id", "name", "said")
     name: str
     id: int
+    said: str
 
-    def __new__(cls, name: str, id: int | None = None) -> Var:
+    def __new__(cls, name: str, id: int | None = None, said: str = "") -> Var:
         number = next(_ids) if id is None else id
         made = complex.__new__(cls, number, 0.5)
-        made.name, made.id = name, number
+        made.name, made.id, made.said = name, number, said or name
         return made
 
     def __reduce__(self) -> tuple[type[Var], tuple[str, int]]:

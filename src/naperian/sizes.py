@@ -14,6 +14,7 @@ that is not negative (`facts.py` proves with these).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import field
 from functools import lru_cache
@@ -477,14 +478,24 @@ def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
             case Clamp(x, y):
                 return f"clamp({show(x, name)}, {show(y, name)})"
             case Var() if name is None:
-                return a.name
+                return a.said
             case _:
                 return name(a) if name else repr(a)
 
     def factor(a: Atom, alone: bool) -> str:
-        return f"({of(a)})" if type(a) is Quotient and not alone else of(a)
+        loose = type(a) is Quotient and not alone
+        if type(a) is Var and name is None and s.single is not a:
+            loose = is_loose(a.said)
+        return f"({of(a)})" if loose else of(a)
 
-    return polynomial(s.terms, factor)
+    return polynomial(sorted(s.terms, key=lambda t: t[1] < 0 and s.terms[0][1] < 0), factor)
+
+
+def is_loose(text: str) -> bool:
+    """Whether there is a space in a text that stands in no brackets."""
+    while text != (text := re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", text)):
+        pass
+    return " " in text
 
 
 def polynomial(terms: Iterable[Term], factor: Callable[[Atom, bool], str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.names import Var
-from naperian.sizes import ONE, ZERO, Size, show, size
+from naperian.sizes import ONE, ZERO, Size, is_loose, show, size
 from naperian.substitution import _BOUND, cell_at
 from naperian.types import (
     NOTHING,
@@ -107,7 +107,7 @@ def _member(s: Set, place: Size) -> str:
 
 def _end(s: Size) -> str:
     text = show(s)
-    return text if " " not in text else f"({text})"
+    return f"({text})" if is_loose(text) else text
 
 
 def show_type(t: Type, around: Mapping[Var, Set] = NOTHING) -> str:

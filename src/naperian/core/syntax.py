@@ -517,7 +517,8 @@ class Definition:
     `rules` are the user's own derivative, `math` what may be done with the arithmetic. `effects`
     are those that a call has, beside those of references made inside. Those of `AMBIENT` act on
     references that every call is given after the arguments: `hidden`. `checkpoints` are those of
-    loops that say nothing of them, by the place of the loop."""
+    loops that say nothing of them, by the place of the loop. A result that is an Int is no less
+    than what is `at_least`, and no more than what is `at_most`."""
 
     name: str
     types: tuple[TypeParam, ...]
@@ -538,6 +539,8 @@ class Definition:
     rules: tuple[Rule, ...] = ()
     math: Math = Math.DEFAULT
     checkpoints: tuple[tuple[Span, int], ...] = ()
+    at_least: tuple[Size, ...] = field(default=(), compare=False, repr=False)
+    at_most: tuple[Size, ...] = field(default=(), compare=False, repr=False)
 
 
 @node

@@ -60,6 +60,7 @@ def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
     if value is None:
         raise errors.no_value(b.span)
     inner = closed(w, mine, value, expected)
+    w.ended = (w.scope.so_far(), value)
     w.enter(before)
     kinds.append(inner.type)
     if not mine.wraps:

@@ -12,6 +12,7 @@ from naperian.frontend.ambient import given as given_effects
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_set
 from naperian.frontend.arguments import guide, order, tell, waits
+from naperian.frontend.between import known
 from naperian.frontend.boxes import name_size, natural
 from naperian.frontend.cells import equate, short, show
 from naperian.frontend.constraints import at_types, demand
@@ -159,7 +160,7 @@ def use_definition(
         f"`{name}`", tuple(params), result, call, None,
         tuple(p.name for p in d.params), _declared(d, name), written_type(d), text,
     )
-    return apply(w, callee, typed, span)
+    return known(w, d, at, typed, apply(w, callee, typed, span))
 
 
 def _towards(w: Walk, result: Type, expected: Type | None) -> None:

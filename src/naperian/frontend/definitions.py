@@ -8,6 +8,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend.ambient import hidden, may_have
 from naperian.frontend.annotations import as_size, as_type, declared_names, mentions_float
+from naperian.frontend.between import bounds
 from naperian.frontend.binders import bind_pattern
 from naperian.frontend.blocks import block, expect
 from naperian.frontend.boxes import alone, around, check_scopes, closed
@@ -172,6 +173,7 @@ def _define(w: Walk, d: s.Def, name: str, own: Mapping[str, Var]) -> core.Defini
     assert d.body is not None
     with w.inside(scope.inner()):
         body = closed(w, w.region, w.block(d.body, result), result)
+        ended = w.ended
         body = Typed(body.type, around(w.region.wraps, body.build), body.span)
         if result is not None:
             body = expect(w, body, result, f"the result of `{d.name}`", d.result)
@@ -180,7 +182,12 @@ def _define(w: Walk, d: s.Def, name: str, own: Mapping[str, Var]) -> core.Defini
     given = defaults(w, params)
     taken = {*head.sets, *head.sizes, *head.types, *(p.name for p in d.params)}
     finish(w, d.span, [t for _, _, t in params], taken)
-    return complete(w, d, name, head, given, body)
+    made = complete(w, d, name, head, given, body)
+    if made.result != INT or made.effects or ended is None:
+        return made  # what is thrown has a number of its own
+    integers = [p.var for p in made.params if p.type == INT]
+    at_least, at_most = bounds(w, *ended, (*integers, *made.sets, *made.sizes))
+    return replace(made, at_least=at_least, at_most=at_most)
 
 
 def _in_values(w: Walk, body: Typed) -> Typed:

@@ -22,6 +22,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.facts import Apart, Doubt, Doubted
 from naperian.frontend.fitting import FAR, apart, fits, stops
+from naperian.frontend.naming import stands_for
 from naperian.frontend.typed import Build, Condition, Once, Typed, Value, wrap
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
@@ -97,7 +98,7 @@ def extremum(w: Walk, name: str, args: list[Typed], result: Typed) -> None:
     if stops(w, a - b):
         result.poly, result.lets = s, lets
         return
-    v, build = w.extrema.setdefault(s, Var(name)), result.build
+    v, build = w.extrema.setdefault(s, stands_for(w, name, result.span)), result.build
     result.build = once = Once(build, lambda: core.Ref(v))
     if fits(w, b):  # so is the integer: it is no less, or no more
         sign = 1 if name == "max" else -1

@@ -253,7 +253,7 @@ def _prove_index(
     """An index of one set used on another axis: a `Fin` that provably contains it."""
     if t.poly is not None:
         return _prove_poly(w, scope, t, axis, table, checked, refusal)
-    v = Var("k")
+    v = Var("k", said=t.span.text)
     inner = scope.inner()
     inner.assume_index(v, own)
     named = Typed(t.type, lambda: core.Ref(v), t.span, size(v), ((v, t.build),))
@@ -329,14 +329,14 @@ def number(w: Walk, t: Typed) -> Build:
     return lambda: convert(w, t.build(), t.type, INT)
 
 
-def as_poly(w: Walk, t: Typed, name: str = "k") -> Typed:
-    """The same integer with a polynomial: its own, or that of a name made for it."""
+def as_poly(w: Walk, t: Typed, v: Var | None = None) -> Typed:
+    """The same integer with a polynomial: its own, or that of a name, which is `v` if given."""
     if t.poly is not None:
         if w.solver.is_unknown(t.type):
             number(w, t)
         return t
     build = number(w, t)
-    v = Var(name)
+    v = v or Var("k", said=t.span.text)
     return Typed(INT, lambda: core.Ref(v), t.span, size(v), ((v, build),))
 
 

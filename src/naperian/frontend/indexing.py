@@ -129,7 +129,7 @@ def _row(w: Walk, ix: s.Expr, axis: Set, table: str, checked: bool) -> tuple[Siz
         if typed.poly is not None and not typed.lets and not checked:
             return typed.poly, _point(w, use(w, typed, axis, table), axis)
     build = at_axis(w, ix, axis, table, checked)
-    v = Var("k")
+    v = Var("k", said=ix.span.text)
     w.scope.assume_index(v, axis)
     w.row_choices[v] = ix.span
     w.region.names.add(v)

@@ -4,6 +4,10 @@
 
 An unknown is called what its maker had at hand, and two may be called the same. In a signature each
 has a name of its own: types letters from `a`, index sets and sizes what the program suggests.
+
+    x[rows[i]..rows[i + 1]]        Fin(rows[i + 1] - rows[i])=>Float
+
+A number that the text does not name is called, in messages, what it is computed from.
 """
 
 from __future__ import annotations
@@ -12,9 +16,12 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, count
 
 from naperian.dtypes import FLOATS
+from naperian.frontend.messages.report import ANOTHER
 from naperian.frontend.solve import Solver
+from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import size
+from naperian.source import Span
 from naperian.types import Type
 
 _TYPES, _SETS, _SIZES = "abcdefgh", "nmpqrsuv", "kjlwxyz"
@@ -35,6 +42,16 @@ def name_unknowns(solver: Solver, params: Iterable[Type], taken: Collection[str]
             solver.chosen.add(made.var)
         for v in _new(solver, solver.unknown_extents(t)):
             solver.chosen.add(_extent(solver, v, used))
+
+
+def stands_for(w: Walk, name: str, span: Span) -> Var:
+    """A name for the number that is computed at this place. One that is computed again from the
+    same text is another, and has a mark."""
+    text = " ".join(span.text.split())
+    places = w.quoted.setdefault(text, [])
+    if span not in places:
+        places.append(span)
+    return Var(name, said=text + ANOTHER * places.index(span))
 
 
 def _new(solver: Solver, found: Iterable[Var]) -> list[Var]:

@@ -237,7 +237,7 @@ def _named(w: Walk, data: Typed) -> Typed:
     kind = w.solver.head(data.type)
     if data.poly is not None:
         return data
-    v = Var("value")
+    v = Var("value", said=data.span.text)
     match kind:
         case Index(own) if not w.solver.set_is_open(own) and isinstance(
             w.solver.zonk_set(own), Fin | Range | SetVar

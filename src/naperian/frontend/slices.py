@@ -19,6 +19,7 @@ from naperian.frontend.in_range import (
     numbered_at,
 )
 from naperian.frontend.messages import index_errors, set_errors
+from naperian.frontend.naming import stands_for
 from naperian.frontend.ordered import Places, places
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.typed import Build, Typed, let_all, within
@@ -59,11 +60,11 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
         if typed.poly is None and isinstance(solver.head(typed.type), Index):
             posts.append(_post(w, typed))
             return size(posts[-1])
-        named = as_poly(w, typed)
-        assert named.poly is not None
-        w.region.names.update(v for v, _ in named.lets)
-        w.region.wraps.append(lambda expr: let_all(named.lets, expr))
-        return named.poly
+        number = as_poly(w, typed, stands_for(w, "k", typed.span))
+        assert number.poly is not None
+        w.region.names.update(v for v, _ in number.lets)
+        w.region.wraps.append(lambda expr: let_all(number.lets, expr))
+        return number.poly
 
     start = (end(r.low) if r.low is not None else ZERO) + int(r.after)
     stop = (end(r.high) if r.high is not None else extent) + int(r.inclusive)
@@ -100,7 +101,7 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
 
 def _post(w: Walk, t: Typed) -> Var:
     """An index that is computed here, as a name of the region around."""
-    v = Var("post")
+    v = stands_for(w, "post", t.span)
     _assume_later(w, v, t)
     w.region.names.add(v)
     w.region.wraps.append(
@@ -161,18 +162,18 @@ def range_set(w: Walk, r: s.RangeExpr) -> Ranged:
         else:
             placed = places(w, kind)
         if placed is not None:
-            v = Var("post")
+            v = stands_for(w, "post", typed.span)
             lets += (*typed.lets, (v, placed.place(w, typed)))
             return size(v)
         if typed.poly is None and (isinstance(kind, Index) or solver.is_unknown(kind)):
-            v = Var("post")
+            v = stands_for(w, "post", typed.span)
             _assume_later(w, v, typed)
             lets += ((v, lambda: convert(w, typed.build(), typed.type, INT)),)
             return size(v)
-        named = as_poly(w, typed)
-        lets += named.lets
-        assert named.poly is not None
-        return named.poly
+        number = as_poly(w, typed, stands_for(w, "k", typed.span))
+        lets += number.lets
+        assert number.poly is not None
+        return number.poly
 
     low = (end(r.low) if r.low is not None else ZERO) + int(r.after)
     if r.high is not None:

@@ -208,13 +208,15 @@ def example(w: Walk, scope: Scope, poly: Size, *, low_ok: bool) -> str:
         low, high = bounds[v]
         up = (poly.coefficient(v) > 0) == low_ok
         end = high - 1 if up else low
-        where.append(f"{v.name} = {end!r}")
+        where.append(f"{v.said} = {end!r}")
         value = rename(value, {v: end})
     value = w.solver.zonk_size(value)
     if not where:
         known = value.constant is not None
         return f"it is {value!r}" if known else f"`{value!r}` could be anything"
-    return f"at {', '.join(where)} it is {value!r}"
+    doubt = any(v.said != v.name for v in variables(value))
+    too = f", and that may be too {'large' if low_ok else 'small'}" if doubt else ""
+    return f"at {', '.join(where)} it is {value!r}{too}"
 
 
 def index_bounds(w: Walk, scope: Scope) -> dict[Var, tuple[Size, Size]]:

@@ -192,11 +192,13 @@ class Walk:
     throws: int = 0  # how many times so far something may have thrown
     throwing: bool = False  # whether a function made inside that `except` may
     region: Region = field(default_factory=Region)
+    ended: tuple[Scope, Typed] | None = None  # the block that ended last, and its value
     opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
     doubted: list[tuple[Size, Span]] = field(default_factory=list)  # tests that may wrap
     extrema: dict[Size, Var] = field(default_factory=dict)  # names of larger and smaller numbers
     choices: dict[Var, tuple[Way, ...]] = field(default_factory=dict)  # names of chosen numbers
     unnamed: dict[Var, str] = field(default_factory=dict)  # names of what has none in the text
+    quoted: dict[str, list[Span]] = field(default_factory=dict)  # what names of ends stand for
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
 

@@ -32,6 +32,8 @@ _VALUES = {
 _MODULES = ("linalg", "numeric", "random", "stats")
 
 
+_LOCAL_TYPE = re.compile(r"\s+def \w+\((?!.*\)(\s*->[^:=,]*)?(:|\s=\s)).*:[^:]*$")
+"""The beginning of a function in another, up to a type in it."""
 _LOCAL = re.compile(r"\s*(\w+\((\w+(?:, \w+)*)\)) = ")
 
 
@@ -53,6 +55,12 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         name in own[2].split(", ")
     ):
         helps = (f"a function begins with `def`, also inside another: `def {own[1]} = …`",)
+    elif _LOCAL_TYPE.match(span.source.text[: span.start].rpartition("\n")[2]):
+        helps = (
+            "a function inside of another names no types, sets or sizes of its own: name "
+            f"`{name}` in the signature around it, leave the type of the parameter out, or define "
+            "the function at the top",
+        )
     elif re.search(rf"[(,]\s*{re.escape(name)}: [^,()]*$", span.source.text[: span.start]):
         helps = (f"`{name}` is the parameter itself; give the type another name",)
     elif re.match(rf"[^\n]*, {re.escape(name)}: \w", span.source.text[span.end :]):

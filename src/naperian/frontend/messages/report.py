@@ -37,6 +37,8 @@ def fail(
     """The exception of a mistake: `label` stands at the caret, `others` say where each belief came
     from."""
     marks = (Label(span, label), *others)
+    if any(ANOTHER in text for text in (message, *helps, *(x.text for x in marks))):
+        notes += (_COMPUTED_AGAIN,)
     return Reported(
         Diagnostic(
             code, _brief(message), tuple(Label(x.span, _brief(x.text)) for x in marks),
@@ -99,6 +101,13 @@ def _shortened(quoted: re.Match[str]) -> str:
     return f"`{text}`" if len(text) <= _LONGEST else f"`{text[:_LONGEST]}…`"
 
 
+ANOTHER = "′"
+"""The mark of a number that is computed once more from the same text."""
+
+_COMPUTED_AGAIN = (
+    f"what is computed twice is taken for two numbers, and the second has the mark {ANOTHER}; "
+    "bound to a name, it is one"
+)
 _LONGEST = 120  # letters of program text in a sentence
 _MANY = 12  # names in a list
 
