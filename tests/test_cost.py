@@ -367,6 +367,27 @@ def f(x: Fin(n)=>Float, t: Fin(3)=>Fin(3)=>Float) -> Float:
 """,
         lambda n: [x(n), x(3, 3) / 9.0],
     ),
+    "the best of what a row in place has so far": (
+        """
+def f(x: Fin(n)=>Fin(n)=>Float) -> Float = sum(sum(row) for row in best(x))
+
+def best(x: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state(x) as s:
+        for i in Fin(n), j in 1..n: s[i, j] := x[i, j] + max(s[i, k] for k in 0..j)
+""",
+        lambda n: [x(n, n)],
+    ),
+    "the best split of a table in place": (
+        """
+def f(x: Fin(n)=>Fin(n)=>Float) -> Float = sum(sum(row) for row in best(x))
+
+def best(x: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state(x) as s:
+        for i in reverse(Fin(n)), j in i + 1..n:
+            s[i, j] := x[i, j] + min(s[i, k] + s[k + 1, j] for k in i..j)
+""",
+        lambda n: [x(n, n)],
+    ),
     "triangular solve": (
         """
 def f(l: Fin(n)=>Fin(n)=>Float, b: Fin(n)=>Float) -> Float = sum(v ** 2 for v in solved(l, b))

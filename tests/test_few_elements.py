@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from test_cost import PROGRAMS
 
 import naperian as nap
 
 
-def test_a_gradient_of_a_few_elements_is_the_slope() -> None:
-    text, given = PROGRAMS["a few elements of a table in place"]
+@pytest.mark.parametrize("name", [
+    "a few elements of a table in place", "the best of what a row in place has so far",
+    "the best split of a table in place",
+])  # fmt: skip
+def test_a_gradient_of_a_few_elements_is_the_slope(name: str) -> None:
+    text, given = PROGRAMS[name]
     f = nap.compile(text).f
-    x, t = given(7)
+    args = given(7)
     r = np.random.default_rng(0)
-    dx, dt = r.normal(size=x.shape), r.normal(size=t.shape)
-    gx, gt = nap.grad(f, ["x", "t"])(x, t)
+    ways = [r.normal(size=x.shape) for x in args]
+    slopes = nap.grad(f, ["x", "t"] if len(args) > 1 else "x")(*args)
+    found = slopes if isinstance(slopes, tuple) else (slopes,)
     h = 1e-6
-    slope = (f(x + h * dx, t + h * dt) - f(x - h * dx, t - h * dt)) / (2 * h)
-    np.testing.assert_allclose(np.sum(gx * dx) + np.sum(gt * dt), slope, rtol=1e-6)
+    there, back = ([x + s * d for x, d in zip(args, ways, strict=True)] for s in (h, -h))
+    along = sum(np.sum(g * d) for g, d in zip(found, ways, strict=True))
+    np.testing.assert_allclose(along, (f(*there) - f(*back)) / (2 * h), rtol=1e-6)

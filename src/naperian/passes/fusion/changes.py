@@ -4,13 +4,13 @@
     for t:  r = Σ_j s[t, j] · w[j]                     ⇒            change s
 
 Where two recurrences share a loop, the one that the other reads stands first, with its change; what
-is read of its table then would be read of a copy. What is printed or may fail after a change stays
-where it is.
+is read of its table then would be read of a copy; and what looks for the first best of a row, for a
+derivative, was made last. What is printed or may fail after a change stays where it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from naperian.ainf.syntax import Read
 from naperian.names import Var
@@ -26,10 +26,10 @@ def changed_last(nest: Nest) -> None:
         (read,) = change.args
         tables = {s.task for s in change.sites if isinstance(read, Read) and s.task.var == read.var}
         readers = [t for t in nest.members if any(s.task in tables for s in t.sites)]
-        if not any(t.order > change.order for t in readers):
-            continue
         behind = _behind(nest.members, change, around)
-        first = [t for t in readers if t not in behind]
+        first = _done(nest.members, [t for t in readers if t not in behind], behind)
+        if not any(t.order > change.order for t in first):
+            continue
         before = _before(nest.members, first, around)
         last = max((t.order for t in before), default=-1)
         moved = [t for t in nest.members if t in behind and t.order < last]
@@ -70,12 +70,22 @@ def _behind(members: list[Task], change: Task, around: set[Var]) -> set[Task]:
     return _reached(members, [change], lambda t: [*readers.get(t, ()), *_with(t, around)])
 
 
-def _before(members: list[Task], tasks: list[Task], around: set[Var]) -> set[Task]:
+def _done(members: list[Task], tasks: list[Task], behind: set[Task]) -> set[Task]:
+    """Tasks, and those that read what is computed only where its readers are, but for those that
+    need a change: the first best of a table's row compares its elements when it looks for it."""
+    readers: dict[Task, list[Task]] = {}
+    for t in members:
+        for s in t.sites if t not in behind else ():
+            readers.setdefault(s.task, []).append(t)
+    return _reached(members, tasks, lambda t: readers.get(t, []) if t.lazy else [])
+
+
+def _before(members: list[Task], tasks: set[Task], around: set[Var]) -> set[Task]:
     return _reached(members, tasks, lambda t: [*_waits(t, around), *_with(t, around)])
 
 
 def _reached(
-    members: list[Task], tasks: list[Task], following: Callable[[Task], list[Task]]
+    members: list[Task], tasks: Iterable[Task], following: Callable[[Task], list[Task]]
 ) -> set[Task]:
     mine, found, work = set(members), set(tasks), list(tasks)
     while work:
