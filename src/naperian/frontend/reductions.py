@@ -480,12 +480,16 @@ def _fold(name: str) -> Builtin:
             start, xs = w.infer(plain[1]), w.infer(plain[2])
             solver.carry(start.type)
         own, cell = solver.set("n"), solver.type("a")
-        state = _widest(w, start, xs, name, plain[0])
         items = solver.axes(xs.type)[1]
         indices = name != "reduce" and isinstance(solver.head(items), Index)
-        says = indices and isinstance(plain[0], s.Name) and monoid is None  # what it takes
-        of_two = (name != "fold" and not says) or isinstance(plain[0], s.Section | s.Rank)
         row = name != "reduce" and _is_row(w, xs.type)
+        operator = of_type or isinstance(plain[0], s.Section | s.Rank)
+        stepping = not operator and monoid is None  # a function says by itself what it takes
+        says = stepping and (row or (indices and isinstance(plain[0], s.Name)))
+        of_two = operator or (name != "fold" and not says)
+        state = solver.head(start.type)
+        if name != "fold" and not (stepping and row):
+            state = _widest(w, start, xs, name, plain[0])
         knows = row and isinstance(plain[0], s.Lambda)
         if indices and (knows or (row and _is_defined(w, plain[0]))):
             solver.unify(cell, items)  # so that the function knows what it is given an index of
@@ -559,12 +563,12 @@ def _is_row(w: Walk, xs: Type) -> bool:
 
 
 def _widest(w: Walk, start: Typed, xs: Typed, name: str, step: s.Expr) -> Type:
-    """The state's type: the start's; a literal start takes the elements' type for a scan, or the
-    one in which they are added up. The step of a scan says by itself what it does with bytes."""
+    """The state's type: the start's; a literal start takes the elements' type, or the one in which
+    they are added up. A step that is a lambda says by itself what it does with bytes."""
     solver = w.solver
     kind = solver.head(start.type)
     _, cell = solver.axes(xs.type)
-    if name == "fold" or not solver.is_unknown(kind) or solver.dtypes_of(cell) is None:
+    if not solver.is_unknown(kind) or solver.dtypes_of(cell) is None:
         return kind
     narrow = isinstance(cell, Scalar) and is_narrow(cell.dtype)
     if narrow and isinstance(step, s.Lambda) and name != "reduce":
