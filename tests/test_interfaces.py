@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import naperian as nap
@@ -105,3 +106,61 @@ def test_the_border_says_which_types_have_no_instance() -> None:
     assert m.total([1, 2]) == 3.0
     with pytest.raises(TypeError, match="xs is float64: no instance for a: Weight"):
         m.total([1.5])
+
+
+# ---------------------------------------------------------------- sums of what has instances
+
+PAIR = "struct Pair:\n    a: Float\n    b: Float\n\n"
+DERIVED = "instance Num(Pair)\n\n"
+WRITTEN = """instance Num(Pair):
+    def (+)(x, y) = Pair(x.a + y.a, y.b {op} {last})
+    def (-)(x, y) = Pair(x.a - y.a, x.b - y.b)
+    def (*)(x, y) = Pair(x.a * y.a, x.a * y.b + x.b * y.a)
+    def number(x) = Pair(Float(x), 0.0)
+
+"""
+AROUND = """def f(x: Fin(n)=>Float) -> Fin(n)=>Fin(2)=>Float:
+    for i:
+        t = {how}(Pair(x[j], x[i] - x[j]) for j in max(i - 1, 0)..min(i + 2, n))
+        [t.a, t.b]
+"""
+
+
+@pytest.mark.parametrize(("instance", "how", "apart"), [
+    (DERIVED, "sum", True),
+    (DERIVED, "prod", True),
+    (WRITTEN.replace("y.b {op} {last}", "y.b + x.b"), "sum", True),
+    (WRITTEN.replace("y.b {op} {last}", "x.b + y.b"), "prod", False),  # as of dual numbers
+    (WRITTEN.format(op="+", last="x.a * y.b"), "sum", False),
+])  # fmt: skip
+def test_fields_that_do_not_meet_are_summed_by_themselves(
+    instance: str, how: str, apart: bool
+) -> None:
+    """The order of a sum is open, also of one of structs."""
+    f = nap.compile(PAIR + instance + AROUND.format(how=how)).f
+    assert ("loop acc" not in f.show("core")) == apart
+    x = np.random.default_rng(3).uniform(0.5, 1.5, 9)
+    expected = []
+    for i in range(9):
+        terms = [(x[j], x[i] - x[j]) for j in range(max(i - 1, 0), min(i + 2, 9))]
+        a, b = (0.0, 0.0) if how == "sum" else (1.0, 1.0 if instance == DERIVED else 0.0)
+        for p, q in terms:
+            if how == "prod":
+                a, b = a * p, b * q if instance == DERIVED else a * q + b * p
+            else:
+                a, b = a + p, q + b if apart else q + a * q
+        expected.append((a, b))
+    np.testing.assert_allclose(f(x), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_a_sum_of_structs_fails_and_is_empty_as_any_other() -> None:
+    f = nap.compile(PAIR + DERIVED + """
+def f(x: n=>Float, at: m=>Int) -> Float:
+    t = sum(Pair(x[at[i]?], 1.0) for i)
+    t.a + t.b
+""").f
+    x = np.array([1.0, 2.0])
+    assert f(x, np.array([1, 0, 1])) == 8.0
+    assert f(x, np.array([], dtype=int)) == 0.0
+    with pytest.raises(nap.RunError):
+        f(x, np.array([1, 2]))

@@ -93,6 +93,7 @@ from naperian.passes.normal.denote import (
 from naperian.passes.normal.fold import constant, fold
 from naperian.passes.normal.leaving import leaving
 from naperian.passes.normal.once import once
+from naperian.passes.normal.one_by_one import one_by_one
 from naperian.passes.normal.pieces import Combined
 from naperian.passes.normal.spelled import tell, tell_line
 from naperian.passes.normal.tables import (
@@ -241,6 +242,8 @@ class Evaluate:
                     name,
                     apart=not self.around,  # there is nothing to differentiate
                 )
+            case Reduce() if self.is_data(e.type, env) and self.keeps_parts_apart(e, env):
+                return self.reduce_parts(e, env, name)
             case (ConstOf() | Op() | Reduce()) if self.is_data(e.type, env):
                 return self.expr(self.written_out(e, env), env, name)
             case Op():
@@ -575,6 +578,40 @@ class Evaluate:
         made = Reduce(e.monoid, var, s, init, body, Scalar(dtype), e.origin)
         t = element(s) if best else Scalar(dtype)
         return self.w.bind(made, t, name, scope.fails, scope.cells)
+
+    def keeps_parts_apart(self, e: Reduce, env: Env) -> bool:
+        """Whether what takes two values together does so number by number, as its monoid does.
+        What an instance makes of two is seen once it is evaluated."""
+        t = self.resolve(env).type(e.type)
+        parts = leaves(t)
+        if e.monoid not in ("add", "mul") or not all(isinstance(x, Scalar) for x in parts):
+            return False
+        names = [[Var(name) for _ in parts] for name in ("a", "b")]
+        tried = Env({}, env)
+        pair = [Var("x"), Var("y")]
+        for v, own in zip(pair, names, strict=True):
+            leafs: list[Meaning] = [Leaf(Ref(x), p) for x, p in zip(own, parts, strict=True)]
+            tried.own[v] = shaped(t, leafs)
+        with self.w.inside() as scope:
+            operation = Op(e.monoid, (Ref(pair[0]), Ref(pair[1])), e.type)
+            made = data(self.expr(self.written_out(operation, tried), tried))
+        return one_by_one(e.monoid, scope.statements, made, names)
+
+    def reduce_parts(self, e: Reduce, env: Env, name: str) -> Meaning:
+        """The reductions of a table's parts, each by itself."""
+        t, s = self.resolve(env).type(e.type), self.resolve(env).set(e.set)
+        rows = conformed(self.expr(For(e.var, e.set, e.value), env, name), Table(s, t))
+        out: list[Meaning] = []
+        for part, init, own in zip(
+            data(rows), data(self.expr(e.init, env)), leaves(t), strict=True
+        ):
+            with self.w.inside() as scope:
+                var, index = self.w.index(s, e.var.name)
+                value = at(self.w, part, index, s)
+            body = closed(self.w, scope, [value])
+            made = Reduce(e.monoid, var, s, index_expr(init), body, own, e.origin)
+            out.append(self.w.bind(made, own, name))
+        return shaped(t, out)
 
     def unrolls(self, e: Reduce, n: int, env: Env) -> bool:
         """Whether the reduction reads a literal table at its own index, and is small."""
