@@ -42,6 +42,7 @@ from naperian.passes.algebra.along_rounds import along_rounds
 from naperian.passes.algebra.alongside import alongside
 from naperian.passes.algebra.begins import begins
 from naperian.passes.algebra.cse import cse
+from naperian.passes.algebra.cut_out import cut_out
 from naperian.passes.algebra.distribute import distribute
 from naperian.passes.algebra.forwards import forwards
 from naperian.passes.algebra.in_step import in_step
@@ -195,7 +196,8 @@ PASSES: tuple[Step, ...] = (
     Step("prune", prune, ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
     Step("rows", lambda p: kept_rows(row_by_row(p)), ainf_check.check, ainf_show.show),
-    Step("forwards", lambda p: neighbours(windows(along_rounds(forwards(alongside(margins(p)))))),
+    Step("forwards",
+         lambda p: cut_out(neighbours(windows(along_rounds(forwards(alongside(margins(p))))))),
          ainf_check.check, ainf_show.show),
     Step("undo", lambda p: undo(elements(in_step(p))), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),

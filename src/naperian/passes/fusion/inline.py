@@ -47,6 +47,7 @@ _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
 _ROUND = (8, 24)  # and of what a recurrence reads, whose table of all rounds goes through memory
 _OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
+_FOUND = 4  # what it takes to find a place that data name: two comparisons, and a read of one
 _STEPS = 4  # operations from arrays to what is made of them
 
 
@@ -210,7 +211,7 @@ def _weight(t: Task, weights: dict[Task, int]) -> int:
     for x in t.args:
         if isinstance(x, Read) and x.at and x not in loads:
             loads.append(x)
-    w = cost(t) + len(loads)
+    w = cost(t) + len(loads) + _FOUND * sum(map(_is_found, loads))
     met: list[tuple[Task, tuple[Size, ...]]] = []
     for s in t.sites:
         p, at = s.task, s.at
@@ -221,6 +222,12 @@ def _weight(t: Task, weights: dict[Task, int]) -> int:
             if at == identity(p.context) and any(x in loads for x in p.args):
                 w -= 1
     return w
+
+
+def _is_found(r: Read) -> bool:
+    """Whether data say where something is read, and it is brought into the array: neighbours are
+    not read together."""
+    return any(isinstance(a, Clamp) and atoms_of(a.value) for e in r.at for a in e.atoms)
 
 
 def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:
