@@ -299,7 +299,10 @@ def test_comparisons_chain_unless_grouped() -> None:
     ("text", "grouped"),
     [
         ("n=>m=>a", "n=>(m=>a)"),
-        ("n=>a -> b", "n=>(a -> b)"),
+        ("n=>a -> b", "(n=>a) -> b"),
+        ("a -> n=>m=>b -> c", "a -> ((n=>(m=>b)) -> c)"),
+        ("(i: n)=>..i=>a -> b", "((i: n)=>(..i=>a)) -> b"),
+        ("n=>exists k. a -> b", "n=>(exists k. (a -> b))"),
         ("a -> b -> c", "a -> (b -> c)"),
         ("exists k. Fin(k)=>a", "exists k. (Fin(k)=>a)"),
         ("n | m=>a", "(n | m)=>a"),

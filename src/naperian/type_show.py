@@ -153,7 +153,7 @@ def _gives(t: Function, around: Mapping[Var, Set]) -> str:
 
 
 def _inner(t: Type, around: Mapping[Var, Set]) -> str:
-    """A parameter or result. `n=>a -> b` would be read as a table of functions there."""
+    """A parameter or result; a function of one table with it in brackets, which is read easily."""
     if isinstance(t, Function) and len(t.params) == 1 and isinstance(t.params[0], Table):
         return f"({show_type(t.params[0], around)}){_gives(t, around)}"
     return show_type(t, around)

@@ -7,6 +7,8 @@ what binds at least so tightly. Types share this grammar from `..` down, so `Fin
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from naperian.source import Span
 from naperian.surface import errors
 from naperian.surface import syntax as s
@@ -408,10 +410,14 @@ def binder(c: Cursor) -> s.Binder:
 
 def type_(c: Cursor) -> s.Expr:
     """A type or an index set."""
+    return _measured(c, _type)
+
+
+def _measured(c: Cursor, part: Callable[[Cursor], s.Expr]) -> s.Expr:
     c.down()
     outside, c.typing = c.typing, True
     outer, c.height = c.height, 0
-    made = _type(c)
+    made = part(c)
     c.height = max(c.height + 1, outer)
     c.typing = outside
     c.depth -= 1
@@ -427,19 +433,7 @@ def _type(c: Cursor) -> s.Expr:
         c.expect(".")
         body = type_(c)
         return s.Exists(c.since(start), tuple(names), body)
-    if c.kind == "(" and c.ahead(1) == "NAME" and c.ahead(2) == ":":
-        c.pos += 1
-        name, _ = c.name("an index")
-        c.pos += 1
-        domain = type_(c)
-        close(c, ")")
-        c.expect("=>", "`=>` after the index and its set")
-        cell = type_(c)
-        return s.TableType(c.since(start), name, domain, cell)
-    left = expression(c, RANGE)
-    if c.take("=>"):
-        cell = type_(c)
-        return s.TableType(c.since(start), None, left, cell)
+    left = _table(c)
     if c.kind == "->":
         effects, to = result(c)
         # `(a, b) -> c` takes two arguments, `((a, b)) -> c` a pair
@@ -447,6 +441,29 @@ def _type(c: Cursor) -> s.Expr:
         params = left.items if isinstance(left, s.TupleExpr) and listed else (left,)
         return s.FunctionType(c.since(start), params, effects, to)
     return left
+
+
+def _table(c: Cursor) -> s.Expr:
+    """A type without an arrow of a function, which binds less."""
+    start = c.starts[c.pos]
+    if c.kind == "(" and c.ahead(1) == "NAME" and c.ahead(2) == ":":
+        c.pos += 1
+        name, _ = c.name("an index")
+        c.pos += 1
+        domain = type_(c)
+        close(c, ")")
+        c.expect("=>", "`=>` after the index and its set")
+        cell = _cell(c)
+        return s.TableType(c.since(start), name, domain, cell)
+    left = expression(c, RANGE)
+    if c.take("=>"):
+        cell = _cell(c)
+        return s.TableType(c.since(start), None, left, cell)
+    return left
+
+
+def _cell(c: Cursor) -> s.Expr:
+    return _measured(c, _type if c.kind == "exists" else _table)
 
 
 def result(c: Cursor) -> tuple[tuple[str, ...] | None, s.Expr]:

@@ -120,8 +120,8 @@ def bare(e: s.Expr) -> Doc:
             return (group("(", inside, ")"),)
         case s.TableType(_, binder, index, cell):
             if binder is None:
-                return (*expr(index, RANGE), "=>", *bare(cell))
-            return (group("(", [(f"{binder}: ", *bare(index))], ")"), "=>", *bare(cell))
+                return (*expr(index, RANGE), "=>", *_cell(cell))
+            return (group("(", [(f"{binder}: ", *bare(index))], ")"), "=>", *_cell(cell))
         case s.FunctionType(_, params, effects, to):
             listed = len(params) != 1 or isinstance(params[0], s.TupleExpr)
             taken: Doc = (
@@ -133,6 +133,11 @@ def bare(e: s.Expr) -> Doc:
             return (f"exists {', '.join(names)}. ", *bare(body))
         case s.Block():
             raise ValueError("a block is not an expression")
+
+
+def _cell(e: s.Expr) -> Doc:
+    """What a table holds: the arrow of a function binds less than that of a table."""
+    return (group("(", [bare(e)], ")"),) if isinstance(e, s.FunctionType) else bare(e)
 
 
 def result(effects: tuple[str, ...] | None, to: s.Expr) -> Doc:
