@@ -879,6 +879,56 @@ def f(x: Fin(n)=>Float) -> Float:
 """,
         lambda n: [x(8 * n)],
     ),
+    "a table in place in each of several steps": (
+        """
+def f(c: Fin(n)=>Fin(n)=>Float, steps: Int) -> Float:
+    (_, s) = with state(c) as h, state(0.0) as s:
+        for t in Fin(steps):
+            for i in Fin(n), j in Fin(n): h[i, j] := 0.01 * c[i, j] + 0.9 * h[i, j]
+            s += sum(h[i, j] ** 2 for i, j)
+    s
+""",
+        lambda n: [x(n, n), 3],
+    ),
+    "some of a table in place in each of several steps": (
+        """
+def f(c: Fin(n)=>Fin(n)=>Float, steps: Int) -> Float:
+    (hs, _) = with state(c) as h:
+        for t in Fin(steps):
+            for i in Fin(n), j in Fin(n):
+                if c[i, j] > 0.9: h[i, j] := 0.01 * c[i, j] + 0.9 * h[i, j]
+            get(h)
+    sum(hs[t, i, j] ** 2 for t, i, j)
+""",
+        lambda n: [x(n, n), 3],
+    ),
+    "a cube in place in each of several steps": (
+        """
+def f(c: Fin(n)=>Fin(n)=>Fin(n)=>Float, steps: Int) -> Float:
+    (_, s) = with state(c) as h, state(0.0) as s:
+        for t in Fin(steps):
+            for i in Fin(n), j in Fin(n), k in Fin(n):
+                h[i, j, k] := 0.01 * c[i, j, k] + 0.9 * h[i, j, k]
+            s += sum(h[i, j, k] ** 2 for i, j, k)
+    s
+""",
+        lambda n: [x(n, n, n), 3],
+    ),
+    "sweeps": (
+        """
+def sweep(x: Fin(n)=>Fin(n)=>Float, c: Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Float:
+    with state(x) as x:
+        for i in Fin(n), j in Fin(n):
+            x[i, j] += 0.2 * (x[wrap(i - 1), j] + x[i, wrap(j - 1)]) - 0.5 * x[i, j] ** 2 + c[i, j]
+
+def f(c: Fin(n)=>Fin(n)=>Float, steps: Int) -> Float:
+    (_, s) = loop x = c, s = 0.0 for t in Fin(steps):
+        x = sweep(x, c)
+        (x, s + sum(sum(x ** 2)))
+    s
+""",
+        lambda n: [x(n, n), 3],
+    ),
     "an element of what a loop solves": (
         """
 import linalg

@@ -290,3 +290,51 @@ def test_what_a_step_reads_in_several_ways_has_one_sum() -> None:
         f = nap.grad(nap.compile(COEFFICIENTS, math=math).loss, wrt=1)
         found.append(len(re.findall(r"for i\w*<n: v\d+ = add over t", f.show("added"))))
     assert found == [3, 4]
+
+
+STEPS = """
+def stepped(c: Fin(n)=>Fin(m)=>Float, steps: Int) -> Float:
+    (hs, _) = with state(c) as h:
+        for t in Fin(steps):
+            for i in Fin(n), j in Fin(m): h[i, j] := 0.5 * sin(h[wrap(i - 1), j]) + 0.4 * c[i, j]
+            get(h)
+    sum(hs[t, i, j] ** 2 for t, i, j)
+
+def again(c: Fin(n)=>Fin(m)=>Float, steps: Int) -> Float:
+    (_, s) = with state(c) as h, state(0.0) as s:
+        for t in Fin(steps):
+            old = get(h)
+            for i in Fin(n), j in Fin(m): h[i, j] += 0.1 * old[wrap(i + 1), j] * h[i, wrap(j - 1)]
+            s += sum(h[i, j] * old[i, j] ** 2 for i, j)
+    s
+
+def rows(c: Fin(n)=>Fin(m)=>Float, steps: Int) -> Float = sum(along(row, steps) for row in c)
+
+def along(c: Fin(m)=>Float, steps: Int) -> Float:
+    (_, s) = with state([c, c]) as h, state(0.0) as s:
+        for t in Fin(steps):
+            for i in Fin(2), j in Fin(m): h[i, j] := 0.5 * h[1 - i, j] * c[j] + h[i, wrap(j - 1)]
+            s += sum(h[i, j] ** 2 for i, j)
+    s
+"""
+
+
+@pytest.mark.parametrize("name", ["stepped", "again", "rows"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_tables_that_each_step_changes_in_place(name: str, steps: int) -> None:
+    f, r = nap.compile(STEPS)[name], np.random.default_rng(steps)
+    for n, m in ((1, 1), (2, 3), (5, 4), (30, 40)):
+        c, d = 0.3 * r.normal(size=(2, n, m))
+        h = 1e-6
+        there, back = (f(c + s * h * d, steps) for s in (1, -1))
+        slope = float(np.sum(nap.grad(f, wrt="c")(c, steps) * d))
+        assert slope == pytest.approx((there - back) / (2 * h), rel=1e-6, abs=1e-7)
+
+
+def test_a_table_that_each_step_changes_has_no_copy_beside_its_history() -> None:
+    """It is changed where the history has it, and not copied for each row."""
+    loops = nap.grad(nap.compile(STEPS).stepped, wrt="c").show("loops")
+    forwards = re.search(r"\n    for t in .*\n(?:     .*\n)*", loops)
+    assert forwards is not None
+    assert "allocate" not in forwards[0]
+    assert re.search(r"store h\w*\[t, i\w*, j\w*\] = \(0.5 \* sin\(", forwards[0])

@@ -57,6 +57,7 @@ from naperian.passes.nests.four_rows import four_rows
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
 from naperian.passes.nests.idle import idle
+from naperian.passes.nests.in_rows import in_rows
 from naperian.passes.nests.independent import independent
 from naperian.passes.nests.joined import joined
 from naperian.passes.nests.lanes import lanes
@@ -98,7 +99,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     filled,
     untabled,
     # what carried tables are kept in, while every loop is still as `schedule` made it
-    older, one_history, unread, later, coalesce, viewed, staged, turns, continued, twice,
+    older, one_history, unread, later, coalesce, in_rows, viewed, staged, turns, continued, twice,
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     residues, multiples, digits, collapse,

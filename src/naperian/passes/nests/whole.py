@@ -1,4 +1,5 @@
-"""Nests that store every element of an array once, and those that copy one array to another.
+"""Nests that store every element of an array once, and those that copy one array to another, or to
+a row of another.
 
     for i in 0..n: for j in 0..m: store b[i, j] = a[i, j]                    b[n, m]
     for i in 0..n: for j in 0..(i + 1):
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from naperian.facts import Facts
-from naperian.loops.syntax import Allocate, Let, Load, Local, Loop, Program, Stmt, Store
+from naperian.loops.syntax import Allocate, Let, Load, Local, Loop, Part, Program, Stmt, Store
 from naperian.loops.walk import statements
 from naperian.names import Var
 from naperian.node import kept, node, replace
@@ -66,6 +67,21 @@ def copies(s: Stmt, known: Arrays) -> Iterator[tuple[Var, Var]]:
         to, of = store.buffer, store.value.buffer
         if to != of and known.are_alike(to, of):
             yield to, of
+
+
+def row_copied(s: Stmt, known: Arrays) -> tuple[Var, Part] | None:
+    """The array of a nest that copies a row of a larger one to it, or it to that row."""
+    found = _nest_of_one(s)
+    if found is None or not isinstance(found[1].value, Load):
+        return None
+    nest, store = found
+    value = found[1].value
+    ends = ((store.buffer, store.at), (value.buffer, value.at))
+    (table, at), (array, place) = sorted(ends, key=lambda x: len(x[1]))
+    row, own = place[: len(place) - len(at)], place[len(place) - len(at) :]
+    shape = known.shapes.get(array, ())[len(row) :]
+    alike = own == at and shape == known.shapes.get(table)
+    return (table, (array, row)) if row and alike and known.is_whole(nest, table, at) else None
 
 
 @kept

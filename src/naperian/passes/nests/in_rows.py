@@ -1,0 +1,102 @@
+"""A table that is a row of another for a while lies in that row. loops → loops
+
+    allocate h[k, n]                            allocate h[k, n]
+    for t in 0..k:                              for t in 0..k:
+        for i: store h[t, i] = x[i]                 for i: store h[t, i] = x[i]
+        for j in 0..m:                              for j in 0..m:
+            allocate s[n]                   ⇒           update h[t, e] += f(h[t, …])
+            for i: store s[i] = h[t, i]
+            update s[e] += f(s[…])
+            for i: store h[t, i] = s[i]
+
+In a round of a loop in order the row `t` of `h` is an array like any other, which is read after the
+round, if nothing else of `h` is touched there: `coalesce` says which tables it can be. So a carried
+table of which all values are kept is changed in place, too. Where a round has a table but once it
+stays by itself: it may be on the stack, or in registers, or have its rounds go side by side.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from naperian.loops.syntax import Allocate, Buffer, Loop, Order, Part, Program, Role, Stmt, While
+from naperian.loops.walk import blocks, rebuild_allocations, remade, statements, used_in
+from naperian.names import Var, fresh
+from naperian.node import replace
+from naperian.passes.nests.coalesce import coalesce
+from naperian.passes.nests.whole import Arrays, arrays, row_copied
+from naperian.sizes import Size
+
+At = tuple[Size, ...]
+
+
+def in_rows(program: Program) -> Program:
+    """See the module."""
+    made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate)]
+    buffers = {b.var: b for b in (*program.buffers, *made) if b.role is not Role.IN}
+    numbers = {b.var for b in program.buffers if b.role is Role.IN and not b.shape}
+    known = arrays(program)
+
+    def block(body: tuple[Stmt, ...], fixed: frozenset[Var]) -> tuple[Stmt, ...]:
+        return tuple([stmt(s, fixed) for s in body])
+
+    def stmt(s: Stmt, fixed: frozenset[Var]) -> Stmt:
+        if not isinstance(s, Loop):
+            return rebuild_allocations(s, lambda body: block(body, fixed))
+        inside = fixed | {s.var}
+        if s.order is not Order.SERIAL:
+            return rebuild_allocations(s, lambda body: block(body, inside))
+        return rebuild_allocations(s, partial(rounds, s.var, inside))
+
+    def rounds(var: Var, fixed: frozenset[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        for array, row in _rows(body, known):
+            names = {v for i in row for v in used_in(i)}
+            if array in buffers and var in names and names <= fixed:
+                body = _in_row(program, body, buffers[array], row)
+        return block(body, fixed)
+
+    return replace(program, body=block(program.body, frozenset((*program.sizes, *numbers))))
+
+
+def _rows(body: tuple[Stmt, ...], known: Arrays) -> list[Part]:
+    """The rows of which tables are copies that are made in loops of a round."""
+    loops = [s for s in statements(body) if isinstance(s, Loop | While)]
+    inside = [x for s in loops for block in blocks(s) for x in statements(block)]
+    own = {s.buffer.var for s in inside if isinstance(s, Allocate)}
+    found = [row_copied(s, known) for s in inside] if own else []
+    return [*dict.fromkeys(x[1] for x in found if x is not None and x[0] in own)]
+
+
+def _in_row(
+    program: Program, body: tuple[Stmt, ...], array: Buffer, row: At
+) -> tuple[Stmt, ...]:
+    """The statements of a round with the tables that can be its row of an array in that row."""
+    whole = array.var
+    if not _stays_in(body, whole, row):
+        return body
+    own = replace(array, var=fresh(whole), shape=array.shape[len(row) :], role=Role.OUT)
+
+    def apart(v: Var, at: At) -> At:
+        return at[len(row) :] if v == whole else at
+
+    def back(v: Var, at: At) -> At:
+        return (*row, *at) if v == own.var else at
+
+    alone = remade(body, lambda _: None, {whole: own.var}, apart)
+    made = coalesce(replace(program, buffers=(own,), body=alone)).body
+    if any(own.var == r.var for s in statements(made) if isinstance(s, Loop) for r in s.reductions):
+        return body  # each thread would add to a copy of all rows
+    return remade(made, lambda _: None, {own.var: whole}, back)
+
+
+def _stays_in(body: tuple[Stmt, ...], array: Var, row: At) -> bool:
+    """Whether nothing of an array is touched but a row, element by element."""
+    rows: list[At] = []
+
+    def look(v: Var, at: At) -> At:
+        if v == array:
+            rows.append(at[: len(row)])
+        return at
+
+    remade(body, lambda _: None, place=look)
+    return {*rows} == {row}
