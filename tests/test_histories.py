@@ -338,3 +338,9 @@ def test_a_table_that_each_step_changes_has_no_copy_beside_its_history() -> None
     assert forwards is not None
     assert "allocate" not in forwards[0]
     assert re.search(r"store h\w*\[t, i\w*, j\w*\] = \(0.5 \* sin\(", forwards[0])
+
+
+def test_a_sum_that_goes_backwards_through_two_axes_is_made_in_its_loop() -> None:
+    loops = nap.grad(nap.compile(STEPS).stepped, wrt="c").show("loops")
+    kept = re.findall(r"allocate (\w+): f64\[steps, n, m\]", loops)
+    assert len(kept) == 2  # the states, and what `sin` is of, but not what comes back for `c`

@@ -19,9 +19,16 @@ from naperian.sizes import ONE, size
 
 def forwards(program: Program) -> Program:
     """See the module."""
+    while axes := _axes(program):  # one of each sum after the other
+        program = turned(program, axes)
+    return program
+
+
+def _axes(program: Program) -> dict[Var, int]:
+    """The sums that go backwards through what is summed, with an index along which they do."""
     made = {b.var: b for b in program.bindings}
     found = {b.var: _from_behind(program, made, b) for b in program.bindings}
-    return turned(program, {v: k for v, k in found.items() if k is not None})
+    return {v: k for v, k in found.items() if k is not None}
 
 
 def _from_behind(program: Program, made: dict[Var, Binding], b: Binding) -> int | None:
