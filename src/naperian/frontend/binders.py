@@ -262,6 +262,10 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
             wraps = []
             for k, (item, part) in enumerate(zip(items, kind.items, strict=True)):
                 piece = Typed(frame_type(w, axes, part), _part(w, whole, axes, k, part), item.span)
+                if value.items:
+                    known = value.items[k]
+                    piece.poly = known.poly if not known.lets else None
+                    piece.ways, piece.items = known.ways, known.items
                 wraps.append(bind_pattern(w, item, piece, what))
             build = value.build
 

@@ -2,6 +2,7 @@
 
     j = i - 1 if i > 0 else m - 1       ways of j: i - 1, where i >= 1; m - 1, where i <= 0
     y[j]                                is in range, since both are
+    (j, w) = (i - 1, a) if i > 0 else (m - 1, b)        the same of an item of a tuple
 """
 
 from __future__ import annotations
@@ -18,6 +19,20 @@ def ways(w: Walk, condition: Condition | None, then: Typed, other: Typed) -> tup
     said = condition or Condition((), ())
     one, two = _under(w, said.then, then), _under(w, said.otherwise, other)
     return one + two if one and two else ()
+
+
+def items(
+    w: Walk, condition: Condition | None, then: Typed, other: Typed
+) -> tuple[Typed, ...]:
+    """The items of a choice of two tuples that are written as such, with their ways."""
+    if len(then.items) != len(other.items):
+        return ()
+    return tuple(
+        Typed(
+            x.type, x.build, x.span, ways=ways(w, condition, x, y), items=items(w, condition, x, y)
+        )
+        for x, y in zip(then.items, other.items, strict=True)
+    )
 
 
 def _under(w: Walk, facts: tuple[object, ...], side: Typed) -> tuple[Way, ...]:

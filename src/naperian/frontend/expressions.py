@@ -174,6 +174,7 @@ def _tuple(w: Walk, span: Span, items: tuple[s.Expr, ...], expected: Type | None
         Tuple(tuple(p.type for p in parts)),
         lambda: core.Pack(tuple(p.build() for p in parts)),
         span,
+        items=tuple(parts),
     )
 
 

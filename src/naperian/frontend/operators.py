@@ -10,7 +10,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
 from naperian.frontend.boxes import alike, alone, open_box
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
-from naperian.frontend.choices import ways
+from naperian.frontend.choices import items, ways
 from naperian.frontend.constraints import need
 from naperian.frontend.exactly import believed, extremum
 from naperian.frontend.frames import Callee
@@ -468,6 +468,7 @@ def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> 
     if not axes and not isinstance(cell, Table):
         is_bool(w, condition)
         chosen = ways(w, condition.condition, then, other)
+        parts = items(w, condition.condition, then, other)
         then, other = alike(w, [then, other])
         result = join_types(w, [then, other], span)
         return Typed(
@@ -479,6 +480,7 @@ def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> 
             ),
             span,
             ways=chosen,
+            items=parts,
         )
     plan: list[Type] = []
 

@@ -35,6 +35,7 @@ class Typed:
     exact: bool = False  # the polynomial has only indices, sizes and literals: it cannot overflow
     condition: Condition | None = None
     ways: tuple[Way, ...] = ()  # what the number may be, if it is chosen
+    items: tuple[Typed, ...] = ()  # what is known of the items of a tuple that is written as one
 
     def build_all(self) -> Build:
         """Building it, with what its polynomial names bound around it."""
