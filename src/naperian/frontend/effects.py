@@ -325,7 +325,8 @@ def _filled(axes: list[Set], value: core.Expr) -> core.Expr:
 
 
 def _never_monoid(e: s.Expr) -> bool:
-    return isinstance(e, s.Section) and e.right is None
+    """Whether an operator combines in an order; those of bits do not, from a unit that is given."""
+    return isinstance(e, s.Section) and e.right is None and e.op not in ("&", "|", "^")
 
 
 def _cell_is(w: Walk, t: Type, unit: Typed, span: Span, operator: Typed | None) -> None:

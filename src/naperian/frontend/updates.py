@@ -124,7 +124,8 @@ def _combine(w: Walk, st: s.Update) -> Typed:
     )
     held = _held(w, st.target)
     counts = held is not None and held.var in w.counting  # holds numbers, and no indices
-    adds = held is None or w.monoids.get(held.var) in (None, "add", "mul")
+    own = held is not None and held.what == "accum" and held.var not in w.monoids
+    adds = held is None or (not own and w.monoids.get(held.var) in (None, "add", "mul"))
     if counts and w.solver.is_open(w.solver.axes(place.type)[1]):
         w.solver.unify(place.type, _counted(w, value.type, adds))
     if adds:

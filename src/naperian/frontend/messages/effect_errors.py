@@ -54,7 +54,9 @@ def no_monoid(op: str, span: Span) -> Reported:
 def no_unit(op: str, span: Span) -> Reported:
     """N0684"""
     numbers = {"add": "`accum(+)` adds numbers", "mul": "`accum(*)` multiplies numbers"}
-    help_ = numbers.get(op, "give the unit: `accum(op, unit)`")
+    bits = {"&": "-1", "|": "0", "^": "0"}
+    given = f"accum({op}, {bits[op]})" if op in bits else "accum(op, unit)"
+    help_ = numbers.get(op, f"give the unit: `{given}`")
     return fail(
         "N0684", f"what an accumulator with `{op}` holds at first is not known", span,
         "no unit", helps=(help_,),
