@@ -211,7 +211,8 @@ def set_of(w: Walk, e: s.Expr) -> Set:
             raise name_errors.unknown_name(e.name, e.span, _types(w))
     if own is None:
         kind = "a number" if isinstance(e, s.Number) or _is_number(w, e) else "no index set"
-        raise index_errors.not_a_set(e.span.text, kind, e.span)
+        declared = isinstance(e, s.Name) and e.name in w.globals.data
+        raise index_errors.not_a_set(e.span.text, kind, e.span, declared)
     return own
 
 

@@ -77,7 +77,14 @@ def known_axes(w: Walk, e: s.Rank | s.Section, expected: Type | None) -> Functio
 
 def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
     match e.function:
-        case s.Name(_, "throw") if w.scope.find("throw") is None and not e.args:
+        case s.Name(_, "throw") if w.scope.find("throw") is None:
+            if e.args:
+                text = e.args[0].span.text
+                told = f"`assert …, {text}` stops the whole run, and says it"
+                raise errors.arity(
+                    "throw", 0, len(e.args), e.span, "() -> {Except} a",
+                    (told,) if isinstance(e.args[0], s.String) else (),
+                )
             return effects.throw(w, e, expected)
         case s.Name(span, "get") if w.scope.find("get") is None and len(e.args) == 1:
             return references.get(w, e)

@@ -349,6 +349,8 @@ def _of_struct(w: Walk, title: str, t: Type) -> tuple[str, ...]:
     if not isinstance(t, Data):
         return ()
     of, name = show(w, t), title.strip("`")
+    if t.layout.var.name == "Maybe":
+        return ("`match` takes the value out: `case Some(v): …`, and `case None: …`",)
     if name == "sum":
         return (
             "`with accum() as s: … s += x` adds up what is made of floats only",
@@ -501,7 +503,14 @@ def clash(
     if x == UNIT:
         helps = ("a block that is there for its effects ends with one of them, or with `()`",)
     reduced = re.match(r"(sum|prod|min|max|all|any|mean)\((?!.* for )", span.text)
-    if reduced and len(solver.axes(y)[0]) > len(solver.axes(x)[0]):
+    more = len(solver.axes(y)[0]) > len(solver.axes(x)[0])
+    if more and (asked := w.by_element.get(span)):
+        told = short(asked.text)
+        helps = (
+            f"`{told}` is a table, and chooses for each element; `all({told})` or `any({told})`, "
+            "for all of them",
+        )
+    elif more and reduced:
         name = reduced[1]
         helps = (
             f"`{name}` of a table goes over its last axis; `{name}(x[i, j] for i, j)`, over both",

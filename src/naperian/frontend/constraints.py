@@ -18,7 +18,7 @@ from naperian.core.instances import fits, short_name, show_wanted
 from naperian.dtypes import FLOATS
 from naperian.frontend.cells import show
 from naperian.frontend.messages import interface_errors
-from naperian.frontend.messages.report import Reported
+from naperian.frontend.messages.report import Reported, Silent
 from naperian.frontend.scalars import INTERFACES, Dtypes, interface_name
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.unknowns import Because
@@ -387,17 +387,21 @@ def all_supers(w: Walk, wanted: core.Wanted) -> Iterator[core.Wanted]:
         yield from all_supers(w, more)
 
 
-def missing(w: Walk, wanted: core.Wanted, d: Demand) -> Reported:
-    """The demand that nothing meets, and what there is."""
+def missing(w: Walk, wanted: core.Wanted, d: Demand) -> Reported | Silent:
+    """The demand that nothing meets, and what there is; nothing is told if a mistake in an instance
+    may be why."""
 
     def shown(x: core.Wanted) -> str:
         return show_wanted(x, lambda t: show(w, t))
 
     if wanted.interface == "VSpace":
         return interface_errors.no_space(show(w, wanted.types[0]), d.because)
+    interface = short_name(wanted.interface)
+    if interface in w.globals.without:
+        return Silent()
     known = [show_instance(i) for i in instances(w, wanted.interface)]
     return interface_errors.no_instance(
-        short_name(wanted.interface), ", ".join(show(w, t) for t in wanted.types), shown(wanted),
+        interface, ", ".join(show(w, t) for t in wanted.types), shown(wanted),
         d.because, [shown(x) for x in d.path], known,
     )
 

@@ -115,8 +115,10 @@ class Declared:
                 )
             except Reported as r:
                 wrong.append(r.diagnostic)
+                self.globals.without.add(d.name)
                 continue
             except Silent:
+                self.globals.without.add(d.name)
                 continue
             self.globals.instances.append(made)
             self._own.append((d, made, interface))

@@ -482,6 +482,7 @@ def choose(w: Walk, condition: Typed, then: Typed, other: Typed, span: Span) -> 
             ways=chosen,
             items=parts,
         )
+    w.by_element[span] = condition.span
     plan: list[Type] = []
 
     def scalars(w: Walk, cells: list[Typed], span: Span) -> tuple[list[Type], Type]:

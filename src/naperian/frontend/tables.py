@@ -390,8 +390,11 @@ def recast(w: Walk, e: s.As) -> Typed:
     if not new or not old:
         operand = e.operand.span.text
         is_index = isinstance(target, Index)
+        wanted, given = show(w, target), show(w, value.type)
+        if wanted == given:
+            raise errors.no_table(wanted, e.operand.span)
         raise errors.wrong_type(
-            "the operand of `as`", show(w, target), show(w, value.type), e.operand.span,
+            "the operand of `as`", wanted, given, e.operand.span,
             notes=("`as` changes index sets; `Int(x)`, `F32(x)` … convert numbers",),
             helps=(f"`{operand}?` is the index, checked at run time",) if is_index else (),
         )

@@ -145,6 +145,7 @@ class Globals:
     interfaces: dict[str, Interface] = field(default_factory=dict)
     known: dict[str, Interface] = field(default_factory=dict)
     instances: list[core.Instance] = field(default_factory=list)
+    without: set[str] = field(default_factory=set)  # interfaces of which one has a mistake
     indexed: Mapping[str, s.Instance] = field(default_factory=dict)  # of `Ix`, by type
 
     def names(self) -> list[str]:
@@ -200,6 +201,7 @@ class Walk:
     unnamed: dict[Var, str] = field(default_factory=dict)  # names of what has none in the text
     quoted: dict[str, list[Span]] = field(default_factory=dict)  # what names of ends stand for
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
+    by_element: dict[Span, Span] = field(default_factory=dict)  # choices, by tables as conditions
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:

@@ -97,6 +97,10 @@ def no_suite(c: Cursor, header: Span) -> Diagnostic:
     help_ = ("on one line it is `a if c else b`",) if then else ()
     if c.kind == "NAME" and c.word == "checkpoint":
         help_ = ("`checkpoint(k)` stands in front of `while`",)
+    if c.kind == "for" and header.text == "loop":
+        carried = c.text[header.end : c.starts[c.pos]]
+        if carried.rstrip().endswith(")") and " checkpoint(" in carried:
+            help_ = ("`checkpoint(k)` stands behind the set: `for i in s checkpoint(k):`",)
     if c.kind == "{":
         help_ = ("a block begins with `:`, and its lines are indented",)
     if c.kind == "NAME" and header.text == "for" and c.pos and c.kinds[c.pos - 1] == "NAME":

@@ -41,6 +41,14 @@ def wrong_type(context: str, wanted: str, found: str, span: Span, others: tuple[
     )
 
 
+def no_table(found: str, span: Span) -> Reported:
+    """N0301"""
+    return fail(
+        "N0301", f"`as` changes index sets, and `{found}` has none", span, f"this is `{found}`",
+        helps=(f"a name is declared with its type: `x: {found} = …`",),
+    )
+
+
 def no_set(
     context: str, wanted: str, name: str, span: Span, others: tuple[Label, ...]
 ) -> Reported:
@@ -147,7 +155,9 @@ def not_a_function(text: str, found: str, span: Span, hidden: bool = False) -> R
     """N0306"""
     helps: tuple[str, ...] = ()
     notes = (f"this `{text}` hides the module's own `{text}`",) if hidden else ()
-    if "=>" in found:
+    if found.startswith("(") and "->" in found:  # `vjp(f, x)`
+        helps = (f"it is taken apart first: `(y, f) = {text}`, then `f(…)`",)
+    elif "=>" in found:
         helps = (f"an array is indexed with brackets: `{text}[…]`",)
     return fail(
         "N0306", f"`{text}` is not a function, so it cannot be called", span,

@@ -192,10 +192,12 @@ def range_from_inside(span: Span) -> Reported:
     )
 
 
-def not_a_set(text: str, found: str, span: Span) -> Reported:
-    """N0407"""
+def not_a_set(text: str, found: str, span: Span, declared: bool = False) -> Reported:
+    """N0407; `declared` if it is a struct or an enum with fields."""
     helps: tuple[str, ...] = ()
-    if found in ("Int", "a number"):
+    if declared:
+        helps = (f"`instance Ix({text})` makes it one, if its fields are elements of index sets",)
+    elif found in ("Int", "a number"):
         helps = (f"`Fin({text})` is the set 0 … {text}-1",)
     elif text.startswith("(") and "=>" in found:
         helps = ("tables are read together at one index: `… x[i] … y[i] … for i`",)
