@@ -17,7 +17,7 @@ from naperian.backends.emit import emit
 from naperian.backends.functions.elementary import FUNCTIONS
 from naperian.backends.target import host
 from naperian.dtypes import DType
-from naperian.names import Var
+from naperian.names import Lit, Var
 from naperian.prims import PRIMITIVES
 
 FLOATS = (DType.F64, DType.F32)
@@ -166,10 +166,13 @@ def g(x: n=>Float) -> n=>Float = exp(x)
 
 
 # Exponents that are products, quotients and roots in the default mode, and how exact these are.
-ROOTS = {-2.0: 2.5, -1.5: 2.5, -1.0: 0.5, -0.5: 1.5, 0.5: 0.5, 1.5: 1.5, 2.5: 2.5, 3.0: 1.5}
+ROOTS = {-3.0: 3.5, -2.0: 2.5, -1.5: 2.5, -1.0: 0.5, -0.5: 1.5, 0.5: 0.5, 1.5: 1.5, 2.5: 2.5,
+         3.0: 1.5}  # fmt: skip
+PRODUCTS = (-16.0, -15.5, -4.0, -2.5, 3.5, 7.0, 8.0, 13.0, 15.5)
+"""Exponents whose powers are products, and as exact as any."""
 
 
-@pytest.mark.parametrize("power", ROOTS)
+@pytest.mark.parametrize("power", [*ROOTS, *PRODUCTS])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_powers_that_are_roots(power: float, dtype: str) -> None:
     """Everywhere, also where a part of them would overflow or vanish; special values are those of
@@ -184,12 +187,34 @@ def test_powers_that_are_roots(power: float, dtype: str) -> None:
         nearest = want.astype(dtype)
         off = np.abs(m.f(x) - want) / np.spacing(nearest)
     finite = np.isfinite(nearest)
-    assert off[finite].max() <= ROOTS[power]
+    assert off[finite].max() <= ROOTS.get(power, 1.5)
     assert np.array_equal(m.f(x)[~finite], nearest[~finite])
     edges = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -2.5, 1.0, 4.0, -info.max, info.tiny]
     got, power_ = (f(np.array(edges, dtype)) for f in (m.f, strict.f))
     np.testing.assert_allclose(got, power_, rtol=4 * info.eps)
     assert np.array_equal(np.signbit(got[:4]), np.signbit(power_[:4]))
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_powers_to_known_numbers_are_products(dtype: DType, level: str) -> None:
+    """No logarithm is taken, and special values, overflow and what vanishes are a power's."""
+    r, info, n, i = np.random.default_rng(1), np.finfo(dtype.value), Var("n"), Var("i")
+    x, y = array("x", n, dtype=dtype), array("y", n, dtype=dtype, out=True)
+    edges = np.array([*SPECIAL, -2.5, info.max, -info.max, info.tiny, -info.tiny])
+    for exponent in (*PRODUCTS, -7.0, -3.0, -1.5, 1.5, 9.0):
+        value = op("pow", at(x.var, i), Lit(exponent, dtype), dtype=dtype, operand=dtype)
+        made = program([x, y], loop(i, n, put(y.var, [i], value)))
+        assert "@nap.pow." not in emit(made, host(level))
+        most = (info.maxexp + 1) / abs(exponent)
+        given = np.exp2(r.uniform(-1.1 * most, most, 300)) * r.choice([-1, 1], 300)
+        given = np.concatenate([edges, given]).astype(dtype.value)
+        any_ = call(apply("pow", dtype), [given, np.full_like(given, exponent)])
+        got = call(made, [given], target=host(level))
+        least = 3 * info.smallest_subnormal
+        np.testing.assert_allclose(got, any_, rtol=2 * info.eps, atol=least)
+        known = ~np.isnan(any_)
+        assert np.array_equal(np.signbit(got[known]), np.signbit(any_[known])), exponent
 
 
 @pytest.mark.parametrize("level", ["native", "avx2", "baseline"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from naperian.backends.code import REGISTER, Code, Value, literal
 from naperian.backends.frame import Frame
+from naperian.backends.functions.powers import NAMES as POWER_NAMES
 from naperian.backends.indexing import (
     as_integer,
     floor_division,
@@ -285,6 +286,8 @@ _FLOAT_INTRINSIC = {
     "abs": "fabs", "copysign": "copysign",
 }  # fmt: skip
 
+_POWERS = {literal(exponent, DType.F64): name for exponent, name in POWER_NAMES.items()}
+
 
 def _float(frame: Frame, name: str, dtype: DType, args: list[Value], flags: str) -> Value:
     code, t, bits = frame.code, REGISTER[dtype], f"f{dtype.bits}"
@@ -318,6 +321,8 @@ def _float(frame: Frame, name: str, dtype: DType, args: list[Value], flags: str)
         case _ if name in _FLOAT_INTRINSIC:
             return code.let(f"call {t} @llvm.{_FLOAT_INTRINSIC[name]}.{bits}({operands})")
         case _:
+            if name == "pow" and args[1] in _POWERS:
+                name, operands = _POWERS[args[1]], f"{t} {x}"
             called = name in frame.calls
             return code.let(frame.module.math(name, dtype, operands, called, frame.stays))
 

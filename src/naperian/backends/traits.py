@@ -8,6 +8,7 @@ from naperian.backends.code import Value
 from naperian.backends.frame import Frame
 from naperian.backends.functions import math
 from naperian.backends.functions.elementary import FUNCTIONS, PAIRS
+from naperian.backends.functions.powers import NAMES as POWER_NAMES
 from naperian.dtypes import DType
 from naperian.loops.edges import spelled
 from naperian.loops.syntax import (
@@ -161,14 +162,24 @@ def called(stmts: Sequence[Stmt]) -> frozenset[str]:
     lines, names, short = 0, set(), False
     for x in (x for s in statements(tuple(stmts)) for e in expressions(s) for x in parts(e)):
         if isinstance(x, Apply) and x.operand.is_float and x.name in FUNCTIONS:
-            lines += math.lines(x.name, x.operand)
-            names.add(x.name)
+            name = _written_as(x)
+            lines += math.lines(name, x.operand)
+            names.add(name)
             short = short or x.operand is DType.F32
     if short or not _goes_along(stmts):
         for halves in PAIRS.values():
             if names.issuperset(halves):
                 names.difference_update(halves)
     return frozenset(names) if lines > _MOST_IN_A_LOOP else frozenset()
+
+
+def _written_as(x: Apply) -> str:
+    """The function that an application calls."""
+    match x:
+        case Apply("pow", (_, Lit(exponent))):
+            return POWER_NAMES.get(exponent, "pow")
+        case _:
+            return x.name
 
 
 def _goes_along(stmts: Sequence[Stmt]) -> bool:

@@ -13,8 +13,16 @@ RARE = {"sin": 1, "cos": 1, "tan": 1, "fmod": 2, "lgamma": 1}
 FUNCTIONS: dict[str, tuple[Callable[..., Real], int]] = {}
 """What writes a function, and its arity."""
 
+POWERS: dict[str, tuple[Callable[..., Real], int]] = {}
+"""The same of powers to known numbers: what `pow` is with a literal exponent."""
+
 PAIRS = {"sincos": ("sin", "cos")}
 """Functions with two results, each half of the other: what vectors call that want both."""
+
+
+def written(name: str) -> tuple[Callable[..., Real], int]:
+    """What writes a function or a power, and its arity."""
+    return FUNCTIONS.get(name) or POWERS[name]
 
 
 def elementary(name: str, arity: int = 1) -> Callable[[Callable[..., Real]], Callable[..., Real]]:

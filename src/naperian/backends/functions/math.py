@@ -21,16 +21,16 @@ from functools import cache
 
 from naperian.backends import rare
 from naperian.backends.code import Code
-from naperian.backends.functions import circular, exponential, gammas, special
+from naperian.backends.functions import circular, exponential, gammas, powers, special
 from naperian.backends.functions.arith import Format, Real
-from naperian.backends.functions.elementary import FUNCTIONS, PAIRS, RARE
+from naperian.backends.functions.elementary import PAIRS, RARE, written
 from naperian.backends.llvm import AS_WRITTEN, FINISHED
 from naperian.backends.rare import LANES, MARK
 from naperian.backends.target import Target
 from naperian.dtypes import DType
 from naperian.node import node
 
-WRITTEN_IN = (exponential, circular, gammas, special)  # each registers its functions
+WRITTEN_IN = (exponential, circular, gammas, special, powers)  # each registers its functions
 
 
 @node
@@ -55,7 +55,7 @@ def function(name: str, dtype: DType, lanes: int = 1, scales: bool = False) -> F
 def usual(name: str, dtype: DType, convention: str) -> Function | None:
     """The definition of a function that asks for rare arguments last, and leaves them to the one
     that is called: what waits for it waits for less. Nothing if it has no such arguments."""
-    body, arity = FUNCTIONS[name]
+    body, arity = written(name)
     code, rarely = Code(), list[str]()
     f = Format(code, dtype, 1, rarely)
     args = [Real(f, f"%x{k}") for k in range(arity)]
@@ -100,7 +100,7 @@ def _needed(lines: Sequence[str]) -> list[str]:
 
 
 def _function(name: str, dtype: DType, lanes: int, head: str, how: str, scales: bool) -> Function:
-    parts = [FUNCTIONS[part] for part in PAIRS.get(name, (name,))]
+    parts = [written(part) for part in PAIRS.get(name, (name,))]
     f = Format(Code(), dtype, lanes, scales=scales)
     args = [Real(f, f"%x{k}") for k in range(parts[0][1])]
     results = [body(*args).value for body, _ in parts]
@@ -136,7 +136,7 @@ def declarations(name: str, dtype: DType, convention: str) -> list[str]:
     out = []
     for lanes in (1, *LANES):
         f = Format(Code(), dtype, lanes)
-        params = ", ".join([f.type] * FUNCTIONS[name][1])
+        params = ", ".join([f.type] * written(name)[1])
         out.append(f"declare {convention}{f.type} @{symbol(name, dtype, lanes)}({params}) {_PURE}")
     return out
 
@@ -149,7 +149,7 @@ def forms(name: str, dtype: DType) -> list[str]:
 @cache
 def attribute(name: str, dtype: DType) -> str:
     """What a call must carry for the vectoriser to find the vector forms."""
-    scalar, arguments = symbol(name, dtype), "v" * FUNCTIONS[name][1]
+    scalar, arguments = symbol(name, dtype), "v" * written(name)[1]
     found = (f"_ZGV_LLVM_N{lanes}{arguments}_{scalar}({symbol(name, dtype, lanes)})"
              for lanes in LANES)  # fmt: skip
     return f'nounwind willreturn memory(none) "{MARK}"="{",".join(found)}"'

@@ -6,9 +6,10 @@
 Two to three multiplications take a tenth of the time of a power of any exponent, and a square root
 with a product a fifth. They round two to four times, so a power is within the 4 units in the last
 place that every function keeps to (see `docs/accuracy.md`), up to the sixth; a product of more
-factors would not be. It overflows, vanishes, and is negative exactly where the power is: where a
-part of it underflows, so does all. A square root knows no -∞, and its zero has a sign, so these are
-asked for. A strict definition has the power itself.
+factors would not be (what the power itself does about that, see `backends/functions/powers.py`). It
+overflows, vanishes, and is negative exactly where the power is: where a part of it underflows, so
+does all. A square root knows no -∞, and its zero has a sign, so these are asked for. A strict
+definition has the power itself.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ def _root(*steps: _Step, least: float) -> tuple[_Step, ...]:
 
 
 _STEPS: dict[float, tuple[_Step, ...]] = {
+    -3.0: (("div", (1.0, 0)), ("mul", (1, 1)), ("mul", (2, 1))),
     -2.0: (("div", (1.0, 0)), ("mul", (1, 1))),
-    -1.5: _root(("div", (1.0, 0)), ("div", (2, 1)), least=0.0),
+    -1.5: (("div", (1.0, 0)), ("sqrt", (1,)), ("mul", (1, 2)), ("eq", (0, 0.0)),
+           ("select", (4, inf, 3))),
     -1.0: (("div", (1.0, 0)),),
     -0.5: _root(("abs", (1,)), ("div", (1.0, 2)), least=0.0),
     0.5: _root(("abs", (1,)), least=inf),
