@@ -48,14 +48,6 @@ def not_scalar(name: str, kind: str, span: Span) -> Reported:
 
 def not_a_function(name: str, kind: str, span: Span) -> Reported:
     """N0703"""
-    axes, arrow, function = kind.partition("=>(")
-    if arrow and axes.isidentifier() and " -> " in function:  # `n=>Float -> Float` was meant
-        argument, _, result = function.removesuffix(")").partition(" -> ")
-        return fail(
-            "N0703", f"`{name}` takes a function, and this is a table of functions", span,
-            f"this is `{kind}`",
-            helps=(f"a function of a table is `({axes}=>{argument}) -> {result}`",),
-        )
     return fail(
         "N0703",
         f"`{name}` takes a function, and this is `{kind}`",
