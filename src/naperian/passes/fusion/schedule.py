@@ -19,6 +19,7 @@
     strips     what is in the way of vectors is taken out of their loops
     outside    a run ends where it meets an index outside its set
     jam        rows that are added to one array are added four at a time
+    channels_last  what is summed through windows is in one piece
     across     columns that become rows go eight at a time
 
 Fused chains keep nothing but their results:
@@ -69,6 +70,7 @@ from naperian.passes.fusion.unroll import unroll
 from naperian.passes.fusion.vacant import vacant
 from naperian.passes.nests.across import across
 from naperian.passes.nests.best_of_few import best_of_few
+from naperian.passes.nests.channels_last import channels_last
 from naperian.passes.nests.deferred import deferred
 from naperian.passes.nests.distrust import distrust, suspects
 from naperian.passes.nests.few_columns import few_columns
@@ -125,7 +127,7 @@ def schedule(program: ainf.Program) -> Program:
     scalars = (p.var for p in program.params if not p.shape and not p.dtype.is_float)
     known = frozenset((*program.sizes, *scalars))
     nests = few_columns(best_of_few(nests, known), known, outs)
-    body = across(jam(nests, program.sizes), program.sizes)
+    body = across(channels_last(jam(nests, program.sizes)), program.sizes)
     made = {s.buffer.var: s.buffer for s in body if isinstance(s, Allocate)}
     outs = [made.get(b.var, b) for b in outs]
     notes = tuple(dict.fromkeys([*emitter.s.notes, *again(tasks_in(items))]))
