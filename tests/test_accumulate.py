@@ -19,7 +19,7 @@ from naperian.backends.llvm import optimised
 from naperian.backends.target import Target, host
 from naperian.dtypes import DType
 from naperian.loops.check import check
-from naperian.loops.syntax import Order, Program, Reduction, Update
+from naperian.loops.syntax import Loop, Order, Program, Reduction, Update
 from naperian.names import Var
 from naperian.signed import at as at_dtypes
 from naperian.sizes import atom
@@ -430,3 +430,28 @@ def moved(x: n=>Fin(2)=>Float, c: k=>Fin(2)=>Float) -> k=>Fin(2)=>Float:
         count = np.maximum(np.bincount(near, minlength=5), 1)
         total = np.stack([np.bincount(near, x[:, d], 5) for d in range(2)], -1)
         np.testing.assert_allclose(m.moved(x, c), total / count[:, None], rtol=1e-13)
+
+
+def test_loops_around_a_place_are_not_reckoned_to_be_long() -> None:
+    """Copies of the grid would take longer than what is added to it."""
+    text = """
+def spread(z: n=>Int, y: n=>Int, x: n=>Int, by: Int, size: Int) -> Fin(size)=>Fin(size)=>Fin(size)=>Float where size >= 1:
+    with accum() as a:
+        for s in n:
+            for k in max(z[s] - by, 0)..min(z[s] + by + 1, size):
+                for j in max(y[s] - by, 0)..min(y[s] + by + 1, size):
+                    for i in max(x[s] - by, 0)..min(x[s] + by + 1, size): a[k, j, i] += 1.0
+"""  # noqa: E501
+    module, wrong = pipeline.front(Source("spread.nap", text))
+    assert module is not None, wrong
+    loops = pipeline.lower(module, "spread", at_dtypes(module.definitions["spread"], [DType.F64]))
+    [s] = [s for s in loops.body if isinstance(s, Loop) and s.reductions]
+    assert s.work.constant is not None
+    assert s.work.constant < 3000
+    m = nap.compile(text)
+    r = np.random.default_rng(4)
+    z, y, x = r.integers(0, 9, (3, 50))
+    wanted = np.zeros((9, 9, 9))
+    for k, j, i in zip(z, y, x, strict=True):
+        wanted[max(k - 1, 0) : k + 2, max(j - 1, 0) : j + 2, max(i - 1, 0) : i + 2] += 1.0
+    assert np.array_equal(m.spread(z, y, x, 1, 9), wanted)

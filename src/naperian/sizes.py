@@ -488,7 +488,10 @@ def show(s: Size, name: Callable[[Atom], str] | None = None) -> str:
             loose = is_loose(a.said)
         return f"({of(a)})" if loose else of(a)
 
-    return polynomial(sorted(s.terms, key=lambda t: t[1] < 0 and s.terms[0][1] < 0), factor)
+    terms: Iterable[Term] = s.terms
+    if name is None and any(isinstance(a, Var) and a.said != a.name for a in s.atoms):
+        terms = sorted(terms, key=lambda t: t[1] < 0)  # as one would write it
+    return polynomial(terms, factor)
 
 
 def is_loose(text: str) -> bool:

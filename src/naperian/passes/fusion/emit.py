@@ -44,7 +44,8 @@ _WHY = {Order.FREE: "independent iterations", Order.SERIAL: "sequential"}
 _SORTED = 20  # additions for an element of a row that is put in order
 _STARTS = 8  # rounds that are cut from what threads share,
 _WINDOW = 32  # and from a loop inside
-_UNKNOWN = 16  # iterations of an inner loop whose extent is not known outside
+_UNKNOWN = size(16)  # iterations of an inner loop whose extent is not known outside
+_NEARBY = size(4)  # and of one in such a loop: they go over the neighbourhood of a place
 
 
 class Emitter:
@@ -358,9 +359,9 @@ class Emitter:
             return Order.PARALLEL, f"parallel, {why}"
         return Order.FREE, "independent iterations inside another loop"
 
-    def work(self, items: list[Item], inside: dict[Var, Size]) -> Size:
+    def work(self, items: list[Item], inside: dict[Var, Size], found: bool = False) -> Size:
         """Additions and loads of one iteration of the loops inside, roughly, given how often each
-        goes round."""
+        goes round, and whether it is found in the run how often one does."""
         here = 0
         inner = ZERO
         for x in items:
@@ -370,7 +371,11 @@ class Emitter:
                     inner = inner + self.row(x) * _SORTED
                 continue
             rounds = self.rounds(x, inside)
-            inner = inner + rounds * self.work(x.body, inside | {x.var: rounds})
+            mine = rounds is _UNKNOWN
+            if mine and found:
+                rounds = _NEARBY
+            within = inside | {x.var: rounds}
+            inner = inner + rounds * self.work(x.body, within, found or mine)
         return inner + max(here, 1)
 
     def row(self, t: Task) -> Size:
@@ -378,14 +383,14 @@ class Emitter:
         program = self.v.graph.program
         extent = program.indices[t.over[0]].extent
         plain = extent is not None and all(a in program.sizes for a in extent.atoms)
-        return extent if plain and extent is not None else size(_UNKNOWN)
+        return extent if plain and extent is not None else _UNKNOWN
 
     def rounds(self, n: Nest, inside: dict[Var, Size]) -> Size:
         """How often a loop inside others goes round, on average: half as often as it may if that
         depends on another loop, and if it goes along an array, its share of that."""
         extent = n.extent
         if extent is None:
-            return size(_UNKNOWN)
+            return _UNKNOWN
         if extent.plain:
             halves: dict[object, Size] = {v: (m + 1) // 2 for v, m in inside.items()}
             return substitute(extent, halves.get)
@@ -400,7 +405,7 @@ class Emitter:
                 for e, m in zip(r.at, self.v.graph.params[r.var].shape, strict=True):
                     if e.coefficient(t.path[n.depth]) and all(a in sizes for a in m.atoms):
                         return m // among
-        return size(_UNKNOWN)
+        return _UNKNOWN
 
 
 def _at_most_once(s: loops.Loop) -> tuple[loops.Stmt, ...]:
