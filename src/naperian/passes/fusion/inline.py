@@ -90,7 +90,7 @@ def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
     weights: dict[Task, int] = {}
     for t in graph.tasks:
         if t.kind is Kind.COMPUTE:
-            weights[t] = _weight(t, weights)
+            weights[t] = _weight(graph, t, weights)
     made: dict[tuple[Task, tuple[Size, ...], tuple[Var, ...], tuple[Guard, ...]], Task] = {}
     times = _times(graph)
     work = list(graph.tasks)
@@ -204,14 +204,14 @@ def _free(p: Task) -> int:
     return _NUMBER if p.dtype.is_float else _FREE
 
 
-def _weight(t: Task, weights: dict[Task, int]) -> int:
+def _weight(graph: Graph, t: Task, weights: dict[Task, int]) -> int:
     """What it takes to compute a value again: its operation, its loads, its light producers. What
     is read twice at a place is loaded once."""
     loads: list[Read] = []
     for x in t.args:
         if isinstance(x, Read) and x.at and x not in loads:
             loads.append(x)
-    w = cost(t) + len(loads) + _FOUND * sum(map(_is_found, loads))
+    w = cost(t) + len(loads) + _FOUND * sum(_is_found(graph, r) for r in loads)
     met: list[tuple[Task, tuple[Size, ...]]] = []
     for s in t.sites:
         p, at = s.task, s.at
@@ -224,10 +224,18 @@ def _weight(t: Task, weights: dict[Task, int]) -> int:
     return w
 
 
-def _is_found(r: Read) -> bool:
+def _is_found(graph: Graph, r: Read) -> bool:
     """Whether data say where something is read, and it is brought into the array: neighbours are
-    not read together."""
-    return any(isinstance(a, Clamp) and atoms_of(a.value) for e in r.at for a in e.atoms)
+    not read together. (What a caller's indices are is only made sure of.)"""
+
+    def is_given(a: Clamp) -> bool:
+        index = a.value.single
+        return isinstance(index, Read) and index.var in graph.params
+
+    return any(
+        isinstance(a, Clamp) and bool(atoms_of(a.value)) and not is_given(a)
+        for e in r.at for a in e.atoms
+    )
 
 
 def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:
