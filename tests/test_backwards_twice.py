@@ -95,3 +95,27 @@ def test_each_sum_is_asked_once_for_a_pole(monkeypatch: pytest.MonkeyPatch) -> N
         v, d = 1.5 * v - 0.3, 1.5 * d - 1.0
     np.testing.assert_allclose(slope(np.ones(3), 0.3), 3 * d, rtol=1e-12)
     assert asked
+
+
+TRACES = """
+def f(x: n=>Float) -> Float:
+    loop y = x, s = 0.0 for _ in Fin({rounds}): ({row}, s + prod(y))
+    s + sum(y)
+def traced(x: n=>Float) -> Float = trace(hessian(f)(x))
+def summed(x: n=>Float) -> Float = sum(sum(hessian(f)(x)))
+"""
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize(
+    "row", ["[sin(y[wrap(i + 1)]) for i]", "[sin(y[wrap(2 * i + 1)]) + 0.3 * y[i] for i]"]
+)
+def test_gradients_of_hessians_of_loops_whose_rounds_read_in_another_order(
+    row: str, rounds: int
+) -> None:
+    """What a loop backwards is sent from outside and by its rounds is joined in the round."""
+    m = nap.compile(TRACES.format(row=row, rounds=rounds))
+    x, h = np.array([0.3, 0.5, 0.9]), 1e-5
+    for f in (m.traced, m.summed):
+        expected = [(f(x + d) - f(x - d)) / (2 * h) for d in h * np.eye(3)]
+        np.testing.assert_allclose(nap.grad(f)(x), expected, rtol=1e-6, atol=1e-8)
