@@ -16,6 +16,7 @@ from naperian.names import Var
 from naperian.passes.derivatives.beyond import Beyond
 from naperian.passes.derivatives.invert import invert
 from naperian.passes.derivatives.parts import At, Part, alike
+from naperian.passes.derivatives.permuted import permuted
 from naperian.passes.derivatives.quotients import by_quotients
 from naperian.passes.derivatives.rules import Flow, renamed
 from naperian.passes.derivatives.windows import away, by_phases
@@ -27,6 +28,7 @@ class Closing(Beyond):
 
     def closed(self, var: Var, parts: list[Part], at: At) -> Flow:
         """The sum of the parts at a point of `var`'s context."""
+        parts = [permuted(self.b, p, self.domain(p)) for p in parts]
         parts = self.folded(var, self.at_once(var, self.together(var, parts)), at)
         whole = [self.windowed(var, self.apart(p, at), at) for p in parts]
         cases = self.cases(var, whole, at)
