@@ -39,6 +39,16 @@ def twice(n: int) -> str:
     return f"{made}def f(x: m=>Float) = [g{n}(v) for v in x]\n"
 
 
+def nested(n: int) -> str:
+    at = [f"i{k}" for k in range(n)]
+    place = " + ".join(at)
+    loops = "".join(f"{'    ' * (k + 2)}for {i} in Fin(m):\n" for k, i in enumerate(at))
+    return f"""def f(x: Fin(l)=>Float, y: Fin(m)=>Float) -> Fin(l)=>Float where l >= 1:
+    with state(x) as s:
+{loops}{"    " * (n + 2)}s[wrap({place})] := s[wrap({place} + 1)] * y[i0]
+"""
+
+
 PROGRAMS = [index_names, states, scans, twice]
 
 
@@ -66,6 +76,14 @@ def test_work_grows_as_the_program(program, monkeypatch: pytest.MonkeyPatch) -> 
     calls(program(2))  # what is read once
     one, two = calls(program(20)), calls(program(40))
     assert two < 3 * one
+
+
+def test_work_grows_as_loops_in_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a state is read is not asked twice in each loop for every time in the one around it."""
+    monkeypatch.setenv("NAPERIAN_CACHE", "off")
+    calls(nested(2))
+    one, two = calls(nested(5)), calls(nested(10))
+    assert two < 5 * one  # each line has more names, too
 
 
 def test_a_default_stands_once() -> None:

@@ -316,6 +316,7 @@ class _Check:
         self.known = known
         loops = (s.var for s in statements(program.body) if isinstance(s, Loop))
         self.found: dict[int, Live] = {}
+        self.coming: dict[int, Live] = {}  # at the end of a loop's rounds
         self.natural = {*program.sizes, *loops}
 
     def passes(self) -> bool:
@@ -347,10 +348,10 @@ class _Check:
             case Loop(var, _, _, body):
                 if any(r.var in self.pair for r in s.reductions) and self.reads_in(body):
                     raise _Conflict  # each thread adds to a copy of its own
-                return self.rounds(live, lambda now: self.block(body, now), var) | self.reads(s)
+                return self.rounds(s, live, lambda now: self.block(body, now), var) | self.reads(s)
             case While(head, _, body):
                 return self.rounds(
-                    live,
+                    s, live,
                     lambda now: self.block(head, self.reads(s) | self.block(body, now) | live),
                     None,
                 )
@@ -375,13 +376,17 @@ class _Check:
             case _:
                 return live | self.reads(s)
 
-    def rounds(self, after: Live, body: Callable[[Live], Live], var: Var | None) -> Live:
-        """A loop: what is read in a later round may still come at the end of every round."""
-        live = after
+    def rounds(
+        self, s: Stmt, after: Live, body: Callable[[Live], Live], var: Var | None
+    ) -> Live:
+        """A loop: what is read in a later round may still come at the end of every round. A loop
+        around it asks again with more behind it, so what was found comes in any case."""
+        live = after | self.coming.get(id(s), frozenset())
         while True:
             first = body(live)
             again = {_later(x, var) for x in first if x not in live}
             if again <= live:
+                self.coming[id(s)] = live
                 return first | after
             live = live | again
 
