@@ -29,6 +29,7 @@ from naperian.core.syntax import (
     Custom,
     Definition,
     Derivative,
+    Either,
     Expr,
     For,
     Get,
@@ -117,7 +118,8 @@ def check_normal(d: Definition) -> None:
     for e in everything(d.body):
         if isinstance(
             e,
-            Blank | Lambda | Call | Use | Method | ConstOf | Recast | Throw | Print | Quiet | Unbox,
+            Blank | Lambda | Call | Use | Method | ConstOf | Recast | Throw | Print | Quiet | Unbox
+            | Either,
         ):
             raise Broken(f"{type(e).__name__} in the normal form of `{d.name}`")
         for v in _binders(e):
@@ -457,6 +459,10 @@ class _Check:
                         raise self.broken(f"{show_type(leaf)} has no tangent", e)
                 self.expect(seed, held if forward else t)
                 return Tuple((t, t if forward else held))
+            case Either(_, _, forward, reverse):
+                t = self.type(reverse)
+                self.expect(forward, t)
+                return t
             case Custom(params, body, rules):
                 self.starts(params)
                 with self.block():

@@ -20,6 +20,7 @@ Booleans and indices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from naperian.core.rows import Spread, hides, resized, spread, zero
 from naperian.core.syntax import (
@@ -32,8 +33,10 @@ from naperian.core.syntax import (
     Check,
     ConstOf,
     Derivative,
+    Either,
     Expr,
     For,
+    If,
     Lambda,
     Let,
     Op,
@@ -55,9 +58,21 @@ from naperian.names import Var
 from naperian.sizes import size
 from naperian.source import NOWHERE, Span
 from naperian.substitution import apart, cell_at, dependent, opened
-from naperian.types import Exists, Function, Scalar, Table, Tuple, Type, TypeVar
+from naperian.types import (
+    INT,
+    Exists,
+    Function,
+    Scalar,
+    Table,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 Element = Callable[[Expr], Expr]
+Slope = Callable[[Type, Element], Expr]
+
+_PARTS = 4  # forward, each table of a point has a derivative of its own: of more, it is the text
 
 
 def gradient(f: Expr, t: Function, wrt: tuple[int, ...], value: bool = False) -> Lambda:
@@ -71,29 +86,93 @@ def gradient(f: Expr, t: Function, wrt: tuple[int, ...], value: bool = False) ->
 def jacobian(f: Expr, t: Function, wrt: tuple[int, ...]) -> Lambda:
     """For every element of the value, its gradient: the axes of the value outermost."""
     params, args = _parameters(t)
-    back = bare([t.params[k] for k in wrt])
+    types = [t.params[k] for k in wrt]
+    back = bare(types)
 
-    def rows(kind: Type, element: Element) -> Expr:
+    def rows(kind: Type, element: Element, slope: Slope) -> Expr:
         match kind:
             case Table(s):
                 i = Var("i")
                 cell = cell_at(kind, size(i))
-                return For(i, s, rows(cell, lambda e: At(element(e), Ref(i), s)))
+                return For(i, s, rows(cell, lambda e: At(element(e), Ref(i), s), slope))
             case Tuple(items):
                 return Pack(
                     tuple(
-                        rows(x, lambda e, k=k: Part(element(e), k))  # type: ignore[misc]
+                        rows(x, lambda e, k=k: Part(element(e), k), slope)  # type: ignore[misc]
                         for k, x in enumerate(items)
                     )
                 )
             case Exists():
-                return _boxed_rows(element(Call(f, tuple(args))), kind, rows, element, back)
+                made = partial(rows, slope=slope)
+                return _boxed_rows(element(Call(f, tuple(args))), kind, made, element, back)
             case _ if not has_floats(kind):
                 return element(Call(f, tuple(args)))
             case _:
-                return Part(_reverse(f, t, wrt, args, kind, element), 1)
+                return slope(kind, element)
 
-    return Lambda(params, rows(t.result, lambda e: e))
+    def gradient_of(kind: Type, element: Element) -> Expr:
+        return Part(_reverse(f, t, wrt, args, kind, element), 1)
+
+    def tangents_of(kind: Type, element: Element) -> Expr:
+        at, call = [args[k] for k in wrt], called(f, args, wrt)
+
+        def along(seed: Expr) -> Expr:
+            return element(Part(differentiated(True, types, at, call, t.result, seed), 1))
+
+        return _each(back, lambda e: e, along)
+
+    reverse = rows(t.result, lambda e: e, gradient_of)
+    if _parts(back) > _PARTS or not (_is_plain(back) and _is_plain(t.result)):
+        return Lambda(params, reverse)
+    forward = rows(t.result, lambda e: e, tangents_of)
+    return Lambda(params, Either(back, t.result, forward, reverse))
+
+
+def _is_plain(t: Type) -> bool:
+    """Whether a value has nothing but numbers that vary, as many as its sizes say."""
+    match t:
+        case Table(_, cell, None):
+            return _is_plain(cell)
+        case Tuple(items):
+            return all(map(_is_plain, items))
+        case Scalar(dtype):
+            return dtype.is_float
+        case _:
+            return isinstance(t, TypeVar)
+
+
+def _parts(t: Type) -> int:
+    """How many tables and numbers a value has beside each other."""
+    match t:
+        case Table(_, cell):
+            return _parts(cell)
+        case Tuple(items):
+            return sum(map(_parts, items))
+        case _:
+            return 1
+
+
+def _each(t: Type, whole: Element, made: Element) -> Expr:
+    """What is made of each of the tangents of a type that are 1 in one place and 0 in all others,
+    shaped as the type is; `whole` puts a tangent of a part in its place."""
+    match t:
+        case Table(s, cell):
+            k = Var("k")
+
+            def row(e: Expr) -> Expr:
+                j = Var("j")
+                here = Op("eq", (Ref(j), Ref(k)), INT)
+                return whole(For(j, s, If(here, e, zero(cell))))
+
+            return For(k, s, _each(cell, row, made))
+        case Tuple(items):
+
+            def part(n: int, e: Expr) -> Expr:
+                return whole(Pack(tuple(e if n == k else zero(x) for k, x in enumerate(items))))
+
+            return Pack(tuple(_each(x, partial(part, n), made) for n, x in enumerate(items)))
+        case _:
+            return made(whole(ConstOf(1.0, t)))
 
 
 def _boxed_rows(

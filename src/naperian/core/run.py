@@ -46,6 +46,7 @@ from naperian.core.syntax import (
     Custom,
     Definition,
     Derivative,
+    Either,
     Expr,
     For,
     Get,
@@ -321,6 +322,8 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return _scan(e, scope)
         case Derivative():
             return _derivative(e, scope)
+        case Either(_, _, _, reverse):
+            return _value(reverse, scope)
         case Custom(params):
             starts = [exact(_value(p.start, scope), scope.type(p.type)) for p in params]
             return _custom(e, tuple(starts), scope)

@@ -31,6 +31,7 @@ from naperian.core.syntax import (
     Custom,
     Definition,
     Derivative,
+    Either,
     Expr,
     For,
     Get,
@@ -356,6 +357,9 @@ class _Show:
                 return f"tell({self.all((world, *values))}{end})", _CALL
             case Derivative():
                 return self.derivative(e), _CALL
+            case Either(inputs, outputs, forward, reverse):
+                kind = f"{self.type(inputs)} -> {self.type(outputs)}"
+                return f"either({kind}: {self.all((forward, reverse))})", _CALL
             case Custom():
                 return self.custom(e), _CALL
             case Checked(value, s):

@@ -5,8 +5,8 @@
     instance ::= instance I(T, …) where wanted: method = f, …
     expr ::= Ref | Const | Number | Blank | Lambda | Call | Use | Method
            | Let | Pack | Part | If | For | Literal | At | Recast
-           | Op | Reduce | Loop | Scan | Derivative | Custom | Check | Checked | Box | Unbox
-           | Handle | Get | Assign | Add | Throw | Print | Quiet | Tell
+           | Op | Reduce | Loop | Scan | Derivative | Either | Custom | Check | Checked
+           | Box | Unbox | Handle | Get | Assign | Add | Throw | Print | Quiet | Tell
 
 Values. A scalar is a number or a Boolean. An index of `Fin`, of a set variable or of an enum is
 its ordinal, a 64-bit integer; an index of a `Range` is the number itself; an index of a `TupleSet`
@@ -21,9 +21,9 @@ Effects happen in the order of evaluation, which is the order of the text: opera
 operation, from left to right; tables by their indices, in order. A reference is a variable of a
 `Handle` (or a parameter), or `At` of one, an element of it.
 
-After `normalize` there is one definition, without Lambda, Call, Use, Method, Quiet and Unbox, and
-with a Box at most around its result; types hold no variables; operands of Op, If's condition,
-Reduce's value … are scalars; tables of tuples are tuples of tables.
+After `normalize` there is one definition, without Lambda, Call, Use, Method, Either, Quiet and
+Unbox, and with a Box at most around its result; types hold no variables; operands of Op, If's
+condition, Reduce's value … are scalars; tables of tuples are tuples of tables.
 """
 
 from __future__ import annotations
@@ -273,6 +273,18 @@ class Derivative:
 
 
 @node
+class Either:
+    """The same value, made in either of two ways: `reverse` goes through a function once for each
+    number of its value, which is of type `outputs`, `forward` once for each of its `inputs`. Which
+    is taken is decided when the types are known."""
+
+    inputs: Type
+    outputs: Type
+    forward: Expr
+    reverse: Expr
+
+
+@node
 class OwnRule:
     """Forward, `given` are tangents of the parameters and `body` is that of the value
     (`custom_jvp`); in reverse, `given` is the one cotangent of the value and `body` is those of the
@@ -442,8 +454,9 @@ class Unbox:
 
 Expr: TypeAlias = (
     "Ref | Const | ConstOf | Number | Blank | Lambda | Call | Use | Method | Let | Pack | Part | If"
-    " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Custom"
-    " | Check | Checked | Handle | Get | Assign | Add | Throw | Print | Quiet | Tell | Box | Unbox"
+    " | For | Literal | At | Recast | Op | Reduce | Loop | Scan | Derivative | Either"
+    " | Custom | Check | Checked | Handle | Get | Assign | Add | Throw | Print | Quiet | Tell | Box"
+    " | Unbox"
 )
 
 

@@ -17,6 +17,7 @@ from naperian.core.syntax import (
     ConstOf,
     Custom,
     Derivative,
+    Either,
     Expr,
     For,
     Get,
@@ -103,6 +104,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (*(c.start for c in carried), body)
         case Derivative(_, params, body, seed):
             return (*(p.start for p in params), body, seed)
+        case Either(_, _, forward, reverse):
+            return (forward, reverse)
         case Custom(params, body, rules):
             return (*(p.start for p in params), body, *(r.body for r in rules))
         case Check(condition, _, then):
@@ -174,6 +177,8 @@ def _size_variables(e: Expr) -> Iterator[Var]:
         case Derivative(_, carried, _, _):
             for c in carried:
                 yield from of_type(c.type)
+        case Either(inputs, outputs):
+            yield from (*of_type(inputs), *of_type(outputs))
         case Custom(carried, _, rules):
             for t in (*(c.type for c in carried), *(t for r in rules for _, t in r.given)):
                 yield from of_type(t)

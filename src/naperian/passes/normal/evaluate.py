@@ -34,6 +34,7 @@ from naperian.core.syntax import (
     ConstOf,
     Custom,
     Derivative,
+    Either,
     Expr,
     For,
     Get,
@@ -90,6 +91,7 @@ from naperian.passes.normal.denote import (
     size_of,
     type_of,
 )
+from naperian.passes.normal.directions import goes_forward
 from naperian.passes.normal.fold import constant, fold
 from naperian.passes.normal.leaving import leaving
 from naperian.passes.normal.once import once
@@ -148,6 +150,7 @@ class Evaluate:
         self.quiet = False  # nothing is shown, as of what is evaluated once more
         self.around: tuple[bool, ...] = ()  # derivatives, innermost last: whether forward
         self.rules = 0  # of derivatives, around it
+        self.turned = False  # whether a rule for the reverse was asked for forward
         self.accumulators = Accumulators(self.w, self.call)
 
     # ------------------------------------------------------------ sizes, sets and types
@@ -308,6 +311,8 @@ class Evaluate:
                 return self.scan(e, env, name)
             case Derivative():
                 return self.derivative(e, env, name)
+            case Either():
+                return self.either(e, env, name)
             case Custom():
                 return self.custom(e, env, name)
             case Checked():
@@ -737,6 +742,21 @@ class Evaluate:
         assert isinstance(both, Parts)
         return Parts(tuple(shaped(x, data(m)) for x, m in zip((t, d), both.items, strict=True)))
 
+    def either(self, e: Either, env: Env, name: str) -> Meaning:
+        """Forward where there are fewer inputs; not where a rule of the user's own is for the
+        reverse, or where something is shown, once for each of the outputs."""
+        r = self.resolve(env)
+        if not goes_forward(r.type(e.inputs), r.type(e.outputs)):
+            return self.expr(e.reverse, env, name)
+        outside, self.turned = self.turned, False
+        with self.w.inside() as scope:
+            made = self.expr(e.forward, env, name)
+        turned, self.turned = self.turned, outside
+        if turned or scope.cells:
+            return self.expr(e.reverse, env, name)
+        self.w.scope.statements += scope.statements
+        return made
+
     def custom(self, e: Custom, env: Env, name: str) -> Meaning:
         """Outside of derivatives, the body alone. Its rule serves the innermost derivative, and
         what that makes of it those around it: so it is evaluated one less deep, which comes to an
@@ -759,6 +779,7 @@ class Evaluate:
         self.around = around[:-1]
         self.rules += 1
         wanted = dict.fromkeys(e.rule(forward).forward for forward in around)
+        self.turned |= any(forward and not e.rule(forward).forward for forward in around)
         rules = tuple(self.own_rule(e.rule(forward), env) for forward in wanted)
         self.around = around
         self.rules -= 1

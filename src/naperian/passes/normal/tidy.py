@@ -26,6 +26,7 @@ from naperian.core.syntax import (
     ConstOf,
     Custom,
     Derivative,
+    Either,
     Expr,
     For,
     Get,
@@ -350,6 +351,6 @@ class _Rebuild:
                 return Box(boxed, new_sizes, self.expr(value, names))
             case (
                 Blank() | ConstOf() | Lambda() | Call() | Use() | Method() | Recast() | Unbox()
-                | Throw() | Print() | Quiet()
+                | Throw() | Print() | Quiet() | Either()
             ):
                 raise Broken(f"{type(e).__name__} is left after normalisation")
