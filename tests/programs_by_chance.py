@@ -27,7 +27,7 @@ class Statements(Maker):
     def statement(self, c: Scope) -> tuple[Lines, Scope]:
         kinds = [self.value, self.table, self.table, self.rows, self.whole, self.loop, self.loop,
                  self.state, self.state, self.rounds, self.accumulated, self.pairs, self.triangle,
-                 self.derivative, self.branches, self.map, self.single]  # fmt: skip
+                 self.derivative, self.branches, self.map, self.single, self.until]  # fmt: skip
         return self.r.choice(kinds)(c)
 
     def body(self, c: Scope, most: int) -> tuple[Lines, Scope]:
@@ -110,6 +110,13 @@ class Statements(Maker):
         if self.chance(0.4):
             f = f"lambda {u}: {self.real(c.vector(u, s), 3)}"
             return [f"({v}, {g}) = value_and_grad({f})({at})"], c.real(v).vector(g, s)
+        if self.chance(0.2):
+            value = self.real(c.vector(u, s), 2)
+            rows = [name for name, kind in c.functions if kind == "row"]
+            if rows and s == "Fin(n)":
+                value = f"{self.r.choice(rows)}({u}, {self.leaf(c)})"
+            f = f"lambda {u}: {value}"
+            return [f"{v} = trace(hessian({f})({at}))"], c.real(v)
         f, along = f"lambda {u}: {self.vector(s, c.vector(u, s), 2)}", self.named(s, c)
         if self.chance(0.5):
             return [f"({v}, {g}) = jvp({f}, {at}, {along})"], c.vector(v, s).vector(g, s)
@@ -167,10 +174,20 @@ class Statements(Maker):
                 lines: Lines = []
                 if self.chance(0.4):
                     lines, inner = self.value(inner)
+                elif self.chance(0.3):
+                    lines, inner = self.loop(inner)
                 step = f"0.5 * {w} + {self.bounded(inner, 2)}"
                 lines.append(f"({self.update(u, s, inner)}, {step})")
                 head = f"loop {u} = {self.named(s, c)}, {w} = {self.real(c, 1)} for {t} in {over}"
                 return [f"{head}{until}:", *deeper(lines)], c.vector(u, s).real(w)
+
+    def until(self, c: Scope) -> tuple[Lines, Scope]:
+        """A loop until a condition changes, whose rounds may be recurrences."""
+        u, k, s = self.fresh("z"), self.fresh("k"), self.r.choice(self.sets)
+        inner = c.vector(u, s).integer(k)
+        until = f"{k} < 3 and ({k} < 1 or {self.truth(inner, 1)})"
+        head = f"loop {u} = {self.named(s, c)}, {k} = 0 while {until}:"
+        return [head, f"    (0.5 * tanh({self.vector(s, inner, 2)}), {k} + 1)"], c.vector(u, s)
 
     def update(self, u: str, s: str, c: Scope) -> str:
         """The next of a carried table: all of it, or an element in place."""
