@@ -90,3 +90,24 @@ def test_the_gradient_of_an_option_keeps_no_comparisons(m) -> None:
         assert again
         assert "bool[" not in before
         assert "middle" in before
+
+
+def test_a_condition_of_three_indices_is_no_table_of_a_derivative() -> None:
+    """Six questions are asked where they are cut, however many ways lead to each of them."""
+    m = nap.compile("""
+def half(a: Fin(n)=>Fin(n)=>Fin(n)=>Float) -> Fin(n)=>Fin(n)=>Fin(n)=>Float:
+    for i in Fin(n), j in Fin(n), k in Fin(n):
+        if 0 < i and i < n - 1 and 0 < j and j < n - 1 and 0 < k and k < n - 1:
+            a[i + 1, j, k] + a[i - 1, j, k] + a[i, j + 1, k] + a[i, j, k - 1] - 3.0 * a[i, j, k]
+        else: a[i, j, k]
+def loss(a: Fin(n)=>Fin(n)=>Fin(n)=>Float, steps: Int) -> Float:
+    b = loop a = a for _ in Fin(steps): half(a)
+    sum(b[i, j, k] ** 2 for i, j, k)
+""")
+    g = nap.grad(m.loss)
+    assert g.show("loops").count("bool[n, n, n]") <= 1
+    assert g(np.ones((1, 1, 1)), 3).tolist() == [[[2.0]]]
+    rng = np.random.default_rng(1)
+    a, d = rng.standard_normal((2, 4, 4, 4))
+    slope = (m.loss(a + 1e-5 * d, 2) - m.loss(a - 1e-5 * d, 2)) / 2e-5
+    np.testing.assert_allclose(np.sum(g(a, 2) * d), slope, rtol=1e-7)

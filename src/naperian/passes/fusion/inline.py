@@ -186,18 +186,20 @@ def _candidate(p: Task) -> bool:
 def _loads(graph: Graph, p: Task) -> bool:
     """Whether a value needs memory: a parameter that is no integer, or what is itself more than
     index arithmetic."""
-    work = [p]
-    for _ in range(_FREE):
-        if not work:
-            return False
+    work, seen = [p], {p}
+    while work:
         q = work.pop()
+        if len(seen) > _FREE:
+            return True
         if q.kind is not Kind.COMPUTE or q.home is not None:
             return True
         given = (graph.params.get(x.var) for x in q.args if isinstance(x, Read))
         if any(x is not None and (x.shape or x.dtype.is_float) for x in given):
             return True
-        work += [s.task for s in q.sites if s.task.context]
-    return True
+        made = {s.task for s in q.sites if s.task.context} - seen
+        seen |= made
+        work += made
+    return False
 
 
 def _free(p: Task) -> int:
