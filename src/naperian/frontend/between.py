@@ -62,6 +62,7 @@ def known(
     if not (d.at_least or d.at_most) or made.type != INT:
         return made
     v, build = stands_for(w, "number", made.span), made.build
+    w.unnamed[v] = made.span.text
     for bound, sign in (*((x, 1) for x in d.at_least), *((x, -1) for x in d.at_most)):
         here = _at(w, d, at, given, bound)
         if here is not None:
