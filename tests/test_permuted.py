@@ -66,8 +66,8 @@ def drawn(*shape: int) -> np.ndarray:
 ARGUMENTS = {
     "turned": (drawn(6, 5),), "twice": (drawn(6, 5),), "both": (drawn(5, 3),),
     "long": (drawn(6, 19),), "moved": (drawn(9, 7),), "walls": (drawn(9, 4), drawn(9) < 0.9, 4),
-    "again": (drawn(6, 3),), "few": (drawn(6, 5),), "picked": (drawn(6, 3), np.array([0, 2, 1, 1, 0, 2])),
-    "rows": (drawn(4, 4),),
+    "again": (drawn(6, 3),), "few": (drawn(6, 5),), "rows": (drawn(4, 4),),
+    "picked": (drawn(6, 3), np.array([0, 2, 1, 1, 0, 2])),
 }  # fmt: skip
 
 
