@@ -253,7 +253,7 @@ def _prove_index(
     """An index of one set used on another axis: a `Fin` that provably contains it."""
     if t.poly is not None:
         return _prove_poly(w, scope, t, axis, table, checked, refusal)
-    v = Var("k", said=t.span.text)
+    v = Var("k")
     inner = scope.inner()
     inner.assume_index(v, own)
     named = Typed(t.type, lambda: core.Ref(v), t.span, size(v), ((v, t.build),))

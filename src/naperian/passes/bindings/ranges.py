@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from naperian.ainf.syntax import Check, Guard, Index, Number, Op, Program, Read
+from naperian.ainf.syntax import Binding, Check, Guard, Index, Number, Op, Program, Read
 from naperian.ainf.walk import variables
 from naperian.facts import Facts
 from naperian.names import Lit, Var
@@ -67,8 +67,8 @@ def checked(program: Program) -> Iterator[Size]:
     made = {b.var: b for b in program.bindings}
     for b in program.bindings:
         if isinstance(b.prim, Check) and not b.guards and isinstance(b.prim.condition, Read):
-            match made[b.prim.condition.var].prim:
-                case Op("ge", (Number(less), Lit(0))):
+            match made.get(b.prim.condition.var):
+                case Binding(prim=Op("ge", (Number(less), Lit(0)))):
                     yield less
                 case _:
                     pass

@@ -42,6 +42,7 @@ from naperian.sizes import Clamp, Quotient, Remainder, Size
 _LIGHT = 3  # a value: two loads and an addition
 _CONDITION = 6  # two such values compared
 _FREE = 24  # a value of indices alone, which a cut loop may decide
+_ASKED = 14  # values that one may be made of
 _NUMBER = 12  # a float of indices alone, which none decides: a sine takes longer than to read it
 _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
@@ -189,7 +190,7 @@ def _loads(graph: Graph, p: Task) -> bool:
     work, seen = [p], {p}
     while work:
         q = work.pop()
-        if len(seen) > _FREE:
+        if len(seen) > _ASKED:
             return True
         if q.kind is not Kind.COMPUTE or q.home is not None:
             return True

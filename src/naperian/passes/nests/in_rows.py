@@ -32,30 +32,37 @@ At = tuple[Size, ...]
 
 def in_rows(program: Program) -> Program:
     """See the module."""
-    made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate)]
-    buffers = {b.var: b for b in (*program.buffers, *made) if b.role is not Role.IN}
     numbers = {b.var for b in program.buffers if b.role is Role.IN and not b.shape}
-    known = arrays(program)
+    body = _InRows(program).block(program.body, frozenset((*program.sizes, *numbers)))
+    return replace(program, body=body)
 
-    def block(body: tuple[Stmt, ...], fixed: frozenset[Var]) -> tuple[Stmt, ...]:
-        return tuple([stmt(s, fixed) for s in body])
 
-    def stmt(s: Stmt, fixed: frozenset[Var]) -> Stmt:
+class _InRows:
+    def __init__(self, program: Program) -> None:
+        made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate)]
+        self.program = program
+        self.buffers = {b.var: b for b in (*program.buffers, *made) if b.role is not Role.IN}
+        self.known = arrays(program)
+
+    def block(self, body: tuple[Stmt, ...], fixed: frozenset[Var]) -> tuple[Stmt, ...]:
+        return tuple([self.stmt(s, fixed) for s in body])
+
+    def stmt(self, s: Stmt, fixed: frozenset[Var]) -> Stmt:
         if not isinstance(s, Loop):
-            return rebuild_allocations(s, lambda body: block(body, fixed))
+            return rebuild_allocations(s, lambda body: self.block(body, fixed))
         inside = fixed | {s.var}
         if s.order is not Order.SERIAL:
-            return rebuild_allocations(s, lambda body: block(body, inside))
-        return rebuild_allocations(s, partial(rounds, s.var, inside))
+            return rebuild_allocations(s, lambda body: self.block(body, inside))
+        return rebuild_allocations(s, partial(self.rounds, s.var, inside))
 
-    def rounds(var: Var, fixed: frozenset[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        for array, row in _rows(body, known):
+    def rounds(
+        self, var: Var, fixed: frozenset[Var], body: tuple[Stmt, ...]
+    ) -> tuple[Stmt, ...]:
+        for array, row in _rows(body, self.known):
             names = {v for i in row for v in used_in(i)}
-            if array in buffers and var in names and names <= fixed:
-                body = _in_row(program, body, buffers[array], row)
-        return block(body, fixed)
-
-    return replace(program, body=block(program.body, frozenset((*program.sizes, *numbers))))
+            if array in self.buffers and var in names and names <= fixed:
+                body = _in_row(self.program, body, self.buffers[array], row)
+        return self.block(body, fixed)
 
 
 def _rows(body: tuple[Stmt, ...], known: Arrays) -> list[Part]:
