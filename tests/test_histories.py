@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from test_cost import PROGRAMS
 
 import naperian as nap
 
@@ -107,15 +108,7 @@ def f(x: n=>Float, k: n=>Int) -> Float:
 def test_what_is_read_before_it_changes_is_read_where_it_is() -> None:
     """The tangents of a round go with its rounds, in front of the loop that hands `f` on: nothing
     notes what they read of `f`."""
-    f = nap.compile("""
-def f(x: Fin(n)=>Float, t: Fin(3)=>Fin(3)=>Float) -> Float:
-    loop f = [[1.0 for s in Fin(3)] for j in Fin(n + 1)] for i in Fin(n):
-        with state([[0.0 for s in Fin(3)] for j in Fin(n + 1)]) as g:
-            for j in Fin(n + 1):
-                g[j, 1] := x[i] + f[j, 1] * x[0]
-                if j > 0: g[j, 2] := sum(g[j - 1, s] * t[s, 2] for s)
-    sum(sum(f))
-""").f
+    f = nap.compile(PROGRAMS["a few elements of a table in place"][0]).f
     r = np.random.default_rng(0)
     x, t, v = r.normal(size=6), r.normal(size=(3, 3)), r.normal(size=6)
     tangents = nap.jvp(f, wrt="x")

@@ -86,13 +86,12 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
         if s.order is Order.LANES:
             # not unrolled before it is a vector
             told.append('!"llvm.loop.unroll.disable"')
-            singly = frame.module.target.vector_bytes == _UNMASKED or _divides(s)
-            some = _may_write(s)
-            if not (singly and some):
-                told.append(f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}')
-                if some:
-                    # of elements that lie far apart LLVM would make none, and abort then, too
-                    told.append(f'!"llvm.loop.vectorize.width", i32 {_lanes(frame, s)}')
+            many = f'!"llvm.loop.interleave.count", i32 {_vectors(frame, s)}'
+            if not _may_write(s):
+                told.append(many)
+            elif frame.module.target.vector_bytes != _UNMASKED and not _divides(s):
+                # of elements that lie far apart LLVM would make none, and abort then, too
+                told += [many, f'!"llvm.loop.vectorize.width", i32 {_lanes(frame, s)}']
         elif heavy(s.body):
             # one vector at a time: the processor overlaps iterations of long code by itself.
             # Not masked, though that would save the remainder's copy: masked accesses are slow
