@@ -277,6 +277,7 @@ def scalar(value: Any, dtype: DType) -> Any:
         value = int(value) & ((1 << bits) - 1)
         if dtype.is_signed and value >= 1 << (bits - 1):
             value -= 1 << bits
+        return t(value)
     with quiet():
         return t(value)
 

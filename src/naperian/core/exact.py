@@ -10,7 +10,7 @@ from naperian.core.dual import Varying, operate, primal
 from naperian.core.values import Element, Value
 from naperian.dtypes import DType
 from naperian.packing import runs
-from naperian.prims import scalar
+from naperian.prims import PRIMITIVES, scalar
 from naperian.types import Exists, Scalar, Table, Tuple, Type
 
 _NUMBERS = (np.generic, Varying)
@@ -40,7 +40,14 @@ def as_number(value: Value, dtype: DType) -> Value:
     return value if isinstance(value, _NUMBERS) else scalar(value, dtype)
 
 
+_PLAIN = {p.name: p.function for p in PRIMITIVES.values() if p.name not in ("select", "known")}
+
+
 def applied(name: str, args: list[Value], dtype: DType) -> Value:
+    """An operation that gives a `dtype`, or compares two of them."""
+    plain = _PLAIN.get(name)
+    if plain is not None and all([isinstance(a, np.generic) for a in args]):
+        return plain(*args)
     match name:
         case "cast":
             return operate(name, [int(a) if isinstance(a, Element) else a for a in args], dtype)

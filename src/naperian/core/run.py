@@ -212,6 +212,8 @@ def _element(t: Type, value: Value, scope: Scope) -> Value:
 
 
 def _value(e: Expr, scope: Scope) -> Value:
+    if type(e) not in _BLOCKS:
+        return _plain(e, scope)
     entered = False
     while True:
         match e:
@@ -236,6 +238,9 @@ def _value(e: Expr, scope: Scope) -> Value:
                 e = then
             case _:
                 return _plain(e, scope)
+
+
+_BLOCKS = frozenset({Let, Unbox, If, Check})
 
 
 def _is_data(t: Type, scope: Scope) -> bool:
@@ -270,13 +275,15 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return scope.values[var]
         case Const(lit):
             return scalar(lit.value, lit.dtype)
+        case Op(name, args, Scalar(dtype)):
+            return applied(name, [_value(a, scope) for a in args], dtype)
+        case At(table, index, s):
+            whole, k = _value(table, scope), _ordinal(s, _value(index, scope), scope)
+            return whole.at(k) if isinstance(whole, Place) else whole[k]
         case (ConstOf() | Op() | Reduce()) if _is_data(e.type, scope):
             return _written_out(e, scope.type(e.type), scope)
         case Op(name, args, t):
             return applied(name, [_value(a, scope) for a in args], _dtype(t, scope))
-        case At(table, index, s):
-            whole, k = _value(table, scope), ordinal(scope.set(s), _value(index, scope))
-            return whole.at(k) if isinstance(whole, Place) else whole[k]
         case ConstOf(value, t):
             return scalar(value, _dtype(t, scope))
         case Number(value):
@@ -373,6 +380,13 @@ def _plain(e: Expr, scope: Scope) -> Value:
             return tuple(map(scope.number, sizes)), _value(value, scope)
         case Let() | If() | Check() | Unbox():
             return _value(e, scope)
+
+
+def _ordinal(s: Set, index: Value, scope: Scope) -> int:
+    """Where the cell at `index` is stored, of the first n at the number that it is."""
+    if type(s) is Fin and type(index) is int:
+        return index
+    return ordinal(scope.set(s), index)
 
 
 def _open(c: Cell, scope: Scope) -> Slot:

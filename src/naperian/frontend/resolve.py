@@ -10,6 +10,7 @@ from itertools import count
 from naperian.components import components
 from naperian.core import syntax as core
 from naperian.core.walk import everything
+from naperian.frontend.again import Before
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.implement import implement
@@ -60,6 +61,7 @@ class Library(OnDemand):
         self.globals = Globals(definitions=self)
         super().__init__(module, "std.", Globals(), self.globals)
         self.modules: dict[str, Loaded] = {}
+        self.before = Before()
         enums = {d.name: d for d in module.decls if isinstance(d, s.Enum)}
         wrong: list[Diagnostic] = []
         for info in declare_all(enums, "std.", self.globals, Globals(), wrong):
@@ -178,9 +180,12 @@ def module(
     written = numbering(loaded.globals.indexed, structures) | written
     order, cycles = _order(_uses(written))
 
-    def elaborate(n: str) -> None:
-        if len(wrong) >= _MOST_WRONG:
-            return
+    before = library.before if Before.suits(tree) else None
+
+    def meaning(word: str) -> tuple[object, ...]:
+        return loaded.named.get(word), loaded.globals.modules.get(word), word in written
+
+    def define_(n: str) -> core.Definition | None:
         d = written[n]
         if isinstance(d, s.Def):
             own = numbered(n, loaded.globals)
@@ -188,6 +193,16 @@ def module(
         else:
             made, mistakes = constant(d, prefix + n, loaded.globals, lib)
         wrong.extend(mistakes)
+        return made
+
+    def elaborate(n: str) -> None:
+        if len(wrong) >= _MOST_WRONG:
+            return
+        made = before.find(prefix + n, written[n], meaning) if before and not wrong else None
+        if made is None:
+            made = define_(n)
+            if made is not None and before and not wrong:
+                before.keep(prefix + n, written[n], meaning, made)
         if made is None:
             loaded.globals.failed.add(n)
         else:

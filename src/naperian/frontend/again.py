@@ -1,0 +1,64 @@
+"""What was elaborated before, in a text that begins as this one, is not elaborated again.
+
+    >>> def f(x: Float) = sin(x)
+    >>> def g(x: Float) = f(x) + 1.0        only this one
+    >>> g(2.0)                              only what is asked
+
+The REPL, a notebook and the pages of the documentation add to a text, and each entry means what it
+would mean in a file: it costs what it adds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from naperian.core.syntax import Definition
+from naperian.node import node
+from naperian.surface import syntax as s
+
+_WORD = re.compile(r"\w+")
+_MOST = 128  # definitions that are remembered; longer texts are not looked up at all
+
+Meaning = Callable[[str], tuple[object, ...]]
+"""What a word may mean in the module at hand: objects, or None."""
+
+
+@node
+class _Made:
+    definition: Definition
+    words: tuple[tuple[str, tuple[object, ...]], ...]  # each with what it meant
+
+
+class Before:
+    """The definitions of modules without types, interfaces and instances of their own, by the text
+    up to their ends. A word that meant something else makes another definition."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str, str], _Made] = {}
+
+    @staticmethod
+    def suits(tree: s.Module) -> bool:
+        kinds = s.Def | s.Bind | s.Import | s.FromImport
+        return len(tree.decls) <= _MOST and all(isinstance(d, kinds) for d in tree.decls)
+
+    def find(self, name: str, d: s.Def | s.Bind, meaning: Meaning) -> Definition | None:
+        made = self._made.get(_key(name, d))
+        if made is None or not all(_same(meant, meaning(word)) for word, meant in made.words):
+            return None
+        return made.definition
+
+    def keep(self, name: str, d: s.Def | s.Bind, meaning: Meaning, made: Definition) -> None:
+        words = dict.fromkeys(_WORD.findall(d.span.text))
+        self._made[_key(name, d)] = _Made(made, tuple((w, meaning(w)) for w in words))
+        if len(self._made) > _MOST:
+            del self._made[next(iter(self._made))]
+
+
+def _key(name: str, d: s.Def | s.Bind) -> tuple[str, str, str]:
+    source = d.span.source
+    return name, source.name, source.text[: d.span.end]
+
+
+def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
+    return all(a is b for a, b in zip(old, new, strict=True))
