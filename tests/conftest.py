@@ -63,3 +63,21 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     nap.threads(request.param)
     yield
     nap.threads(before)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a family of cases that is `sampled(k)`, k spread over it are in the gate; the others go
+    with the long tests."""
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for family in families.values():
+        marker = family[0].get_closest_marker("sampled")
+        assert marker is not None
+        (few,) = marker.args
+        stay = {i * len(family) // few for i in range(few)}
+        for place, item in enumerate(family):
+            if place not in stay:
+                item.add_marker(pytest.mark.long)

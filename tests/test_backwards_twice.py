@@ -13,6 +13,7 @@ from naperian.ainf.syntax import Operand
 from naperian.passes.derivatives.asked import Asked
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", TWICE)
 def test_two_ways_to_a_second_derivative(name: str) -> None:
     text, given = PROGRAMS[name]
@@ -57,6 +58,7 @@ ROUNDS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ROUNDS)
 def test_rounds_that_begin_with_rows_in_another_order(name: str) -> None:
     f = nap.compile(CHANGED.format(ROUNDS[name])).f
@@ -106,6 +108,7 @@ def summed(x: n=>Float) -> Float = sum(sum(hessian(f)(x)))
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize(
     "row", ["[sin(y[wrap(i + 1)]) for i]", "[sin(y[wrap(2 * i + 1)]) + 0.3 * y[i] for i]"]

@@ -292,6 +292,7 @@ def some(v: Float, p: m=>Float) -> m=>Float:
 """).f
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_are_carried_through_strips_of_strips(name: str) -> None:
     """Any number of strips inside each other keeps k·n^(1/k) tables, also where the cotangents do

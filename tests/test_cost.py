@@ -1031,6 +1031,7 @@ TWICE = [*KEPT, "assignment by key", "a row put in its place", "an element put i
          "Cholesky to the right", "wavelets, halves in a `while`"]  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", TWICE)
 def test_a_second_derivative_costs_a_dozen_functions(name: str) -> None:
     text, given = PROGRAMS[name]

@@ -106,7 +106,7 @@ def scalars(draw: st.DrawFn) -> str:
     return with_helpers(f"{HEADER} -> Float:\n    {body}\n")
 
 
-@settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "2000")) // 20, **QUIET)
+@settings(max_examples=int(os.environ.get("NAPERIAN_PROGRAMS", "1000")) // 20, **QUIET)
 @given(scalars(), st.sampled_from([(1, 1), (3, 2), (5, 5), (2, 7)]), st.integers(0, 3))
 def test_generated_programs(text: str, sizes: tuple[int, int], seed: int) -> None:
     check(text, *sizes, seed)

@@ -53,6 +53,7 @@ def test_second_derivatives_of_a_determinant(m: nap.Module, name: str, n: int) -
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["by_cholesky", "by_lu"])
 def test_they_cost_some_functions_of_any_size(m: nap.Module, name: str) -> None:
     ratios = []

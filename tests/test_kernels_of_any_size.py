@@ -62,6 +62,7 @@ def by_numpy(form: str, x: np.ndarray, k: np.ndarray) -> tuple[float, np.ndarray
     return float((y**2).sum()), dx, dk
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("known", [False, True])
 def test_values_and_gradients(form: str, known: bool) -> None:
@@ -163,6 +164,7 @@ def by_size(x: Fin(h)=>Fin(w)=>Float, t: Fin(p)=>Fin(q)=>Float) -> Float =
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 40), (7, 33), (2, 100)])
 def test_a_table_of_windows_lies_as_it_is_gone_through(known: bool, shape: tuple[int, int]) -> None:

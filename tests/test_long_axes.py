@@ -81,7 +81,7 @@ def _test(count: int, smooth: bool):
 
 @pytest.mark.parametrize("smooth", [False, True])
 def test_programs_over_long_axes(smooth: bool) -> None:
-    _test(6, smooth)()
+    _test(3, smooth)()
 
 
 @pytest.mark.long

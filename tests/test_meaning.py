@@ -282,7 +282,7 @@ def _test(count: int):
 
 
 def test_all_stages_agree() -> None:
-    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "200")))()
+    _test(int(os.environ.get("NAPERIAN_PROGRAMS", "120")))()
 
 
 def test_all_stages_agree_on_hessians() -> None:

@@ -84,6 +84,7 @@ def _tried(seed: int) -> None:
         np.testing.assert_allclose(found, (up - down) / 2 / h, atol=1e-5 * scale, err_msg=text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(30, 90, 10))
 def test_tables_in_place(first: int) -> None:
     for seed in range(first, first + 10):

@@ -108,6 +108,7 @@ def test_of_each_of_a_batch(steps: nap.Module) -> None:
     assert np.allclose(nap.grad(steps.many)(a), expected, rtol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["logdet", "filled", "named", "ahead", "whole", "many", "strips"])
 def test_slopes_are_those_of_differences(steps: nap.Module, name: str) -> None:
     assert nap.check(steps[name], seed=5, cases=20)

@@ -67,6 +67,7 @@ def expected(name: str, places: tuple[str, str], x: np.ndarray, y: np.ndarray) -
             return sum(total(i, 4 * k, min(one[i], 4 * k + 4)) for i, k in parts)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("k", range(len(PLACES)))
 def test_uneven_places(k: int) -> None:
     places = PLACES[k], PLACES[(k + 5) % len(PLACES)]

@@ -149,6 +149,7 @@ def rows(t: Float, q: m=>n=>Float) -> Float = sum(total(t, r) for r in q)
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "asked",
     ["fold(lambda a, v: a * 0.9 + v, 0.0, q)", "grown(q)", "sum([v for v in q if v > 0.1])",
