@@ -228,3 +228,16 @@ def test_a_derivative_is_told_beside_its_function(
     told = json.loads(capsys.readouterr().out)
     assert told["of"]["definition"] == "f"
     assert told["of"]["account"][-1] == "memory: 8 bytes in results, 0 in between"
+
+
+def test_an_array_that_two_sides_allocate_in_two_shapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In lanes `v` is a table of 32 columns, beside it a row."""
+    tmp_path.joinpath("f.nap").write_text(
+        "def f(z: n=>p=>Float, s: p=>p=>Float) -> Float =\n"
+        "    sum(sum((z[i, a] * z[i, b] - s[a, b]) ** 2 for a, b) for i)\n"
+    )
+    place = f"{tmp_path / 'f.nap'}:grad(f, wrt=('z', 's'))"
+    assert cli.main(["explain", place, "--loops"]) == 0
+    assert "bytes in results" in capsys.readouterr().out

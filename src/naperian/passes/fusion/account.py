@@ -92,11 +92,9 @@ def account(program: Program, vector_bytes: int) -> tuple[str, ...]:
     program = _in_sizes(program)
     known = _known_before(program)
     named = known | {s.var for s in program.body if isinstance(s, Let | Variable)}
-    buffers = {b.var: b for b in program.buffers}
-    for s in statements(program.body):
-        if isinstance(s, Allocate):
-            buffers[s.buffer.var] = _changed(s, buffers)
-    whole = _sides(program.body, buffers, named)
+    given = {b.var: b for b in program.buffers}
+    whole = _sides(program.body, given, named)
+    buffers = _with_own(whole, given)
     nests = [_nest(s, buffers, named, vector_bytes) for s in _outermost(whole)]
     lines = [_told(n) for n in nests]
     if len(nests) > 1:
@@ -117,6 +115,15 @@ def _known_before(program: Program) -> frozenset[Var]:
     return frozenset(known)
 
 
+def _with_own(body: tuple[Stmt, ...], buffers: dict[Var, Buffer]) -> dict[Var, Buffer]:
+    """With what is allocated here: on another side of a choice it may have another shape."""
+    buffers = dict(buffers)
+    for s in statements(body):
+        if isinstance(s, Allocate):
+            buffers[s.buffer.var] = _changed(s, buffers)
+    return buffers
+
+
 def _changed(s: Allocate, buffers: Mapping[Var, Buffer]) -> Buffer:
     """The array, of planes those that are no arguments."""
     if not s.planes:
@@ -132,19 +139,20 @@ def _sides(
     are made by the compiler, and both sides do the same work."""
 
     def work(side: tuple[Stmt, ...]) -> int:
-        count = _Count(buffers, frozenset(), known)
+        count = _Count(_with_own(side, whole), frozenset(), known)
         count.block(side, {})
         return evaluate(count.operations + count.functions * FUNCTION, lambda _: 1000)
 
+    whole = _with_own(body, buffers)  # what a side reads may be allocated around it
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, When) and all(map(_outermost, blocks(s))):
             side: tuple[Stmt, ...] = max(
-                (_sides(b, buffers, known) for b in blocks(s)), key=work
+                (_sides(b, whole, known) for b in blocks(s)), key=work
             )
             out += side
         else:
-            out.append(rebuild(s, lambda b: _sides(b, buffers, known)))
+            out.append(rebuild(s, lambda b: _sides(b, whole, known)))
     return tuple(out)
 
 
