@@ -11,6 +11,7 @@ from naperian.frontend.annotations import as_type
 from naperian.frontend.binders import bind_pattern, check_new, open_binder
 from naperian.frontend.boxes import alone, around, closed, keeps_size
 from naperian.frontend.cells import convert, converts, show, shown
+from naperian.frontend.choices import literals
 from naperian.frontend.coded import decoded
 from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
 from naperian.frontend.kept import kept
@@ -272,6 +273,7 @@ def _arms(
     then.span = body.statements[-1].span
     if otherwise is not None and not rest:
         other.span = otherwise.statements[-1].span
+    literals(w, [then, other], expected)
     return choose(w, condition, then, other, span)
 
 

@@ -3,6 +3,7 @@
     j = i - 1 if i > 0 else m - 1       ways of j: i - 1, where i >= 1; m - 1, where i <= 0
     y[j]                                is in range, since both are
     (j, w) = (i - 1, a) if i > 0 else (m - 1, b)        the same of an item of a tuple
+    0 if i == 2 else y[i]               where a `Fin(7)` is wanted and y holds some, 0 is one
 """
 
 from __future__ import annotations
@@ -12,6 +13,17 @@ from naperian.frontend.fitting import fits
 from naperian.frontend.typed import Condition, Typed, Way
 from naperian.frontend.walk import Walk
 from naperian.sizes import Size, rename, variables
+from naperian.types import Index, Type, TypeVar
+
+
+def literals(w: Walk, sides: list[Typed], expected: Type | None) -> None:
+    """Whole numbers that are written beside an index are indices, where one is wanted."""
+    wanted = None if expected is None else w.solver.head(expected)
+    kinds = [w.solver.head(x.type) for x in sides]
+    if isinstance(wanted, Index) and any(isinstance(t, Index) for t in kinds):
+        for x, t in zip(sides, kinds, strict=True):
+            if x.exact and isinstance(t, TypeVar):
+                w.solver.unify(t, wanted)
 
 
 def ways(w: Walk, condition: Condition | None, then: Typed, other: Typed) -> tuple[Way, ...]:

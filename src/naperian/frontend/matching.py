@@ -14,6 +14,7 @@ from naperian.dtypes import DType
 from naperian.facts import Apart
 from naperian.frontend.boxes import alone
 from naperian.frontend.cells import convert, show
+from naperian.frontend.choices import literals
 from naperian.frontend.coded import decoded
 from naperian.frontend.coverage import Row, missing, shown, useful
 from naperian.frontend.exactly import exactly_equal
@@ -112,6 +113,7 @@ def match(w: Walk, st: s.Match, expected: Type | None) -> Typed:
     lost = missing(w, rows, (kind,))
     if lost is not None:
         raise errors.non_exhaustive(_missing(w, rows, kind, lost), st.span)
+    literals(w, [a.value for a in arms], expected)
     result = join_types(w, [a.value for a in arms], st.span)
 
     def build() -> core.Expr:

@@ -10,7 +10,7 @@ from naperian.dtypes import FLOATS, DType
 from naperian.facts import Apart
 from naperian.frontend.boxes import alike, alone, open_box
 from naperian.frontend.cells import convert, equate, join_cells, show, stays_ordinal
-from naperian.frontend.choices import items, ways
+from naperian.frontend.choices import items, literals, ways
 from naperian.frontend.constraints import need
 from naperian.frontend.exactly import believed, extremum
 from naperian.frontend.frames import Callee
@@ -459,6 +459,7 @@ def ternary(w: Walk, e: s.Ternary, expected: Type | None) -> Typed:
         if condition.condition is not None:
             scope.assume(*condition.condition.otherwise)
         other = alone(w, lambda: w.infer(e.otherwise, expected), expected)
+    literals(w, [then, other], expected)
     return choose(w, condition, then, other, e.span)
 
 
