@@ -10,18 +10,25 @@ factors would not be (what the power itself does about that, see `backends/funct
 overflows, vanishes, and is negative exactly where the power is: where a part of it underflows, so
 does all. A square root knows no -∞, and its zero has a sign, so these are asked for. A strict
 definition has the power itself.
+
+A power to an index of few elements is one of the products:
+
+    for r<3, i: y = pow(x[i], cast(r))           for r<3, i: y = 1 if r = 0 else x[i] if r = 1 else
+                                                                 mul(x[i], x[i])
 """
 
 from __future__ import annotations
 
-from math import inf
+from collections.abc import Mapping
+from math import inf, prod
 
 from naperian.ainf.syntax import Binding, Number, Op, Operand, Program, Read
+from naperian.ainf.walk import context_of
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.prims import Math
-from naperian.sizes import size
+from naperian.sizes import Atom, Size, rename, size
 
 _Step = tuple[str, tuple[int | float, ...]]
 
@@ -42,6 +49,7 @@ _STEPS: dict[float, tuple[_Step, ...]] = {
     0.5: _root(("abs", (1,)), least=inf),
     1.5: _root(("mul", (0, 1)), least=inf),
     2.5: _root(("abs", (1,)), ("mul", (0, 0)), ("mul", (3, 2)), least=inf),
+    2.0: (("mul", (0, 0)),),
     3.0: (("mul", (0, 0)), ("mul", (1, 0))),
     4.0: (("mul", (0, 0)), ("mul", (1, 1))),
     5.0: (("mul", (0, 0)), ("mul", (1, 1)), ("mul", (2, 0))),
@@ -49,37 +57,119 @@ _STEPS: dict[float, tuple[_Step, ...]] = {
 }
 """Operations on what is there, one after the other: 0 is the base, a Float is itself."""
 
+_FEW = 8  # powers of which one is chosen
+
+
+_Count = tuple[tuple[Var, ...], Size]  # a number in the indices of a context
+
 
 def powers(program: Program) -> Program:
     """See the module."""
     if program.math is Math.STRICT:
         return program
     out: list[Binding] = []
-    counts: set[Var] = set()  # what is as many as there are of something
+    counts: dict[Var, _Count] = {}  # what is as many as there are of something, or one or two less
     for b in program.bindings:
-        if isinstance(b.prim, Op) and b.prim.name == "cast" and isinstance(b.prim.args[0], Number):
-            counts.add(b.var)
-        out += _product(b, counts)
+        number = _number(b, counts)
+        if number is not None:
+            counts[b.var] = b.context, number
+        match b.prim:
+            case Op("pow", (Read(v) as base, Lit(0.5))) if v in counts:
+                out.append(replace(b, prim=Op("sqrt", (base,))))
+            case Op("pow", (Read() as base, Lit(exponent))) if exponent in _STEPS:
+                out += _written(b, base, float(exponent))
+            case Op("pow", (Read() as base, Read() as exponent)) if b.dtype.is_float and (
+                values := _values(program, n := _at(exponent, counts))
+            ):
+                assert n is not None
+                out += _choice(program, b, base, n, values)
+            case _:
+                out.append(b)
     return replace(program, bindings=tuple(out))
 
 
-def _product(b: Binding, counts: set[Var]) -> list[Binding]:
+def _at(x: Read, counts: Mapping[Var, _Count]) -> Size | None:
+    """The number that is read, in the indices of where it is."""
+    if x.var not in counts:
+        return None
+    context, number = counts[x.var]
+    return rename(number, dict(zip(context, x.at, strict=True)))
+
+
+def _number(b: Binding, counts: Mapping[Var, _Count]) -> Size | None:
+    """The number in its indices of which a binding is the float."""
     match b.prim:
-        case Op("pow", (Read(v) as base, Lit(0.5))) if v in counts:
-            return [replace(b, prim=Op("sqrt", (base,)))]
-        case Op("pow", (Read() as base, Lit(exponent))) if b.dtype.is_float:
-            steps = _STEPS.get(float(exponent))
+        case Op("cast", (Number(n),)):
+            return n
+        case Op("sub", (Read() as x, Lit(1.0 | 2.0 as less))):
+            n_or_none = _at(x, counts)
+            return None if n_or_none is None else n_or_none - int(less)
         case _:
-            return [b]
-    if steps is None:
-        return [b]
-    here = tuple(size(i) for i in b.context)
+            return None
+
+
+def _values(program: Program, n: Size | None) -> tuple[int, ...]:
+    """What a sum of indices of few elements can be, if all powers to it are products."""
+    least = most = 0
+    for atoms, c in () if n is None else n.terms:
+        ends = [_last(program, a) for a in atoms]
+        if any(e is None for e in ends):
+            return ()
+        top = c * prod(e for e in ends if e is not None)
+        least, most = least + (min(top, 0) if atoms else c), most + (max(top, 0) if atoms else c)
+    values = tuple(range(least, most + 1)) if n is not None and most - least < _FEW else ()
+    return values if all(k in (0, 1) or k in _STEPS for k in values) else ()
+
+
+def _last(program: Program, a: Atom) -> int | None:
+    """The last of an index's elements, if it is known how many there are."""
+    index = program.indices.get(a) if isinstance(a, Var) else None
+    n = None if index is None or index.extent is None else index.extent.constant
+    return None if n is None else max(n - 1, 0)
+
+
+def _choice(
+    program: Program, b: Binding, base: Read, n: Size, values: tuple[int, ...]
+) -> list[Binding]:
+    """A power to one of these numbers: the products, and which of them it is."""
+    out: list[Binding] = []
+    guarded = [g.operand for g in b.guards]
+
+    def over(*operands: Operand) -> Binding:
+        return replace(b, var=Var("power"), context=context_of(program.indices, operands))
+
+    def power(k: int) -> Operand:
+        if k == 0:
+            return Lit(1.0, b.dtype)
+        if k == 1:
+            return base
+        out.extend(_written(over(base, *guarded), base, float(k)))
+        return _read(out[-1])
+
+    chosen = power(values[-1])
+    for k in values[-2::-1]:
+        one, number = power(k), Number(n)
+        this = Op("eq", (number, Number(size(k))))
+        out.append(replace(over(number, *guarded), prim=this, dtype=DType.BOOL))
+        choice = Op("select", (_read(out[-1]), one, chosen))
+        out.append(replace(over(*choice.args, *guarded), prim=choice))
+        chosen = _read(out[-1])
+    return [*out, replace(b, prim=Op("copy", (chosen,)))]
+
+
+def _read(b: Binding) -> Read:
+    return Read(b.var, tuple(size(i) for i in b.context))
+
+
+def _written(b: Binding, base: Read, exponent: float) -> list[Binding]:
+    """The steps to a power, the last of which is the binding."""
+    steps = _STEPS[exponent]
     made: list[Operand] = [base]
     out: list[Binding] = []
     for name, args in steps:
         op = Op(name, tuple(made[a] if isinstance(a, int) else Lit(a, b.dtype) for a in args))
         dtype = DType.BOOL if name == "eq" else b.dtype
         out.append(replace(b, var=Var("power"), prim=op, dtype=dtype))
-        made.append(Read(out[-1].var, here))
+        made.append(_read(out[-1]))
     out[-1] = replace(out[-1], var=b.var)
     return out
