@@ -101,3 +101,22 @@ def across(a: m=>k=>Float, b: n=>k=>Float) -> m=>n=>Float = a @ transpose(b)
     assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
     np.testing.assert_allclose(found[0][0], a @ b, atol=1e-10)
     np.testing.assert_allclose(found[0][1], a @ b, atol=1e-10)
+
+
+def test_products_of_a_few_columns_are_sums_in_registers() -> None:
+    """Nothing is stored for the moments of points in space, and they are read once."""
+    m = nap.compile("""
+def moments(p: n=>Fin(3)=>Float, w: n=>Float) -> Fin(3)=>Fin(3)=>Float:
+    d = [[p[i, a] - 0.5 for a] for i]
+    [sum(w[i] * d[i, a] * d[i, b] for i) for a, b]
+def between(p: n=>Fin(3)=>Float, q: n=>Fin(4)=>Float) -> Fin(3)=>Fin(4)=>Float = transpose(p) @ q
+def more(p: n=>Fin(5)=>Float, q: n=>Fin(4)=>Float) -> Fin(5)=>Fin(4)=>Float = transpose(p) @ q
+""")
+    r = np.random.default_rng(0)
+    p, q, w = r.random((50, 3)), r.random((50, 4)), r.random(50)
+    np.testing.assert_allclose(m.moments(p, w), (w * (p.T - 0.5)) @ (p - 0.5), rtol=1e-12)
+    np.testing.assert_allclose(m.between(p, q), p.T @ q, rtol=1e-12)
+    for f in (m.moments, m.between):
+        assert "contract" not in f.show("loops")
+        assert "allocate" not in f.show("loops")
+    assert "contract" in m.more.show("loops")

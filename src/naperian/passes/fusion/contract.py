@@ -36,6 +36,7 @@ from naperian.passes.fusion.graph import (
     rename_indices,
     rename_operand,
 )
+from naperian.passes.fusion.unroll import WRITTEN_OUT
 from naperian.sizes import ZERO, Size, size
 
 _SHORT = 16  # elements of an axis that a loop along it is not worth
@@ -203,6 +204,8 @@ def _place(
         return None
     least = min(_terms(graph, rows), _terms(graph, columns))
     if _terms(graph, inside) <= _FEW and (final.home is None or least <= _FEW):
+        return None
+    if max(_terms(graph, rows), _terms(graph, columns)) <= WRITTEN_OUT:  # sums in registers
         return None
     times = [i for i in t.context if i in waits or i in asked]
     opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
