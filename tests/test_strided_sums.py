@@ -137,3 +137,23 @@ def test_of_rows_that_meet_elements_stay_where_they_are() -> None:
     assert until((Update(b, here, "add", from_x), one, one), 0, {b: a}) == 0
     # two that may be made in the memory of a third are two
     assert until((one, Update(b, there, "add", from_x), one), 0, {a: Var("c"), b: Var("c")}) == 3
+
+
+def test_each_product_of_a_chain_goes_by_the_rows_of_its_matrix() -> None:
+    """Of two products with matrices the one goes along what the other adds up: each has a loop of
+    its own that must be innermost."""
+    f = nap.compile("""
+def f(x: d=>Float, a: d=>f=>Float, b: f=>g=>Float, c: g=>h=>Float) -> h=>Float =
+    tanh(tanh(x @ a) @ b) @ c
+""").f
+    r = np.random.default_rng(0)
+    x, a, b, c = r.normal(size=7), *(r.normal(size=s) for s in ((7, 30), (30, 20), (20, 15)))
+    np.testing.assert_allclose(f(x, a, b, c), np.tanh(np.tanh(x @ a) @ b) @ c, rtol=1e-12)
+    inner = [line.strip() for line in f.show("loops").splitlines() if "update" in line]
+    for name in "abc":  # the last index is that of the loop around
+        rows = [line for line in inner if f" {name}[" in line]
+        assert rows, name
+        for line in rows:
+            into, _, value = line.partition(" += ")
+            last = value.rpartition(f"{name}[")[2].partition("]")[0].split(", ")[-1]
+            assert into.rstrip("]").endswith(last)

@@ -130,10 +130,10 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
     deepest = max(len(path) for path in inner.values())
     deep = [t for t in tasks if len(inner[t]) == deepest]
 
-    def paths(last: frozenset[_Class]) -> dict[Task, tuple[Var, ...]]:
-        def key(t: Task, i: Var) -> tuple[bool, int]:
+    def paths(last: tuple[_Class, ...]) -> dict[Task, tuple[Var, ...]]:
+        def key(t: Task, i: Var) -> tuple[int, int]:
             c = classes.find((t, i))
-            return c in last, rank[c]
+            return last.index(c) if c in last else -1, rank[c]
 
         return {
             t: outer(t) + tuple(sorted(path, key=lambda i: key(t, i)))
@@ -144,12 +144,11 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
     at_least = 0 if any(t.over for t in tasks) else 1
     best: dict[Task, tuple[Var, ...]] | None = None
     least = 0
-    chosen = frozenset[_Class]()
-    candidates: list[frozenset[_Class]] = [chosen]
-    lines = [frozenset(classes.find((t, i)) for i in inner[t]) for t in deep]
+    chosen: tuple[_Class, ...] = ()
+    candidates = [chosen]
     if not laid_out:
         found = dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t])
-        candidates += [frozenset((c,)) for c in found]
+        candidates += [(c,) for c in found]
     while candidates:
         before = chosen
         for last in candidates[:_TRIED]:
@@ -161,9 +160,9 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
                 best, least, chosen = new, price, last
         if chosen == before:
             break
-        # those who share no loop with the ones that go by it
-        apart = frozenset.union(*lines).difference(*(x for x in lines if x & chosen))
-        candidates = [chosen | c for c in candidates if c and c <= apart]
+        # those who share no loop with the ones that go by it, and those who share one go by another
+        rest = [c for c in dict.fromkeys(c for x in candidates for c in x) if c not in chosen]
+        candidates = [(*chosen, c) for c in rest]
     for t, path in (best or {}).items():
         t.path = path
 
