@@ -13,24 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from naperian.ainf.syntax import Read
-from naperian.names import Var
 from naperian.passes.fusion.graph import Kind, Nest, Task, in_register, stops, takes_over
 
 
 def changed_last(nest: Nest) -> None:
     """Put the tasks of a loop that carries tables into another order, if one is needed."""
-    if not nest.times:
+    changes = [t for t in nest.members if _changes(t)] if nest.times else []
+    if not changes:
         return
-    around = {i for n in (*nest.members[0].nests, nest) for i in n.times}
-    for change in [t for t in nest.members if _changes(t)]:
+    one = _Round(nest)
+    for change in changes:
         (read,) = change.args
         tables = {s.task for s in change.sites if isinstance(read, Read) and s.task.var == read.var}
-        readers = [t for t in nest.members if any(s.task in tables for s in t.sites)]
-        behind = _behind(nest.members, change, around)
-        first = _done(nest.members, [t for t in readers if t not in behind], behind)
+        readers = [t for q in tables for t in one.readers.get(q, ())]
+        behind = one.behind(change)
+        first = one.done([t for t in readers if t not in behind], behind)
         if not any(t.order > change.order for t in first):
             continue
-        before = _before(nest.members, first, around)
+        before = one.before(first)
         last = max((t.order for t in before), default=-1)
         moved = [t for t in nest.members if t in behind and t.order < last]
         if not moved or behind & before or any(map(stops, moved)):
@@ -48,49 +48,59 @@ def _changes(t: Task) -> bool:
     return t.kind is Kind.START and bool(t.units) and takes_over(t) and not in_register(t.cell)
 
 
-def _with(t: Task, around: set[Var]) -> list[Task]:
-    """The recurrences in a round that a task belongs to: what has to do with one of their tasks has
-    to do with all."""
-    return [q for time, tasks in t.units if time not in around for q in tasks]
+class _Round:
+    """The tasks of a round, and who waits for whom in it."""
 
+    def __init__(self, nest: Nest) -> None:
+        self.members = set(nest.members)
+        self.around = {i for n in (*nest.members[0].nests, nest) for i in n.times}
+        self.readers: dict[Task, list[Task]] = {}
+        self.waiting: dict[Task, list[Task]] = {}  # those of them that do not read the round before
+        for t in nest.members:
+            for q in dict.fromkeys(s.task for s in t.sites):
+                self.readers.setdefault(q, []).append(t)
+            for q in dict.fromkeys(self.waits(t)):
+                self.waiting.setdefault(q, []).append(t)
 
-def _waits(t: Task, around: set[Var]) -> list[Task]:
-    """What a task waits for in a round of the loops over the times `around`."""
-    return [
-        s.task for s in t.sites
-        if not (s.carried and s.task.cell is not None and s.task.cell.time in around)
-    ]  # fmt: skip
+    def waits(self, t: Task) -> list[Task]:
+        """What a task waits for in a round of the loops over the times around."""
+        return [
+            s.task for s in t.sites
+            if not (s.carried and s.task.cell is not None and s.task.cell.time in self.around)
+        ]  # fmt: skip
 
+    def behind(self, change: Task) -> set[Task]:
+        return self.reached([change], lambda t: self.waiting.get(t, []), together=True)
 
-def _behind(members: list[Task], change: Task, around: set[Var]) -> set[Task]:
-    readers: dict[Task, list[Task]] = {}
-    for t in members:
-        for q in _waits(t, around):
-            readers.setdefault(q, []).append(t)
-    return _reached(members, [change], lambda t: [*readers.get(t, ()), *_with(t, around)])
+    def done(self, tasks: list[Task], behind: set[Task]) -> set[Task]:
+        """Tasks, and those that read what is computed only where its readers are, but for those
+        that need a change: the first best of a table's row compares its elements when it looks for
+        it."""
 
+        def following(t: Task) -> list[Task]:
+            return [q for q in self.readers.get(t, ()) if q not in behind] if t.lazy else []
 
-def _done(members: list[Task], tasks: list[Task], behind: set[Task]) -> set[Task]:
-    """Tasks, and those that read what is computed only where its readers are, but for those that
-    need a change: the first best of a table's row compares its elements when it looks for it."""
-    readers: dict[Task, list[Task]] = {}
-    for t in members:
-        for s in t.sites if t not in behind else ():
-            readers.setdefault(s.task, []).append(t)
-    return _reached(members, tasks, lambda t: readers.get(t, []) if t.lazy else [])
+        return self.reached(tasks, following)
 
+    def before(self, tasks: Iterable[Task]) -> set[Task]:
+        return self.reached(tasks, self.waits, together=True)
 
-def _before(members: list[Task], tasks: set[Task], around: set[Var]) -> set[Task]:
-    return _reached(members, tasks, lambda t: [*_waits(t, around), *_with(t, around)])
-
-
-def _reached(
-    members: list[Task], tasks: Iterable[Task], following: Callable[[Task], list[Task]]
-) -> set[Task]:
-    mine, found, work = set(members), set(tasks), list(tasks)
-    while work:
-        for q in following(work.pop()):
-            if q in mine and q not in found:
-                found.add(q)
-                work.append(q)
-    return found
+    def reached(
+        self, tasks: Iterable[Task], following: Callable[[Task], list[Task]], together: bool = False
+    ) -> set[Task]:
+        """Tasks, and all that follows; of a recurrence in a round, what has to do with one of its
+        tasks has to do with all of them, `together`."""
+        found, work = set(tasks), list(tasks)
+        whole = set[int]()  # the recurrences that were met
+        while work:
+            t = work.pop()
+            next_ = following(t)
+            for time, unit in t.units if together else ():
+                if time not in self.around and id(unit) not in whole:
+                    whole.add(id(unit))
+                    next_ = [*next_, *unit]
+            for q in next_:
+                if q in self.members and q not in found:
+                    found.add(q)
+                    work.append(q)
+        return found

@@ -37,7 +37,7 @@ class Classes:
         mine, theirs = self.members[x], self.members[y]
         if len(mine) < len(theirs):
             x, y, mine, theirs = y, x, theirs, mine
-        if any(t in mine for t in theirs):
+        if not mine.keys().isdisjoint(theirs):
             return False
         mine.update(theirs)
         del self.members[y]

@@ -425,16 +425,17 @@ class _Block:
     def is_joint(self, group: list[Task], other: Callable[[Task], bool], time: Var) -> bool:
         """Whether a recurrence over a time that is still to be placed needs some of a group and
         some of others, or what is added up over its rounds."""
+        mine = set(group)
         later = [t for t in self.graph.tasks
-                 if t.level < 0 and self.here(t) and t not in group and not other(t)]  # fmt: skip
+                 if t.level < 0 and self.here(t) and t not in mine and not other(t)]  # fmt: skip
         units = {id(unit): unit for t in later for i, unit in t.units if i == time}
         sums = [t for t in later if t.kind is Kind.ENTER and self.head(t) in t.over]
         return any(
-            self.needs(unit, group, other) for unit in units.values()
-            if not any(map(other, unit)) and unit[0] not in group
-        ) or not self.needing(group, other, sums).isdisjoint(sums)
+            self.needs(unit, mine, other) for unit in units.values()
+            if not any(map(other, unit)) and unit[0] not in mine
+        ) or not self.needing(mine, other, sums).isdisjoint(sums)
 
-    def needs(self, unit: list[Task], group: list[Task], other: Callable[[Task], bool]) -> bool:
+    def needs(self, unit: list[Task], group: set[Task], other: Callable[[Task], bool]) -> bool:
         """Whether tasks need some of a group that is placed next, and some of others."""
         work, seen = list(unit), set(unit)
         found = set[bool]()
@@ -449,7 +450,7 @@ class _Block:
         return len(found) == 2
 
     def needing(
-        self, group: list[Task], other: Callable[[Task], bool], tasks: list[Task]
+        self, group: set[Task], other: Callable[[Task], bool], tasks: list[Task]
     ) -> set[Task]:
         """Which of these tasks, and of those between, need some of a group that is placed next and
         some of others, in each round of one loop."""
@@ -529,10 +530,10 @@ class _Block:
 
     def is_one(self, group: list[Task], nest: Nest) -> bool:
         """Whether a round of something still to be placed needs both."""
-        later = [t for t in self.graph.tasks if t.level < 0 and self.here(t) and t not in group]
-        other = _of(nest, self.depth)
-        mine = [t for t in later if not t.lazy]
-        return not self.needing(group, other, mine).isdisjoint(mine)
+        mine, other = set(group), _of(nest, self.depth)
+        later = [t for t in self.graph.tasks
+                 if t.level < 0 and self.here(t) and t not in mine and not t.lazy]  # fmt: skip
+        return not self.needing(mine, other, later).isdisjoint(later)
 
     def recurs(self, nest: Nest) -> bool:
         """Whether there is a recurrence in each round of a nest: what another one keeps for what

@@ -11,7 +11,7 @@ element that is written after; it has all of them if somebody outside its loop a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from naperian.ainf.syntax import Read
 from naperian.ainf.walk import variables
@@ -144,6 +144,7 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
                 for place in s.task.sites:
                     if place.task.kind in _VALUES:
                         place.task.scope = min(place.task.scope, shared(place.task, t))
+    reads = _reads(tasks)
     for t in tasks:
         if t.kind not in _VALUES or is_view(t, storage):
             continue
@@ -155,7 +156,7 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
             inner = [i for i in t.path[t.scope :] if i in t.context]
             inner += [i for i in t.context if i not in inner and i not in opened]
             if t.kind is Kind.COMPUTE:
-                inner = _windows_last(graph, tasks, t, inner)
+                inner = _windows_last(graph, reads.get(t.var, ()), t, inner)
             memory = Memory(fresh(t.var), tuple(inner), layout(tuple(inner)))
             storage.tasks[t] = memory
             _allocate(storage, t, t.scope, memory, t)
@@ -167,21 +168,29 @@ def place(graph: Graph, items: list[Item], grown: frozenset[Var] = frozenset()) 
     return storage
 
 
-def _windows_last(graph: Graph, tasks: list[Task], t: Task, axes: list[Var]) -> list[Var]:
+def _reads(tasks: list[Task]) -> dict[Var, list[Read]]:
+    """Where each table is read, in order."""
+    found: dict[Var, list[Read]] = {}
+    for t in tasks:
+        for r in task_reads(t):
+            if isinstance(r, Read):
+                found.setdefault(r.var, []).append(r)
+    return found
+
+
+def _windows_last(graph: Graph, reads: Iterable[Read], t: Task, axes: list[Var]) -> list[Var]:
     """The axes of a table of windows, which is gone through by places, `v[i - a, j - b, a, b]`:
     what is next to each other there is to lie so."""
     if any(graph.mentioned[i] for i in axes) or len(axes) < 2:
         return axes
-    for q in tasks:
-        for r in task_reads(q):
-            if isinstance(r, Read) and r.var == t.var:
-                at = dict(zip(t.context, r.at, strict=True))
-                moved = [i for i in axes if len({*variables(at[i])}) > 1]
-                inside = {v for i in moved for v in variables(at[i])}
-                windows = [i for i in axes if at[i].single in inside]
-                last = moved[-1] if moved else axes[-1]
-                if axes[axes.index(last) + 1 :] and {*axes[axes.index(last) + 1 :]} <= {*windows}:
-                    return [*(i for i in axes if i is not last), last]
+    for r in reads:
+        at = dict(zip(t.context, r.at, strict=True))
+        moved = [i for i in axes if len({*variables(at[i])}) > 1]
+        inside = {v for i in moved for v in variables(at[i])}
+        windows = [i for i in axes if at[i].single in inside]
+        last = moved[-1] if moved else axes[-1]
+        if axes[axes.index(last) + 1 :] and {*axes[axes.index(last) + 1 :]} <= {*windows}:
+            return [*(i for i in axes if i is not last), last]
     return axes
 
 

@@ -50,7 +50,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Var
 from naperian.node import node, replace
-from naperian.passes.nests.whole import Arrays, arrays, copies, stored_whole
+from naperian.passes.nests.whole import Arrays, arrays, copied, copies, stored_whole
 from naperian.sizes import ZERO, Size, rename, size, variables
 
 Pair = tuple[Var, Var]
@@ -92,11 +92,14 @@ def _merge(program: Program, refused: set[Pair]) -> Program | None:
     homes |= {v: () for v in results}
     known = arrays(program)
     every = [*statements(program.body)]
+    made = frozenset(s.buffer.var for s in every if isinstance(s, Allocate))
+    natural = frozenset((*program.sizes, *(s.var for s in every if isinstance(s, Loop))))
 
     def fits(pair: Pair, body: tuple[Stmt, ...]) -> dict[Var, Var] | None:
         """The name of the one for the other, if they can be one."""
-        names = None if results.issuperset(pair) else _merged(body, pair, homes)
-        if names is not None and _Check(replace(program, body=body), pair, known).passes():
+        names = None if results.issuperset(pair) else _merged(pair, homes, made)
+        given = [v for v in pair if v not in made]
+        if names is not None and _Check(pair, known, natural).passes(body, given):
             return names
         refused.add(pair)
         return None
@@ -229,7 +232,7 @@ def _homes(
 
 
 def _merged(
-    body: tuple[Stmt, ...], pair: Pair, homes: dict[Var, tuple[Stmt, ...]]
+    pair: Pair, homes: dict[Var, tuple[Stmt, ...]], made: Collection[Var]
 ) -> dict[Var, Var] | None:
     """The name of the one for the other: the one that lives longer stays, and in one block the one
     that is allocated first. None if neither lives as long as the other in the same thread."""
@@ -241,7 +244,7 @@ def _merged(
     between = near[len(far) :]
     if any(isinstance(s, Loop) and s.order is not Order.SERIAL for s in between):
         return None
-    if not _allocated(body, inner):
+    if inner not in made:
         inner, outer = outer, inner
     return {inner: outer}
 
@@ -258,10 +261,6 @@ def _exchanged(body: tuple[Stmt, ...], names: dict[Var, Var]) -> tuple[Stmt, ...
         )
 
     return inside(body)
-
-
-def _allocated(body: tuple[Stmt, ...], v: Var) -> bool:
-    return any(isinstance(s, Allocate) and s.buffer.var == v for s in statements(body))
 
 
 def _without(
@@ -308,22 +307,19 @@ class _Conflict(Exception):
 
 
 class _Check:
-    """Whether two arrays can be one."""
+    """Whether two arrays can be one. Sizes and the variables of loops are `natural`."""
 
-    def __init__(self, program: Program, pair: Pair, known: Arrays) -> None:
-        self.program = program
+    def __init__(self, pair: Pair, known: Arrays, natural: frozenset[Var]) -> None:
         self.pair = pair
         self.known = known
-        loops = (s.var for s in statements(program.body) if isinstance(s, Loop))
+        self.natural = natural
         self.found: dict[int, Live] = {}
         self.coming: dict[int, Live] = {}  # at the end of a loop's rounds
-        self.natural = {*program.sizes, *loops}
 
-    def passes(self) -> bool:
-        body = self.program.body
-        results = frozenset(Coming(v, None) for v in self.pair if not _allocated(body, v))
+    def passes(self, body: tuple[Stmt, ...], given: Collection[Var]) -> bool:
+        """Of arrays that are `given` by the caller, all may be read in the end."""
         try:
-            self.block(body, results)
+            self.block(body, frozenset(Coming(v, None) for v in given))
         except _Conflict:
             return False
         return True
@@ -336,12 +332,15 @@ class _Check:
         return live
 
     def stmt(self, s: Stmt, live: Live) -> Live:
-        for to, of in copies(s, self.known):
-            if {to, of} == set(self.pair):
-                return _dead(live, to) | {Coming(of, None)}
         whole = stored_whole(s, self.known)
-        if whole is not None and whole.buffer in self.pair and not self.reads_own(s, whole.buffer):
-            live = _dead(live, whole.buffer)
+        if whole is not None and whole.buffer in self.pair:
+            match copied(whole, self.known):
+                case to, of if of in self.pair:
+                    return _dead(live, to) | {Coming(of, None)}
+                case _:
+                    pass
+            if not self.reads_own(s, whole.buffer):
+                live = _dead(live, whole.buffer)
         match s:
             case Allocate(buffer):
                 return _dead(live, buffer.var)
@@ -430,7 +429,8 @@ def _later(x: Coming, var: Var | None) -> Coming:
 
 
 def _apart(
-    written: tuple[Size, ...], read: tuple[Size, ...], later: tuple[Var, ...], natural: set[Var]
+    written: tuple[Size, ...], read: tuple[Size, ...], later: tuple[Var, ...],
+    natural: frozenset[Var],
 ) -> bool:
     """Whether two elements are certainly different ones: on some axis. What is `natural` is not
     negative; the variables of `later` rounds have other values than now."""

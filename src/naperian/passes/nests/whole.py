@@ -63,10 +63,18 @@ def stored_whole(s: Stmt, known: Arrays) -> Store | None:
 def copies(s: Stmt, known: Arrays) -> Iterator[tuple[Var, Var]]:
     """The arrays of a nest that copies one to another of the same shape: to which, and of which."""
     store = stored_whole(s, known)
-    if store is not None and isinstance(store.value, Load) and store.value.at == store.at:
+    pair = copied(store, known) if store is not None else None
+    if pair is not None:
+        yield pair
+
+
+def copied(store: Store, known: Arrays) -> tuple[Var, Var] | None:
+    """The arrays of which a nest copies one to the other, if all that it stores is so copied."""
+    if isinstance(store.value, Load) and store.value.at == store.at:
         to, of = store.buffer, store.value.buffer
         if to != of and known.are_alike(to, of):
-            yield to, of
+            return to, of
+    return None
 
 
 def row_copied(s: Stmt, known: Arrays) -> tuple[Var, Part] | None:
