@@ -19,6 +19,7 @@ from naperian.ainf.walk import (
     free,
     map_guards,
     map_prim,
+    reads,
     rewrite_size,
     variables,
 )
@@ -58,6 +59,9 @@ class _CutOut:
 
     def binding(self, b: Binding) -> tuple[Binding, ...]:
         """A binding that reads what is cut out, and what it is the first to read."""
+        if all([e.plain for r in reads(b) for e in r.at]):  # data name no place
+            self.made[b.var] = b
+            return (b,)
         self.new = []
         prim = map_prim(b.prim, self.operand, lambda s: s)
         guards = map_guards(b.guards, self.operand, lambda s: s)

@@ -27,11 +27,14 @@ def forwards(program: Program) -> Program:
 def _axes(program: Program) -> dict[Var, int]:
     """The sums that go backwards through what is summed, with an index along which they do."""
     made = {b.var: b for b in program.bindings}
-    found = {b.var: _from_behind(program, made, b) for b in program.bindings}
+    times = {b.prim.time for b in program.bindings if isinstance(b.prim, Delay)}
+    found = {b.var: _from_behind(program, made, times, b) for b in program.bindings}
     return {v: k for v, k in found.items() if k is not None}
 
 
-def _from_behind(program: Program, made: dict[Var, Binding], b: Binding) -> int | None:
+def _from_behind(
+    program: Program, made: dict[Var, Binding], times: set[Var], b: Binding
+) -> int | None:
     """Which index of a sum goes backwards through what is summed."""
     if not isinstance(b.prim, Accumulate) or len(b.prim.entries) != 1:
         return None
@@ -45,7 +48,6 @@ def _from_behind(program: Program, made: dict[Var, Binding], b: Binding) -> int 
     for j in (*b.context, *entry.over):
         extent = indices[j].extent
         elsewhere.update(() if extent is None else variables(extent))
-    times = {x.prim.time for x in made.values() if isinstance(x.prim, Delay)}
     for k, i in enumerate(b.context):
         extent = indices[i].extent
         places = [n for n, e in enumerate(value.at) if i in variables(e)]

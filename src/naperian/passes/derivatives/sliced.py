@@ -19,7 +19,7 @@ are; for longer ones it is changed back (`undo`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from naperian.ainf.syntax import (
@@ -61,10 +61,24 @@ def elements(program: Program) -> Program:
 
 
 def _with_slices(program: Program, in_place: bool) -> Program:
+    readers: dict[Var, list[Binding]] | None = None
     for b in program.bindings:
         if isinstance(b.prim, Delay) and len(b.context) > 1:
-            program = _Slices(program, b, b.prim, in_place).result() or program
+            if readers is None:
+                readers = _readers(program)
+            made = _Slices(program, b, b.prim, in_place, readers.get(b.var, ())).result()
+            if made is not None:
+                program, readers = made, None
     return program
+
+
+def _readers(program: Program) -> dict[Var, list[Binding]]:
+    """The bindings that read each."""
+    found: dict[Var, list[Binding]] = {}
+    for b in program.bindings:
+        for v in dict.fromkeys(r.var for r in reads(b)):
+            found.setdefault(v, []).append(b)
+    return found
 
 
 class _Whole(Exception):
@@ -79,6 +93,7 @@ class _Slices:
     state: Binding
     delay: Delay
     in_place: bool
+    readers: Sequence[Binding]
     rounds: Size | None = field(init=False)
     place: dict[Var, int] = field(init=False)  # in the text
     bounds: dict[Var, Size | None] = field(init=False)  # what arguments are indices of
@@ -93,7 +108,8 @@ class _Slices:
         self.rounds = index.extent
         if index.condition is not None or self.rounds is None:
             return None
-        if not any(self.is_far(r) for b in p.bindings for r in reads(b)):
+        far = {b.var for b in self.readers if any(map(self.is_far, reads(b)))}
+        if not far:
             return None
         bindings = {b.var: b for b in p.bindings}
         if (state_of(self.state, bindings, p.indices) is not None) != self.in_place:
@@ -109,7 +125,7 @@ class _Slices:
             and (n := p.indices[b.prim.time].extent) is not None
         }  # fmt: skip
         try:
-            made = [self.rewritten(b) for b in p.bindings]
+            made = [self.rewritten(b) if b.var in far else b for b in p.bindings]
         except _Whole:
             return None
         if not self.are_few():
@@ -131,8 +147,6 @@ class _Slices:
 
     def rewritten(self, b: Binding) -> Binding:
         """A binding that reads slices."""
-        if not any(map(self.is_far, reads(b))):
-            return b
 
         def reader(domain: tuple[Var, ...], guards: Guards) -> Reader:
             return lambda r: self.slice(r, b, domain, guards) if self.is_far(r) else r

@@ -26,6 +26,7 @@ from naperian.ainf.syntax import Read
 from naperian.ainf.walk import atoms_of
 from naperian.broken import Broken
 from naperian.names import Var, fresh
+from naperian.node import kept
 from naperian.passes.fusion.begun import begun_before
 from naperian.passes.fusion.changes import changed_last
 from naperian.passes.fusion.graph import (
@@ -50,7 +51,7 @@ from naperian.passes.fusion.graph import (
 )
 from naperian.passes.fusion.notes import left_notes
 from naperian.prims import FUNCTION, UNORDERED
-from naperian.sizes import Clamp, Remainder, Size, Term, size
+from naperian.sizes import Atom, Clamp, Remainder, Size, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
 _LONG = 16  # elements of a row that are more than those of a window
@@ -683,29 +684,31 @@ def _are_numbers(tasks: list[Task], time: Var) -> bool:
 def _along(t: Task, r: Read, i: Var) -> bool:
     """Whether a task reads an array along an index, in steps of whatever length (`x[i * m]`); in no
     recurrence also if the ends are kept in range, as those of a window are."""
-    for e in r.at:
-        if type(e.single) is Var:
-            if e.single == i:
-                return True
-            continue
-        for m, _ in e.terms if t.units else (*e.terms, *_kept(e)):
-            if i in m:
-                return True
-    return False
+    return i in _places(r) or (not t.units and i in _windows(r))
 
 
 def _in_window(_: Task, r: Read, i: Var) -> bool:
     """Whether a task reads an array along an index in places that are kept in range."""
-    return any(i in m for e in r.at for m, _ in _kept(e))
+    return i in _windows(r)
 
 
-def _kept(e: Size) -> tuple[Term, ...]:
-    """The terms of what is kept in range, if that is all there is."""
-    match e.single:
-        case Clamp(value) | Remainder(value):
-            return value.terms
-        case _:
-            return ()
+@kept
+def _places(r: Read) -> frozenset[Atom]:
+    """What the places that are read are sums of."""
+    return frozenset([a for e in r.at for a in e.atoms if type(a) is Var])
+
+
+@kept
+def _windows(r: Read) -> frozenset[Atom]:
+    """The same of those that are kept in range, if that is all there is."""
+    found: list[Atom] = []
+    for e in r.at:
+        match e.single:
+            case Clamp(value) | Remainder(value):
+                found += value.atoms
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _replace(graph: Graph, t: Task, names: dict[Var, Var]) -> None:

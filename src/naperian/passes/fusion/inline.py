@@ -284,6 +284,8 @@ def _own(graph: Graph, t: Task, p: Task, at: tuple[Size, ...]) -> bool:
     for v in names:
         if type(v) is not Var or v not in path:
             return False
+    if tuple(names) == p.context:
+        return True
     if len(set(names)) != len(names):
         return False
     indices = graph.program.indices
