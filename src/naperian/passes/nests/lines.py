@@ -82,10 +82,13 @@ class Known:
     steps: int = 0
     words: bool = False
     work: int = 0  # all steps there were
+    # what was proved, or was not, from the first facts, from one more, and so on
+    answers: list[dict[object, bool]] = field(default_factory=lambda: [{}])
 
     def add(self, facts: Iterable[Line]) -> None:
         for f in facts:
             self.facts.append(f)
+            self.answers.append({})
             for s, c in f.items():
                 if s is not NUMBER:
                     (self.above if c > 0 else self.below).setdefault(s, []).append(f)
@@ -97,14 +100,18 @@ class Known:
             for s, c in f.items():
                 if s is not NUMBER:
                     (self.above if c > 0 else self.below)[s].pop()
-        del self.facts[to:]
+        del self.facts[to:], self.answers[to + 1 :]
         return gone
 
     def proves(self, goal: Line, words: bool = False) -> bool:
         """Whether a line is known not to be negative; with `words`, also from integers' range."""
-        self.steps = _STEPS
-        self.words = words
-        return self._proves(goal, _DEEP)
+        answers, asked = self.answers[-1], (frozenset(goal.items()), words)
+        known = answers.get(asked)
+        if known is None:
+            self.steps = _STEPS
+            self.words = words
+            known = answers[asked] = self._proves(goal, _DEEP)
+        return known
 
     def _proves(self, goal: Line, deep: int) -> bool:
         known = number_of(goal)
