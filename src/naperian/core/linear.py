@@ -18,6 +18,7 @@ from typing import TypeAlias
 from naperian.core import syntax as core
 from naperian.core.walk import children, everything, size_variables
 from naperian.names import Var
+from naperian.node import mutable
 from naperian.source import NOWHERE, Span
 from naperian.types import Scalar
 
@@ -66,30 +67,45 @@ def affine(e: core.Expr, variables: Iterable[Var], tables: Mapping[Var, int] = N
 
 def hanging(e: core.Expr, variables: Iterable[Var]) -> set[Var]:
     """These variables, and those bound in an expression that hang on them."""
-    bound: list[tuple[list[Var], set[Var]]] = []
-    for x in everything(e):
+    uses: dict[Var, list[_Inside | None]] = {}
+    rest: list[tuple[core.Expr, _Inside | None]] = [(e, None)]
+    while rest:
+        x, around = rest.pop()
         match x:
-            case core.Let(var, value, _):
-                bound.append(([var], _named(value)))
+            case core.Ref(var):
+                uses.setdefault(var, []).append(around)
+            case core.Let(var, value, body):
+                rest += ((value, _Inside(around, (var,))), (body, around))
             case core.Loop(carried) | core.Scan(carried):
-                bound.append(([c.var for c in carried], _named(x)))
-            case core.Derivative(_, params) | core.Custom(params):
-                starts = {v for q in params for v in _named(q.start)}
-                bound.append(([q.var for q in params], starts))
+                inside = _Inside(around, tuple(c.var for c in carried))
+                rest += ((y, inside) for y in children(x))
             case core.Handle(cells):
-                bound.append(([c.var for c in cells], _named(x)))
+                inside = _Inside(around, tuple(c.var for c in cells))
+                rest += ((y, inside) for y in children(x))
+            case core.Derivative(_, params) | core.Custom(params):
+                inside = _Inside(around, tuple(q.var for q in params))
+                rest += ((q.start, inside) for q in params)
+                rest += ((y, around) for y in children(x)[len(params) :])
             case _:
-                pass
-    found = set(variables)
-    while True:
-        more = {v for names, asked in bound if not found.isdisjoint(asked) for v in names}
-        if more <= found:
-            return found
-        found |= more
+                rest += ((y, around) for y in children(x))
+    found, todo = set(variables), list(variables)
+    while todo:
+        for place in uses.pop(todo.pop(), ()):
+            while place is not None and not place.met:  # else all around it was, too
+                place.met = True
+                todo += (v for v in place.names if v not in found)
+                found.update(place.names)
+                place = place.around
+    return found
 
 
-def _named(e: core.Expr) -> set[Var]:
-    return {x.var for x in everything(e) if isinstance(x, core.Ref)}
+@mutable
+class _Inside:
+    """Where an expression is that says what names stand for, and that it is in."""
+
+    around: _Inside | None
+    names: tuple[Var, ...]
+    met: bool = False
 
 
 def may_stop(e: core.Expr) -> bool:
