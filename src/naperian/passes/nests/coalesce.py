@@ -114,7 +114,7 @@ def _merge(program: Program, refused: set[Pair]) -> Program | None:
 
     found: dict[Pair, dict[Var, Var]] = {}
     busy: set[Var] = set()
-    for pair in (x for s in every for x in copies(s, known)):
+    for pair in (x for s in every if isinstance(s, Loop) for x in copies(s, known)):
         if pair in refused or not homes.keys() >= set(pair):
             continue
         names = fits(pair, program.body) if busy.isdisjoint(pair) else {}
@@ -283,7 +283,7 @@ def _without(
         for s in body
         if not (isinstance(s, Allocate) and s.buffer.var in names)
         and not any(s is x for x in beside)
-        and not any(frozenset(c) in both for c in copies(s, known))
+        and not (isinstance(s, Loop) and any(frozenset(c) in both for c in copies(s, known)))
     )
 
 

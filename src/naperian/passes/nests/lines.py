@@ -133,9 +133,10 @@ class Known:
                 best, least = s, found
         assert least is not None
         mine = goal[best]
+        times = -abs(mine)
         for f in reversed(least):
             theirs = abs(f[best])
-            rest = plus(_times(goal, theirs), f, -abs(mine))
+            rest = plus(goal if theirs == 1 else _times(goal, theirs), f, times)
             # an integer that is more than -1 is not negative
             if self._proves(plus(rest, line(theirs - 1)) if theirs > 1 else rest, deep - 1):
                 return True
@@ -166,7 +167,7 @@ class Known:
 
 
 def _times(a: Line, k: int) -> Line:
-    return a if k == 1 else {s: c * k for s, c in a.items()}
+    return {s: c * k for s, c in a.items()}
 
 
 def of_size(s: Size) -> Line:
