@@ -277,7 +277,8 @@ def _without(
 
     own = frozenset(v for pair in mine for v in pair)
     both = {frozenset(pair) for pair in mine}
-    beside = [_stored_back(body, pair) for pair in mine]
+    stored = {s.buffer for s in body if isinstance(s, Store)}
+    beside = [_stored_back(body, pair) for pair in mine if not stored.isdisjoint(pair)]
     return tuple(
         s if touched(s).isdisjoint(own) else rebuild(s, inside)
         for s in body

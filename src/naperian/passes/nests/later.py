@@ -24,6 +24,7 @@ So is what is put into a copy of a copy, under the same conditions:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from naperian.dtypes import DType
@@ -105,8 +106,8 @@ def _asked_first(
     body: list[Stmt], originals: dict[Var, set[Var]], dtypes: dict[Var, DType]
 ) -> list[Stmt]:
     """A block in which what several stores put into a copy is read from its original before."""
-    stored = [s.buffer for s in body if isinstance(s, Store)]
-    several = {v for v in originals if stored.count(v) > 1}
+    stored = Counter(s.buffer for s in body if isinstance(s, Store))
+    several = {v for v, n in stored.items() if n > 1 and v in originals}
     if not several:
         return body
     out: list[Stmt] = []
