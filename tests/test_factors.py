@@ -145,6 +145,29 @@ def test_what_is_kept(m) -> None:
         np.testing.assert_allclose(found, want, atol=1e-12)
 
 
+TRIANGLE = """
+def filled(c: n=>n=>Float, a: n=>m=>Float, b: n=>m=>Float) -> n=>n=>Float =
+    [sum(a[j, k] * b[i, k] for k) if j <= i else c[i, j] for i, j]
+def total(c: n=>n=>Float, a: n=>m=>Float, b: n=>m=>Float) -> Float =
+    sum(sum(v ** 2 for v in r) for r in filled(c, a, b))
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 40])
+def test_a_triangle_whose_other_side_is_there(n: int) -> None:
+    """What goes back through one side is a product, as if the other were zero."""
+    f = nap.compile(TRIANGLE).total
+    slope = nap.grad(f, wrt=("c", "a", "b"))
+    r = np.random.default_rng(n)
+    c, (a, b) = r.normal(size=(n, n)), r.normal(size=(2, n, 7))
+    low = np.tri(n, dtype=bool)
+    back = 2 * np.where(low, b @ a.T, c)
+    one = np.where(low, back, 0.0)
+    for found, want in zip(slope(c, a, b), (back - one, one.T @ b, one @ a), strict=True):
+        np.testing.assert_allclose(found, want, atol=1e-12)
+    assert slope.show("loops").count("contract ") == 3
+
+
 FITTED = """
 import linalg
 

@@ -1001,3 +1001,29 @@ def test_what_no_component_asks_for_keeps_nothing() -> None:
     m = nap.compile(PARTS)
     assert ": bool[n]" not in nap.grad(m.moved).show("loops")
     assert nap.check(m.moved)
+
+
+def test_what_hangs_on_an_inner_index_is_divided_once() -> None:
+    """Means by rings: what goes back needs all rings of a point, and their edges are the same for
+    every point."""
+    m = nap.compile("""
+def means(data: n=>Float, radius: n=>Float, k: Int) -> Fin(k)=>Float where k >= 0:
+    most = max(radius)
+    for i in Fin(k):
+        (low, high) = (most * i / k, most * (i + 1) / k)
+        count = sum(1.0 for j in n if low <= radius[j] and radius[j] < high)
+        sum(data[j] for j if low <= radius[j] and radius[j] < high) / count
+def total(data: n=>Float, radius: n=>Float, k: Int) -> Float where k >= 0 =
+    sum(v * v for v in means(data, radius, k))
+""")
+    slope = nap.grad(m.total)
+    lines = slope.show("loops").split("# notes")[0].splitlines()
+    depth = [len(line) - len(line.lstrip()) for line in lines]
+    assert max(d for d, line in zip(depth, lines, strict=True) if ") / " in line) == 8
+    r = np.random.default_rng(0)
+    data, radius = r.normal(size=60), r.random(60)
+    ring = np.minimum(np.floor(radius / radius.max() * 4), 4).astype(int)
+    want = np.zeros(60)
+    for i in range(4):
+        want[ring == i] = 2 * data[ring == i].mean() / np.sum(ring == i)
+    np.testing.assert_allclose(slope(data, radius, 4), want, rtol=1e-9)

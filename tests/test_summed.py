@@ -53,6 +53,32 @@ def test_no_round_waits_for_a_sum_in_memory(name: str, wrt: tuple[str, ...]) -> 
     """No loop is in order that has no other loop in it."""
     lines = nap.value_and_grad(CHANNELS[name], wrt).show("loops").splitlines()
     assert any("update" in line for line in lines)
+    _no_round_waits(lines)
+
+
+PAIRS = """
+def energies(x: n=>Float, m: n=>Float, steps: Int) -> Float:
+    (_, e) = loop x = x, e = 0.0 for _ in Fin(steps):
+        y = [x[i] + 0.1 * sin(x[i]) for i]
+        (y, e + sum(m[i] * m[j] / sqrt((y[i] - y[j]) ** 2 + 1.0) for i in n, j in i<..))
+    e
+"""
+
+
+def test_a_row_of_a_packed_triangle_is_a_vector() -> None:
+    """What each pair of a round sends back is stored in a row of a triangle, and summed up beside:
+    the rows start where squares of their numbers say, which no round of a row changes."""
+    f = nap.compile(PAIRS).energies
+    slope = nap.grad(f, wrt="x")
+    _no_round_waits(slope.show("loops").splitlines())
+    for n, steps in ((0, 2), (1, 1), (2, 3), (23, 2)):
+        r = np.random.default_rng(n)
+        x, m, d = r.normal(size=(3, n))
+        want = (f(x + 1e-6 * d, m, steps) - f(x - 1e-6 * d, m, steps)) / 2e-6
+        np.testing.assert_allclose(slope(x, m, steps) @ d, want, rtol=1e-6, atol=1e-7)
+
+
+def _no_round_waits(lines: list[str]) -> None:
     for k, line in enumerate(lines):
         if line.lstrip().startswith("for "):
             inside = takewhile(partial(_is_deeper, line), lines[k + 1 :])

@@ -9,7 +9,7 @@ import pytest
 
 import naperian as nap
 from naperian import pipeline
-from naperian.loops.syntax import Allocate, Contract, Loop, Program, Store, Update, When
+from naperian.loops.syntax import Allocate, Contract, Loop, Program, Stmt, Store, Update, When
 from naperian.loops.walk import statements
 from naperian.signed import at
 
@@ -301,6 +301,42 @@ def test_rows_away_from_the_borders_ask_for_none(wide: int) -> None:
         for r, s in cells:
             dx[:, r : r + h, s : s + w] += back * k[r, s]
         np.testing.assert_allclose(slope(x, k, y), dx, rtol=1e-12, atol=1e-12)
+
+
+LIMITED = """
+def limited(f: Fin(h + 4)=>Fin(w + 4)=>k=>Float) -> Float:
+    lap = [4.0 * f[i + 1, j + 1, z] - f[i + 2, j + 1, z] - f[i, j + 1, z] - f[i + 1, j + 2, z]
+           - f[i + 1, j, z] for i in Fin(h + 2), j in Fin(w + 2), z]
+    down = for i in Fin(h + 1), j in Fin(w), z:
+        d = lap[i + 1, j + 1, z] - lap[i, j + 1, z]
+        0.0 if d * (f[i + 2, j + 2, z] - f[i + 1, j + 2, z]) > 0.0 else d
+    across = for i in Fin(h), j in Fin(w + 1), z:
+        d = lap[i + 1, j + 1, z] - lap[i + 1, j, z]
+        0.0 if d * (f[i + 2, j + 2, z] - f[i + 2, j + 1, z]) > 0.0 else d
+    sum((f[i + 2, j + 2, z] - down[i + 1, j, z] + down[i, j, z] - across[i, j + 1, z]
+         + across[i, j, z]) ** 2 for i in Fin(h), j in Fin(w), z)
+"""
+
+
+def test_away_from_the_borders_only_data_are_asked() -> None:
+    """Of a flux that is left out where data say so, as limiters do: what they decide is chosen, in
+    vectors, and no round asks for a border."""
+    f = nap.compile(LIMITED).limited
+    slope = nap.grad(f)
+    whens = [s for s in statements(compiled(slope).body) if isinstance(s, When)]
+    apart = [s for s in whens if loops_in(s.then)]
+    assert apart
+    for s in apart:
+        assert not any(isinstance(x, When) for y in loops_in(s.then) for x in statements(y.body))
+    rng = np.random.default_rng(3)
+    for h, w, k in ((0, 3, 2), (1, 1, 1), (5, 2, 9), (6, 20, 8)):
+        x, way = rng.standard_normal((2, h + 4, w + 4, k))
+        there, back = (f(x + t * way) for t in (1e-7, -1e-7))
+        assert (slope(x) * way).sum() == pytest.approx((there - back) / 2e-7, rel=1e-6, abs=1e-7)
+
+
+def loops_in(body: tuple[Stmt, ...]) -> list[Loop]:
+    return [s for s in statements(body) if isinstance(s, Loop)]
 
 
 FILTERS = """

@@ -39,11 +39,15 @@ def _root(*steps: _Step, least: float) -> tuple[_Step, ...]:
     return ("sqrt", (0,)), *steps, ("eq", (0, -inf)), ("select", (n + 1, least, n))
 
 
+_LESS: tuple[_Step, ...] = (  # x ** -1.5, of which x ** -2.5 is a product
+    ("div", (1.0, 0)), ("sqrt", (1,)), ("mul", (1, 2)), ("eq", (0, 0.0)), ("select", (4, inf, 3)),
+)  # fmt: skip
+
 _STEPS: dict[float, tuple[_Step, ...]] = {
     -3.0: (("div", (1.0, 0)), ("mul", (1, 1)), ("mul", (2, 1))),
+    -2.5: (*_LESS, ("abs", (1,)), ("mul", (5, 6))),
     -2.0: (("div", (1.0, 0)), ("mul", (1, 1))),
-    -1.5: (("div", (1.0, 0)), ("sqrt", (1,)), ("mul", (1, 2)), ("eq", (0, 0.0)),
-           ("select", (4, inf, 3))),
+    -1.5: _LESS,
     -1.0: (("div", (1.0, 0)),),
     -0.5: _root(("abs", (1,)), ("div", (1.0, 2)), least=0.0),
     0.5: _root(("abs", (1,)), least=inf),

@@ -243,12 +243,11 @@ class Cotangents(Asked):
             case Op("select", (condition, yes, no)):
                 test = rewrite(condition, names)
                 for o, holds, other in ((yes, True, no), (no, False, yes)):
-                    asked = Guard(test, holds)
-                    apart = tuple(self.place.guard(test, holds))
-                    if isinstance(other, Lit) and all(g.fact is not None for g in apart):
-                        self.send(o, over, names, v, (*guards, *apart))  # some may be sure there
-                    else:
-                        self.send(o, over, names, v, (*guards, asked))
+                    asked = tuple(self.place.guard(test, holds))  # some may be sure there
+                    facts = all(g.fact is not None for g in asked)
+                    if not facts or (len(asked) > 1 and not isinstance(other, Lit)):
+                        asked = (Guard(test, holds),)
+                    self.send(o, over, names, v, (*guards, *asked))
             case Op(_, args):
                 y = rewrite(Read(b.var, tuple(size(i) for i in b.context)), names)
                 given = tuple(rewrite(a, names) for a in args)

@@ -44,6 +44,7 @@ _CONDITION = 6  # two such values compared
 _FREE = 24  # a value of indices alone, which a cut loop may decide
 _ASKED = 14  # values that one may be made of
 _NUMBER = 12  # a float of indices alone, which none decides: a sine takes longer than to read it
+_AGAIN = 4  # and one that a loop around computes again for each round: so does a division
 _TOGETHER = 12  # all copies of a producer
 _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two sums of two loads
 _ROUND = (8, 24)  # and of what a recurrence reads, whose table of all rounds goes through memory
@@ -203,8 +204,10 @@ def _loads(graph: Graph, p: Task) -> bool:
     return False
 
 
-def _free(p: Task) -> int:
-    return _NUMBER if p.dtype.is_float else _FREE
+def _free(t: Task, p: Task) -> int:
+    if not p.dtype.is_float:
+        return _FREE
+    return _NUMBER if len(p.context) == len(t.path) else _AGAIN
 
 
 def _weight(graph: Graph, t: Task, weights: dict[Task, int]) -> int:
@@ -303,7 +306,7 @@ def _crosses(
 ) -> bool:
     if p.kind is Kind.FINAL:  # which turned out to be that of a table
         return not _own(graph, t, p, at)
-    if weight > _free(p):
+    if weight > _free(t, p):
         return False
     point = dict(zip(p.context, at, strict=True))
     theirs = [point[i].single for i in p.path if i in point]
@@ -348,7 +351,7 @@ def _wanted(
             return False
         if set(t.path[: len(names)]) == set(names):
             return weight <= _LIGHT and _swaps(p, at)
-        return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _free(p))
+        return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _free(t, p))
     if p.kind is Kind.FINAL:
         return True
     seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)

@@ -30,7 +30,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import all_of, atoms, expressions, parts, statements
+from naperian.loops.walk import all_of, atoms, expressions, parts, statements, used
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.sizes import ZERO, Size, rename, size, variables
@@ -46,7 +46,8 @@ Definitions = Mapping[Var, Expr]
 
 def away(s: Loop, definitions: Definitions) -> tuple[Expr, dict[Expr, bool]] | None:
     """What holds where the loop is away from all borders, and what is known of its tests there;
-    None where it asks for something else, too, or for so few borders that each may be asked."""
+    None where it asks for something else that is so in all its rounds, or for so few borders that
+    each may be asked. What a round asks of its own values it asks there, too."""
     inside = statements(s.body)
     loops = [x for x in inside if isinstance(x, Loop)]
     trips = (s.high - s.low).constant
@@ -65,7 +66,7 @@ def away(s: Loop, definitions: Definitions) -> tuple[Expr, dict[Expr, bool]] | N
     for e, chosen in _asked(s).items():
         meant = _meant(e, {**definitions, **own})
         fact = _fact(meant)
-        if fact is None and chosen:
+        if fact is None and (chosen or not made.isdisjoint(used(e))):
             continue
         if fact is None or not made.isdisjoint(variables(fact)):
             return None

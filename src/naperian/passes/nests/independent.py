@@ -31,7 +31,7 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import expressions, loads, mentions, rebuild_loops, statements, used
+from naperian.loops.walk import atoms, expressions, loads, mentions, rebuild_loops, statements, used
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import Size, size
@@ -114,7 +114,7 @@ def _one_axis(var: Var, places: list[At], own: set[Var]) -> bool:
     def moves(e: Size) -> bool:
         by = e.coefficient(var)
         rest = e - size(var) * by
-        known = (isinstance(a, Var) and a != var and a not in own for a in rest.atoms)
+        known = (isinstance(a, Var) and a != var and a not in own for a in atoms(rest))
         return by != 0 and all(known)
 
     return any(moves(axis[0]) and len(set(axis)) == 1 for axis in zip(*places, strict=True))
