@@ -50,6 +50,7 @@ from naperian.passes.algebra.kept_rows import kept_rows
 from naperian.passes.algebra.margins import margins
 from naperian.passes.algebra.neighbours import neighbours
 from naperian.passes.algebra.one_sum import one_sum
+from naperian.passes.algebra.part_read import part_read
 from naperian.passes.algebra.powers import powers
 from naperian.passes.algebra.prune import prune
 from naperian.passes.algebra.row_by_row import row_by_row
@@ -193,7 +194,7 @@ PASSES: tuple[Step, ...] = (
     Step("simplify", lambda p: powers(simplify(p)), ainf_check.check, ainf_show.show),
     Step("scatter", scatter, ainf_check.check, ainf_show.show),
     Step("cse", cse, ainf_check.check, ainf_show.show),
-    Step("prune", prune, ainf_check.check, ainf_show.show),
+    Step("prune", lambda p: part_read(prune(p)), ainf_check.check, ainf_show.show),
     Step("distribute", distribute, ainf_check.check, ainf_show.show),
     Step("rows", lambda p: kept_rows(row_by_row(p)), ainf_check.check, ainf_show.show),
     Step("forwards",
