@@ -1027,3 +1027,27 @@ def total(data: n=>Float, radius: n=>Float, k: Int) -> Float where k >= 0 =
     for i in range(4):
         want[ring == i] = 2 * data[ring == i].mean() / np.sum(ring == i)
     np.testing.assert_allclose(slope(data, radius, 4), want, rtol=1e-9)
+
+
+def test_a_nest_beside_deeper_ones_goes_along_memory() -> None:
+    """Of an image's windows and a dense layer, both for each image, the layer's weights are read by
+    rows, though the windows have more loops."""
+    f = nap.compile("""
+def layers(x: b=>Fin(12)=>Fin(12)=>Float, k: Fin(5)=>Fin(5)=>Float, w: Fin(64)=>Fin(30)=>Float) -> b=>Fin(30)=>Float:
+    y = [relu(sum(x[n, i + r, j + s] * k[r, s] for r, s)) for n, i in Fin(8), j in Fin(8)]
+    flat = [y[n] as Fin(64)=>Float for n]
+    [relu(sum(flat[n, e] * w[e, o] for e)) for n, o]
+""").layers  # noqa: E501
+    lines = f.show("loops").split("# notes")[0].splitlines()
+    rows = [k for k, line in enumerate(lines) if "* w[" in line]
+    assert rows
+    for k in rows:
+        around = [line for line in lines[:k] if " for " in line][-1]
+        read = re.search(r"w\[.*, (\w+)\]", lines[k])
+        assert read
+        assert f"free for {read[1]} in 0..30" in around
+    r = np.random.default_rng(2)
+    x, k, w = r.normal(size=(3, 12, 12)), r.normal(size=(5, 5)), r.normal(size=(64, 30))
+    v = np.lib.stride_tricks.sliding_window_view(x, (5, 5), axis=(1, 2))
+    y = np.maximum(np.einsum("nijrs,rs->nij", v, k), 0).reshape(3, 64)
+    np.testing.assert_allclose(f(x, k, w), np.maximum(y @ w, 0), rtol=1e-12)

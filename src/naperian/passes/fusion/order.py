@@ -6,7 +6,8 @@ makes memory be read and written side by side, for all tasks that will share loo
     y[j] = Σ_i x[i, j]         by rows of x: for i: for j: y[j] += x[i, j]
 
 Tasks are grouped by the reads between them at plain indices; these reads also say which index of
-one task is which of the other. In a recurrence, the loops down to that over its time stay; those
+one task is which of the other. The deepest are ordered first; then sums in fewer loops, by a loop
+that the deepest have not. In a recurrence, the loops down to that over its time stay; those
 inside are ordered for what is done in one round, and those of what goes on beside it for that.
 """
 
@@ -127,6 +128,7 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
     inner = {t: t.path[len(outer(t)) :] for t in tasks}
     laid_out = graph.laid_out.intersection(tasks)
     rank = _ranks(inner, classes, laid_out)
+    line = {t: frozenset(classes.find((t, i)) for i in inner[t]) for t in tasks}
     deepest = max(len(path) for path in inner.values())
     deep = [t for t in tasks if len(inner[t]) == deepest]
 
@@ -139,6 +141,25 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
             t: outer(t) + tuple(sorted(path, key=lambda i: key(t, i)))
             for t, path in inner.items()
         }
+
+    def fewer(
+        best: dict[Task, tuple[Var, ...]], chosen: tuple[_Class, ...]
+    ) -> dict[Task, tuple[Var, ...]]:
+        """Sums in fewer loops than the deepest go by one that is in none of these."""
+        settled = frozenset[_Class]().union(*(line[t] for t in deep))
+        for t in sorted((t for t in tasks if t.over), key=lambda t: -len(inner[t])):
+            own = line[t] - settled if len(line[t]) > 1 else ()
+            for c in sorted(own, key=rank.__getitem__):
+                mine = [x for x in tasks if c in line[x]]
+                if any(x in laid_out or not line[x].isdisjoint(chosen) for x in mine):
+                    continue
+                new = paths((*chosen, c))
+                now, then = (sum(_price(graph, x, p, at_least) for x in mine) for p in (best, new))
+                if then < now and all(_legal(graph, x, new[x]) for x in mine):
+                    best, chosen = new, (*chosen, c)
+                    settled = settled.union(*(line[x] for x in mine))
+                    break
+        return best
 
     # where nothing is added up, what stands still is no reason to leave what lies side by side
     at_least = 0 if any(t.over for t in tasks) else 1
@@ -163,8 +184,9 @@ def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> 
         # those who share no loop with the ones that go by it, and those who share one go by another
         rest = [c for c in dict.fromkeys(c for x in candidates for c in x) if c not in chosen]
         candidates = [(*chosen, c) for c in rest]
-    for t, path in (best or {}).items():
-        t.path = path
+    if best is not None:
+        for t, path in fewer(best, chosen).items():
+            t.path = path
 
 
 def _takes_over(t: Task) -> bool:
