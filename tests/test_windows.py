@@ -9,9 +9,20 @@ import pytest
 
 import naperian as nap
 from naperian import pipeline
-from naperian.loops.syntax import Allocate, Contract, Loop, Program, Stmt, Store, Update, When
+from naperian.loops.syntax import (
+    Allocate,
+    Contract,
+    Loop,
+    Order,
+    Program,
+    Stmt,
+    Store,
+    Update,
+    When,
+)
 from naperian.loops.walk import statements
 from naperian.signed import at
+from naperian.sizes import size
 
 ONE = """
 def f(x: Fin(n)=>Float, k: Fin(W)=>Float, y: Fin(m)=>Float) -> Float:
@@ -337,6 +348,50 @@ def test_away_from_the_borders_only_data_are_asked() -> None:
 
 def loops_in(body: tuple[Stmt, ...]) -> list[Loop]:
     return [s for s in statements(body) if isinstance(s, Loop)]
+
+
+def test_rows_ask_once_whether_another_is_there() -> None:
+    f = nap.compile("""
+def f(y: Fin(h)=>Fin(w)=>Float, k: Fin(t)=>Float) -> Fin(h)=>Fin(w)=>Float =
+    [sum(k[a] * y[i - a + 3, j] for a if i + 3 >= a and i - a + 3 < h) for i, j]
+""").f
+    loops = [s for s in statements(compiled(f).body) if isinstance(s, Loop)]
+    rows = [s for s in loops if s.order is Order.FREE and s.high == size(compiled(f).sizes[1])]
+    assert len(rows) >= 3
+    assert not any(isinstance(x, When) for s in rows for x in statements(s.body))
+    rng = np.random.default_rng(4)
+    for h, w in ((0, 3), (2, 1), (5, 40), (20, 9)):
+        y, k = rng.normal(size=(h, w)), rng.normal(size=7)
+        wide = np.pad(y, ((3, 3), (0, 0)))
+        wanted = sum(k[a] * wide[6 - a : 6 - a + h] for a in range(7))
+        np.testing.assert_allclose(f(y, k), wanted, rtol=1e-12, atol=1e-12)
+
+
+COLUMNS = """
+def f(x: Fin(h)=>Fin(w)=>c=>Float, k: Fin(7)=>Float) -> Float:
+    y: Fin(h)=>Fin(w)=>c=>Float = [sum(k[a] * READ for a) for i, j, q]
+    sum(y[i, j, q] * y[i, j, q] for i, j, q)
+"""
+
+
+@pytest.mark.parametrize("read", ["x[clamp(i + a - 3), j, q]", "x.get((i + a - 3, j, q), 0.0)"])
+def test_what_goes_back_through_columns_is_added_up_in_registers(read: str) -> None:
+    """What goes back is squared on its way, and read at the places of a window nevertheless; what
+    the rows at the borders get does not say how the others lie."""
+    f = nap.compile(COLUMNS.replace("READ", read)).f
+    slope = nap.grad(f)
+    body = compiled(slope).body
+    made = [s for s in statements(body) if isinstance(s, Loop)
+            and any(isinstance(x, Store) and x.buffer.name == "out" for x in s.body)]  # fmt: skip
+    c, _, w = map(size, compiled(slope).sizes)
+    assert made
+    assert all(s.high == c * w for s in made), "pixels and colours are one row"
+    rng = np.random.default_rng(5)
+    for shape in ((0, 2, 3), (1, 4, 1), (5, 3, 3), (9, 2, 4)):
+        x, k = rng.normal(size=shape), rng.normal(size=7)
+        way = rng.normal(size=shape)
+        there, back = (f(x + e * way, k) for e in (1e-3, -1e-3))  # it is a square
+        np.testing.assert_allclose((slope(x, k) * way).sum(), (there - back) / 2e-3, rtol=1e-8)
 
 
 FILTERS = """

@@ -38,6 +38,7 @@ _STORED = 2  # an accumulator in memory instead of a register
 _CHANGED = (Kind.START, Kind.ENTER, Kind.STEP, Kind.FINAL)
 _CARRIED = (Kind.STEP, Kind.FINAL)
 _TRIED = 8  # loops that may be the innermost
+_WAY = 16  # tasks on the way to what a sum reads
 _NARROW = 8  # so few of them side by side do not fill a vector
 
 
@@ -347,7 +348,7 @@ def _price(graph: Graph, t: Task, paths: Mapping[Task, tuple[Var, ...]], least: 
     """What a task's accesses cost with these loops of all, each of them at `least` so much."""
     inner = paths[t][-1]
     total = 0
-    for x in t.args:
+    for x in dict.fromkeys(t.args):
         if isinstance(x, Read) and x.at:
             q = graph.source.get(x.var)
             apart = q is None or q not in paths  # in memory, whatever the loops are
@@ -389,12 +390,15 @@ def _least(graph: Graph, along: tuple[Var, ...]) -> int:
 
 
 def _reading(t: Task) -> Iterator[tuple[Task, dict[Var, Var]]]:
-    """A task, and those that compute what it reads; the names of its indices there."""
-    yield t, {}
-    for s in t.sites:
-        if s.task.kind is Kind.COMPUTE and s.task.home is None:
-            names = zip(s.task.context, s.at, strict=False)
-            yield s.task, {i: v for i, e in names if isinstance(v := e.single, Var)}
+    """A task, those that compute what it reads, and so on; the names of its indices there."""
+    work: list[tuple[Task, dict[Var, Var]]] = [(t, {i: i for i in t.path})]
+    for q, here in work:
+        yield q, here
+        for s in q.sites:
+            if s.task.kind is Kind.COMPUTE and s.task.home is None and len(work) < _WAY:
+                names = zip(s.task.context, s.at, strict=False)
+                there = {i: here[v] for i, e in names if (v := e.single) in here}
+                work.append((s.task, there))
 
 
 def _as_it_lies(q: Task, x: Read) -> Read:

@@ -7,10 +7,11 @@
              else:      for j: store y[i, j] = x[i, j]
 
 What the condition says of others is used in both: the operands of a conjunction that holds do.
-The loops that are left have no tests in them, and become vectors. A sequential one becomes none, so
-it goes under a condition only if it does nothing else. A condition that is loaded in every round
-(`leaf[t]`) is loaded before them, if there is a round. The few rounds at an end of a longer loop
-are not worth other versions.
+One that a round computes itself, and every round alike, is computed before them all. The loops that
+are left have no tests in them, and become vectors. A sequential one becomes none, so it goes under
+a condition only if it does nothing else. A condition that is loaded in every round (`leaf[t]`) is
+loaded before them, if there is a round. The few rounds at an end of a longer loop are not worth
+other versions.
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ from naperian.loops.walk import (
     reads,
     rebuild,
     rebuild_loops,
+    remade,
     statements,
     used,
 )
-from naperian.names import Lit, Var
+from naperian.names import Lit, Var, fresh
 from naperian.node import replace
-from naperian.passes.nests.borders import away
+from naperian.passes.nests.borders import SHORT, away
 from naperian.passes.nests.once import asked, changed, loaded
 from naperian.sizes import Size
 
@@ -86,9 +88,11 @@ def _block(
             case Loop() if (free := away(s, definitions)) is not None:
                 out.append(_apart(s, definitions, *free))
             case Loop() if _innermost(s) and s.order is not Order.PARALLEL:
-                changed = {x.var for x in statements(s.body) if isinstance(x, Assign)}
-                held = {v: Local(v) for v in flags - changed}
-                out += _versions(s, {**definitions, **held}, _VERSIONS)
+                named, s = _named(s, definitions)
+                assigned = {x.var for x in statements(s.body) if isinstance(x, Assign)}
+                held = {v: Local(v) for v in flags - assigned}
+                known = {**definitions, **held, **{x.var: x.value for x in named}}
+                out += (*named, *_versions(s, known, _VERSIONS))
             case While(head, condition, inner):
                 head, inner = (_block(b, definitions, sizes) for b in (head, inner))
                 out.append(While(head, condition, inner))
@@ -147,6 +151,30 @@ def _steady(e: Expr, definitions: Definitions) -> bool:
             case _:
                 return False
     return True
+
+
+def _named(s: Loop, definitions: Definitions) -> tuple[tuple[Let, ...], Loop]:
+    """The Booleans of a long loop's rounds that are the same in all, to stand before it, and the
+    loop without them, unless they are too many to have versions for all. (A quotient stays, which
+    may be by zero where there is no round.)"""
+    trips = (s.high - s.low).constant
+    if trips is not None and trips < SHORT:
+        return (), s
+    known, moving = dict(definitions), changed(s)
+    new: dict[Var, Var] = {}  # a copy of the loop beside it has its own
+    for x in s.body:
+        if isinstance(x, Let) and x.dtype is DType.BOOL and moving.isdisjoint(used(x.value)):
+            plain = all(p.value.plain for p in parts(x.value) if isinstance(p, Number))
+            if plain and _steady(x.value, known):
+                new[x.var] = fresh(x.var)
+                known[x.var] = x.value
+                moving.remove(x.var)
+    if not 0 < len(new) <= _VERSIONS:
+        return (), s
+    names = {*new.values()}
+    body = remade(s.body, lambda _: None, new)
+    lets = tuple(x for x in body if isinstance(x, Let) and x.var in names)
+    return lets, replace(s, body=tuple(x for x in body if x not in lets))
 
 
 def _versions(s: Loop, definitions: Definitions, left: int) -> tuple[Stmt, ...]:
