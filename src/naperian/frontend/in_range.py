@@ -23,7 +23,7 @@ from naperian.frontend.unproved import example, falls_out, index_bounds, wrong_s
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, Size, size, variables
+from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.source import Span
 from naperian.type_show import show_set
 from naperian.types import (
@@ -270,19 +270,14 @@ def _prove_poly(
 
     def goal() -> None:
         with w.inside(scope):
-            found = w.solver.zonk_size(poly)
-            extent = cardinality(w.solver.zonk_set(axis))
-            base = base_of(w.solver.zonk_set(axis))
-            facts = scope.facts()
-            inside = (found - base, extent - 1 - (found - base))
-            if all(map(facts.proves, inside)) or in_every_way(w, facts, found, inside):
-                return
-            if facts.absurd:
+            if _is_inside(w, scope, poly, axis):
                 return
             if checked:
-                fallback.append(checked_index(w, t, axis, t.span))
+                fallback.append(_tested(w, t, axis, t.span))
                 return
+            found, facts = w.solver.zonk_size(poly), scope.facts()
             if refusal is not None:
+                base = base_of(w.solver.zonk_set(axis))
                 raise refusal(example(w, scope, found, low_ok=facts.proves(found - base)))
             raise falls_out(w, scope, facts, t, found, axis, table)
 
@@ -296,6 +291,16 @@ def _prove_poly(
         return numbered_at(w, w.solver.zonk_size(poly), axis)
 
     return wrap(t.lets, build)
+
+
+def _is_inside(w: Walk, scope: Scope, poly: Size, axis: Set) -> bool:
+    """Whether what is known here proves that a number is one of the axis's."""
+    own = w.solver.zonk_set(axis)
+    number, facts = w.solver.zonk_size(poly), scope.facts()
+    place = number - base_of(own)
+    inside = (place, cardinality(own) - 1 - place)
+    proved = all(map(facts.proves, inside)) or in_every_way(w, facts, number, inside)
+    return proved or facts.absurd
 
 
 def base_of(axis: Set) -> Size:
@@ -341,5 +346,32 @@ def as_poly(w: Walk, t: Typed, v: Var | None = None) -> Typed:
 
 
 def checked_index(w: Walk, t: Typed, axis: Set, span: Span) -> Build:
+    """`k?`: an index like any other where it is proved to be one, else tested when it runs."""
+    tested = _tested(w, t, axis, span)
+    if t.poly is None:
+        return tested
+    poly, scope = t.poly, w.scope.so_far()
+    proved: list[Size] = []
+
+    def goal() -> None:
+        with w.inside(scope):
+            if not w.solver.set_is_open(axis) and _is_inside(w, scope, poly, axis):
+                proved.append(w.solver.zonk_size(poly))
+
+    w.solver.goals.append(goal)
+    return wrap(
+        t.lets, lambda: numbered(proved[0], w.solver.zonk_set(axis)) if proved else tested()
+    )
+
+
+def _tested(w: Walk, t: Typed, axis: Set, span: Span) -> Build:
     build = number(w, t)
-    return lambda: core.Checked(build(), w.solver.zonk_set(axis), origin=span)
+
+    def test() -> core.Expr:
+        own = w.solver.zonk_set(axis)
+        place = build()
+        if base_of(own) != ZERO:
+            place = core.Op("sub", (place, core.Number(base_of(own))), INT)
+        return core.Checked(place, own, origin=span)
+
+    return test
