@@ -149,3 +149,11 @@ def test_derivatives_follow_the_elements(dtype: str) -> None:
     assert np.array_equal(nap.grad(f)(x, w), back)
     _, slope = nap.jvp(f)(x, w, np.ones_like(x))
     assert slope == w.sum()
+
+
+def test_unsigned_rows_are_as_wide_as_they_are() -> None:
+    f = nap.compile("def f(x: n=>U32) -> n=>U32 = sort(x)").f
+    x = np.random.default_rng(0).integers(0, 2**32, 1001).astype(np.uint32)
+    x[[3, 500, 999]] = 0, 2**31, 2**32 - 1
+    assert np.array_equal(f(x), np.sort(x))
+    assert "nap_row_sort_i32" in f.show("llvm")
