@@ -58,3 +58,21 @@ def test_two_threads(m) -> None:
     finally:
         nap.threads(before)
     assert found == [700_001, 700_001]
+
+
+def test_chunks_behind_what_is_found_have_nothing_to_do(m) -> None:
+    """And what they leave out does not matter, whichever thread is first."""
+    assert "load atomic i64" in m.top.show("llvm")
+    x = np.zeros(1_000_000, np.uint8)
+    x[[3, 400_000, 700_001, 999_999]] = 9
+    places = nap.compile("def top(x: n=>U8) = argmax(x)").top
+    before = nap.threads()
+    try:
+        for threads in (1, 2):
+            nap.threads(threads)
+            for at in (3, 400_000, 700_001, 999_999):
+                assert all(int(places(x)) == at for _ in range(20))
+                x[at] = 0
+            x[[3, 400_000, 700_001, 999_999]] = 9
+    finally:
+        nap.threads(before)

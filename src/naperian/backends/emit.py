@@ -50,7 +50,7 @@ from naperian.backends.products.contraction import Product, declaration, lower
 from naperian.backends.products.strides import constant, stride
 from naperian.backends.products.turned import turned
 from naperian.backends.scalars import as_word, combine, dtype_of, expression
-from naperian.backends.seeking import STRETCH, seeking, sought
+from naperian.backends.seeking import STRETCH, found, from_where, seeking, sought, unfound
 from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
 from naperian.backends.traits import (
@@ -242,8 +242,15 @@ def _shared(frame: Frame, s: Loop) -> None:
     code = frame.code
     free = all(r.var in frame.cells for r in s.reductions)
 
+    place = unfound(frame) if free and sought(s) is not None else None
+
     def write(child: Frame) -> None:
-        _loop(child, s, "%low", "%high", free, part=True)
+        if place is None:
+            _loop(child, s, "%low", "%high", free, part=True)
+            return
+        first = child.capture(place, "ptr")
+        _loop(child, s, from_where(child, first), "%high", free, part=True)
+        found(child, first, s.reductions[0].var)
 
     if s.reductions:
         short = frame.depth > 0 and is_short(s.body)

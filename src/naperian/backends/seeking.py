@@ -4,12 +4,16 @@
 
 looks at all places, and compares numbers of places, which are wide. A stretch at a time is asked
 only whether there is one; only the stretch that has one is looked through, and none behind it.
+Nor does a chunk of the loop look for more where one before it has found a place. Threads tell each
+other of it without waiting: what one does not hear of in time, it looks for in vain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from naperian.backends.code import Value
+from naperian.backends.frame import Frame
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
     Apply,
@@ -28,6 +32,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import used
 from naperian.names import Lit, Var
+from naperian.prims import unit
 from naperian.sizes import size
 
 STRETCH = 2048
@@ -77,3 +82,26 @@ def seeking(s: Loop, c: Expr, low: Var, high: Var) -> Sequence[Stmt]:
             ),
         )),
     )  # fmt: skip
+
+
+def unfound(frame: Frame) -> Value:
+    """Where the chunks of a loop say which place they have found."""
+    first = frame.code.first("alloca i64, align 8")
+    frame.code.put(f"store i64 {unit('min', DType.I64)}, ptr {first}, align 8")
+    return first
+
+
+def from_where(chunk: Frame, first: Value) -> Value:
+    """Where a chunk begins: at its end, if a place before it is known."""
+    code = chunk.code
+    known = code.let(f"load atomic i64, ptr {first} monotonic, align 8")
+    before = code.let(f"icmp slt i64 {known}, %low")
+    return code.let(f"select i1 {before}, i64 %high, i64 %low")
+
+
+def found(chunk: Frame, first: Value, v: Var) -> None:
+    """What a chunk has found, for those behind it."""
+    code = chunk.code
+    known = code.let(f"load atomic i64, ptr {first} monotonic, align 8")
+    least = code.let(f"call i64 @llvm.smin.i64(i64 {known}, i64 {chunk.scalar(v)})")
+    code.put(f"store atomic i64 {least}, ptr {first} monotonic, align 8")
