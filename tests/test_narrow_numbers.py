@@ -84,3 +84,45 @@ def waves(x: n=>U8, g: Float) -> n=>U8 = [U8(30 * (2 + sin(g * x[i]) + exp(x[i] 
     m, x, g = nap.compile(text), np.arange(200, dtype=np.uint8), 2.2
     assert (m.powers(x, g) == np.uint8(254 * (x / 255) ** g + 0.5)).all()
     assert (m.waves(x, g) == np.uint8(30 * (2 + np.sin(g * x) + np.exp(x / 255)))).all()
+
+
+SUMS = """
+def products(x: m=>k=>U8, w: n=>k=>I8) -> m=>n=>Int =
+    [sum(I32(x[i, q]) * I32(w[j, q]) for q) for i, j]
+def whole(x: m=>k=>U8, w: n=>k=>I8) -> m=>n=>Int =
+    [sum(Int(x[i, q]) * Int(w[j, q]) for q) for i, j]
+def total(x: n=>U8) -> Int = sum(x)
+def cubes(x: n=>I8) -> Int = sum(Int(v) * v * v for v in x)
+def less(x: n=>U8, y: n=>U8) -> Int = sum(Int(x[i]) - Int(y[i]) for i)
+def many(x: n=>F32) -> Int = sum(1 for v in x if v > 0.5)
+def two(x: n=>I16) -> (Int, Int) = (sum(x), sum(3 - Int(v) if v > 7 else -5 for v in x))
+def true(x: n=>Bool) -> Int = sum(Int(v) for v in x)
+def too_large(x: n=>I32) -> Int = sum(Int(v) * 2 for v in x)
+"""
+
+
+def test_sums_of_small_numbers_are_narrow_until_they_are_done() -> None:
+    m = nap.compile(SUMS)
+    for name in ("products", "whole", "total", "cubes", "less", "many", "two", "true"):
+        assert "part: i32 = 0" in getattr(m, name).show("loops"), name
+    assert "part: i32" not in m.too_large.show("loops")
+    r = np.random.default_rng(0)
+    for k in (0, 1, 7, 64, 65, 300, 65791, 65792, 65793, 70001):
+        x, w = r.integers(0, 256, (3, k)), r.integers(-128, 128, (7, k))
+        small = x.astype(np.uint8), w.astype(np.int8)
+        ends = np.full((3, k), 255, np.uint8), np.full((7, k), -128, np.int8)
+        for x, w in (small, ends):
+            wanted = x.astype(int) @ w.astype(int).T
+            assert np.array_equal(m.products(x, w), wanted)
+            assert np.array_equal(m.whole(x, w), wanted)
+            assert m.total(x[0]) == x[0].sum(dtype=int)
+            assert m.cubes(w[0]) == (w[0].astype(int) ** 3).sum()
+            assert m.less(x[0], x[1]) == x[0].sum(dtype=int) - x[1].sum(dtype=int)
+            assert m.true(w[1] > 3) == (w[1] > 3).sum()
+            v = w[2].astype(np.int16) * np.int16(256)
+            assert m.two(v) == (v.sum(dtype=int), np.where(v > 7, 3 - v.astype(int), -5).sum())
+            assert m.too_large(np.full(k, 2**31 - 1, np.int32)) == k * (2**32 - 2)
+        f = r.random(k).astype(np.float32)
+        assert m.many(f) == (f > 0.5).sum()
+    x = np.full(9_000_000, 255, np.uint8)  # 8421504 of them are the most
+    assert m.total(x) == 255 * len(x)

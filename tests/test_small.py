@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,20 @@ def test_what_may_be_too_much_is_asked(m) -> None:
     x[3] = 255
     with pytest.raises(nap.RunError):
         m.often(x)
+
+
+def test_what_is_asked_of_a_small_sum_is_asked_in_small_integers() -> None:
+    f = nap.compile("""
+def alive(b: Fin(h)=>Fin(w)=>U8) -> Fin(h)=>Fin(w)=>Bool:
+    for i, j:
+        n = sum(b[wrap(i + p - 1), wrap(j + q - 1)] for p in Fin(3), q in Fin(3)) - b[i, j]
+        n == 3 or (n == 2 and b[i, j] == 1)
+""").alive
+    b = np.random.default_rng(0).integers(0, 2, (9, 40)).astype(np.uint8)
+    n = sum(np.roll(b, (p, q), (0, 1)) for p in (-1, 0, 1) for q in (-1, 0, 1)) - b
+    assert np.array_equal(f(b), (n == 3) | ((n == 2) & (b == 1)))
+    text = f.show("loops")
+    wide = set(re.findall(r"(\w+): i64 = i64", text))
+    asked = [line for line in text.splitlines() if ": bool" in line and "==" in line]
+    assert asked
+    assert wide.isdisjoint(re.findall(r"\w+", " ".join(asked)))

@@ -64,6 +64,7 @@ from naperian.passes.nests.lanes import lanes
 from naperian.passes.nests.later import later
 from naperian.passes.nests.limited import limited
 from naperian.passes.nests.multiples import multiples
+from naperian.passes.nests.narrow_sums import narrow_sums
 from naperian.passes.nests.needed import needed
 from naperian.passes.nests.older import older
 from naperian.passes.nests.once import once
@@ -124,7 +125,7 @@ _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
 )  # fmt: skip
 
 _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
-    small,
+    small, narrow_sums,
     joined,  # what no way out is between,
     ahead, tried,  # and without ends in between
     asked_beside,  # of what they need to know

@@ -13,9 +13,12 @@
              mean = i64(less)
              store y[j] = u8(mean)
 
+    before   equal = v == 3                         after    equal = few == 3
+
 Bytes of a picture are added as `Int`s, of which a vector holds an eighth as many. How far a sum of
 a known number of them can go is known, and so is what is computed of it: what is asked of it is
-often settled, and a loop without a way out becomes vectors.
+often settled, and a loop without a way out becomes vectors. What is asked still is asked of the
+smaller one. Sums of as many as a run says are in `narrow_sums`.
 """
 
 from __future__ import annotations
@@ -43,10 +46,17 @@ from naperian.prims import unit
 
 Range = tuple[int, int]
 
+_OWN = {
+    DType.BOOL: (0, 1),
+    **{t: (int(unit("max", t)), int(unit("min", t))) for t in DType if t.is_integer},
+}
+"""How far the numbers of a type go."""
+
 _BYTES = (DType.U8, DType.I8, DType.U16, DType.I16)
 _TO = (DType.I16, DType.I32)
 _MOST = 1 << 40  # that is looked at
-_OPERATIONS = {"add", "sub", "mul", "floordiv", "mod", "min", "max", "shr"}
+_OPERATIONS = {"add", "sub", "mul", "floordiv", "mod", "min", "max", "shr", "select"}
+_ASKED = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
 def small(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -57,7 +67,7 @@ def small(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return _Walk().block(body)
 
 
-class _Walk:
+class Known:
     """What is known of names that are bound once: how far they go, and under which name a smaller
     integer is the same; of conditions, what they come to."""
 
@@ -65,6 +75,71 @@ class _Walk:
         self.far: dict[Var, Range] = {}
         self.less: dict[Var, tuple[Var, DType]] = {}
         self.truth: dict[Var, bool] = {}
+
+    def range(self, e: Expr) -> Range | None:
+        """How far an integer goes, if it is no further than some billions."""
+        match e:
+            case Lit(int(n)):
+                far: Range | None = n, n
+            case Local(v):
+                far = self.far.get(v)
+            case Apply("cast", (x,), dtype, operand) if dtype.is_integer:
+                far = self.range(x) or _OWN.get(operand)
+            case Apply(name, (a, b), dtype) if dtype.is_integer:
+                far = _of_two(name, self.range(a), self.range(b))
+            case Apply("select", (_, a, b), dtype) if dtype.is_integer:
+                far = _of_two("either", self.range(a), self.range(b))
+            case _:
+                far = None
+        if far is None or max(-far[0], far[1]) >= _MOST:
+            return None
+        return None if isinstance(e, Apply) and not _holds(e.dtype, far) else far  # it wraps around
+
+    def fact(self, e: Expr) -> bool | None:
+        """What a condition comes to."""
+        match e:
+            case Lit(bool(b)):
+                return b
+            case Local(v):
+                return self.truth.get(v)
+            case Apply("not", (a,)):
+                fact = self.fact(a)
+                return None if fact is None else not fact
+            case Apply("select", (a, b, Lit(False)), DType.BOOL):
+                return self.fact(b) if self.fact(a) else self.fact(a)
+            case Apply("le" | "lt" | "ge" | "gt" as how, (a, b)):
+                x, y, one = self.range(a), self.range(b), int(how in ("lt", "gt"))
+                x, y = (x, y) if how in ("le", "lt") else (y, x)
+                if x is None or y is None:
+                    return None
+                return True if x[1] + one <= y[0] else False if x[0] + one > y[1] else None
+            case _:
+                return None
+
+    def made(self, e: Expr, to: DType) -> Expr | None:
+        """The same in smaller integers, which hold all that it is made of."""
+        far = self.range(e)
+        if far is None or not _holds(to, far):
+            return None
+        match e:
+            case Lit(int(n)):
+                return Lit(n, to)
+            case Local(v) if v in self.less:
+                few, dtype = self.less[v]
+                return _cast(Local(few), dtype, to)
+            case Apply("cast", (x,), _, operand):
+                if _holds(to, _OWN[operand]):
+                    return _cast(x, operand, to)
+                return self.made(x, to)
+            case Apply(name, (*asked, a, b)) if name in _OPERATIONS:
+                one, other = self.made(a, to), self.made(b, to)
+                return one and other and Apply(name, (*asked, one, other), to, to)
+            case _:
+                return None
+
+
+class _Walk(Known):
+    """Blocks with smaller integers."""
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         last = {v: k for k, s in enumerate(body) for v in assigned(s)}
@@ -84,20 +159,36 @@ class _Walk:
 
     def let(self, v: Var, dtype: DType, value: Expr) -> list[Stmt]:
         s = Let(v, dtype, value)
-        fact = self.fact(value) if dtype is DType.BOOL else None
-        if fact is not None:
-            self.truth[v] = fact
+        if dtype is DType.BOOL:
+            fact = self.fact(value)
+            if fact is not None:
+                self.truth[v] = fact
+            return [Let(v, dtype, self.asked(value))]
         far = self.range(value) if dtype is DType.I64 else None
         if far is None:
             return [s]
         self.far[v] = far
-        to = None if self.less.keys().isdisjoint(used(value)) else _least(far)
+        to = _least(far) if self.is_less(value) else None
         made = self.made(value, to) if to else None
         if to is None or made is None:
             return [s]
         few = fresh(v)
         self.less[v] = few, to
         return [Let(few, to, made), Let(v, dtype, _cast(Local(few), to, dtype))]
+
+    def asked(self, e: Expr) -> Expr:
+        """A comparison of what has become smaller, of smaller integers."""
+        match e:
+            case Apply(name, (a, b), dtype) if name in _ASKED and self.is_less(e):
+                for to in _TO:
+                    x, y = self.made(a, to), self.made(b, to)
+                    if x is not None and y is not None:
+                        return Apply(name, (x, y), dtype, to)
+        return e
+
+    def is_less(self, e: Expr) -> bool:
+        """Whether something in it has become smaller."""
+        return not self.less.keys().isdisjoint(used(e))
 
     # --- sums -----------------------------------------------------------------------------------
 
@@ -159,65 +250,6 @@ class _Walk:
                     out.append(x)
         return out
 
-    # --- what is known --------------------------------------------------------------------------
-
-    def range(self, e: Expr) -> Range | None:
-        """How far an integer goes, if it is no further than some billions."""
-        match e:
-            case Lit(int(n)):
-                far: Range | None = n, n
-            case Local(v):
-                far = self.far.get(v)
-            case Apply("cast", (_,), _, operand) if operand in _BYTES:
-                far = int(unit("max", operand)), int(unit("min", operand))
-            case Apply(name, (a, b), dtype) if dtype.is_integer:
-                far = _of_two(name, self.range(a), self.range(b))
-            case Apply("select", (_, a, b), dtype) if dtype.is_integer:
-                far = _of_two("either", self.range(a), self.range(b))
-            case _:
-                far = None
-        return far if far is not None and max(-far[0], far[1]) < _MOST else None
-
-    def fact(self, e: Expr) -> bool | None:
-        """What a condition comes to."""
-        match e:
-            case Lit(bool(b)):
-                return b
-            case Local(v):
-                return self.truth.get(v)
-            case Apply("not", (a,)):
-                fact = self.fact(a)
-                return None if fact is None else not fact
-            case Apply("select", (a, b, Lit(False)), DType.BOOL):
-                return self.fact(b) if self.fact(a) else self.fact(a)
-            case Apply("le" | "lt" | "ge" | "gt" as how, (a, b)):
-                x, y, one = self.range(a), self.range(b), int(how in ("lt", "gt"))
-                x, y = (x, y) if how in ("le", "lt") else (y, x)
-                if x is None or y is None:
-                    return None
-                return True if x[1] + one <= y[0] else False if x[0] + one > y[1] else None
-            case _:
-                return None
-
-    def made(self, e: Expr, to: DType) -> Expr | None:
-        """The same in smaller integers, which hold all that it is made of."""
-        far = self.range(e)
-        if far is None or not _holds(to, far):
-            return None
-        match e:
-            case Lit(int(n)):
-                return Lit(n, to)
-            case Local(v) if v in self.less:
-                few, dtype = self.less[v]
-                return _cast(Local(few), dtype, to)
-            case Apply("cast", (x,), _, operand) if operand in _BYTES:
-                return _cast(x, operand, to)
-            case Apply(name, (a, b)) if name in _OPERATIONS:
-                one, other = self.made(a, to), self.made(b, to)
-                return one and other and Apply(name, (one, other), to, to)
-            case _:
-                return None
-
 
 def _is_byte(e: Expr) -> bool:
     return isinstance(e, Apply) and e.name == "cast" and e.operand in _BYTES
@@ -228,7 +260,7 @@ def _least(far: Range) -> DType | None:
 
 
 def _holds(t: DType, far: Range) -> bool:
-    return int(unit("max", t)) <= far[0] and far[1] <= int(unit("min", t))
+    return _OWN[t][0] <= far[0] and far[1] <= _OWN[t][1]
 
 
 def _cast(e: Expr, source: DType, to: DType) -> Expr:
