@@ -4,7 +4,11 @@ or writes out a name for each of its uses, does not keep."""
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import sys
+from collections import Counter
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -46,6 +50,23 @@ def nested(n: int) -> str:
     return f"""def f(x: Fin(l)=>Float, y: Fin(m)=>Float) -> Fin(l)=>Float where l >= 1:
     with state(x) as s:
 {loops}{"    " * (n + 2)}s[wrap({place})] := s[wrap({place} + 1)] * y[i0]
+"""
+
+
+def tables(n: int) -> str:
+    """A program of so many tables of which a round changes an element each, after it has asked
+    something of two of them."""
+    starts = ", ".join(f"s{k} = x" for k in range(n))
+    sums = "".join(
+        f"        r{k} = {k}.5 + sum(s{k}[i] * s{(k + 1) % n}[i] for i)\n" for k in range(n)
+    )
+    changed = ", ".join(f"put(s{k}, p[t], r{k})" for k in range(n))
+    return f"""
+def put(s: n=>Float, k: n, r: Float) -> n=>Float = [r if i == k else s[i] for i]
+def f(x: n=>Float, p: m=>n) -> Float:
+    loop {starts} for t in m:
+{sums}        ({changed})
+    {" + ".join(f"sum(s{k})" for k in range(n))}
 """
 
 
@@ -93,3 +114,23 @@ def f(x: Fin(n)=>Fin(m)=>Float, i: Int, d: Float) =
     x.get((i, i + 1), x.get((2 * i, 3 * i), exp(d)))
 """).f
     assert f.show("elaborated").count("exp") == 1
+
+
+def asked(text: str) -> Counter[str]:
+    """The calls in each file, from the text to loops."""
+    f = nap.compile(text).f
+    with cProfile.Profile() as calls:
+        f.show("loops")
+    found: Counter[str] = Counter()
+    for (file, _, _), (_, n, *_) in pstats.Stats(calls).stats.items():  # type: ignore[attr-defined]
+        found[Path(file).name] += n
+    return found
+
+
+def test_twice_as_many_tables_ask_twice_as_much() -> None:
+    """Who reads a table, and what a round does with it, is found once and not for each of them."""
+    asked(tables(2))  # what is kept for ever is made the first time
+    four, eight, sixteen = (asked(tables(n)) for n in (4, 8, 16))
+    for file in ("changes.py", "coalesce.py", "fuse.py", "sliced.py", "storage.py", "whole.py"):
+        assert sixteen[file] - eight[file] <= 2.4 * (eight[file] - four[file]), file
+    assert sixteen["changes.py"] > 0

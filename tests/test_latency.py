@@ -24,12 +24,16 @@ from naperian.backends.services.regions import PART
 from naperian.backends.target import Target
 from naperian.backends.twins import without_twins
 from naperian.broken import Broken
+from naperian.core import linear
 from naperian.core import syntax as core
 from naperian.core.walk import everything
+from naperian.dtypes import DType
 from naperian.facts import _proved
 from naperian.frontend.listed import PUBLIC
+from naperian.names import Var
 from naperian.node import replace
 from naperian.source import Source
+from naperian.types import Scalar
 
 PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs"
 
@@ -181,6 +185,26 @@ def test_what_is_asked_again_is_not_proved_again() -> None:
     nap.load(PROGRAMS / "fft.nap").transforms.show("loops")
     asked = _proved.cache_info()
     assert asked.hits > asked.misses  # what is seen at once is not asked
+
+
+def test_what_hangs_on_a_variable_is_found_in_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[core.Expr] = []
+
+    def children(e: core.Expr) -> tuple[core.Expr, ...]:
+        walked.append(e)
+        return every(e)
+
+    every = linear.children
+    monkeypatch.setattr(linear, "children", children)
+    x, y, z = Var("x"), Var("y"), Var("z")
+    e: core.Expr = core.Op("neg", (core.Ref(x),), Scalar(DType.F64))
+    names = [Var("v") for _ in range(100)]
+    for v in names:  # let v = (let w = … in w) in y
+        e = core.Let(v, e, core.Ref(v))
+    e = core.Let(z, core.Ref(y), e)
+    assert linear.hanging(e, [x]) == {x, *names}
+    assert linear.hanging(e, [y]) == {y, z}
+    assert len(walked) <= 2 * 2 * len(names)
 
 
 def test_of_a_module_that_comes_with_the_language_only_what_is_used_is_elaborated(

@@ -435,3 +435,22 @@ def _line(chance: random.Random, names: str) -> Line:
 
 def _at(a: Line, values: dict[str, int]) -> int:
     return sum(c * (1 if s == 1 else values[str(s)]) for s, c in a.items())
+
+
+def test_what_was_asked_of_the_same_facts_is_not_proved_again() -> None:
+    known = Known()
+    a, b, c = map(symbol, "abc")
+    known.add([plus(b, a, -1), plus(c, b, -1)])
+    goal = plus(c, a, -1)
+    for _ in range(2):
+        assert known.proves(goal)
+        assert not known.proves(a)
+        known.add([a])
+        assert known.proves(a)
+        known.back(2)
+        work = known.work
+    assert not known.proves(a)
+    assert known.proves(goal)
+    assert known.work == work
+    known.back(1)
+    assert not known.proves(goal)

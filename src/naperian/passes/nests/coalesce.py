@@ -278,12 +278,12 @@ def _without(
     own = frozenset(v for pair in mine for v in pair)
     both = {frozenset(pair) for pair in mine}
     stored = {s.buffer for s in body if isinstance(s, Store)}
-    beside = [_stored_back(body, pair) for pair in mine if not stored.isdisjoint(pair)]
+    beside = {id(_stored_back(body, pair)) for pair in mine if not stored.isdisjoint(pair)}
     return tuple(
         s if touched(s).isdisjoint(own) else rebuild(s, inside)
         for s in body
         if not (isinstance(s, Allocate) and s.buffer.var in names)
-        and not any(s is x for x in beside)
+        and id(s) not in beside
         and not (isinstance(s, Loop) and any(frozenset(c) in both for c in copies(s, known)))
     )
 
