@@ -70,6 +70,14 @@ def f(x: n=>Float, p: m=>n) -> Float:
 """
 
 
+def recurrences(n: int) -> str:
+    """A program of so many recurrences along each row, whose last values come together there."""
+    head = "def f(x: n=>m=>Float) -> n=>Float:\n"
+    line = "    y{k} = for i:\n        loop s = 0.0 for v in x[i]: s * {k}.5 + v\n"
+    body = lines(head, line, n)
+    return body + "    [" + " + ".join(f"y{k}[i]" for k in range(n)) + " for i]\n"
+
+
 PROGRAMS = [index_names, states, scans, twice]
 
 
@@ -134,3 +142,10 @@ def test_twice_as_many_tables_ask_twice_as_much() -> None:
     for file in ("changes.py", "coalesce.py", "fuse.py", "sliced.py", "storage.py", "whole.py"):
         assert sixteen[file] - eight[file] <= 2.4 * (eight[file] - four[file]), file
     assert sixteen["changes.py"] > 0
+
+
+def test_twice_as_many_recurrences_ask_twice_as_much() -> None:
+    """Whether what is still to come needs two of them is asked of who reads them."""
+    asked(recurrences(2))
+    four, eight, sixteen = (asked(recurrences(n))["fuse.py"] for n in (8, 16, 32))
+    assert sixteen - eight <= 2.4 * (eight - four)

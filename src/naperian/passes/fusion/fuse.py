@@ -19,7 +19,7 @@ A cheap value that two nests need is computed in both, a dear one is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
 from naperian.ainf.syntax import Read
@@ -69,8 +69,8 @@ def fuse(graph: Graph) -> list[Item]:
 
 
 def _block(graph: Graph, tasks: list[Task], depth: int, inside: Nest | None) -> list[Item]:
-    b = _Block(graph, depth, inside)
-    b.mark(tasks)
+    b = _Block(graph, tasks, depth, inside)
+    b.mark()
     if inside is not None and inside.index.condition is not None:
         head = _head(graph, tasks, inside)
         b.fill(head)
@@ -108,8 +108,11 @@ def _head(graph: Graph, tasks: list[Task], nest: Nest) -> list[Task]:
 class _Block:
     """The nests and statements of a block while it is filled."""
 
-    def __init__(self, graph: Graph, depth: int, inside: Nest | None) -> None:
+    def __init__(
+        self, graph: Graph, tasks: list[Task], depth: int, inside: Nest | None
+    ) -> None:
         self.graph = graph
+        self.tasks = tasks
         self.depth = depth
         self.inside = inside
         self.nests: list[Nest] = []
@@ -119,6 +122,7 @@ class _Block:
         self.after = 0  # and the first nest that a statement may come after
         self.filling = set[Task]()
         self.opening = set[Var]()  # times of recurrences that others come before
+        self.readers: dict[Task, list[Task]] = {}  # in each round of one loop
 
     # what a task opens next
 
@@ -170,23 +174,27 @@ class _Block:
 
     # placing
 
-    def mark(self, tasks: list[Task]) -> None:
+    def mark(self) -> None:
         """Find the roots."""
-        if all([len(t.path) <= self.depth for t in tasks]):  # mostly: there are no loops in here
-            for t in tasks:
+        if all([len(t.path) <= self.depth for t in self.tasks]):  # mostly: no loops are in here
+            for t in self.tasks:
                 t.root = True
             return
-        inner: dict[Task, int] = {}
-        for t in tasks:
-            for s in t.sites:
-                q = s.task
-                if q.parent is self.inside and self.aligned(t, s):
-                    inner[q] = inner.get(q, 0) + 1
-        for t in tasks:
+        self.find_readers()
+        for t in self.tasks:
             t.root = (
-                t.home is not None or self.head(t) is None or inner.get(t, 0) < t.uses
+                t.home is not None or self.head(t) is None
+                or len(self.readers.get(t, ())) < t.uses
                 or (self.time(t) is None and _is_begun(t))
             )
+
+    def find_readers(self) -> None:
+        """Who reads which task of this block in each round of one loop: once for every site."""
+        self.readers = {}
+        for t in self.tasks:
+            for s in t.sites:
+                if self.local(s.task) and self.aligned(t, s):
+                    self.readers.setdefault(s.task, []).append(t)
 
     def fill(self, tasks: list[Task]) -> None:
         """Place the tasks. First what accumulators start with, and small tables, if nothing here
@@ -240,9 +248,12 @@ class _Block:
             low, near = low + 1, None
         nest = self.choose(root, head, group, low, near)
         self.recompute(group, nest)
-        for note, home in left_notes(self.graph, self.depth, group, nest, self.barrier):
+        notes = left_notes(self.graph, self.depth, group, nest, self.barrier)
+        for note, home in notes:
             self.join(note, home)
             note.effort = _CHEAP + 1
+        if notes:
+            self.find_readers()
         group.sort(key=lambda t: (t.order, t.name == "held"))  # a note of a task follows it
         for t in group:
             self.join(t, nest)
@@ -421,65 +432,67 @@ class _Block:
 
     def meet(self, group: list[Task], nest: Nest, time: Var) -> bool:
         """Whether what is still to be placed needs both, in a round."""
-        return self.is_joint(group, _of(nest, self.depth), time)
+        return self.is_joint(group, nest.members, time)
 
-    def is_joint(self, group: list[Task], other: Callable[[Task], bool], time: Var) -> bool:
+    def is_joint(self, group: Iterable[Task], others: Iterable[Task], time: Var) -> bool:
         """Whether a recurrence over a time that is still to be placed needs some of a group and
         some of others, or what is added up over its rounds."""
-        mine = set(group)
-        later = [t for t in self.graph.tasks
-                 if t.level < 0 and self.here(t) and t not in mine and not other(t)]  # fmt: skip
+        mine, theirs = set(group), set(others)
+        later = [t for t in self.tasks if t.level < 0 and t not in mine and t not in theirs]
         units = {id(unit): unit for t in later for i, unit in t.units if i == time}
-        sums = [t for t in later if t.kind is Kind.ENTER and self.head(t) in t.over]
+        sums = {t for t in later if t.kind is Kind.ENTER and self.head(t) in t.over}
         return any(
-            self.needs(unit, mine, other) for unit in units.values()
-            if not any(map(other, unit)) and unit[0] not in mine
-        ) or not self.needing(mine, other, sums).isdisjoint(sums)
+            self.needs(unit, mine, theirs) for unit in units.values()
+            if theirs.isdisjoint(unit) and unit[0] not in mine
+        ) or bool(self.going_on(mine, theirs) & sums)
 
-    def needs(self, unit: list[Task], group: set[Task], other: Callable[[Task], bool]) -> bool:
+    def needs(self, unit: list[Task], group: set[Task], others: set[Task]) -> bool:
         """Whether tasks need some of a group that is placed next, and some of others."""
         work, seen = list(unit), set(unit)
         found = set[bool]()
         while work:
             t = work.pop()
             for q in (s.task for s in t.sites):
-                if q in group or other(q):
+                if q in group or q in others:
                     found.add(q in group)
                 elif q.level < 0 and q not in seen and self.here(q):
                     seen.add(q)
                     work.append(q)
         return len(found) == 2
 
-    def needing(
-        self, group: set[Task], other: Callable[[Task], bool], tasks: list[Task]
-    ) -> set[Task]:
-        """Which of these tasks, and of those between, need some of a group that is placed next and
-        some of others, in each round of one loop."""
-        readers: dict[Task, list[Task]] = {}
-        one, two = set[Task](), set[Task]()  # those that read them
-        work, seen = list(tasks), set(tasks)
+    def is_one(self, group: Iterable[Task], nest: Nest) -> bool:
+        """Whether a round of something still to be placed needs both."""
+        return any(not t.lazy for t in self.going_on(set(group), set(nest.members)))
+
+    def going_on(self, group: set[Task], others: set[Task]) -> set[Task]:
+        """What is still to be placed and needs some of a group that is placed next and some of
+        others, in each round of one loop."""
+        one = self.behind(group, group | others)
+        return one and one & self.behind(others, group | others)
+
+    def behind(self, tasks: set[Task], but: set[Task]) -> set[Task]:
+        """What is still to be placed, `but` for some, and reads tasks in each round of one loop, or
+        reads what does."""
+        found = set[Task]()
+        work = list(tasks)
         while work:
-            t = work.pop()
-            for q in (s.task for s in t.sites if self.aligned(t, s)):
-                if q in group:
-                    one.add(t)
-                elif other(q):
-                    two.add(t)
-                elif q.level < 0 and self.here(q):
-                    readers.setdefault(q, []).append(t)
-                    if q not in seen:
-                        seen.add(q)
-                        work.append(q)
-        return _with_readers(one, readers) & _with_readers(two, readers)
+            for t in self.readers.get(work.pop(), ()):
+                if t.level < 0 <= t.uses and t not in found and t not in but:
+                    found.add(t)
+                    work.append(t)
+        return found
 
     def pending(self, tasks: Iterable[Task]) -> set[Task]:
         """Tasks, and what is to be placed before them: of recurrences all."""
         seen = set(tasks)
         work = list(seen)
+        whole = set[Task]()  # of recurrences that were met
         while work:
             t = work.pop()
             waited = (s.task for s in t.sites if not (s.carried and self.current(s)))
-            for q in (*waited, *(self.together(t) if t.units else ())):
+            unit = self.together(t) if t.units and t not in whole else ()
+            whole.update(unit)
+            for q in (*waited, *unit):
                 if q not in seen and q.level < 0 and self.here(q):
                     seen.add(q)
                     work.append(q)
@@ -488,7 +501,7 @@ class _Block:
     def ahead(self, root: Task, head: Var) -> Iterator[Task]:
         """What another recurrence over the time of one that is placed next needs to begin, if both
         are to be one loop."""
-        units = {id(unit): unit for t in self.graph.tasks if t.level < 0
+        units = {id(unit): unit for t in self.tasks if t.level < 0
                  for i, unit in t.units if i == head and root not in unit}  # fmt: skip
         mine = self.together(root) if units else []
         for unit in units.values():
@@ -506,7 +519,7 @@ class _Block:
             else:
                 first = sorted(every - theirs - after, key=lambda t: t.order)
                 reads = any(s.task in after for t in theirs for s in t.sites)
-                if reads or self.is_joint(mine, theirs.__contains__, head):
+                if reads or self.is_joint(mine, theirs, head):
                     if first and self.may_go_ahead(first):
                         yield from first
 
@@ -528,13 +541,6 @@ class _Block:
                 return t.cell is not None and t.cell.time == head
             case _:
                 return head is not None and head == self.time(t)
-
-    def is_one(self, group: list[Task], nest: Nest) -> bool:
-        """Whether a round of something still to be placed needs both."""
-        mine, other = set(group), _of(nest, self.depth)
-        later = [t for t in self.graph.tasks
-                 if t.level < 0 and self.here(t) and t not in mine and not t.lazy]  # fmt: skip
-        return not self.needing(mine, other, later).isdisjoint(later)
 
     def recurs(self, nest: Nest) -> bool:
         """Whether there is a recurrence in each round of a nest: what another one keeps for what
@@ -618,23 +624,6 @@ class _Block:
                 nest.arrays.add(x.var)
             if t.units and isinstance(x, Read) and _in_window(t, x, head):
                 nest.windows.add(x.var)
-
-
-def _with_readers(tasks: set[Task], readers: Mapping[Task, list[Task]]) -> set[Task]:
-    """Tasks, and those that read them, or what does."""
-    out = {*tasks}
-    work = list(tasks)
-    while work:
-        for t in readers.get(work.pop(), ()):
-            if t not in out:
-                out.add(t)
-                work.append(t)
-    return out
-
-
-def _of(nest: Nest, depth: int) -> Callable[[Task], bool]:
-    """Whether a task is in a nest."""
-    return lambda q: q.nests[depth : depth + 1] == [nest]
 
 
 def _in_place(group: list[Task], q: Task) -> bool:
