@@ -25,7 +25,9 @@ def changed_last(nest: Nest) -> None:
     for change in changes:
         (read,) = change.args
         tables = {s.task for s in change.sites if isinstance(read, Read) and s.task.var == read.var}
-        readers = [t for q in tables for t in one.readers.get(q, ())]
+        readers = [t for q in tables for t in one.readers.get(q, ()) if t is not change]
+        if not any(t.order > change.order for t in one.done(readers, {change})):
+            continue  # mostly: whatever waits for the change
         behind = one.behind(change)
         first = one.done([t for t in readers if t not in behind], behind)
         if not any(t.order > change.order for t in first):

@@ -58,22 +58,25 @@ def contract(graph: Graph) -> None:
 
 def _times(graph: Graph) -> dict[Task, frozenset[Var]]:
     """The recurrences' times that a task's value depends on, or whose loop it must stand in."""
-    out = {t: frozenset(i for i in t.path if i in graph.conditions) for t in graph.tasks}
+    bits = {time: 1 << k for k, time in enumerate(graph.conditions)}
+    out = {t: sum(bits[i] for i in t.path if i in bits) for t in graph.tasks}
+    for t in graph.tasks:
+        for s in t.sites:
+            time = s.task.cell.time if s.carried and s.task.cell is not None else None
+            if time is not None:
+                out[t] |= bits.setdefault(time, 1 << len(bits))
     changed = True
     while changed:  # the last values of a loop may stand behind who reads them
         changed = False
         for t in graph.tasks:
             mine = out[t]
             for s in t.sites:
-                theirs = out.get(s.task)
-                if theirs and not theirs <= mine:
-                    mine |= theirs
-                if s.carried and s.task.cell is not None and s.task.cell.time is not None:
-                    mine |= {s.task.cell.time}
-            if mine is not out[t]:
-                changed |= mine != out[t]
+                mine |= out.get(s.task, 0)
+            if mine != out[t]:
+                changed = True
                 out[t] = mine
-    return out
+    sets = {n: frozenset(i for i, bit in bits.items() if n & bit) for n in {*out.values()}}
+    return {t: sets[n] for t, n in out.items()}
 
 
 class _Rounds:
