@@ -267,7 +267,8 @@ def _without(
     body: tuple[Stmt, ...], pairs: Collection[Pair], names: dict[Var, Var], known: Arrays
 ) -> tuple[Stmt, ...]:
     """Without the copies between the two of each pair, and one of the allocations."""
-    here = frozenset[Var]().union(*map(touched, body))
+    all_ = {v for pair in pairs for v in pair}
+    here = set[Var]().union(*(touched(s) & all_ for s in body))
     mine = [pair for pair in pairs if not here.isdisjoint(pair)]
     if not mine:
         return body
@@ -333,8 +334,8 @@ class _Check:
         return live
 
     def stmt(self, s: Stmt, live: Live) -> Live:
-        whole = stored_whole(s, self.known)
-        if whole is not None and whole.buffer in self.pair:
+        whole = stored_whole(s, self.known, self.pair)
+        if whole is not None:
             match copied(whole, self.known):
                 case to, of if of in self.pair:
                     return _dead(live, to) | {Coming(of, None)}

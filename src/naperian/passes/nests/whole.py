@@ -11,7 +11,7 @@ gaps: the second begins where the first ended, and the last ends where the axis 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from naperian.facts import Facts
@@ -51,10 +51,11 @@ def arrays(program: Program) -> Arrays:
     return Arrays(shapes | {b.var: b.shape for b in made}, program.sizes)
 
 
-def stored_whole(s: Stmt, known: Arrays) -> Store | None:
-    """The store of a nest that writes every element of an array once, and does nothing else."""
+def stored_whole(s: Stmt, known: Arrays, among: Collection[Var]) -> Store | None:
+    """The store of a nest that writes every element of one of the arrays `among` once, and does
+    nothing else."""
     found = _nest_of_one(s)
-    if found is None:
+    if found is None or found[1].buffer not in among:
         return None
     nest, store = found
     return store if known.is_whole(nest, store.buffer, store.at) else None
@@ -62,10 +63,12 @@ def stored_whole(s: Stmt, known: Arrays) -> Store | None:
 
 def copies(s: Stmt, known: Arrays) -> Iterator[tuple[Var, Var]]:
     """The arrays of a nest that copies one to another of the same shape: to which, and of which."""
-    store = stored_whole(s, known)
-    pair = copied(store, known) if store is not None else None
-    if pair is not None:
-        yield pair
+    found = _nest_of_one(s)
+    if found is not None:
+        nest, store = found
+        pair = copied(store, known)
+        if pair is not None and known.is_whole(nest, store.buffer, store.at):
+            yield pair
 
 
 def copied(store: Store, known: Arrays) -> tuple[Var, Var] | None:
