@@ -341,6 +341,38 @@ def f(x: n=>Float) -> Float = out(fold(step, Leaf(0.5), x))
 """,
         [np.array([0.9, 0.1, 0.6, 0.2, 0.05])],
     ),
+    "a condition in the rounds of one element's loop": (
+        """
+def solve(y: Float, p: Float) -> Float:
+    loop y = y while y < 9.0: y + p * y if y < 3.0 else y * y
+    y
+def f(y: n=>Float, p: Float) -> Float = sum(solve(y[i], p) for i)
+""",
+        [np.array([0.7, 0.9, 1.5]), 0.3],
+    ),
+    "a condition in as many rounds as an element says": (
+        """
+def grown(y: Float, rounds: Int) -> Float:
+    loop s = y for _ in Fin(max(rounds, 0)): s * s + y if s < 1.0 else 0.5 * s
+    s
+def f(y: n=>Float, k: n=>Int) -> Float = sum(grown(y[i], k[i] + i) for i)
+""",
+        [np.array([0.7, 0.9, 1.5, 0.2]), np.array([2, -1, 3, 0])],
+    ),
+    "loops and tables in the rounds of one element's loop": (
+        """
+def solve(y: Float, p: Float, k: Fin(4)=>Fin(3)) -> Float:
+    loop y = y while y < 9.0:
+        loop w = y for t in Fin(3): w + p if w < 2.0 else w * 1.1
+        c = scan(lambda s, v: s * v if s < 2.0 else s + v, w, [1.1, 1.2, p])
+        h = with state([y, p, 1.0]) as c:
+            for i: c[k[i]] := c[k[i]] * 1.5 + p
+        y + p * max(c) + h[1] if y < 3.0 else y + sum(h)
+    y
+def f(y: n=>Float, p: Float, k: Fin(4)=>Fin(3)) -> Float = sum(solve(y[i], p, k) for i)
+""",
+        [np.array([0.7, 0.9, 1.5]), 0.3, np.array([0, 2, 1, 1])],
+    ),
 }
 
 
@@ -351,3 +383,10 @@ def test_written_loops(name: str) -> None:
     slope = nap.grad(nap.compile(text).f)
     written = nap.compile(slope.show("surface"))
     np.testing.assert_allclose(written.grad_f(*args), slope(*args), 1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n.endswith(("element's loop", "says"))])
+def test_rounds_of_one_element_have_no_tables_of_all(name: str) -> None:
+    """Each element's loop is written with what that element has: all would cost n² together."""
+    text = nap.grad(nap.compile(PROGRAMS[name][0]).f).show("surface")
+    assert not re.findall(r"^ {8}.*= \[.*in Fin\(n\)\]$", text, re.MULTILINE), text

@@ -262,13 +262,15 @@ class _Writer(Words):
         shown = [
             b for b in group if b.var in read or (isinstance(b.prim, Delay) and b.var not in inner)
         ]
-        self.local |= {b.var: mine[b.var] for b in group if b not in shown}
+        for b in group:
+            if b not in shown:
+                self.make_local(b, mine[b.var])
         self.dropped |= self.without_history(group, rounds)
         ended = self.ended(group, fixed, mine)
         for b in shown:
             rest = [i for i in self.own(b.context) if not mine[b.var].isdisjoint(self.around(i))]
             if b.var not in read and not rest:
-                self.local[b.var] = mine[b.var]
+                self.make_local(b, mine[b.var])
         names = [self.name(b.var) for b in shown]
         self.even |= {b.var for b in shown}
         zeros = [self.blank(self.axes(b), fixed, zero(b.dtype)) for b in shown]
@@ -364,6 +366,10 @@ class _Writer(Words):
         assert extent is not None
         text = f"max({self.size(extent)} for {self.binders(self.around(i))})"
         return f"Fin({self.named(extent, 'longest', text)})"
+
+    def make_local(self, b: Binding, times: frozenset[Var]) -> None:
+        """Each of these rounds, too, has a value of its own."""
+        self.local[b.var] = self.local.get(b.var, frozenset()) | times
 
     def axes(self, b: Binding) -> tuple[Var, ...]:
         """Those of a binding as it is written, in the loops that each have their own."""
@@ -462,10 +468,10 @@ class _Writer(Words):
                 lines: Iterable[str] = self.rounds_of(some, here)
                 if self.is_ended(times[0]):
                     lines = self.in_round(some, times[0], here)
-            elif some[0].var in self.local:
-                lines = self.line(some[0])
-            else:
+            elif some[0].var in self.cells:
                 lines = self.cell(some[0], here)
+            else:
+                lines = self.line(some[0])
             made = [*lines]
             for line in (*self.counted(local=True), *made):
                 yield STEP + line
@@ -478,14 +484,15 @@ class _Writer(Words):
     def cell(self, b: Binding, fixed: tuple[Var, ...]) -> Iterator[str]:
         name = f"{self.name(b.var)}_"
         over = tuple(i for i in self.own(b.context) if i not in fixed)
-        where = self.indices(tuple(size(i) for i in b.context), b.context, even=True)
+        local = self.local.get(b.var, frozenset())
+        where = self.indices(tuple(size(i) for i in b.context), b.context, local, even=True)
         target = f"{name}[{where}]" if where else name
         match b.prim:
             case Accumulate() as prim if not is_reduction(b.context, prim):
                 start = f"{target} := {self.held(prim.init, b.dtype)}"
                 yield f"for {self.binders(over)}: {start}" if over else start
                 for e in prim.entries:
-                    yield from self.added(name, prim.monoid, e, b, frozenset(), fixed)
+                    yield from self.added(name, prim.monoid, e, b, local, fixed)
             case Check():
                 yield from self.line(b)
             case _:

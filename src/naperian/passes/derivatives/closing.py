@@ -89,7 +89,7 @@ class Closing(Beyond):
             v[i] to clamp(i + 1), w[i] to clamp(i + 1)          (v + w)[i] to clamp(i + 1)
         """
         some = [p for p in parts if self.is_moved(p)]
-        made = alike(self.place, self.b.dtypes[var], some, self.stands)
+        made = alike(self.place, self.b.dtypes[var], some, self.stays)
         return parts if len(made) == len(some) else [*(p for p in parts if p not in some), *made]
 
     def is_moved(self, part: Part) -> bool:

@@ -188,7 +188,7 @@ class Cotangents(Asked):
             return parts
         if not all(self.is_few(p, b.context) for p in parts):
             return []
-        parts = alike(self.place, b.dtype, parts, self.stands)
+        parts = alike(self.place, b.dtype, parts, self.stays)
         return parts if len(parts) <= _PLACES else []
 
     def is_in_round(self, part: Part, context: tuple[Var, ...]) -> bool:

@@ -28,7 +28,7 @@ class Dense(Ends):
     def total(self, var: Var, dense: list[Part], at: At) -> Flow:
         rules = Rules(self.place, self.b.dtypes[var])
         if len(dense) > 1:
-            dense = sides(self.place, rules.dtype, dense, self.stands)
+            dense = sides(self.place, rules.dtype, dense, self.stays)
         terms = [t for p in dense if (t := self.term(var, p, at)) is not None]
         terms = self.joined(terms, rules)
         return rules.sum([rules.where(guards, value) for value, guards in terms])

@@ -157,7 +157,7 @@ class Entries(Dense):
         if late and not sparse:
             tables = [None if x is None else rewrite(x, there) for x in begun]
             return rules.sum([*tables, self.total(var, dense, at)]) or zero
-        sparse = alike(self.place, dtype, sparse, self.stands)
+        sparse = alike(self.place, dtype, sparse, self.stays)
         made = [self.entry(p, own, dtype) for p in sparse]
         init = rules.sum([*begun, self.total(var, dense, here)]) or zero
         return rewrite(self.entered("add", init, made, own.values(), dtype), there)

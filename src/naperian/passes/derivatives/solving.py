@@ -42,13 +42,20 @@ class Solving:
         self.backwards: set[Var] = set()  # the times of loops that run backwards
 
     def domain(self, part: Part) -> tuple[Var, ...]:
-        return tuple(i for i in part.over if i not in self.open and i not in self.scope)
+        """The indices that a part runs over. One of a round stands at those that its loop is inside
+        of, too; from outside it may come from all of them."""
+        still = self.b.closed(i for i in part.over if i in self.open or i in self.scope)
+        return tuple(i for i in part.over if i not in still)
 
     def extent(self, i: Var) -> Size | None:
         return self.b.extent(i)
 
     def stands(self, v: Var) -> bool:
         return v in self.open or v in self.scope
+
+    def stays(self, v: Var) -> bool:
+        """Whether an index stands, or a loop that is running backwards is inside of it."""
+        return v in self.scope or v in self.b.closed(self.open)
 
     def facts(self, s: Size) -> Facts:
         known = ranges.facts_about(
@@ -168,8 +175,9 @@ class Solving:
         rest, copies = self.copied(left, names)
         names = rest | {i: rewrite_size(e, rest) for i, e in names.items()}
         guards = self.guards(part, names, tests) if tests else renamed(part.guards, names)
+        domain = self.domain(part)
         return Part(
-            (*(i for i in part.over if self.stands(i)), *copies),
+            (*(i for i in part.over if i not in domain), *copies),
             tuple(rewrite_size(e, names) for e in part.at),
             rewrite(part.value, names), guards,
         )  # fmt: skip
