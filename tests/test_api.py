@@ -501,7 +501,33 @@ def f(x: Float) -> Float:
     assert f"{found.unended} not compared: `while` loops of more than" in repr(found)
     late = nap.check(grown, seconds=0.0)
     assert (late.cases, late.left) == (0, 12)
+    assert not late
+    assert "NOTHING was compared" in repr(late)
     assert repr(late).endswith("12 not tried: the time was over")
+
+
+def test_checking_compares_what_cancels_by_the_largest_part() -> None:
+    """Of two rows nothing is sent to `v`, but in the interpreter's order a rest of 1e25."""
+    flow = nap.compile("""
+struct Flow:
+    h: Float
+    hu: Float
+    hv: Float
+def fx(s: Flow) -> Flow = Flow(s.hu, s.hu * s.hu / s.h + 4.905 * s.h * s.h, s.hu * s.hv / s.h)
+def fy(s: Flow) -> Flow = Flow(s.hv, s.hu * s.hv / s.h, s.hv * s.hv / s.h + 4.905 * s.h * s.h)
+def step(s: Fin(n)=>Fin(2)=>Flow, c: Float) -> Fin(n)=>Fin(2)=>Flow where n >= 1:
+    for i, j:
+        e = s[wrap(i + 1), j]
+        w = s[wrap(i - 1), j]
+        no = s[i, wrap(j + 1)]
+        so = s[i, wrap(j - 1)]
+        0.25 * (e + w + no + so) - c * (fx(e) - fx(w) + fy(no) - fy(so))
+def loss(h: Fin(n)=>Fin(2)=>Float, u: Fin(n)=>Fin(2)=>Float, v: Fin(n)=>Fin(2)=>Float) where n >= 1:
+    loop s = [Flow(h[i, j], h[i, j] * u[i, j], h[i, j] * v[i, j]) for i, j] for _ in Fin(5):
+        step(s, 1.7)
+    sum(sum(s[i, j].hu ** 2 + s[i, j].h ** 2 for j) for i)
+""")
+    assert nap.check(flow.loss, cases=5)
 
 
 def test_checking_ends_within_sets_that_are_large_by_type() -> None:

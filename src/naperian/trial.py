@@ -5,6 +5,9 @@
     differences  jvp(x; dx) against (f(x + h dx) - f(x - h dx)) / 2h, where two h agree and f has
                  the same slope on both sides: not where two values of a `max` are equal
 
+Where a rule of the program is for one mode only, differences are compared with that one, in reverse
+with <dx, vjp(x; y)>.
+
 One case has a long axis, for vectors and what is left of them begin at 8 elements and more: as
 long as the interpreter can go through soon. What fails is made small: first the sizes, then the
 numbers. A loop that a condition ends may not end for what was drawn: the interpreter, which counts
@@ -19,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +40,7 @@ from naperian.draws import Draw
 from naperian.dtypes import DType
 from naperian.forms import Blank, dressed, parted
 from naperian.node import node, replace
+from naperian.passes.derivatives.linearity import NOT_LINEAR
 from naperian.ragged import Ragged
 from naperian.signature import Form
 from naperian.signed import at, size_variables
@@ -75,47 +79,54 @@ class Finding:
 
 @node
 class Checked:
-    """What `nap.check` found. True if nothing is wrong."""
+    """What `nap.check` found. True if something was compared and nothing is wrong."""
 
     name: str
     type: str
     cases: int
     derivatives: int
     differences: int
-    why: str
+    why: str  # there are none
+    lacks: str  # the mode that there is not, and why
     stops: bool  # at a `stop_gradient`: finite differences do not know of it
     findings: tuple[Finding, ...]
     unended: int  # cases that were not compared, for their loops made too many rounds
     left: int  # cases that were not tried, for the time was over
 
     def __bool__(self) -> bool:
-        return not self.findings
+        return self.cases > 0 and not self.findings
 
     def __repr__(self) -> str:
         head = f"{self.name} : {self.type}"
         if self.findings:
-            return "\n".join([f"{head}\n  WRONG", *map(repr, self.findings)])
-        said = f"{self.cases} cases: compiled as interpreted"
-        if self.why:
-            said += f"; no derivatives ({self.why})"
-        else:
-            said += f"; {self.derivatives} derivatives agree forward and in reverse,"
-            said += (
-                " and no finite differences, which do not know of `stop_gradient`" if self.stops
-                else f" {self.differences} with finite differences"
-            )
+            lacks = [f"  there is no {self.lacks}"] if self.lacks else []
+            return "\n".join([f"{head}\n  WRONG", *map(repr, self.findings), *lacks])
+        said = f"{self.cases} cases: compiled as interpreted; {self.agreed()}"
+        if not self.cases:
+            said = "NOTHING was compared"
         if self.unended:
             said += f"\n  {self.unended} not compared: `while` loops of more than {ROUNDS} rounds"
         if self.left:
             said += f"\n  {self.left} not tried: the time was over"
         return f"{head}\n  {said}"
 
+    def agreed(self) -> str:
+        """What derivatives were compared with."""
+        if self.why:
+            return f"no derivatives ({self.why})"
+        differences = f"{self.differences} with finite differences"
+        if self.stops:
+            differences = "and no finite differences, which do not know of `stop_gradient`"
+        if self.lacks:
+            return f"no {self.lacks}; {self.derivatives} derivatives, {differences}"
+        return f"{self.derivatives} derivatives agree forward and in reverse, {differences}"
+
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "name": self.name, "type": self.type, "ok": bool(self), "cases": self.cases,
             "derivatives": self.derivatives, "differences": self.differences, "why": self.why,
-            "unended": self.unended, "left": self.left,
+            "lacks": self.lacks, "unended": self.unended, "left": self.left,
             "findings": [
                 {
                     "what": f.what, "arguments": [as_data(x) for x in f.arguments],
@@ -136,6 +147,11 @@ ELEMENTS = 3_000
 FEW = 5
 """So many cases have no long axis among them."""
 
+_LARGE = 1e5
+"""From here on, what is small beside the largest number of a derivative is compared by that."""
+
+T = TypeVar("T")
+_Slope = tuple[Array, Array, Array]
 Case = tuple[tuple[int, ...], int, str]
 """Numbers for the slots, a seed, and which floats."""
 
@@ -150,7 +166,8 @@ def check(
     cases one is up to 67, which is vectors and some more; floats of both signs, positive, and with
     ties and zeros. Compared are compiled code and the interpreter, forward and reverse
     mode, and derivatives and finite differences where these say anything. The result is true if
-    nothing is wrong, and prints what was done, or a smallest case that fails.
+    something was compared and nothing is wrong, and prints what was done, or a smallest case that
+    fails.
 
     A case whose `while` loops make more than 5 000 rounds, as one that never ends, is not
     compared, and after so many `seconds` no other is tried; the result says how many these were.
@@ -164,7 +181,7 @@ def check(
         return _Trial(f, time.monotonic() + seconds).run(cases, seed, progress)
     except CompileError as e:  # of a derivative
         wrong = Finding(str(e), (), {}, None, None)
-        return Checked(f.__name__, f.type, 0, 0, 0, "", False, (wrong,), 0, 0)
+        return Checked(f.__name__, f.type, 0, 0, 0, "", "", False, (wrong,), 0, 0)
 
 
 def can_be_tried(f: Function) -> bool:
@@ -202,6 +219,7 @@ class _Trial:
         self.until = until
         self.elements: int | None = None  # that a run may go through
         self.derivatives = self.differences = 0
+        self.lacks: dict[str, str] = {}  # the mode that there is not, and why
         definition = f._program.core().definitions[f.__name__]
         self.wrt = [k for k, p in enumerate(definition.params) if has_floats(p.type)]
         if not self.wrt:
@@ -255,7 +273,8 @@ class _Trial:
             progress(self.f.__name__, cases, cases)
         return Checked(
             self.f.__name__, self.f.type, done, self.derivatives, self.differences, self.why,
-            self.stops, findings, unended, 0 if findings else cases - done - unended,
+            "".join(f"{mode} ({why})" for mode, why in self.lacks.items()), self.stops, findings,
+            unended, 0 if findings else cases - done - unended,
         )
 
     def is_late(self) -> bool:
@@ -300,7 +319,7 @@ class _Trial:
             stops = "stops"
             pair = (stops if value is None else value, stops if meant is None else meant)
             raise self.failed(f"{what} in compiled code, beside the interpreter's", given, *pair)
-        if value is not None and not same(value, meant, self.slack(f, value)):
+        if value is not None and not self.alike(f, value, meant):
             if self.says_nothing(f, given, value, meant):
                 return None
             raise self.failed(
@@ -321,14 +340,22 @@ class _Trial:
         except Unended:
             return None
 
+    def alike(self, f: Function, value: Any, meant: Any) -> bool:
+        """Whether two values, or pullbacks, are equal. A part of a derivative that is small, or 0,
+        may be what cancels of others, which is rounded as these are."""
+        slack = self.slack(f, value)
+        if f is self.f:
+            return same(value, meant, slack)
+        scale = _largest(self.cotangents(value)) / _LARGE
+        return same(value[0], meant[0], slack) and same(value[1], meant[1], slack, scale)
+
     def slack(self, f: Function, value: Any) -> float:
         """A slope in which large ones cancel may differ by what rounding does to the large ones."""
         if f is self.f:
             return 1e4 if self.rounds and not _single(_leaves(f._text.result, value)) else 1.0
         found = self.cotangents(value)
-        sizes = [np.abs(x[np.isfinite(x)]).max(initial=0.0) for x in found]
         digits = 1e4 if self.rounds and not _single(found) else 1.0
-        return digits * min(max(1.0, *(float(x) / 100.0 for x in sizes)), 1e3)
+        return digits * min(max(1.0, 1e3 * _largest(found) / _LARGE), 1e3)
 
     def says_nothing(self, f: Function, given: Draw, value: Any, meant: Any) -> bool:
         """Whether two values may differ by what rounding does: where rounded arguments give
@@ -361,28 +388,46 @@ class _Trial:
         point = [k for n in self.wrt for k in draws.numbers(self.f._text.params[n].form)]
         step = {k: draws.moving(given.leaves[k], rng) for k in point}
         seed = [draws.moving(x, rng) for x in self.parts(value)]
-        pushed = _called(forward, _more(forward, given, step.values()))
+        along = _more(forward, given, step.values())
+        tangents = self.there("forward mode", lambda: self.parts(_called(forward, along)[1]))
         try:
-            pulled = self.values(back, _more(back, given, seed))
+            against = _more(back, given, seed)
+            pulled = self.there("reverse mode", lambda: self.values(back, against))
         except ShapeError:
             if 0 in given.slots:  # times which another size is cannot be told from a length
                 return
             raise
-        if pulled is None:
+        if pulled is None and "reverse mode" not in self.lacks:
             return
-        tangents = self.parts(pushed[1])
-        one = _dot(tangents, seed)
-        two = _dot(self.cotangents(pulled), step.values())
-        if not all(map(math.isfinite, (*one, *two))):
+        ways = [] if tangents is None else [_dot(tangents, seed)]
+        ways += [] if pulled is None else [_dot(self.cotangents(pulled), step.values())]
+        if not all(math.isfinite(x) for way in ways for x in way):
             return
         self.derivatives += 1
         exact = self.exactness(given, value)
+        one, two = ways[0], ways[-1]
         if abs(one[0] - two[0]) > exact.alike * (1.0 + one[1] + two[1]):
             raise self.failed(
                 "the derivative in reverse mode, beside that in forward mode", given, two[0], one[0]
             )
-        if not self.stops:
+        if self.stops:
+            return
+        if tangents is None:  # all that is seen of them, by the seed
+            self.compare(given, step, [np.asarray(two[0])], exact, seed)
+        else:
             self.compare(given, step, tangents, exact)
+
+    def there(self, mode: str, made: Callable[[], T]) -> T | None:
+        """What a mode gives; None if a rule of the program is for the other one only."""
+        if mode in self.lacks:
+            return None
+        try:
+            return made()
+        except CompileError as e:
+            if self.lacks or e.diagnostics[0].code != NOT_LINEAR:
+                raise
+            self.lacks[mode] = e.diagnostics[0].message
+            return None
 
     def exactness(self, given: Draw, value: Any) -> _Exactness:
         leaves = (*given.leaves, *self.parts(value))
@@ -400,15 +445,18 @@ class _Trial:
         return [x for form, v in zip(forms, found, strict=True) for x in _leaves(form, v)]
 
     def compare(
-        self, given: Draw, step: dict[int, Array], tangents: list[Array], exact: _Exactness
+        self, given: Draw, step: dict[int, Array], tangents: list[Array], exact: _Exactness,
+        seed: list[Array] | None = None,
     ) -> None:
-        """The tangents and finite differences, where those agree with each other."""
+        """The tangents and finite differences, where those agree with each other; weighed by a
+        seed, if that is given."""
         moving = {k: x for k, x in step.items() if x.dtype.kind == "f"}
-        near = [self.difference(given, moving, h) for h in exact.steps]
-        if near[0] is None or near[1] is None:
+        near = [n for h in exact.steps if (n := self.difference(given, moving, h)) is not None]
+        if len(near) < len(exact.steps):
             return
-        floats = (x for x in tangents if x.dtype.kind == "f")
-        for one, two, tangent in zip(near[0], near[1], floats, strict=True):
+        if seed is not None:
+            near = [[_weighed(n, _floats(seed))] for n in near]
+        for one, two, tangent in zip(*near, _floats(tangents), strict=True):
             (rough, wide, _), (fine, bend, largest) = one, two
             sure = np.isfinite(rough) & np.isfinite(fine) & np.isclose(rough, fine, *exact.sure)
             # the next number after a value of 1e30 is 1e14 away: no small step leads there
@@ -427,7 +475,7 @@ class _Trial:
 
     def difference(
         self, given: Draw, along: dict[int, Array], h: float
-    ) -> list[tuple[Array, Array, Array]] | None:
+    ) -> list[_Slope] | None:
         """The slope of each float along a direction, how much it changes where they are, and how
         large the values are; None where the run stops, or what does not vary is another."""
         ends = [self.near(self.f, given.moved(along, s)) for s in (h, 0.0, -h)]
@@ -559,6 +607,24 @@ def _leaves(form: Form, value: Any) -> list[Array]:
 def _rows(given: Any, where: str, plain: bool) -> tuple[Any, Any]:
     assert isinstance(given, Ragged)
     return given.values, given.offsets
+
+
+def _floats(leaves: Iterable[Array]) -> list[Array]:
+    return [x for x in leaves if x.dtype.kind == "f"]
+
+
+def _weighed(slopes: list[_Slope], seed: list[Array]) -> _Slope:
+    """The slope of all floats together, each by its weight."""
+    sums = np.zeros(3)
+    for (slope, change, largest), weight in zip(slopes, seed, strict=True):
+        much = np.abs(weight)
+        sums += [np.sum(slope * weight), np.sum(change * much), np.sum(largest * much)]
+    return np.asarray(sums[0]), np.asarray(sums[1]), np.asarray(sums[2])
+
+
+def _largest(leaves: Iterable[Array]) -> float:
+    """How large the largest finite number is."""
+    return max((float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in leaves), default=0.0)
 
 
 def _single(leaves: Iterable[Array]) -> bool:

@@ -137,30 +137,31 @@ def _with_starts(a: Any, b: Any) -> Any:
     return a
 
 
-def same(a: Any, b: Any, slack: float = 1.0) -> bool:
+def same(a: Any, b: Any, slack: float = 1.0, scale: float = 1.0) -> bool:
     """Whether two results are equal: type and shape exactly, integers and Booleans exactly, floats
-    up to what another order of additions changes, times `slack` (NaN equals NaN)."""
+    up to what another order of additions changes, of numbers of a `scale` of 1 and more, times
+    `slack` (NaN equals NaN)."""
     if isinstance(a, Ragged) or isinstance(b, Ragged):  # interpreters know only what rows hold
         known = isinstance(a, Ragged) and isinstance(b, Ragged)
         return (not known or np.array_equal(a.offsets, b.offsets)) and same(
             a.values if isinstance(a, Ragged) else a, b.values if isinstance(b, Ragged) else b,
-            slack,
-        )
+            slack, scale,
+        )  # fmt: skip
     if isinstance(a, records.Variants) and isinstance(b, records.Variants):
         if a.shape != b.shape:
             return False
         a, b = _with_starts(a, b), _with_starts(b, a)
-        return all(same(a[k], b[k], slack) for k in np.ndindex(a.shape))
+        return all(same(a[k], b[k], slack, scale) for k in np.ndindex(a.shape))
     if isinstance(a, records.Struct) or isinstance(b, records.Struct):
         return type(a) is type(b) and same(
-            tuple(fields_of(a).values()), tuple(fields_of(b).values()), slack
+            tuple(fields_of(a).values()), tuple(fields_of(b).values()), slack, scale
         )
     if isinstance(a, tuple) or isinstance(b, tuple):
         return (
             isinstance(a, tuple)
             and isinstance(b, tuple)
             and len(a) == len(b)
-            and all(same(x, y, slack) for x, y in zip(a, b, strict=True))
+            and all(same(x, y, slack, scale) for x, y in zip(a, b, strict=True))
         )
     if isinstance(a, bool | int | float) or isinstance(b, bool | int | float):
         a, b = _number(a), _number(b)
@@ -170,4 +171,5 @@ def same(a: Any, b: Any, slack: float = 1.0) -> bool:
     if a.dtype.kind != "f":
         return bool(np.array_equal(a, b))
     digits = slack * (1e-4 if a.dtype == np.float32 else 1e-9)
-    return bool(np.allclose(a, b, rtol=digits, atol=digits, equal_nan=True))
+    least = digits * max(1.0, scale)
+    return bool(np.allclose(a, b, rtol=digits, atol=least, equal_nan=True))

@@ -9,6 +9,8 @@ from naperian.core.linear import NotLinearError, check_linear
 from naperian.names import Var
 from naperian.source import NOWHERE, CompileError, Diagnostic, Label, Span
 
+NOT_LINEAR = "N0705"
+
 
 def refuse_others(
     body: core.Expr, variables: Iterable[Var], message: str, where: str, fix: str,
@@ -21,4 +23,4 @@ def refuse_others(
     except NotLinearError as wrong:
         place = wrong.place or origin
         labels = () if place is NOWHERE else (Label(place, where),)
-        raise CompileError((Diagnostic("N0705", message, labels, helps=(fix,)),)) from None
+        raise CompileError((Diagnostic(NOT_LINEAR, message, labels, helps=(fix,)),)) from None
