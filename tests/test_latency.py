@@ -24,7 +24,7 @@ from naperian.backends.services.regions import PART
 from naperian.backends.target import Target
 from naperian.backends.twins import without_twins
 from naperian.broken import Broken
-from naperian.core import linear
+from naperian.core import linear, walk
 from naperian.core import syntax as core
 from naperian.core.walk import everything
 from naperian.dtypes import DType
@@ -194,8 +194,9 @@ def test_what_hangs_on_a_variable_is_found_in_one_walk(monkeypatch: pytest.Monke
         walked.append(e)
         return every(e)
 
-    every = linear.children
-    monkeypatch.setattr(linear, "children", children)
+    every = walk.children
+    for module in (walk, linear):
+        monkeypatch.setattr(module, "children", children)
     x, y, z = Var("x"), Var("y"), Var("z")
     e: core.Expr = core.Op("neg", (core.Ref(x),), Scalar(DType.F64))
     names = [Var("v") for _ in range(100)]
