@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from test_cost import cost
@@ -146,3 +148,69 @@ def test_what_is_shown_is_shown_for_each_output(capfd: pytest.CaptureFixture[str
     m = nap.compile(RULES)
     assert nap.jacobian(m.shown)([2.0], [3.0, 4.0, 5.0]).tolist() == [[3.0], [4.0], [5.0]]
     assert capfd.readouterr().out.split() == ["once"] * 3
+
+
+MEETING = """
+import linalg
+
+# All inputs meet in the triangle, of which every element is changed in place.
+def met(x: Fin(n)=>Float, y: d=>Float) -> Float:
+    k = [exp(-sum((x[i] - x[j]) ** 2 * s ** 2 for s in y)) + (1.0 if i == j else 0.0) for i, j]
+    l = linalg.cholesky(k)
+    sum(log(l[i, i]) for i)
+
+def solved(y: n=>Float) -> Float =
+    dot(y, linalg.solve([y[i] ** 2 + 1.0 if i == j else y[i] / n for i, j], y))
+
+def root(a: Float) -> Float:
+    loop x = 1.0 for _ in Fin(10): x - (x ** 3 - a) / (3.0 * x ** 2)
+
+def apart(y: n=>Float) -> Float = sum(root(v) ** 2 for v in y)
+"""
+
+
+def test_as_many_inputs_as_outputs_go_forward_where_they_meet_in_a_loop_of_tables() -> None:
+    m = nap.compile(MEETING)
+    x, y = np.linspace(0.0, 2.0, 6), np.linspace(0.5, 1.0, 3)
+    for f, given, wrt in ((m.met, (x, y), "y"), (m.solved, (x,), "y"), (m.apart, (y,), "y")):
+        found = nap.hessian(f, wrt=wrt)
+        assert (re.search(r"\bjvp\(", found.show("core")) is None) == (f is m.apart)
+        slope, n = nap.grad(f, wrt=wrt), given[-1].size
+        _, expected = nap.vjp(slope, wrt=wrt, many=True)(*given, np.eye(n))
+        np.testing.assert_allclose(found(*given), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_rows_of_a_second_derivative_through_a_triangle_grow_as_the_function() -> None:
+    """Either way, of three rows: nothing keeps the triangle as it was in every round."""
+    m = nap.compile(MEETING)
+    slope = nap.grad(m.met, wrt="y")
+    for f in (nap.hessian(m.met, wrt="y"), nap.vjp(slope, wrt="y", many=True)):
+        ratios = []
+        for n in (12, 36):
+            given = [np.linspace(0.0, 2.0, n), np.linspace(0.5, 1.0, 3)]
+            seeds = [] if len(f._text.params) == 2 else [np.eye(3)]
+            ratios.append(cost(f, [*given, *seeds]).total / cost(m.met, given).total)
+        print(*(f"{r:.2f}" for r in ratios))
+        assert ratios[1] <= 2.0 * ratios[0]
+
+
+def test_many_tangents_at_a_call_that_waits_for_none_of_them() -> None:
+    """The rule of the call has a loop for each of them, though the call itself is one."""
+    m = nap.compile("""
+def cumulated(x: n=>Float) -> n=>Float = with state(x) as s:
+    for i: s[i] := s[i] * x[i]
+
+def along(x: n=>Float, dx: n=>Float) -> n=>Float:
+    (_, d) = jvp(cumulated, x, dx)
+    d
+
+@custom_jvp(along)
+def squares(x: n=>Float) -> n=>Float = [v ** 2 for v in x]
+
+def each(x: n=>Float, dx: m=>n=>Float) -> m=>n=>Float:
+    for k:
+        (_, d) = jvp(squares, x, dx[k])
+        d
+""")
+    found = m.each([1.0, 2.0, 3.0], np.eye(3))
+    np.testing.assert_array_equal(found, np.diag([2.0, 4.0, 6.0]))

@@ -8,7 +8,9 @@
 
 Tangents in many directions are a loop over directions around the time, which the table itself does
 not wait for. Their reads of it as it was in every round would keep it k times over, where they want
-a few of its elements in a round. Reads in a loop backwards are not asked here (see `undo`).
+a few of its elements in a round. So would an operation in the time alone, once it is made again for
+each direction. Reads in a loop backwards are not asked here (see `undo`); in the loop that changes
+the table back they are.
 
 If the table is read in other rounds, too, all of them are kept anyway, and it is left alone.
 """
@@ -63,10 +65,12 @@ class _Notes:
     together: list[Sequence[Var]]
     place: dict[Var, int] = field(init=False)  # in the text
     own: frozenset[Var] = field(init=False)  # what goes round with the table
+    handed: frozenset[Var] = field(init=False)  # what is read in more loops than it is in
     times: dict[Var, tuple[Var, ...]] = field(default_factory=dict)  # around each version
     changed: dict[Var, Var] = field(default_factory=dict)  # each version: what comes of it
     notes: dict[tuple[Read, tuple[Guard, ...]], Binding] = field(default_factory=dict)
     before: dict[Var, list[Binding]] = field(default_factory=dict)
+    behind: dict[Var, list[Binding]] = field(default_factory=dict)
 
     def result(self) -> Program | None:
         """The program with notes; None if it stays as it is."""
@@ -76,6 +80,7 @@ class _Notes:
             return None
         self.place = {b.var: k for k, b in enumerate(p.bindings)}
         self.own = self.rounds()
+        self.handed = self.handed_on()
         try:
             made = [b if b.var in self.own else self.rewritten(b) for b in p.bindings]
             if any(map(self.asks, _asked(p.results))):
@@ -88,6 +93,7 @@ class _Notes:
         for b in made:
             out += self.before.get(b.var, ())
             out.append(b)
+            out += self.behind.get(b.var, ())
         return replace(p, bindings=tuple(out))
 
     def collect(self, s: State, outer: tuple[Var, ...]) -> None:
@@ -117,6 +123,14 @@ class _Notes:
         mine = self.state.delay.context
         return self.state.time in b.context and any(
             i not in mine and i != self.state.time for i in b.context
+        )
+
+    def handed_on(self) -> frozenset[Var]:
+        """What is read in more loops than it is in, and would be made there from the table."""
+        beside = [b for b in self.program.bindings if b.var not in self.own and self.is_beside(b)]
+        return frozenset(
+            r.var for b in beside for r in reads(b)
+            if r.var in self.bindings and len(self.bindings[r.var].context) < len(b.context)
         )
 
     def asks(self, r: Read) -> bool:
@@ -149,7 +163,7 @@ class _Notes:
     def note(self, r: Read, b: Binding, guards: tuple[Guard, ...]) -> Operand:
         """What is noted of a read, if that is less than its reader."""
         context = context_of(self.program.indices, (r, *(g.operand for g in guards)))
-        if {*b.context} <= {*context}:
+        if {*b.context} <= {*context} and b.var not in self.handed:
             return r
         known = self.notes.get((r, guards))
         if known is None:
@@ -162,12 +176,16 @@ class _Notes:
         return Read(known.var, tuple(size(i) for i in known.context))
 
     def put(self, note: Binding, r: Read, reader: Binding) -> None:
-        """A note's place in the text: before the table is changed. Who reads it stands behind that,
-        or is a delay that asks for what is bound later."""
+        """A note's place in the text: before the table is changed; of what a round leaves, behind
+        the change. Who reads it stands behind that, or is a delay that asks for what is bound
+        later."""
         after = self.changed.get(r.var)
-        if after is None:
-            raise _Other
         needed = {x.var for x in reads(note) if x.var in self.place}
+        if after is None:
+            if any(self.place[v] > self.place[r.var] for v in needed):
+                raise _Other
+            self.behind.setdefault(r.var, []).append(note)
+            return
         if any(self.place[v] >= self.place[after] for v in needed):
             raise _Other
         later = isinstance(reader.prim, Delay) and r not in atoms(reader.prim.init)

@@ -205,7 +205,10 @@ def tangents(
     """The tangents of a call's value, each with what it is the tangent of; `of` gives those of the
     parameters."""
     given = [_mapped(x, lambda leaf: of(leaf) or _zero(r, leaf)) for x in r.starts]
-    found = r.derived(True, given, {}, r.scope, r.guards)
+    # a loop around the derivative, of many tangents at a point, need not be one around the call
+    b = r.place.b
+    scope = b.order({*r.scope, *_around(b, given, r.guards)})
+    found = r.derived(True, given, {}, scope, r.guards)
     yield from _paired(r.value, Items(found))
 
 

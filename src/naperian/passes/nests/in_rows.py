@@ -9,17 +9,18 @@
             update s[e] += f(s[…])
             for i: store h[t, i] = s[i]
 
-In a round of a loop in order the row `t` of `h` is an array like any other, which is read after the
-round, if nothing else of `h` is touched there: `coalesce` says which tables it can be. So a carried
-table of which all values are kept is changed in place, too. Where a round has a table but once it
-stays by itself: it may be on the stack, or in registers, or have its rounds go side by side.
+In a round of any loop the row `t` of `h` is an array like any other, which is read after the round,
+if nothing else of `h` is touched there: `coalesce` says which tables it can be. So a carried table
+of which all values are kept is changed in place, too, and so are tables of many tangents. Where a
+round has a table but once it stays by itself: it may be on the stack, or in registers, or have its
+rounds go side by side.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from naperian.loops.syntax import Allocate, Buffer, Loop, Order, Part, Program, Role, Stmt, While
+from naperian.loops.syntax import Allocate, Buffer, Loop, Part, Program, Role, Stmt, While
 from naperian.loops.walk import blocks, rebuild_allocations, remade, statements, used_in
 from naperian.names import Var, fresh
 from naperian.node import replace
@@ -51,8 +52,6 @@ class _InRows:
         if not isinstance(s, Loop):
             return rebuild_allocations(s, lambda body: self.block(body, fixed))
         inside = fixed | {s.var}
-        if s.order is not Order.SERIAL:
-            return rebuild_allocations(s, lambda body: self.block(body, inside))
         return rebuild_allocations(s, partial(self.rounds, s.var, inside))
 
     def rounds(

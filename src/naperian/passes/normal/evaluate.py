@@ -16,6 +16,7 @@ from typing import Any
 from naperian.broken import Broken
 from naperian.core import custom
 from naperian.core.instances import resolve
+from naperian.core.linear import linear
 from naperian.core.methods import WriteOut, is_data
 from naperian.core.resolve import Resolve
 from naperian.core.syntax import (
@@ -72,6 +73,7 @@ from naperian.passes.normal.asked import asked_before, has_an_order
 from naperian.passes.normal.denote import (
     FALSE,
     TRUE,
+    Bound,
     Boxed,
     Chosen,
     Entry,
@@ -91,7 +93,7 @@ from naperian.passes.normal.denote import (
     size_of,
     type_of,
 )
-from naperian.passes.normal.directions import goes_forward
+from naperian.passes.normal.directions import goes_forward, is_square, meets_in_a_loop
 from naperian.passes.normal.fold import constant, fold
 from naperian.passes.normal.leaving import leaving
 from naperian.passes.normal.once import once
@@ -743,16 +745,20 @@ class Evaluate:
         return Parts(tuple(shaped(x, data(m)) for x, m in zip((t, d), both.items, strict=True)))
 
     def either(self, e: Either, env: Env, name: str) -> Meaning:
-        """Forward where there are fewer inputs; not where a rule of the user's own is for the
-        reverse, or where something is shown, once for each of the outputs."""
+        """Forward where there are fewer inputs, or as many of a gradient through a loop of tables;
+        not where a rule of the user's own is for the reverse, and has no transpose, or where
+        something is shown, once for each of the outputs."""
         r = self.resolve(env)
-        if not goes_forward(r.type(e.inputs), r.type(e.outputs)):
+        inputs, outputs = r.type(e.inputs), r.type(e.outputs)
+        fewer = goes_forward(inputs, outputs)
+        if not fewer and not is_square(inputs, outputs):
             return self.expr(e.reverse, env, name)
         outside, self.turned = self.turned, False
         with self.w.inside() as scope:
             made = self.expr(e.forward, env, name)
         turned, self.turned = self.turned, outside
-        if turned or scope.cells:
+        found = (s.value for s in scope.statements if isinstance(s, Bound))
+        if turned or scope.cells or not (fewer or meets_in_a_loop(found)):
             return self.expr(e.reverse, env, name)
         self.w.scope.statements += scope.statements
         return made
@@ -779,8 +785,9 @@ class Evaluate:
         self.around = around[:-1]
         self.rules += 1
         wanted = dict.fromkeys(e.rule(forward).forward for forward in around)
-        self.turned |= any(forward and not e.rule(forward).forward for forward in around)
         rules = tuple(self.own_rule(e.rule(forward), env) for forward in wanted)
+        if True in around and not e.rule(True).forward:
+            self.turned |= not all(linear(x.body, (v for v, _ in x.given)) for x in rules)
         self.around = around
         self.rules -= 1
         flat = leaves(t)
