@@ -39,6 +39,7 @@ from naperian.passes.nests.small import Known
 
 _MOST = (1 << 31) - 1
 _ROUNDS = 256  # of fewer it is not worth asking how many there are
+_SHORT = 8  # statements: what does more takes as long, and would be there twice
 
 
 def narrow_sums(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -53,7 +54,7 @@ def narrow_sums(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 def _narrowed(s: Loop) -> tuple[Stmt, ...] | None:
     """The loop in I32, where it has few enough rounds; if it does nothing but add up, and nothing
     that it adds is large."""
-    if s.order not in (Order.FREE, Order.PARALLEL):
+    if s.order not in (Order.FREE, Order.PARALLEL) or len(s.body) > _SHORT:
         return None
     body: list[Stmt] = []
     known = Known()
