@@ -37,6 +37,10 @@ def set_clash(
     helps: tuple[str, ...] = (), notes: tuple[str, ...] = (),
 ) -> Reported:
     """N0403"""
+    if not helps and left.startswith("Fin(") and re.fullmatch(r"[^()]*\.\.[^()]*", right):
+        kept = f"`for … in {right}` keeps the numbers of the range"
+        helps = (f"{kept}; a slice, `x[{right}]`, counts from 0",
+                 "a parameter `v: k=>…` takes both")  # fmt: skip
     return fail(
         "N0403", f"{what} should be indexed by `{left}`, but it is indexed by `{right}`", span,
         label, others=labels(reasons, span), notes=notes, helps=helps,
@@ -229,6 +233,8 @@ def not_a_size(text: str, found: str, span: Span) -> Reported:
     if found == "Int":
         name = next(x for x in ("count", "k") if not re.search(rf"\b{x}\b", text))
         helps = (f"name it first: `{name} = {text}`", f"`0..{text}` is a range of as many")
+        if "**" in text or "<<" in text:
+            helps += (f"in a signature, `Fin(m)` and then `assert m == {text}`",)
     if found == "Float":
         helps = (f"what holds of a number is asked in the run: `assert {text} > 0`, for instance",)
     return fail(
