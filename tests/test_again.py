@@ -47,9 +47,12 @@ def test_an_entry_costs_what_it_adds(defined: list[str]) -> None:
     assert defined == ["twice", "middle", "both"]
     after = read(TEXT + "def it() = both([1.0])\n")
     assert defined == ["twice", "middle", "both", "it"]
-    assert after.definitions["both"] is before.definitions["both"]
+    assert after.definitions["both"] == before.definitions["both"]
+    assert after.definitions["both"].origin.source.text.endswith("both([1.0])\n")
+    read(TEXT + "def it() = both([2.0])\n")
+    assert defined == ["twice", "middle", "both", "it", "it"]
     read(TEXT.replace("x + x", "2 * x"))  # everything after it stands elsewhere
-    assert defined[4:] == ["twice", "middle", "both"]
+    assert defined[5:] == ["twice", "middle", "both"]
 
 
 def test_a_name_that_means_another_thing_is_read_again(defined: list[str]) -> None:

@@ -12,10 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
+from naperian.core import syntax as core
 from naperian.core.syntax import Definition
-from naperian.node import node
+from naperian.node import node, replace
+from naperian.source import Source, Span
 from naperian.surface import syntax as s
+
+T = TypeVar("T")
 
 _WORD = re.compile(r"\w+")
 _MOST = 128  # definitions that are remembered; longer texts are not looked up at all
@@ -43,6 +48,7 @@ class Before:
         return len(tree.decls) <= _MOST and all(isinstance(d, kinds) for d in tree.decls)
 
     def find(self, name: str, d: s.Def | s.Bind, meaning: Meaning) -> Definition | None:
+        """As it was made at first, in the text where it stood."""
         made = self._made.get(_key(name, d))
         if made is None or not all(_same(meant, meaning(word)) for word, meant in made.words):
             return None
@@ -62,3 +68,20 @@ def _key(name: str, d: s.Def | s.Bind) -> tuple[str, str, str]:
 
 def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
     return all(a is b for a, b in zip(old, new, strict=True))
+
+
+def moved(x: T, source: Source) -> T:
+    """A definition or a part of one, in another text that begins in the same way."""
+    made: object = x
+    match x:
+        case Span() if x.source.name == source.name:
+            made = replace(x, source=source)
+        case tuple():
+            items = [moved(y, source) for y in x]
+            made = x if all(y is z for y, z in zip(items, x, strict=True)) else tuple(items)
+        case _ if type(x).__module__ == core.__name__:
+            old = {f: getattr(x, f) for f in type(x).__match_args__}  # type: ignore[attr-defined]
+            new = {f: moved(v, source) for f, v in old.items()}
+            changed = {f: v for f, v in new.items() if v is not old[f]}
+            made = replace(x, **changed) if changed else x
+    return made  # type: ignore[return-value]

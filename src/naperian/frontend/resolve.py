@@ -10,7 +10,7 @@ from itertools import count
 from naperian.components import components
 from naperian.core import syntax as core
 from naperian.core.walk import everything
-from naperian.frontend.again import Before
+from naperian.frontend.again import Before, moved
 from naperian.frontend.declarations import declare, has_fields, method
 from naperian.frontend.definitions import constant, define
 from naperian.frontend.implement import implement
@@ -181,9 +181,11 @@ def module(
     order, cycles = _order(_uses(written))
 
     before = library.before if Before.suits(tree) else None
+    originals: dict[str, core.Definition] = {}  # as they were made, in whichever text
 
     def meaning(word: str) -> tuple[object, ...]:
-        return loaded.named.get(word), loaded.globals.modules.get(word), word in written
+        named = originals.get(word) or loaded.named.get(word)
+        return named, loaded.globals.modules.get(word), word in written
 
     def define_(n: str) -> core.Definition | None:
         d = written[n]
@@ -198,11 +200,15 @@ def module(
     def elaborate(n: str) -> None:
         if len(wrong) >= _MOST_WRONG:
             return
-        made = before.find(prefix + n, written[n], meaning) if before and not wrong else None
-        if made is None:
+        d = written[n]
+        made = before.find(prefix + n, d, meaning) if before and not wrong else None
+        if made is not None:
+            originals[n] = made
+            made = moved(made, d.span.source)
+        else:
             made = define_(n)
             if made is not None and before and not wrong:
-                before.keep(prefix + n, written[n], meaning, made)
+                before.keep(prefix + n, d, meaning, made)
         if made is None:
             loaded.globals.failed.add(n)
         else:

@@ -4,7 +4,7 @@
              for i<n:      w = mul(v[i, i], v[i, i])         for i<n: w = mul(v[i], v[i])
 
 What one loop reads once is computed there anyway; a derivative reads it again. Rounds of a loop in
-order stay, as does what may stop the run.
+order stay, as do rows that are put in order, and what may stop the run.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from naperian.names import Var
 from naperian.node import replace
 from naperian.passes.bindings.narrow import without_unused_indices
 from naperian.passes.bindings.ranges import checked, facts_about
+from naperian.prims import ORDERED
 from naperian.sizes import Size, places, size
 
 Tables = dict[Var, tuple[int, Size]]
@@ -81,8 +82,8 @@ def _may_be_less(program: Program, b: Binding) -> bool:
     match b.prim:
         case Op(name):
             return not stops(b.prim) and name not in ("held", "after")
-        case Accumulate():
-            return is_reduction(b.context, b.prim)
+        case Accumulate(monoid):
+            return monoid not in ORDERED and is_reduction(b.context, b.prim)
         case _:
             return False
 
