@@ -72,3 +72,22 @@ def test_a_mistake_is_told_each_time() -> None:
         program, wrong = pipeline.front(Source("wrong", TEXT + "def it() = both(1)\n"))
         assert program is None
         assert len(wrong) == 1
+
+
+STRUCT = "struct Point:\n    x: Float\n    y: Float\n", "p.x + p.y", "Point(1.0, 2.0)"
+ENUM = "enum Point = One | Two\n", "1.0 if p == Point.One else 2.0", "Point.One"
+
+
+@pytest.mark.parametrize(("types", "body", "value"), [STRUCT, ENUM], ids=["struct", "enum"])
+@pytest.mark.parametrize("head", ["", "from geo import Point\n", "import geo\n"])
+def test_types_are_others_each_time(head: str, types: str, body: str, value: str) -> None:
+    """Each reading of a text has a `Point` of its own, which a function of before knows not."""
+    text = f"{head or types}\ndef f(p: Point) -> Float = {body}\n"
+    for name in ("g", "h"):
+        entry = f"\ndef {name}() -> Float = f({value})\n"
+        whole = text + entry
+        if head.startswith("import"):
+            whole = whole.replace("Point", "geo.Point")
+        source = Source(f"types {head}", whole)
+        program, wrong = pipeline.front(source, lambda _: Source("geo", types))
+        assert program is not None, wrong

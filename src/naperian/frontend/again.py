@@ -16,12 +16,12 @@ from typing import TypeVar
 
 from naperian.core import syntax as core
 from naperian.core.syntax import Definition
+from naperian.frontend.walk import Globals
 from naperian.node import node, replace
 from naperian.source import Source, Span
 from naperian.surface import syntax as s
 
 T = TypeVar("T")
-
 _WORD = re.compile(r"\w+")
 _MOST = 128  # definitions that are remembered; longer texts are not looked up at all
 
@@ -36,16 +36,18 @@ class _Made:
 
 
 class Before:
-    """The definitions of modules without types, interfaces and instances of their own, by the text
-    up to their ends. A word that meant something else makes another definition."""
+    """The definitions of modules without types, interfaces and instances, their own or imported,
+    which are others each time, by the text up to their ends. A word that meant something else makes
+    another definition."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str, str], _Made] = {}
 
     @staticmethod
-    def suits(tree: s.Module) -> bool:
-        kinds = s.Def | s.Bind | s.Import | s.FromImport
-        return len(tree.decls) <= _MOST and all(isinstance(d, kinds) for d in tree.decls)
+    def suits(tree: s.Module, globals: Globals) -> bool:
+        g = globals
+        types = g.enums or g.data or g.known_data or g.interfaces or g.known or g.instances
+        return len(tree.decls) <= _MOST and not types
 
     def find(self, name: str, d: s.Def | s.Bind, meaning: Meaning) -> Definition | None:
         """As it was made at first, in the text where it stood."""

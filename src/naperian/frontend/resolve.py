@@ -180,14 +180,15 @@ def module(
     written = numbering(loaded.globals.indexed, structures) | written
     order, cycles = _order(_uses(written))
 
-    before = library.before if Before.suits(tree) else None
+    types = structures or interfaces or instances or indexed
+    before = library.before if not types and Before.suits(tree, loaded.globals) else None
     originals: dict[str, core.Definition] = {}  # as they were made, in whichever text
 
     def meaning(word: str) -> tuple[object, ...]:
         named = originals.get(word) or loaded.named.get(word)
         return named, loaded.globals.modules.get(word), word in written
 
-    def define_(n: str) -> core.Definition | None:
+    def anew(n: str) -> core.Definition | None:
         d = written[n]
         if isinstance(d, s.Def):
             own = numbered(n, loaded.globals)
@@ -206,7 +207,7 @@ def module(
             originals[n] = made
             made = moved(made, d.span.source)
         else:
-            made = define_(n)
+            made = anew(n)
             if made is not None and before and not wrong:
                 before.keep(prefix + n, d, meaning, made)
         if made is None:
