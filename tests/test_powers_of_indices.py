@@ -1,4 +1,4 @@
-"""A power to an index of few elements is a choice of products."""
+"""A power to an index of few elements is a choice of products, and one of integers what it was."""
 
 from __future__ import annotations
 
@@ -55,3 +55,16 @@ def test_there_is_no_power() -> None:
         assert not has_powers(f)
     assert has_powers(M.larger)  # the eighth is not exact enough as a product
     assert has_powers(nap.compile(TEXT, math="strict").sums)
+
+
+@pytest.mark.parametrize("exponent", [-3, -2, -1, 0, 1, 2, 3, 7])
+def test_powers_of_integers(exponent: int) -> None:
+    """To a literal, which is no quotient where it is negative, and to a number of the run."""
+    m = nap.compile(f"""
+def literal(x: n=>Int) -> n=>Int = [v ** ({exponent}) for v in x]
+def given(x: n=>Int, k: Int) -> n=>Int = [v ** k for v in x]
+""")
+    x = np.array([1, -1, 2, -3, 7])
+    wanted = np.trunc(x.astype(float) ** exponent).astype(int)
+    np.testing.assert_array_equal(m.literal(x), wanted)
+    np.testing.assert_array_equal(m.given(x, exponent), wanted)

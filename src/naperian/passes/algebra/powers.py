@@ -80,7 +80,9 @@ def powers(program: Program) -> Program:
         match b.prim:
             case Op("pow", (Read(v) as base, Lit(0.5))) if v in counts:
                 out.append(replace(b, prim=Op("sqrt", (base,))))
-            case Op("pow", (Read() as base, Lit(exponent))) if exponent in _STEPS:
+            case Op("pow", (Read() as base, Lit(exponent))) if (
+                b.dtype.is_float and exponent in _STEPS
+            ):
                 out += _written(b, base, float(exponent))
             case Op("pow", (Read() as base, Read() as exponent)) if b.dtype.is_float and (
                 values := _values(program, n := _at(exponent, counts))
