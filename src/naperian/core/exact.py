@@ -40,7 +40,7 @@ def as_number(value: Value, dtype: DType) -> Value:
     return value if isinstance(value, _NUMBERS) else scalar(value, dtype)
 
 
-_PLAIN = {p.name: p.function for p in PRIMITIVES.values() if p.name not in ("select", "known")}
+_PLAIN = {p.name: p.function for p in PRIMITIVES.values() if p.name != "select"}
 
 
 def applied(name: str, args: list[Value], dtype: DType) -> Value:

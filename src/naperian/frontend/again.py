@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from naperian.core import syntax as core
 from naperian.core.syntax import Definition
@@ -21,7 +21,6 @@ from naperian.node import node, replace
 from naperian.source import Source, Span
 from naperian.surface import syntax as s
 
-T = TypeVar("T")
 _WORD = re.compile(r"\w+")
 _MOST = 128  # definitions that are remembered; longer texts are not looked up at all
 
@@ -72,18 +71,18 @@ def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
     return all(a is b for a, b in zip(old, new, strict=True))
 
 
-def moved(x: T, source: Source) -> T:
+def moved(x: Any, source: Source) -> Any:
     """A definition or a part of one, in another text that begins in the same way."""
-    made: object = x
     match x:
         case Span() if x.source.name == source.name:
-            made = replace(x, source=source)
+            return replace(x, source=source)
         case tuple():
             items = [moved(y, source) for y in x]
-            made = x if all(y is z for y, z in zip(items, x, strict=True)) else tuple(items)
+            return x if all(y is z for y, z in zip(items, x, strict=True)) else tuple(items)
         case _ if type(x).__module__ == core.__name__:
-            old = {f: getattr(x, f) for f in type(x).__match_args__}  # type: ignore[attr-defined]
+            old = {f: getattr(x, f) for f in type(x).__match_args__}
             new = {f: moved(v, source) for f, v in old.items()}
             changed = {f: v for f, v in new.items() if v is not old[f]}
-            made = replace(x, **changed) if changed else x
-    return made  # type: ignore[return-value]
+            return replace(x, **changed) if changed else x
+        case _:
+            return x

@@ -20,7 +20,7 @@ A power to an index of few elements is one of the products:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf, prod
+from math import inf
 
 from naperian.ainf.syntax import Binding, Number, Op, Operand, Program, Read
 from naperian.ainf.walk import context_of
@@ -52,8 +52,8 @@ _STEPS: dict[float, tuple[_Step, ...]] = {
     -0.5: _root(("abs", (1,)), ("div", (1.0, 2)), least=0.0),
     0.5: _root(("abs", (1,)), least=inf),
     1.5: _root(("mul", (0, 1)), least=inf),
-    2.5: _root(("abs", (1,)), ("mul", (0, 0)), ("mul", (3, 2)), least=inf),
     2.0: (("mul", (0, 0)),),
+    2.5: _root(("abs", (1,)), ("mul", (0, 0)), ("mul", (3, 2)), least=inf),
     3.0: (("mul", (0, 0)), ("mul", (1, 0))),
     4.0: (("mul", (0, 0)), ("mul", (1, 1))),
     5.0: (("mul", (0, 0)), ("mul", (1, 1)), ("mul", (2, 0))),
@@ -62,7 +62,6 @@ _STEPS: dict[float, tuple[_Step, ...]] = {
 """Operations on what is there, one after the other: 0 is the base, a Float is itself."""
 
 _FEW = 8  # powers of which one is chosen
-
 
 _Count = tuple[tuple[Var, ...], Size]  # a number in the indices of a context
 
@@ -77,27 +76,15 @@ def powers(program: Program) -> Program:
         number = _number(b, counts)
         if number is not None:
             counts[b.var] = b.context, number
-        match b.prim:
-            case Op("pow", (Read(v) as base, Lit(0.5))) if v in counts:
-                out.append(replace(b, prim=Op("sqrt", (base,))))
-            case Op("pow", (Read() as base, Lit(exponent))) if (
-                b.dtype.is_float and exponent in _STEPS
-            ):
-                out += _written(b, base, float(exponent))
-            case Op("pow", (Read() as base, Read() as exponent)) if b.dtype.is_float and (
-                values := _values(program, n := _at(exponent, counts))
-            ):
-                assert n is not None
-                out += _choice(program, b, base, n, values)
-            case _:
-                out.append(b)
+        if b.dtype.is_float:
+            out += _product(b, counts) or _choice(program, b, counts) or [b]
+        else:
+            out.append(b)
     return replace(program, bindings=tuple(out))
 
 
-def _at(x: Read, counts: Mapping[Var, _Count]) -> Size | None:
+def _at(x: Read, counts: Mapping[Var, _Count]) -> Size:
     """The number that is read, in the indices of where it is."""
-    if x.var not in counts:
-        return None
     context, number = counts[x.var]
     return rename(number, dict(zip(context, x.at, strict=True)))
 
@@ -107,24 +94,39 @@ def _number(b: Binding, counts: Mapping[Var, _Count]) -> Size | None:
     match b.prim:
         case Op("cast", (Number(n),)):
             return n
-        case Op("sub", (Read() as x, Lit(1.0 | 2.0 as less))):
-            n_or_none = _at(x, counts)
-            return None if n_or_none is None else n_or_none - int(less)
+        case Op("sub", (Read(v) as x, Lit(1.0 | 2.0 as less))) if v in counts:
+            return _at(x, counts) - int(less)
         case _:
             return None
 
 
-def _values(program: Program, n: Size | None) -> tuple[int, ...]:
-    """What a sum of indices of few elements can be, if all powers to it are products."""
+def _product(b: Binding, counts: Mapping[Var, _Count]) -> list[Binding]:
+    """The steps to a literal power; none if it stays."""
+    match b.prim:
+        case Op("pow", (Read(v) as base, Lit(0.5))) if v in counts:
+            return [replace(b, prim=Op("sqrt", (base,)))]
+        case Op("pow", (Read() as base, Lit(exponent))) if exponent in _STEPS:
+            return _written(b, base, float(exponent))
+        case _:
+            return []
+
+
+def _values(program: Program, n: Size) -> range:
+    """What a sum of indices of few elements can be, if all powers to it are products; else
+    nothing."""
     least = most = 0
-    for atoms, c in () if n is None else n.terms:
-        ends = [_last(program, a) for a in atoms]
-        if any(e is None for e in ends):
-            return ()
-        top = c * prod(e for e in ends if e is not None)
-        least, most = least + (min(top, 0) if atoms else c), most + (max(top, 0) if atoms else c)
-    values = tuple(range(least, most + 1)) if n is not None and most - least < _FEW else ()
-    return values if all(k in (0, 1) or k in _STEPS for k in values) else ()
+    for atoms, c in n.terms:
+        top = c
+        for a in atoms:
+            last = _last(program, a)
+            if last is None:
+                return range(0)
+            top *= last
+        least += min(top, 0) if atoms else c
+        most += max(top, 0) if atoms else c
+    values = range(least, most + 1)
+    written = len(values) <= _FEW and all(k in (0, 1) or k in _STEPS for k in values)
+    return values if written else range(0)
 
 
 def _last(program: Program, a: Atom) -> int | None:
@@ -134,10 +136,17 @@ def _last(program: Program, a: Atom) -> int | None:
     return None if n is None else max(n - 1, 0)
 
 
-def _choice(
-    program: Program, b: Binding, base: Read, n: Size, values: tuple[int, ...]
-) -> list[Binding]:
-    """A power to one of these numbers: the products, and which of them it is."""
+def _choice(program: Program, b: Binding, counts: Mapping[Var, _Count]) -> list[Binding]:
+    """A power to one of a few numbers: the products, and which of them it is; nothing if it is
+    none."""
+    match b.prim:
+        case Op("pow", (Read() as base, Read(v) as exponent)) if v in counts:
+            n = _at(exponent, counts)
+            values = _values(program, n)
+        case _:
+            return []
+    if not values:
+        return []
     out: list[Binding] = []
     guarded = [g.operand for g in b.guards]
 
