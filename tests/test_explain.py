@@ -32,7 +32,7 @@ from naperian.types import (
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))
-PAGES = sorted([*(ROOT / "tests" / "pages").rglob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*(ROOT / "tests" / "pages").glob("*.md"), *(ROOT / "docs").glob("*.md")])
 PAGES += [pytest.param(p, marks=pytest.mark.long) for p in EXAMPLES]  # type: ignore[list-item]
 
 

@@ -180,7 +180,7 @@ def test_as_many_inputs_as_outputs_go_forward_where_they_meet_in_a_loop_of_table
         np.testing.assert_allclose(found(*given), expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize("forward", [False, True])
 def test_rows_of_a_second_derivative_through_a_triangle_grow_as_the_function(
     forward: bool,

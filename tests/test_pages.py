@@ -29,11 +29,19 @@ PROGRAMS = sorted(
 )
 
 
+LONG = ROOT / "tests" / "pages" / "long"
+"""The folder of pages that take long."""
+
+
 def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", PAGES, ids=named)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=[pytest.mark.long] if p.parent == LONG else []) for p in PAGES],
+    ids=named,
+)
 def test_page(path: Path, accepting: bool) -> None:
     text = path.read_text(encoding="utf-8")
     if accepting and (true := pages.accept(text, path.parent)) != text:
