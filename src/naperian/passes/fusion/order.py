@@ -7,13 +7,19 @@ makes memory be read and written side by side, for all tasks that will share loo
 
 Tasks are grouped by the reads between them at plain indices; these reads also say which index of
 one task is which of the other. The deepest are ordered first; then sums in fewer loops, by a loop
-that the deepest have not. In a recurrence, the loops down to that over its time stay; those
-inside are ordered for what is done in one round, and those of what goes on beside it for that.
+that the deepest have not. Rows of unknown length that a sum goes over are one with those around
+them, so the loops of what is summed stand around both:
+
+    k[a] = Σ_ijq x[i, j, q] y[i, j+a, q]         for i: for a: for j: for q: k[a] += …
+
+What reads the end of a loop in a round comes after it, whatever else of the round it reads. In a
+recurrence, the loops down to that over its time stay; those inside are ordered for what is done in
+one round, and those of what goes on beside it for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 
 from naperian.ainf.syntax import Read
@@ -40,6 +46,7 @@ _CARRIED = (Kind.STEP, Kind.FINAL)
 _TRIED = 8  # loops that may be the innermost
 _WAY = 16  # tasks on the way to what a sum reads
 _NARROW = 8  # so few of them side by side do not fill a vector
+_SHORT = 16  # rounds that are hardly more than what it takes to begin a loop
 
 
 def order_loops(graph: Graph) -> None:
@@ -125,69 +132,179 @@ def _shared(
     return sum(e.single in inner[t] and i in inner[q] for i, e in pairs)
 
 
+_Paths = dict[Task, tuple[Var, ...]]
+_Order = tuple[_Class, ...]  # of all loops, outer ones first
+
+
 def _order(graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer) -> None:
-    inner = {t: t.path[len(outer(t)) :] for t in tasks}
-    laid_out = graph.laid_out.intersection(tasks)
-    rank = _ranks(inner, classes, laid_out)
-    line = {t: frozenset(classes.find((t, i)) for i in inner[t]) for t in tasks}
-    deepest = max(len(path) for path in inner.values())
-    deep = [t for t in tasks if len(inner[t]) == deepest]
+    group = _Group(graph, tasks, classes, outer)
+    order = group.deepest()
+    if order is not None:
+        for t, path in group.paths(group.in_rows(group.fewer(order))).items():
+            t.path = path
 
-    def paths(last: tuple[_Class, ...]) -> dict[Task, tuple[Var, ...]]:
-        def key(t: Task, i: Var) -> tuple[int, int]:
-            c = classes.find((t, i))
-            return last.index(c) if c in last else -1, rank[c]
 
+class _Group:
+    """Tasks that will share loops, and what an order of all these loops costs."""
+
+    def __init__(
+        self, graph: Graph, tasks: list[Task], classes: Classes, outer: _Outer
+    ) -> None:
+        self.graph = graph
+        self.tasks = tasks
+        self.outer = {t: outer(t) for t in tasks}
+        inner = {t: t.path[len(outer(t)) :] for t in tasks}
+        self.loops = {t: {i: classes.find((t, i)) for i in path} for t, path in inner.items()}
+        self.line = {t: frozenset(of.values()) for t, of in self.loops.items()}
+        self.sums = sorted((t for t in tasks if t.over), key=lambda t: -len(inner[t]))
+        deepest = max(map(len, inner.values()))
+        self.deep = [t for t in tasks if len(inner[t]) == deepest]
+        # where nothing is added up, what stands still is no reason to leave what lies side by side
+        self.at_least = 0 if self.sums else 1
+        laid_out = graph.laid_out.intersection(tasks)
+        self.first = _ranked(inner, classes, laid_out)
+        self.laid_out = {t: path for t, path in self.paths(self.first).items() if t in laid_out}
+        self.prices: dict[tuple[Task, Var], int] = {}
+        self.chosen: list[_Class] = []  # loops that some go by, moved there
+
+    def paths(self, order: _Order) -> _Paths:
+        """The loops of all tasks in an order."""
+        rank = {c: k for k, c in enumerate(order)}
         return {
-            t: outer(t) + tuple(sorted(path, key=lambda i: key(t, i)))
-            for t, path in inner.items()
+            t: self.outer[t] + tuple(sorted(of, key=lambda i: rank[of[i]]))
+            for t, of in self.loops.items()
         }
 
-    def fewer(
-        best: dict[Task, tuple[Var, ...]], chosen: tuple[_Class, ...]
-    ) -> dict[Task, tuple[Var, ...]]:
-        """Sums in fewer loops than the deepest go by one that is in none of these."""
-        settled = frozenset[_Class]().union(*(line[t] for t in deep))
-        for t in sorted((t for t in tasks if t.over), key=lambda t: -len(inner[t])):
-            own = line[t] - settled if len(line[t]) > 1 else ()
-            for c in sorted(own, key=rank.__getitem__):
-                mine = [x for x in tasks if c in line[x]]
-                if any(x in laid_out or not line[x].isdisjoint(chosen) for x in mine):
-                    continue
-                new = paths((*chosen, c))
-                now, then = (sum(_price(graph, x, p, at_least) for x in mine) for p in (best, new))
-                if then < now and all(_legal(graph, x, new[x]) for x in mine):
-                    best, chosen = new, (*chosen, c)
-                    settled = settled.union(*(line[x] for x in mine))
-                    break
+    def may_be(self, paths: _Paths) -> bool:
+        """Whether an order is legal, and leaves what lies as its readers want it."""
+        return all(paths[t] == path for t, path in self.laid_out.items()) and all(
+            _legal(self.graph, t, path) for t, path in paths.items()
+        )
+
+    def price(self, tasks: Iterable[Task], paths: _Paths) -> int:
+        """What the accesses of tasks cost, which their innermost loops decide."""
+        total = 0
+        for t in tasks:
+            key = t, paths[t][-1]
+            if key not in self.prices:
+                self.prices[key] = _price(self.graph, t, paths, self.at_least)
+            total += self.prices[key]
+        return total
+
+    def deepest(self) -> _Order | None:
+        """The best order for the deepest tasks, if any is legal."""
+        best: _Order | None = None
+        least = 0
+        rest = dict.fromkeys(c for t in self.deep for c in self.loops[t].values())
+        candidates = [self.first, *(_behind_all(self.first, c) for c in rest)]
+        while candidates:
+            before = best
+            for order in candidates[:_TRIED]:
+                paths = self.paths(order)
+                if self.may_be(paths):
+                    price = self.price(self.deep, paths)
+                    if best is None or price < least:
+                        best, least = order, price
+            if best is None or best in (before, self.first):
+                break
+            # those who share no loop with those that go by it, and who share one go by another
+            self.chosen.append(best[-1])
+            candidates = [_behind_all(best, c) for c in rest if c not in self.chosen]
         return best
 
-    # where nothing is added up, what stands still is no reason to leave what lies side by side
-    at_least = 0 if any(t.over for t in tasks) else 1
-    best: dict[Task, tuple[Var, ...]] | None = None
-    least = 0
-    chosen: tuple[_Class, ...] = ()
-    candidates = [chosen]
-    if not laid_out:
-        found = dict.fromkeys(classes.find((t, i)) for t in deep for i in inner[t])
-        candidates += [(c,) for c in found]
-    while candidates:
-        before = chosen
-        for last in candidates[:_TRIED]:
-            new = paths(last)
-            if not all(_legal(graph, t, path) for t, path in new.items()):
+    def fewer(self, order: _Order) -> _Order:
+        """Sums in fewer loops than the deepest go by the best one that is in none of these."""
+        settled = {c for t in self.deep for c in self.line[t]}
+        least = self.price(self.tasks, self.paths(order))
+        for t in self.sums:
+            own = self.line[t] - settled if len(self.line[t]) > 1 else ()
+            best = order
+            for c in sorted(filter(self.may_follow, own), key=order.index):
+                new = _behind_all(order, c)
+                paths = self.paths(new)
+                price = self.price(self.tasks, paths)
+                if price < least and self.may_be(paths):
+                    best, least = new, price
+            if best is not order:
+                order = best
+                self.chosen.append(best[-1])
+                settled.update(*(line for line in self.line.values() if best[-1] in line))
+        return order
+
+    def may_follow(self, loop: _Class) -> bool:
+        """Whether all that are in a loop may go by it: who is in a chosen one not if it is of
+        another length each time, as rows of a triangle are, which often fill no vector."""
+        if not self.graph.mentioned[loop[1]]:
+            return True
+        return all(line.isdisjoint(self.chosen) for line in self.line.values() if loop in line)
+
+    def in_rows(self, order: _Order) -> _Order:
+        """Where a sum goes over a loop that may be short, and over one by which its rows go on,
+        what stands between them stands around both: all rows are one sum then."""
+        paths = self.paths(order)
+        for t in self.sums:
+            path, of = paths[t], self.loops[t]
+            if path[-1] not in t.over or not _may_be_short(self.graph, path[-1]):
                 continue
-            price = sum(_price(graph, t, new, at_least) for t in deep)
-            if best is None or price < least:
-                best, least, chosen = new, price, last
-        if chosen == before:
-            break
-        # those who share no loop with the ones that go by it, and those who share one go by another
-        rest = [c for c in dict.fromkeys(c for x in candidates for c in x) if c not in chosen]
-        candidates = [(*chosen, c) for c in rest]
-    if best is not None:
-        for t, path in fewer(best, chosen).items():
-            t.path = path
+            for k in range(max(len(self.outer[t]), 1), len(path) - 2):
+                if path[k] not in t.over:
+                    continue
+                between = tuple(of[i] for i in path[k + 1 : -1])
+                new = self.paths(_ahead(order, between, of[path[k]]))
+                if self.has_longer_rows(new, paths, between):
+                    order, paths = _ahead(order, between, of[path[k]]), new
+                    break
+        return order
+
+    def has_longer_rows(self, new: _Paths, old: _Paths, moved: tuple[_Class, ...]) -> bool:
+        """Whether more accesses go on where a row ends once some loops are moved, and no outermost
+        loop is another one then, or innermost one."""
+        mine = [t for t in self.tasks if not self.line[t].isdisjoint(moved)]
+        if sum(_ends(t, new[t]) for t in mine) >= sum(_ends(t, old[t]) for t in mine):
+            return False
+        same = all((p[0], p[-1]) == (old[t][0], old[t][-1]) for t, p in new.items())
+        return same and self.may_be(new)
+
+
+def _behind_all(order: _Order, loop: _Class) -> _Order:
+    """An order with one of the loops as the innermost one."""
+    return (*(c for c in order if c != loop), loop)
+
+
+def _ahead(order: _Order, moved: tuple[_Class, ...], loop: _Class) -> _Order:
+    """An order with some of the loops right around another one."""
+    rest = [c for c in order if c not in moved]
+    at = rest.index(loop)
+    return (*rest[:at], *moved, *rest[at:])
+
+
+def _may_be_short(graph: Graph, i: Var) -> bool:
+    """Whether a loop may have too few rounds for what it takes to begin it."""
+    extent = graph.program.indices[i].extent
+    known = extent.constant if extent is not None else None
+    return known is None or known < _SHORT
+
+
+def _ends(t: Task, path: tuple[Var, ...]) -> int:
+    """How many accesses of a task do not go on where a row of its innermost loop ends."""
+    if len(path) < 2:
+        return 0
+    accesses = [x.at for x in t.args if isinstance(x, Read)]
+    if t.kind is Kind.ENTER:
+        accesses.append(t.at)
+    return sum(not _goes_on(at, *path[-2:]) for at in accesses)
+
+
+def _goes_on(at: tuple[Size, ...], around: Var, inner: Var) -> bool:
+    """Whether an access goes on with the next row, or goes to one row or element all the time; the
+    ends of a window may be kept in range."""
+    places = [k for k, e in enumerate(at) if around in variables(e)]
+    row = [k for k, e in enumerate(at) if inner in variables(e)]
+    if not places or (places, row) != ([len(at) - 2], [len(at) - 1]):
+        return not places
+    a = at[-2].single
+    along = a.value if isinstance(a, Clamp) else at[-2]
+    return along.coefficient(around) == at[-1].coefficient(inner) == 1
 
 
 def _takes_over(t: Task) -> bool:
@@ -241,7 +358,7 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
             v for s in t.sites for i, e in zip(s.task.context, s.at, strict=False)
             if i in timed.get(s.task, ()) for v in _plain(e)
         }  # fmt: skip
-        for s in t.sites:
+        for s in sorted(t.sites, key=lambda s: not _is_end(s.task)):
             here = dict(zip(s.task.context, s.at, strict=False))
             rounds = first.get(s.task, ())
             own = t.cell.time if t.kind is Kind.FINAL and t.cell is not None else None
@@ -255,6 +372,8 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
                 path = (*loops, *(i for i in t.path if i not in loops))
                 if _legal(graph, t, path):
                     t.path, first[t] = path, loops
+                    if _is_end(s.task):
+                        timed[t].intersection_update(loops)
                 break
     _readers_first(graph, tasks, first)
     beside = {t: at for t, at in first.items() if not t.units and timed[t].issubset(at)}
@@ -264,6 +383,12 @@ def _times_first(graph: Graph, tasks: list[Task]) -> dict[Task, tuple[Var, ...]]
             after.add(t)
     shared = needed([t for t in tasks if timed[t] or t in first])
     return beside | {t: () for t in tasks if t in after and t not in shared}
+
+
+def _is_end(q: Task) -> bool:
+    """Whether a value is what a recurrence in a round of another ends with: who reads it comes
+    after that, whatever else of the round it reads."""
+    return q.kind is Kind.FINAL and bool(q.units) and q.cell is not None and q.cell.time is not None
 
 
 def _plain(e: Size) -> tuple[Var, ...]:
@@ -300,12 +425,12 @@ def _readers_first(graph: Graph, tasks: list[Task], first: dict[Task, tuple[Var,
                     first[q] = own
 
 
-def _ranks(
+def _ranked(
     paths: dict[Task, tuple[Var, ...]], classes: Classes, first: set[Task]
-) -> dict[tuple[Task, Var], int]:
+) -> _Order:
     """One order of all indices that keeps that of the deepest tasks, and of the others as far as
     that leaves it open: an index that is new stands before the one it stood before."""
-    line: list[tuple[Task, Var]] = []
+    line: list[_Class] = []
     for t, path in sorted(paths.items(), key=lambda p: (-len(p[1]), p[0] not in first)):
         at = len(line)
         for i in reversed(path):
@@ -314,7 +439,7 @@ def _ranks(
                 at = line.index(c)
             else:
                 line.insert(at, c)
-    return {c: k for k, c in enumerate(line)}
+    return tuple(line)
 
 
 def _legal(graph: Graph, t: Task, path: tuple[Var, ...]) -> bool:

@@ -4,7 +4,11 @@
     after    parallel for p in 0..a * b: store y[p // b, p % b] = 2.0 * x[p // b, p % b]
 
 Such an element's place in memory is `p`, since `b * (p // b) + p % b = p`: so short rows cost
-nothing, and there is one loop to compile.
+nothing, and there is one loop to compile. So are loops in order that only add all of it to elements
+which are the same in all rounds: they go on in the same order.
+
+    before   for i in l..h: for j in 0..b: update s[k] += x[i + k, j]
+    after    for p in b * l..b * h: update s[k] += x[p // b + k, p % b]
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from collections.abc import Iterator
 
 from naperian.loops.syntax import (
     Allocate,
+    Let,
     Load,
     Loop,
     Number,
@@ -23,7 +28,16 @@ from naperian.loops.syntax import (
     Store,
     Update,
 )
-from naperian.loops.walk import expressions, indices, parts, rebuild_loops, remade, statements
+from naperian.loops.walk import (
+    expressions,
+    indices,
+    loads,
+    parts,
+    rebuild_loops,
+    remade,
+    statements,
+    used_in,
+)
 from naperian.names import Var, fresh
 from naperian.node import replace
 from naperian.sizes import ONE, ZERO, Atom, Clamp, Quotient, Remainder, Size, is_natural, size
@@ -54,16 +68,19 @@ def _block(
 def _collapsed(s: Loop, shapes: _Shapes, naturals: frozenset[Var]) -> Loop:
     """One loop for as many nested ones as possible."""
     nest = _nest(s, naturals)
-    while len(nest) > 1 and not _in_order(nest, shapes):
+    serial = s.order is Order.SERIAL
+    while len(nest) > 1 and not (_in_order(nest, shapes) and (not serial or _adds(nest))):
         nest.pop()
     if len(nest) < 2:
         return s
     p, extents = fresh(nest[-1].var), tuple(x.high for x in nest)
+    rows = math.prod(extents[1:], start=ONE)
     values: dict[Atom, Size] = {
         x.var: at for x, at in zip(nest, digits_of(size(p), extents), strict=True)
     }
     body = remade(nest[-1].body, values.get)
-    return replace(s, var=p, high=math.prod(extents, start=ONE), body=body, work=nest[-1].work)
+    low, high = s.low * rows, s.high * rows
+    return replace(s, var=p, low=low, high=high, body=body, work=nest[-1].work)
 
 
 def digits_of(place: Size, extents: tuple[Size, ...]) -> tuple[Size, ...]:
@@ -76,13 +93,16 @@ def digits_of(place: Size, extents: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 def _nest(s: Loop, naturals: frozenset[Var]) -> list[Loop]:
-    """Loops that hold nothing but each other, of independent iterations from 0 to extents that are
-    never negative: two that are would have a positive product."""
+    """Loops that hold nothing but each other, from 0 to extents that are never negative: two that
+    are would have a positive product. All are of independent iterations, or all in order, of which
+    the outermost may begin and end anywhere."""
     nest: list[Loop] = []
-    while s.order is not Order.SERIAL and s.low == ZERO:
-        if nest and s.reductions != nest[0].reductions:
+    first = s
+    while (s.order is Order.SERIAL) is (first.order is Order.SERIAL):
+        if s.reductions != first.reductions:
             break
-        if not is_natural(s.high, naturals):
+        whole = s.low == ZERO and is_natural(s.high, naturals)
+        if not whole and (nest or s.order is not Order.SERIAL):
             break
         nest.append(s)
         if len(s.body) != 1 or not isinstance(s.body[0], Loop):
@@ -91,20 +111,34 @@ def _nest(s: Loop, naturals: frozenset[Var]) -> list[Loop]:
     return nest
 
 
+def _adds(nest: list[Loop]) -> bool:
+    """Whether loops only add to elements that are the same in all their rounds."""
+    body = nest[-1].body
+    own = {*(x.var for x in nest), *(x.var for x in body if isinstance(x, Let))}
+    changed = {x.buffer for x in body if isinstance(x, Update)}
+    return not nest[0].reductions and all(
+        changed.isdisjoint(y.buffer for y in loads(x))
+        and (isinstance(x, Let) or (
+            isinstance(x, Update) and all(own.isdisjoint(used_in(e)) for e in x.at)
+        ))
+        for x in body
+    )  # fmt: skip
+
+
 def _in_order(nest: list[Loop], shapes: _Shapes) -> bool:
     """Whether the innermost body mentions the loops' variables only as the indices, in their order,
-    of arrays that have their extents there."""
+    of arrays that have their extents there; the first may go along from any row on."""
     order = tuple(size(x.var) for x in nest)
     extents = tuple(x.high for x in nest)
     names = {x.var for x in nest}
     places, others = _mentioned(nest[-1].body)
     for buffer, at in places:
-        if order[0] in at:
-            k = at.index(order[0])
+        k = next((k for k, e in enumerate(at) if e.coefficient(nest[0].var) == 1), None)
+        if k is not None:
             end = k + len(order)
-            if at[k:end] != order or shapes[buffer][k + 1 : end] != extents[1:]:
+            if at[k + 1 : end] != order[1:] or shapes[buffer][k + 1 : end] != extents[1:]:
                 return False
-            at = at[:k] + at[end:]
+            at = (*at[:k], at[k] - order[0], *at[end:])
         others += at
     return all(names.isdisjoint(_plain(e)) for e in (*others, nest[-1].work))
 

@@ -40,7 +40,7 @@ from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.independent import are_apart
 from naperian.prims import Math
-from naperian.sizes import Size
+from naperian.sizes import Remainder, Size, size
 
 _FEW = 8  # rounds that are written out
 _PLACES = 16  # that a loop adds to, each a vector's register
@@ -147,9 +147,22 @@ def _only_sums(s: Loop) -> bool:
 def _goes_along(s: Loop) -> bool:
     """Whether a loop reads what lies side by side; others may be rows that a loop around it adds
     up side by side."""
-    read = [y.at for x in s.body for y in loads(x) if y.at]
-    steep = any(s.var in used_in(e) for at in read for e in at[:-1])
-    return not steep and any(s.var in used_in(at[-1]) for at in read)
+    read = [y.at for x in s.body for y in loads(x)]
+    mine = [at for at in read if any(s.var in used_in(e) for e in at)]
+    return bool(mine) and all(_lies_along(at, s.var) for at in mine)
+
+
+def _lies_along(at: tuple[Size, ...], v: Var) -> bool:
+    """Whether a place goes along the last axis with a variable, or along whole rows of it, which
+    are one (`nests/collapse.py`)."""
+    rest = size(v)
+    for k in reversed(range(1, len(at))):
+        match at[k].single:
+            case Remainder(above, below) if above == rest:
+                rest = rest // below
+            case _:
+                return all(v not in used_in(e) for e in at[:k])
+    return rest == size(v) or v not in used_in(at[0] - rest)
 
 
 def _in_registers(s: Loop, sums: set[Var], types: Types) -> list[Stmt]:
