@@ -121,3 +121,16 @@ def test_what_reads_the_end_of_a_loop_inside_comes_after_it(shape: tuple[int, in
 def test_a_triangle_is_derived_in_registers() -> None:
     made = nap.grad(nap.compile(TRIANGLE).loss, "a").show("loops")
     assert re.search(r"free for j\w* in 0\.\.n reducing add", made)
+
+
+DIFFERENCES = """
+def steps(x: Fin(h + 1)=>w=>Float) -> Fin(h)=>w=>Float =
+    [x[i + 1, j] - x[i, j] for i in Fin(h), j]
+"""
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 0), (2, 1), (6, 3), (5, 40)])
+def test_rows_from_any_row_on_are_one(shape: tuple[int, int]) -> None:
+    f, x = nap.compile(DIFFERENCES).steps, np.random.default_rng(0).normal(size=shape)
+    np.testing.assert_array_equal(f(x), np.diff(x, axis=0))
+    assert re.search(r"for j\w* in 0\.\.\(w \* h\)", f.show("loops"))

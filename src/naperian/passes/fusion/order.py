@@ -240,14 +240,14 @@ class _Group:
 
     def in_rows(self, order: _Order) -> _Order:
         """Where a sum goes over a loop that may be short, and over one by which its rows go on,
-        what stands between them stands around both: all rows are one sum then."""
+        what there are sums of between them stands around both: all rows are one sum then."""
         paths = self.paths(order)
         for t in self.sums:
             path, of = paths[t], self.loops[t]
             if path[-1] not in t.over or not _may_be_short(self.graph, path[-1]):
                 continue
             for k in range(max(len(self.outer[t]), 1), len(path) - 2):
-                if path[k] not in t.over:
+                if path[k] not in t.over or not {*path[k + 1 : -1]}.isdisjoint(t.over):
                     continue
                 between = tuple(of[i] for i in path[k + 1 : -1])
                 new = self.paths(_ahead(order, between, of[path[k]]))
