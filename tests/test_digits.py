@@ -77,3 +77,29 @@ def test_rows_that_are_kept(m) -> None:
     for i in range(5):
         expected[min(max(i - 1, 0), 2)] += 3.0 * g[i]
     np.testing.assert_array_equal(m.rows_by(np.arange(3.0), g), expected)
+
+
+def test_pairs_are_looked_through_row_by_row() -> None:
+    """Several binders of an `argmin` are one axis of pairs, also where each says what it goes over
+    and a condition keeps some: they are not gathered first, and a loop in order divides for none of
+    them, either."""
+    m = nap.compile("""
+def joined(d: Fin(n)=>Fin(n)=>Float, steps: Int) -> Fin(n)=>Bool where n >= 1:
+    with state([True for _ in Fin(n)]) as alive:
+        for _ in Fin(steps):
+            (i, j) = argmin(d[i, j] for i in Fin(n), j in Fin(n) if i < j and alive[i] and alive[j])
+            alive[j] := False
+""")
+    loops = m.joined.show("loops").split("# notes")[0]
+    assert "length" not in loops
+    assert "for p in 0..(n * n)" not in loops
+    r = np.random.default_rng(1)
+    for n, steps in ((1, 0), (2, 1), (3, 1), (8, 7), (21, 9)):
+        d = np.round(r.random((n, n)), 1)
+        alive = np.full(n, True)
+        for _ in range(steps):
+            pairs = ((d[i, j], i, j) for i in range(n) for j in range(i + 1, n))
+            alive[min(p for p in pairs if alive[p[1]] and alive[p[2]])[2]] = False
+        np.testing.assert_array_equal(m.joined(d, steps), alive)
+    with pytest.raises(AssertionError, match="`argmin` of nothing"):
+        m.joined(np.ones((3, 3)), 3)

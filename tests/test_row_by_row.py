@@ -29,6 +29,9 @@ def rises(x: n=>Float) = [x[j] - x[i] for i in n, j in i<.. if x[i] < x[j]]
 def places(x: n=>Float) = [(i, Int(j)) for i in n, j in i<.. if x[i] < x[j]]
 def thirds(x: n=>Float) = [x[i] + x[j] * x[k] for i in n, j in i<.., k in j<.. if x[i] < x[k]]
 def flags(x: n=>Float) = [x[j] > 1.0 for i in n, j in i<.. if x[i] < x[j]]
+def least(x: Fin(n)=>Float) -> (Int, Int) =
+    argmin(x[i] * x[j] for i in Fin(n), j in 0..i if x[i] < x[j])
+def leasts(xs: m=>Fin(n)=>Float) -> m=>(Int, Int) = [least(x) for x in xs]
 """
 
 
@@ -108,3 +111,17 @@ def test_nobody_looks_up_rows(m) -> None:
     for f in (m.halves, m.rises):
         assert f.show("loops").count("allocate") == 3, f  # counts, their sums, and the result
     assert "allocate" not in m.total.show("loops")
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 9])
+def test_where_the_best_of_rows_is(m, n: int) -> None:
+    """The place of a best one is among all: it is asked for in one loop."""
+    x = np.random.default_rng(n).permutation(n) - 1.5
+    kept = [(x[i] * x[j], i, j) for i in range(n) for j in range(i) if x[i] < x[j]]
+    if kept:
+        assert m.least(x) == min(kept)[1:]
+        i, j = m.leasts(np.array([x, x]))
+        assert [*zip(i, j, strict=True)] == [min(kept)[1:]] * 2
+    else:
+        with pytest.raises(AssertionError, match="`argmin` of nothing"):
+            m.least(x)

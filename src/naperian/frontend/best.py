@@ -3,7 +3,8 @@
     pairs = [((i, j), e) for i, j in s(i) if p]
     (lambda k: pairs[k][0])~(0)(argmax(value for (_, value) in pairs))
 
-A binder over an array, `v in x`, stands for `x[i]`: what is told is `i`.
+A binder over an array, `v in x`, stands for `x[i]`: what is told is `i`. Of a set that hangs on an
+earlier binder, `j in 0..i`, it is `Int(j)`: outside, there is no such set.
 
 By the language itself: so `e` is computed only where `p` holds and may rely on it, several binders
 give a tuple, axes of `e` are frame, and if nothing is kept the run stops as for every `argmax` of
@@ -16,13 +17,24 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from naperian.surface import syntax as s
+from naperian.surface.walk import nodes
 
 _PAIRS, _PLACE, _VALUE, _AT = "the kept", "the place", "the value", "which"  # not a program's names
 
 
 def depends(g: s.Generator) -> bool:
-    """Whether a binder may go over a set that depends on another: then no one axis has them all."""
-    return len(g.binders) > 1 and any(b.domain is not None for b in g.binders)
+    """Whether a binder may go over a set that depends on another: then no one axis has them all.
+    One that names no set may go over a row's."""
+    unsaid = [b.domain is None for b in g.binders]
+    return any(_hang(g.binders)) or (any(unsaid[1:]) and not all(unsaid))
+
+
+def _hang(binders: tuple[s.Binder, ...]) -> Iterator[bool]:
+    """Of each binder, whether what it goes over mentions an earlier one."""
+    before: set[str] = set()
+    for b in binders:
+        yield any(isinstance(x, s.Name) and x.name in before for x in nodes(b.domain))
+        before |= {x.name for x in nodes(b.pattern) if isinstance(x, s.PName)}
 
 
 def best_of_kept(call: s.Call, g: s.Generator, is_array: Callable[[s.Expr], bool]) -> s.Block:
@@ -32,7 +44,10 @@ def best_of_kept(call: s.Call, g: s.Generator, is_array: Callable[[s.Expr], bool
     here, whole = g.element.span, call.span
     named = [(b, *_named(b.pattern, names)) for b in g.binders]
     binders = tuple(s.Binder(b.span, pattern, b.domain) for b, pattern, _ in named)
-    places = tuple(place for _, _, place in named)
+    places = tuple(
+        _number(place) if hangs and isinstance(place, s.Name) else place
+        for (_, _, place), hangs in zip(named, _hang(g.binders), strict=True)
+    )
     place = places[0] if len(places) == 1 else s.TupleExpr(g.span, places)
     pair = s.TupleExpr(here, (place, g.element))
     kept = s.Comprehension(g.span, pair, binders, g.condition)
@@ -49,6 +64,10 @@ def best_of_kept(call: s.Call, g: s.Generator, is_array: Callable[[s.Expr], bool
     result = s.Call(whole, s.Rank(whole, each, (0,)), (found,))
     bind = s.Bind(g.span, s.PName(g.span, _PAIRS), None, kept)
     return s.Block(whole, (*arrays, bind, s.ExprStmt(whole, result)))
+
+
+def _number(place: s.Name) -> s.Expr:
+    return s.Call(place.span, s.Name(place.span, "Int"), (place,))
 
 
 def _indexed(

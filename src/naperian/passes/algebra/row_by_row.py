@@ -35,6 +35,7 @@ from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.algebra.prune import prune
+from naperian.prims import ORDERED, PLACES
 from naperian.sizes import ONE, Size, atom, size
 
 
@@ -176,8 +177,11 @@ class _Rows:
         return replace(r, indices=self.pair, value=value)
 
     def sums(self, b: Binding) -> Binding:
-        """A binding that goes over all places, if what it adds up asks whose they are."""
+        """A binding that goes over all places, if what it adds up asks whose they are; not one that
+        tells or asks for a place of its own, which is one index."""
         if not isinstance(b.prim, Accumulate) or b.var == self.owner:
+            return b
+        if b.prim.monoid in PLACES or b.prim.monoid in ORDERED:
             return b
         entries = tuple(map(self.entry, b.prim.entries))
         if entries == b.prim.entries:

@@ -16,7 +16,8 @@ read the same, they go together, and read it once (`together`):
         store y[q] = v + w
         store y[m + q] = v - w
 
-What a few numbers are divided by is done by turns before (`residues`).
+What a few numbers are divided by is done by turns before (`residues`). A loop in order, which looks
+for the best of a table's elements, goes row by row if nothing is left over.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class _Parts:
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s, known in zip(body, products(body, self.products), strict=True):
-            if isinstance(s, Loop) and s.order is not Order.SERIAL:
+            if isinstance(s, Loop):
                 out += replace(self, products=known).apart(s, _DEEP)
             else:
                 out.append(rebuild_loops(s, partial(_within, self, known)))
@@ -114,17 +115,18 @@ class _Parts:
         below = _below(s) if left else None
         if below is None:
             return (rebuild_loops(s, self.block),)
-        outer, inner = fresh(s.var), fresh(s.var)
         whole = divided(substitute(s.high, self.products.get), below)
+        if s.order is Order.SERIAL and (whole is None or below.constant is not None):
+            return (rebuild_loops(s, self.block),)  # what takes turns would be written out twice
+        outer, inner = fresh(s.var), fresh(s.var)
         count = natural(s.high // below) if whole is None else whole
         known: dict[Atom, Size] = {
             Quotient(size(s.var), below): size(outer),
             Remainder(size(s.var), below): size(inner),
             s.var: outer * below + inner,
         }
-        row = Loop(
-            inner, ZERO, below, remade(s.body, known.get), Order.FREE, s.reductions, s.work
-        )  # fmt: skip
+        order = Order.SERIAL if s.order is Order.SERIAL else Order.FREE
+        row = Loop(inner, ZERO, below, remade(s.body, known.get), order, s.reductions, s.work)
         rounds = count.constant
         if whole is not None and rounds is not None and rounds <= _FEW:
             made = [_written_out(row, outer, k) for k in range(rounds)]
