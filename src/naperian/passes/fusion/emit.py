@@ -6,7 +6,7 @@ change (see `split`).
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Read
+from naperian.ainf.syntax import Number, Read
 from naperian.ainf.walk import variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
@@ -231,14 +231,14 @@ class Emitter:
     def inner_bounds(self, n: Nest, above: Bounds) -> Bounds:
         """With the loops inside whose extents are known outside."""
         for x in n.body:
-            if isinstance(x, Nest) and x.extent is not None and self.known_inside(x):
+            if isinstance(x, Nest) and x.extent is not None and self.seen(n, x):
                 above = above.opened(x.var, (ZERO,), (x.extent - 1,))
                 above = self.inner_bounds(x, above)
         return above
 
     def conditions(self, n: Nest, extent: Size) -> list[Size]:
         """What the body tests of the loop's variable: polynomials that should be >= 0."""
-        if not all(self.known_inside(x) for x in n.body if isinstance(x, Nest)):
+        if not all(self.seen(n, x) for x in n.body if isinstance(x, Nest)):
             return []
         out: list[Size] = []
 
@@ -276,6 +276,38 @@ class Emitter:
             if self.inside < 2 or not added or any(a not in sizes for a in n.extent.atoms):
                 return False
         return all(self.known_inside(x) for x in n.body if isinstance(x, Nest))
+
+    def seen(self, n: Nest, x: Nest) -> bool:
+        """Whether what is asked in a loop is looked for where to cut the one around it."""
+        return self.known_inside(x) or self.beside(n, x)
+
+    def beside(self, n: Nest, x: Nest) -> bool:
+        """Whether a loop is all that the one around it does, and goes along what lies side by side
+        in all that both go through: the channels of pixels. What is left of the two between the
+        borders is one loop (`nests/collapse.py`)."""
+        sizes = self.v.graph.program.sizes
+        if len(n.body) > 1 or x.extent is None or any(a not in sizes for a in x.extent.atoms):
+            return False
+        if not all(self.known_inside(y) for y in x.body if isinstance(y, Nest)):
+            return False
+        return all(self.is_along(t, t.path[n.depth], t.path[x.depth]) for t in tasks_in(x.body))
+
+    def is_along(self, t: Task, pixel: Var, channel: Var) -> bool:
+        """Whether a task asks for its channel only where elements of arrays are."""
+        if any(g.fact is not None and channel in variables(g.fact) for g in t.guards):
+            return False
+        asked = [x for x in t.args if isinstance(x, Read | Number)]
+        places = (self.place(x) if isinstance(x, Read) else (x.value,) for x in asked)
+        to = () if t.cell is not None and t.cell not in self.v.storage.cells else t.at
+        return all(_ends_with(at, pixel, channel) for at in (to, *places))
+
+    def place(self, x: Read) -> tuple[Size, ...]:
+        """Where in an array an element is that a task reads; nowhere, if it is in a register."""
+        made = self.v.graph.source.get(x.var)
+        cell = made.cell if made is not None else None
+        if cell is not None and cell in self.v.storage.cells:  # at any time
+            return tuple(e for i, e in zip(cell.context, x.at, strict=False) if i != cell.index)
+        return x.at if made is None or made in self.v.storage.tasks else ()
 
     def loop_body(self, n: Nest, items: list[Item], out: Block) -> None:
         latch = self.s.latch
@@ -406,6 +438,17 @@ class Emitter:
                     if e.coefficient(t.path[n.depth]) and all(a in sizes for a in m.atoms):
                         return m // among
         return _UNKNOWN
+
+
+def _ends_with(at: tuple[Size, ...], pixel: Var, channel: Var) -> bool:
+    """Whether a channel's index is the last of a place, and its pixel's before it, if it is there
+    at all."""
+    if not any(channel in variables(e) for e in at):
+        return True
+    *before, last = at
+    if last != size(channel) or any(channel in variables(e) for e in before):
+        return False
+    return bool(before) and pixel in variables(before[-1])
 
 
 def _at_most_once(s: loops.Loop) -> tuple[loops.Stmt, ...]:

@@ -4,11 +4,17 @@
     after    parallel for p in 0..a * b: store y[p // b, p % b] = 2.0 * x[p // b, p % b]
 
 Such an element's place in memory is `p`, since `b * (p // b) + p % b = p`: so short rows cost
-nothing, and there is one loop to compile. So are loops in order that only add all of it to elements
-which are the same in all rounds: they go on in the same order.
+nothing, and there is one loop to compile. What is some rows away is as far from `p` wherever that
+is, as a pixel's neighbour is between the borders of an image:
 
-    before   for i in l..h: for j in 0..b: update s[k] += x[i + k, j]
-    after    for p in b * l..b * h: update s[k] += x[p // b + k, p % b]
+    before   free for j in 1..b - 1: free for k in 0..c: store y[j, k] = x[j - 1, k] + x[j + 1, k]
+    after    free for p in 0..(b - 2) * c: store y[p // c + 1, p % c] = x[p // c, p % c] + …
+
+Loops in order that only add all of it to elements which are the same in all rounds are one, too: they
+go on in the same order.
+
+    before   for i in 0..a: for j in 0..b: update s[k] += x[i + k, j]
+    after    for p in 0..a * b: update s[k] += x[p // b + k, p % b]
 """
 
 from __future__ import annotations
@@ -73,14 +79,13 @@ def _collapsed(s: Loop, shapes: _Shapes, naturals: frozenset[Var]) -> Loop:
         nest.pop()
     if len(nest) < 2:
         return s
-    p, extents = fresh(nest[-1].var), tuple(x.high for x in nest)
-    rows = math.prod(extents[1:], start=ONE)
+    p, extents = fresh(nest[-1].var), tuple(x.high - x.low for x in nest)
     values: dict[Atom, Size] = {
-        x.var: at for x, at in zip(nest, digits_of(size(p), extents), strict=True)
+        x.var: at + x.low for x, at in zip(nest, digits_of(size(p), extents), strict=True)
     }
     body = remade(nest[-1].body, values.get)
-    low, high = s.low * rows, s.high * rows
-    return replace(s, var=p, low=low, high=high, body=body, work=nest[-1].work)
+    high = math.prod(extents, start=ONE)
+    return replace(s, var=p, low=ZERO, high=high, body=body, work=nest[-1].work)
 
 
 def digits_of(place: Size, extents: tuple[Size, ...]) -> tuple[Size, ...]:
@@ -93,16 +98,14 @@ def digits_of(place: Size, extents: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 def _nest(s: Loop, naturals: frozenset[Var]) -> list[Loop]:
-    """Loops that hold nothing but each other, from 0 to extents that are never negative: two that
-    are would have a positive product. All are of independent iterations, or all in order, of which
-    the outermost may begin and end anywhere."""
+    """Loops that hold nothing but each other, all of independent iterations or all in order, those
+    inside from 0 to extents that are never negative: two that are would have a positive product."""
     nest: list[Loop] = []
-    first = s
-    while (s.order is Order.SERIAL) is (first.order is Order.SERIAL):
-        if s.reductions != first.reductions:
+    serial = s.order is Order.SERIAL
+    while (s.order is Order.SERIAL) is serial:
+        if nest and s.reductions != nest[0].reductions:
             break
-        whole = s.low == ZERO and is_natural(s.high, naturals)
-        if not whole and (nest or s.order is not Order.SERIAL):
+        if nest and not (s.low == ZERO and is_natural(s.high, naturals)):
             break
         nest.append(s)
         if len(s.body) != 1 or not isinstance(s.body[0], Loop):
@@ -127,18 +130,18 @@ def _adds(nest: list[Loop]) -> bool:
 
 def _in_order(nest: list[Loop], shapes: _Shapes) -> bool:
     """Whether the innermost body mentions the loops' variables only as the indices, in their order,
-    of arrays that have their extents there; the first may go along from any row on."""
+    of arrays that have their extents there; the first at any distance."""
     order = tuple(size(x.var) for x in nest)
     extents = tuple(x.high for x in nest)
     names = {x.var for x in nest}
     places, others = _mentioned(nest[-1].body)
     for buffer, at in places:
-        k = next((k for k, e in enumerate(at) if e.coefficient(nest[0].var) == 1), None)
-        if k is not None:
+        for k, e in enumerate(at):
             end = k + len(order)
-            if at[k + 1 : end] != order[1:] or shapes[buffer][k + 1 : end] != extents[1:]:
-                return False
-            at = (*at[:k], at[k] - order[0], *at[end:])
+            if at[k + 1 : end] == order[1:] and shapes[buffer][k + 1 : end] == extents[1:]:
+                if names.isdisjoint(_plain(e - order[0])):
+                    at = (*at[:k], e - order[0], *at[end:])
+                    break
         others += at
     return all(names.isdisjoint(_plain(e)) for e in (*others, nest[-1].work))
 
