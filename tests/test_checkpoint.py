@@ -378,9 +378,9 @@ def f(u: Fin(n)=>Float, p: Fin(n)=>Float, a: Float, k: Int) -> Float:
 def test_strips_of_strips_of_tables_are_chosen() -> None:
     """A product of matrices in little memory: a few of them are kept at a time."""
     x = 0.1 + np.arange(400) % 7 / 9
-    g = nap.grad(SCANS.matrices, memory=x.nbytes + 6000)
+    g = nap.grad(SCANS.matrices, memory=x.nbytes + 5000)
     np.testing.assert_allclose(g(x), nap.grad(SCANS.matrices)(x), rtol=1e-10)
-    assert cost(g._last(), [x]).memory <= 6000
+    assert cost(g._last(), [x]).memory <= 5000
     ((_, depth),) = g._chosen.popitem()[1]
     assert depth > 2
 
@@ -475,3 +475,88 @@ def f(x: Float) -> Float:
         s * x
 """).f
     assert nap.grad(f)(1.5) == pytest.approx(rounds * 1.5 ** (rounds - 1))
+
+
+ROWS = """
+def f(y: Fin(n)=>Fin(d)=>Float, w: Fin(d)=>Fin(d)=>Float, k: Int) -> Float:
+    loop y = y for t in Fin(k){}:
+        y + 0.1 * tanh(y @ w)
+    sum(y[i, j] ** 2 for i, j)
+
+def each(y: Fin(n)=>Fin(d)=>Float, w: Fin(d)=>Fin(d)=>Float, k: Int) -> Float =
+    sum(sum(v ** 2 for v in row(r, w, k)) for r in y)
+
+def row(y: Fin(d)=>Float, w: Fin(d)=>Fin(d)=>Float, k: Int) -> Fin(d)=>Float:
+    loop y = y for t in Fin(k){}:
+        y + 0.1 * tanh(y @ w)
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "each"])
+def test_rows_go_together_in_strips_as_without(name: str) -> None:
+    """Both products of a round are products of matrices, in the rounds that are made again, too."""
+    plain, strips = (nap.compile(ROWS.format(c, c))[name] for c in ("", " checkpoint(2)"))
+    slope, other = nap.grad(plain, ("y", "w")), nap.grad(strips, ("y", "w"))
+    for n, d, k in ((3, 2, 7), (1, 1, 1), (0, 2, 3), (2, 0, 3), (2, 3, 0), (5, 9, 30)):
+        y, w = np.cos(np.arange(n * d)).reshape(n, d), np.sin(np.arange(d * d)).reshape(d, d)
+        for one, two in zip(other(y, w, k), slope(y, w, k), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-14)
+    products = nap.grad(strips, "y").show("loops").count("contract ")
+    assert products == nap.grad(plain, "y").show("loops").count("contract ") + 1 == 3
+
+
+PATHS = """
+def f(z: Fin(p)=>n=>Fin(2)=>Float, v: Float, a: Float) -> Float = sum(path(z[i], v, a) for i)
+
+def path(z: n=>Fin(2)=>Float, v: Float, a: Float) -> Float:
+    (x, _) = rounds(z, v, a)
+    exp(0.1 * x)
+
+def rounds(z: n=>Fin(2)=>Float, v: Float, a: Float) -> (Float, Float):
+    loop x = 0.0, v = v for k in n{}:
+        (x + 0.2 * v * z[k, 0], v + 0.1 * a * sin(v) * z[k, 1])
+"""
+
+
+def test_paths_go_side_by_side_in_strips() -> None:
+    """A cotangent that no round changes, as that of `x`, is nothing that rounds could wait for; and
+    what goes to one array is added up in it."""
+    plain, strips = (nap.compile(PATHS.format(c)).f for c in ("", " checkpoint(2)"))
+    for wrt in ("z", ("v", "a")):
+        slope, other = nap.grad(plain, wrt), nap.grad(strips, wrt)
+        for p, n in ((0, 4), (1, 0), (1, 1), (2, 1), (19, 30)):
+            z = np.cos(np.arange(2 * p * n)).reshape(p, n, 2)
+            np.testing.assert_allclose(other(z, 0.7, 0.9), slope(z, 0.7, 0.9), rtol=1e-12)
+        text = other.show("loops")
+        assert text.count("lanes for") > 4
+        few, many = (cost(other, [np.ones((4, n, 2)), 0.7, 0.9]).memory for n in (60, 240))
+        assert many <= 2.2 * few
+    assert cost(nap.grad(strips, "z"), [np.ones((4, 240, 2)), 0.7, 0.9]).memory < 8 * 4 * 240
+
+
+OFTEN = """
+def f(x: Fin(n)=>Float, k: Fin(n)=>Int) -> Float = sum({}(x[i], k[i]) for i)
+
+def rounds(x: Float, k: Int) -> Float:
+    loop y = x for t in Fin(k){}:
+        sin(y * x) + 0.3 * y
+
+def until(x: Float, k: Int) -> Float:
+    (y, _) = counted(x, k)
+    y
+
+def counted(x: Float, k: Int) -> (Float, Int):
+    loop y = x, c = 0{} while c < k and y < 3.0:
+        (y + 0.1 * sin(y) * x + 0.01, c + 1)
+"""
+
+
+@pytest.mark.parametrize("name", ["rounds", "until"])
+def test_second_derivatives_of_elements_with_rounds_of_their_own(name: str) -> None:
+    x, k = 0.3 + np.arange(4) / 7, np.array([3, 0, 6, 1])
+    want, *made = (
+        nap.hessian(nap.compile(OFTEN.format(name, c, c)).f, "x")(x, k)
+        for c in ("", " checkpoint(1)", " checkpoint(2)", " checkpoint(3)")
+    )
+    for h in made:
+        np.testing.assert_allclose(h, want, rtol=1e-11)

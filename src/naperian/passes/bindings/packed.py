@@ -138,7 +138,9 @@ def _early(program: Program) -> dict[Var, Index]:
         match b.prim:
             case Op("after", (first, _)) if b.dtype is DType.I64:
                 waiting[b.var] = b.context, size_of(first)
-            case Accumulate("max", first, (Entry(value=Read(var)),)) if var in waiting:
+            case (
+                Accumulate("max", first, (Entry(value=Read(var)),)) | Op("max", (first, Read(var)))
+            ) if var in waiting:
                 waiting[b.var] = b.context, size_of(first)
             case _:
                 pass

@@ -12,7 +12,7 @@ all be kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from naperian.ainf.syntax import Binding, Delay, Operand
 from naperian.names import Var
@@ -34,17 +34,16 @@ class Again:
 
 def again(
     b: Builder, component: list[Binding], time: Var, names: Mapping[Var, Size],
-    backs: Mapping[Var, Var], late: Callable[[Size], Size], by_rounds: bool,
+    backs: Mapping[Var, Var], late: Callable[[Size], Size],
 ) -> Again:
     """`names` are the rounds that the times of the loops around, and `time`, are in, as the times
     `backs` of the loops that run backwards say. What the loop itself carries stays. `late` is a
-    number once what the loop backwards carries is there. `by_rounds` is whether the axes of tables
-    stand inside the loops over rounds, as in the program."""
+    number once what the loop backwards carries is there."""
     inside = [
         x for x in body(b, component, time)
         if not (isinstance(x.prim, Delay) and x.prim.time == time)
     ]  # fmt: skip
-    copy = _Backwards(b, time, {x.var: Var(x.var.name) for x in inside}, names, backs, by_rounds)
+    copy = _Backwards(b, time, {x.var: Var(x.var.name) for x in inside}, names, backs)
     rounds = b.extent(b.strips[time])
     assert rounds is not None
     copy.wait(rounds, late(copy.size(rounds)))
@@ -59,13 +58,12 @@ class _Backwards(Copy):
 
     def __init__(
         self, b: Builder, time: Var, moved: dict[Var, Var], names: Mapping[Var, Size],
-        backs: Mapping[Var, Var], by_rounds: bool,
+        backs: Mapping[Var, Var],
     ) -> None:
         super().__init__(b, time, moved)
         self.names |= names
         self.outside = frozenset(names)
         self.backs = backs
-        self.by_rounds = by_rounds or b.strips[time] in b.strips
         self.waiting: tuple[Size, Size] | None = None
 
     def wait(self, rounds: Size, late: Size) -> None:
@@ -80,17 +78,10 @@ class _Backwards(Copy):
                 return late + rest
         return super().size(s)
 
-    def arranged(self, indices: Iterable[Var], loops: set[Var]) -> Iterable[Var]:
-        """Indices stand in the order in which they are made. The axes of tables stand inside all
-        loops over strips, or what axes share would be kept for all strips; of the loops over rounds
-        they may stand outside."""
-        if self.by_rounds:
-            return indices
-        return sorted(indices, key=lambda i: not loops.isdisjoint(self.b.closures[i]))
-
     def inside(self, i: Var) -> bool:
-        deep = self.by_rounds or len(self.backs) > 1
-        inner = deep and self.b.rank[i] > self.b.rank[self.time]
+        """The axes of tables, too, stand inside the loops that they stand in in the program: else
+        a table of rows would go row by row, and what rows share would be kept for all strips."""
+        inner = self.b.rank[i] > self.b.rank[self.time]
         return inner or not self.b.closures[i].isdisjoint(self.backs)
 
     def var(self, i: Var) -> Var:

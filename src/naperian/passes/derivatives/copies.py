@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -77,29 +77,23 @@ class Copy:
         """Copies of the indices that depend on the loop, that are bound by what is copied, or that
         go as far as such a one says."""
         bound: set[Var] = set()
-        loops: set[Var] = set()
         for x in bindings:
             match x.prim:
                 case Delay(time, index):
-                    loops |= {time, index}
+                    bound |= {time, index}
                 case Accumulate(_, _, entries):
                     bound.update(i for e in entries for i in e.over)
                 case _:
                     pass
-        bound |= loops
         every = {*bound, *(i for x in bindings for i in x.context)} - {*self.names}
         new: set[Var] = set()
-        for i in self.arranged(self.b.order(every), loops):
+        for i in self.b.order(every):
             around = self.b.closures[i] - {i}
             if i in bound or self.inside(i) or not around.isdisjoint(new):
                 new.add(i)
                 old = self.b.indices[i]
                 extent = None if old.extent is None else self.extent(old.extent)
                 self.names[i] = size(self.b.index(extent, old.name, set(map(self.var, around))))
-
-    def arranged(self, indices: Iterable[Var], loops: set[Var]) -> Iterable[Var]:
-        """Indices, those of `loops` among them, in the order in which the copies are made."""
-        return indices
 
     def extent(self, n: Size) -> Size:
         """How far a copy of an index goes that went so far."""

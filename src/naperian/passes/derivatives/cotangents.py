@@ -22,14 +22,11 @@ from naperian.ainf.syntax import Accumulate, Binding, Check, Delay, Entry, Guard
 from naperian.ainf.walk import (
     atoms_of,
     free,
-    number,
     rewrite,
     rewrite_size,
-    size_of,
     step,
     variables,
 )
-from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.bindings.builder import Guards
@@ -44,6 +41,7 @@ from naperian.passes.derivatives.counted import counted
 from naperian.passes.derivatives.entries import To
 from naperian.passes.derivatives.factors import others
 from naperian.passes.derivatives.found import found, lengths
+from naperian.passes.derivatives.late import Late
 from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.ruled import Ruled, cotangents
 from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed, together
@@ -419,11 +417,10 @@ class Cotangents(Asked):
         self.names, self.open = inside, self.open | {back}
         self.backs[time] = back
         following = {h.var: h.prim.next for h in delays if isinstance(h.prim, Delay)}
+        waits = Late(self.b, [])
         if time in self.b.strips:
             carried = [Read(w.var, (*w.at[:-1], size(back))) for _, w, _, _ in made]
-            component, following = self.repeated(
-                component, time, following, carried, by_rounds
-            )
+            component, following = self.repeated(component, time, following, carried, waits)
         for h, (_, w, own, names) in zip(delays, made, strict=True):
             now = Read(w.var, (*w.at[:-1], size(back)))
             names = {**names, time: inside[time]}
@@ -435,6 +432,7 @@ class Cotangents(Asked):
             first = self.b.bindings[slot].prim
             assert isinstance(first, Delay)
             patch(self.place, slot, first.init, then or Lit(0.0, h.dtype))
+        waits.settle()
         self.names, self.open = outside, self.open - {back}
         del self.backs[time]
         for h, (_, w, own, names) in zip(delays, made, strict=True):
@@ -517,13 +515,13 @@ class Cotangents(Asked):
 
     def repeated(
         self, component: list[Binding], time: Var, following: dict[Var, Operand],
-        carried: list[Read], by_rounds: bool,
+        carried: list[Read], waits: Late,
     ) -> tuple[list[Binding], dict[Var, Operand]]:
         """The body of a loop with checkpoints once more, and what the loop carries on there.
         `carried` are the cotangents that the loop backwards carries."""
         around = self.b.closed(i for b in component for i in b.context)
-        late = partial(self.late, carried, around)
-        made = again(self.b, component, time, self.names, self.backs, late, by_rounds)
+        late = partial(self.late, waits, carried, around)
+        made = again(self.b, component, time, self.names, self.backs, late)
         for old, new in made.moved.items():
             if old in self.active:
                 self.active.add(new)
@@ -538,19 +536,15 @@ class Cotangents(Asked):
         copies = [b for b in made.copies if b.var in self.active]
         return copies, {v: made.operand(o) for v, o in following.items()}
 
-    def late(self, carried: list[Read], around: frozenset[Var], n: Size) -> Size:
+    def late(
+        self, waits: Late, carried: list[Read], around: frozenset[Var], n: Size
+    ) -> Size:
         """A number, as a binding that is there when what a loop carries is. It has no axes but
         those `around` the loop: for many seeds the body is made again once."""
         here = self.b.closed((*self.open, *(i for i in self.scope if i in around)))
-        own = {w: [i for i in self.b.contexts[w.var][:-1] if i not in here] for w in carried}
-        w = min(carried, key=lambda w: len(own[w]))
-        names, copies = self.copied(own[w], {})
-        guards = self.place.guards
-        first = self.b.bind(Op("after", (number(n), rewrite(w, names))), DType.I64, guards)
-        if copies:
-            first = self.b.reduce("max", number(n), ((copies, first, ()),), DType.I64, guards)
-        self.waiting.add(first.var)
-        return size_of(first)
+        late = waits.after(n, carried, here, lambda own: self.copied(own, {}), self.place.guards)
+        self.waiting.update(a.var for a in atoms_of(late) if isinstance(a, Read))
+        return late
 
     def moved(
         self, component: list[Binding], copies: list[Binding], moved: dict[Var, Var]

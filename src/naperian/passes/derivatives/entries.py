@@ -111,8 +111,12 @@ class Entries(Dense):
 
     def is_late(self, part: Part) -> bool:
         """Whether a part comes from rounds that are made again in a loop running backwards."""
-        extents = [self.extent(i) for i in part.over]
-        return any(self.waits(n) for n in extents if n is not None)
+        return bool(self.late_rounds(part))
+
+    def late_rounds(self, part: Part) -> frozenset[Var]:
+        """The times of such rounds that a part comes from."""
+        extents = [(i, self.extent(i)) for i in part.over]
+        return frozenset(i for i, n in extents if n is not None and self.waits(n))
 
     def waits(self, n: Size) -> bool:
         """Whether a number of rounds waits for a loop that runs backwards."""
@@ -145,15 +149,18 @@ class Entries(Dense):
         here = tuple(rewrite_size(e, named) for e in formal.values())
         zero = Lit(0.0, dtype)
         begun: list[Flow] = []
-        late = [p for p in sparse if self.is_late(p)]
-        for p in late:  # each is added while its loop runs, and starts before
-            there_before = [q for q in dense if len(late) == 1 and self.is_before(q, p)]
+        late: dict[frozenset[Var], list[Part]] = {}
+        for p in sparse:
+            if self.is_late(p):
+                late.setdefault(self.late_rounds(p), []).append(p)
+        for ps in late.values():  # they are added while their loop runs, and start before
+            there_before = [q for q in dense if len(late) == 1 and self.is_before(q, ps)]
             init = self.total(var, there_before, here) or zero
-            entry = self.entry(p, own, dtype)
-            begun.append(self.entered("add", init, [entry], own.values(), dtype))
+            entries = [self.entry(p, own, dtype) for p in ps]
+            begun.append(self.entered("add", init, entries, own.values(), dtype))
             dense = [q for q in dense if q not in there_before]
         rules = Rules(self.place, dtype)
-        sparse = [p for p in sparse if p not in late]
+        sparse = [p for p in sparse if not self.is_late(p)]
         if late and not sparse:
             tables = [None if x is None else rewrite(x, there) for x in begun]
             return rules.sum([*tables, self.total(var, dense, at)]) or zero
@@ -162,10 +169,10 @@ class Entries(Dense):
         init = rules.sum([*begun, self.total(var, dense, here)]) or zero
         return rewrite(self.entered("add", init, made, own.values(), dtype), there)
 
-    def is_before(self, part: Part, late: Part) -> bool:
-        """Whether a part is there before the rounds begin that another one comes from."""
+    def is_before(self, part: Part, late: Iterable[Part]) -> bool:
+        """Whether a part is there before the rounds begin that others come from."""
         made = {b.var: b for b in self.b.bindings}
-        times = self.b.closed(late.over)
+        times = self.b.closed(i for p in late for i in p.over)
         work = [part.value, *(g.operand for g in part.guards)]
         seen: set[Var] = set()
         while work:

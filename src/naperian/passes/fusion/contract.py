@@ -212,7 +212,7 @@ def _place(
         return None
     times = [i for i in t.context if i in waits or i in asked]
     opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
-    if not any((rows | columns) & graph.mentioned[i] for i in times):
+    if not any(((rows | columns) - {*times}) & graph.mentioned[i] for i in times):
         opened = tuple(i for i in opened if i in times or i not in rows | columns)
     if rows <= {*opened} or columns <= {*opened}:
         return None
