@@ -315,6 +315,15 @@ def f(x: n=>Float) -> Float:
 """,
         [np.array([2.0, 3.0, 5.0, 0.7])],
     ),
+    "rows in strips": (
+        """
+def f(y: Fin(n)=>Fin(d)=>Float, w: Fin(d)=>Fin(d)=>Float, k: Int) -> Float:
+    loop y = y for t in Fin(k) checkpoint(2):
+        y + 0.1 * tanh(y @ w)
+    sum(y[i, j] ** 2 for i, j)
+""",
+        [np.array([[0.3, 0.9], [0.4, -0.2], [0.1, 0.7]]), np.array([[0.5, 0.2], [-0.3, 0.8]]), 4],
+    ),
     "a checkpoint in the rounds of a checkpoint": (
         """
 def f(u: n=>Float, k: Int) -> Float:

@@ -42,7 +42,9 @@ from naperian.ainf.walk import (
 )
 from naperian.ainf.words import NotWrittenError, Words, joined, zero
 from naperian.components import components
+from naperian.dtypes import DType
 from naperian.names import Var
+from naperian.node import replace
 from naperian.sizes import Size, size
 
 STEP = "    "
@@ -50,7 +52,34 @@ STEP = "    "
 
 def write(program: Program, name: str, checked: bool = False) -> str:
     """A definition of this name."""
-    return "\n".join(_Writer(program, checked).definition(name)) + "\n"
+    return "\n".join(_Writer(_at_once(program), checked).definition(name)) + "\n"
+
+
+def _at_once(program: Program) -> Program:
+    """The program where numbers wait for nothing: a text keeps all rounds anyway, in tables that
+    are made before them."""
+    waiting: set[Var] = set()
+    bindings: list[Binding] = []
+    for b in program.bindings:
+        number = _waiting(b, waiting)
+        if number is not None:
+            waiting.add(b.var)
+            b = replace(b, prim=Op("copy", (number,)))
+        bindings.append(b)
+    return replace(program, bindings=tuple(bindings))
+
+
+def _waiting(b: Binding, waiting: set[Var]) -> Operand | None:
+    """What a binding is that only waits, as the largest of such numbers does."""
+    match b.prim:
+        case Op("after", (first, _)) if b.dtype is DType.I64:
+            return first
+        case Op("max", (first, Read(var))) if var in waiting:
+            return first
+        case Accumulate("max", first, (Entry(value=Read(var)),)) if var in waiting:
+            return first
+        case _:
+            return None
 
 
 class _Writer(Words):
