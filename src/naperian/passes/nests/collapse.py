@@ -10,8 +10,8 @@ is, as a pixel's neighbour is between the borders of an image:
     before   free for j in 1..b - 1: free for k in 0..c: store y[j, k] = x[j - 1, k] + x[j + 1, k]
     after    free for p in 0..(b - 2) * c: store y[p // c + 1, p % c] = x[p // c, p % c] + …
 
-Loops in order that only add all of it to elements which are the same in all rounds are one, too: they
-go on in the same order.
+Loops in order that only add all of it to elements which are the same in all rounds are one, too:
+they go on in the same order.
 
     before   for i in 0..a: for j in 0..b: update s[k] += x[i + k, j]
     after    for p in 0..a * b: update s[k] += x[p // b + k, p % b]
