@@ -89,3 +89,19 @@ def test_derivatives(m) -> None:
     d, h = r.normal(size=x.shape), 1e-6
     slope = (m.loss(x + h * d, q) - m.loss(x - h * d, q)) / (2 * h)
     np.testing.assert_allclose((g * d).sum(), slope, rtol=1e-7)
+
+
+def test_as_many_channels_as_are_known_are_a_row_as_well(m) -> None:
+    """Nothing adds them up or asks for one of them, so none is written out."""
+    known = nap.compile(TEXT.replace("=>c=>", "=>Fin(3)=>").replace("g: c=>", "g: Fin(3)=>"))
+    r = np.random.default_rng(0)
+    x, q = r.normal(size=(6, 9, 3)), r.normal(size=(5, 5))
+    np.testing.assert_array_equal(known.blurred(x, q), m.blurred(x, q))
+    np.testing.assert_array_equal(known.diffused(x, 3), m.diffused(x, 3))
+    found, want = nap.grad(known.loss)(x, q), nap.grad(m.loss)(x, q)
+    np.testing.assert_allclose(found[0], want[0], atol=1e-12)
+    np.testing.assert_allclose(found[1], want[1], atol=1e-12)
+    f = nap.compile("def f(x: h=>w=>Fin(3)=>Float) = [x[i, j, k] ** 2.2 for i, j, k]").f
+    assert f.show("loops").count("store") == 1
+    weighed = "def f(x: h=>w=>Fin(3)=>Float, g: Fin(3)=>Float) = [g[k] * x[i, j, k] for i, j, k]"
+    assert nap.compile(weighed).f.show("loops").count("store") == 3

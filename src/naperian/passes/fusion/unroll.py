@@ -9,7 +9,7 @@ What a recurrence carries falls into recurrences that go round together. It stay
 asks for a component that is known only at run time. What is asked for at a place that indices which
 go decide, `d[wrap(c + 1)]`, is known.
 What is in memory anyway ends the chain: its reader can be written out, though the table that it
-reads is not.
+reads is not. And elements that lie side by side, and never meet, are a row like any other.
 
     for i, q<9: g = f[wrap(i - c[q])]      ⇒      for i: g0 = f[i]; g1 = f[wrap(i - 1)]; …
 
@@ -90,6 +90,7 @@ def _chosen(
         if not _possible(graph, c) or any(t.var in lengths for t, _ in c)
     }  # fmt: skip
     asked: list[tuple[int, set[int]]] = []  # a class, and those that must go if it goes
+    met = _met(graph, classes)
     for t in graph.tasks:
         for s in t.sites:
             if _of_table(graph, t, s):
@@ -101,12 +102,15 @@ def _chosen(
                         refused.add(id(classes[s.task, i]))
                     elif by:
                         asked.append((id(classes[s.task, i]), by))
+                    else:
+                        met.add(id(classes[s.task, i]))
     apart = {k for k, c in each.items() if not far.isdisjoint(c)}
     while more := {b for k, by in asked if k in apart for b in by} - apart:
         apart |= more
     refused |= {k for k, c in each.items() if _extent(graph, c[0][1]) > WRITTEN_OUT} - apart
     steps = {k for k, c in each.items() if any(t.kind is Kind.STEP for t, _ in c)}
-    refused |= steps - apart - _met(graph, classes)
+    rows = steps | {k for k, c in each.items() if all(_beside(graph, t, i) for t, i in c)}
+    refused |= rows - apart - met
     while more := {k for k, by in asked if k not in refused and by & refused}:
         refused |= more
     chosen: dict[Task, tuple[Var, ...]] = {}
@@ -171,6 +175,27 @@ def _met(graph: Graph, classes: dict[_Member, list[_Member]]) -> set[int]:
             if away:
                 found |= {id(classes[s.task, i]) for i in s.task.path if (s.task, i) in classes}
     return found
+
+
+def _beside(graph: Graph, t: Task, i: Var) -> bool:
+    """Whether the elements along an index lie side by side in all arrays that a task reads along
+    it or along the index before, with which it is one row."""
+    before = t.path[t.path.index(i) - 1]
+    if before == t.path[-1] or not _long(graph, before):
+        return False
+    along = {i, before}
+    numbers = [x.value for x in t.args if isinstance(x, Number)]
+    if not all(along.isdisjoint(variables(e)) for e in numbers):
+        return False
+    for x in task_reads(t):
+        if not isinstance(x, Read):
+            return False
+        *others, last = (ZERO, *x.at)
+        asked = along.intersection(v for e in x.at for v in variables(e))
+        in_row = last.single == i and before in variables(others[-1])
+        if asked and not (in_row or (x.var in graph.source and i in asked)):
+            return False
+    return True
 
 
 def _possible(graph: Graph, c: list[_Member]) -> bool:
