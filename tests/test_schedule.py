@@ -275,6 +275,29 @@ def f(n; x: F64[n]):
     assert count(p, Loop) == 3
 
 
+def test_a_condition_of_indices_alone_is_asked_in_both_nests() -> None:
+    """It was a table of all of them, of five by five elements for each of an image."""
+    opening = nap.compile("""
+def erode(m: Fin(h)=>Fin(w)=>Bool) -> Fin(h)=>Fin(w)=>Bool =
+    [all(m.get((i + a - 2, j + b - 2), False) for a in Fin(5), b in Fin(5)) for i, j]
+def dilate(m: Fin(h)=>Fin(w)=>Bool) -> Fin(h)=>Fin(w)=>Bool =
+    [any(m.get((i + a - 2, j + b - 2), False) for a in Fin(5), b in Fin(5)) for i, j]
+def opening(m: Fin(h)=>Fin(w)=>Bool) -> Fin(h)=>Fin(w)=>Bool = dilate(erode(m))
+""").opening
+    stored = re.findall(r"allocate (?!small)\w+: (\S+\[.*\])", opening.show("loops"))
+    assert stored == ["bool[h, w]"]
+    r = np.random.default_rng(0)
+    for shape in ((0, 3), (1, 1), (4, 7), (30, 300)):
+        m = r.random(shape) < 0.97
+        e, d = np.ones(shape, bool), np.zeros(shape, bool)
+        for out, op in ((e, np.logical_and), (d, np.logical_or)):
+            padded = np.pad(m if out is e else e, 2)
+            for a in range(5):
+                for b in range(5):
+                    op(out, padded[a : a + shape[0], b : b + shape[1]], out=out)
+        np.testing.assert_array_equal(opening(m), d)
+
+
 def test_a_stencil_with_clamps_is_cut() -> None:
     p = same("""
 def f(n; x: F64[n]):

@@ -49,11 +49,13 @@ from naperian.passes.fusion.graph import (
     takes_over,
     task_reads,
 )
+from naperian.passes.fusion.inline import FREE, loads
 from naperian.passes.fusion.notes import left_notes
 from naperian.prims import FUNCTION, UNORDERED
 from naperian.sizes import Atom, Clamp, Remainder, Size, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
+_NEVER = FREE + 1  # and one that stands where it is made
 _LONG = 16  # elements of a row that are more than those of a window
 _NEAR = 4  # how many nests back one is looked for to share its arrays
 
@@ -251,7 +253,7 @@ class _Block:
         notes = left_notes(self.graph, self.depth, group, nest, self.barrier)
         for note, home in notes:
             self.join(note, home)
-            note.effort = _CHEAP + 1
+            note.effort = _NEVER
         if notes:
             self.find_readers()
         group.sort(key=lambda t: (t.order, t.name == "held"))  # a note of a task follows it
@@ -579,7 +581,7 @@ class _Block:
                 q = s.task
                 if not self.local(q) or len(q.nests) == self.depth or q.nests[self.depth] is nest:
                     continue
-                if q.root or q.effort > _CHEAP or not self.aligned(t, s):
+                if q.root or not self.is_cheap(q) or not self.aligned(t, s):
                     continue
                 new = made.get(q)
                 if new is None:
@@ -596,9 +598,18 @@ class _Block:
             if replace:
                 _replace(self.graph, t, replace)
 
+    def is_cheap(self, q: Task) -> bool:
+        """Whether a value is computed in both of two nests that need it. One of several indices and
+        nothing else is read more slowly than it is computed, and is often known where a loop is
+        cut; of one index it is a row, which stays near."""
+        if q.effort <= _CHEAP:
+            return True
+        spreads = len(q.context) > self.depth + 1 and not q.dtype.is_float
+        return spreads and q.effort <= FREE and not loads(self.graph, q)
+
     def effort(self, t: Task, nest: Nest) -> int:
         if t.kind is not Kind.COMPUTE or t.name in ("checked", "held", "after", "print"):
-            return _CHEAP + 1
+            return _NEVER
         total = cost(t)
         for s in t.sites:
             q = s.task

@@ -41,7 +41,7 @@ from naperian.sizes import Clamp, Quotient, Remainder, Size
 
 _LIGHT = 3  # a value: two loads and an addition
 _CONDITION = 6  # two such values compared
-_FREE = 24  # a value of indices alone, which a cut loop may decide
+FREE = 24  # a value of indices alone, which a cut loop may decide
 _ASKED = 14  # values that one may be made of
 _NUMBER = 12  # a float of indices alone, which none decides: a sine takes longer than to read it
 _AGAIN = 4  # and one that a loop around computes again for each round: so does a division
@@ -185,7 +185,7 @@ def _candidate(p: Task) -> bool:
     return p.kind is Kind.COMPUTE and p.name not in ("checked", "held", "after", "print")
 
 
-def _loads(graph: Graph, p: Task) -> bool:
+def loads(graph: Graph, p: Task) -> bool:
     """Whether a value needs memory: a parameter that is no integer, or what is itself more than
     index arithmetic."""
     work, seen = [p], {p}
@@ -206,7 +206,7 @@ def _loads(graph: Graph, p: Task) -> bool:
 
 def _free(t: Task, p: Task) -> int:
     if not p.dtype.is_float:
-        return _FREE
+        return FREE
     return _NUMBER if len(p.context) == len(t.path) else _AGAIN
 
 
@@ -313,7 +313,7 @@ def _crosses(
     mine = list(t.path[: len(theirs)])
     if theirs == mine or not _own(graph, t, p, at):
         return False
-    if not _loads(graph, p):
+    if not loads(graph, p):
         return True
     light = _CONDITION if p.dtype is DType.BOOL else _LIGHT
     alone = not p.units and t.path[-1] in times
@@ -351,14 +351,14 @@ def _wanted(
             return False
         if set(t.path[: len(names)]) == set(names):
             return weight <= _LIGHT and _swaps(p, at)
-        return len(names) < len(t.path) and weight <= (2 if _loads(graph, p) else _free(t, p))
+        return len(names) < len(t.path) and weight <= (2 if loads(graph, p) else _free(t, p))
     if p.kind is Kind.FINAL:
         return True
     seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
     outer = _spreads(p) or _is_multiple(p)
     light, together = _SEEN if seen else _OUTER if outer else (_LIGHT, _TOGETHER)
     uses = max(p.uses - ends[p], 1)
-    if weight <= light and (weight * uses <= together or not _loads(graph, p)):
+    if weight <= light and (weight * uses <= together or not loads(graph, p)):
         return True
     shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
     gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in atoms_of(e))
