@@ -18,8 +18,9 @@ import pytest
 import naperian as nap
 from naperian import pipeline
 from naperian.backends import runtime
+from naperian.backends.aside import MARK, aside
 from naperian.backends.llvm import GLUE, compile_all, is_left, optimised
-from naperian.backends.pieces import pieces
+from naperian.backends.pieces import _items, pieces
 from naperian.backends.services.regions import PART
 from naperian.backends.target import Target
 from naperian.backends.twins import without_twins
@@ -369,6 +370,54 @@ def test_for_one_thread_what_is_left_to_llvm_is_apart(program: str, definition: 
     assert [is_left(p) for p in cut] == [True, False][-len(cut) :]
     own = [f for p in cut for f in symbols(p, "define") if re.match(r"kernel|part\d", f)]
     assert sorted(own) == sorted(f for f in symbols(ir, "define") if re.match(r"kernel|part\d", f))
+
+
+NEXT_TO_FINISHED = """
+def f(k: n=>Int, x: Fin(m)=>Float, rounds: Int) -> (Fin(m)=>Float, Float, Float):
+    loop y = x, s = 0.0, t = 1.0 for r in Fin(rounds):
+        z = [exp(v) * 0.1 for v in y]
+        g = [z[clamp(k[i])] for i]
+        ([v * 0.5 + 1.0 for v in z], s + sum(g), max(t, max([abs(v) for v in g])))
+    (y, s, t)
+"""
+
+
+@pytest.mark.parametrize("program", [
+    ("sums", "spmv"), ("convolution",) * 2, ("nbody", "accelerations"), None])  # fmt: skip
+def test_a_loop_that_is_left_to_llvm_leaves_a_long_function(
+    program: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One loop does not send all that is finished through the whole pipeline."""
+    monkeypatch.setattr("naperian.backends.aside._LONG", 1)
+    monkeypatch.setattr("naperian.backends.aside._SHARE", 0)
+    function = (nap.load(PROGRAMS / f"{program[0]}.nap")[program[1]] if program is not None
+                else nap.compile(NEXT_TO_FINISHED).f)  # fmt: skip
+    ir = function.show("llvm")
+    if not is_left(ir):
+        pytest.skip("all of it is finished on this machine")
+    cut = aside(dict(_items(ir)))
+    assert any(MARK in name for name in cut)
+    for name, text in cut.items():
+        if MARK in name:
+            assert is_left("\n".join(cut[k] for k in re.findall(r"!llvm\.loop (!\d+)", text)))
+        elif name.startswith(("@part", "@kernel")):
+            told = re.findall(r"!llvm\.loop (!\d+)", text)
+            assert not is_left("\n".join(cut[k] for k in told))
+    assert all(compile_all(pieces(ir, 1), 1))
+
+
+def test_a_loop_aside_computes_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it assigns is given to it and comes back: one variable, two, none."""
+    r = np.random.default_rng(0)
+    for rows in (0, 1, 7, 100):
+        args = r.integers(0, 9, rows), r.standard_normal(9), 5
+        found = []
+        for long in (10**9, 1):
+            monkeypatch.setattr("naperian.backends.aside._LONG", long)
+            monkeypatch.setattr("naperian.backends.aside._SHARE", 0)
+            found.append(nap.compile(f"{NEXT_TO_FINISHED}# {long} {rows}\n").f(*args))
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_pieces_are_compiled_beside_each_other_and_linked(

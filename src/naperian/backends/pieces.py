@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from naperian.backends.aside import MARK, aside, declaration
 from naperian.backends.llvm import GLUE, WHOLE, is_left, may_gather_data
 from naperian.backends.rare import USED, kept
 from naperian.backends.services.regions import PART
@@ -38,7 +39,7 @@ def pieces(ir: str, threads: int) -> list[str]:
     """Modules that are together what one is, for so many threads to compile: the longest first,
     and some more than there are threads, for times are guessed. If it is short, or for one thread
     and all of a kind, the module itself."""
-    items = dict(_items(ir))
+    items = aside(dict(_items(ir)))
     weights = {name: _weight(text, items) for name, text in items.items() if _is_part(name, text)}
     parts = tuple(weights)
     glue = [name for name in parts if _is_glue(items[name])]
@@ -119,7 +120,7 @@ def _finished(parts: Collection[str], items: Mapping[str, str]) -> list[str]:
 
 
 def _is_part(name: str, text: str) -> bool:
-    return name == "@kernel" or f"{name}({PART})" in text.partition("\n")[0]
+    return name == "@kernel" or MARK in name or f"{name}({PART})" in text.partition("\n")[0]
 
 
 def _is_glue(text: str) -> bool:
@@ -135,7 +136,7 @@ def _piece(share: list[str], parts: Collection[str], items: Mapping[str, str]) -
         text = items[name]
         if name in parts:
             if name not in share:
-                out.append(f"declare i64 {name}(ptr, i64, i64, i64)")
+                out.append(declaration(text))
                 continue
             text = text.replace("internal", "hidden", 1)
         out.append(text)
