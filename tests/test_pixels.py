@@ -105,3 +105,24 @@ def test_as_many_channels_as_are_known_are_a_row_as_well(m) -> None:
     assert f.show("loops").count("store") == 1
     weighed = "def f(x: h=>w=>Fin(3)=>Float, g: Fin(3)=>Float) = [g[k] * x[i, j, k] for i, j, k]"
     assert nap.compile(weighed).f.show("loops").count("store") == 3
+
+
+def test_arrays_of_a_round_that_is_made_apart_end_with_it() -> None:
+    """The first round reads where others do not, and makes a row of its own, as all others do."""
+    m = nap.compile("""
+def flow(x: Fin(n)=>Fin(5)=>Float, k: Int) -> Fin(n)=>Fin(5)=>Float where n >= 1:
+    loop x = x for _ in Fin(k):
+        for i, j:
+            a = x[wrap(i + 1), j] / x[i, wrap(j - 1)] + x[wrap(i - 1), j] / x[i, wrap(j + 1)]
+            x[i, j] + 0.1 * a * a
+    x
+def loss(x: Fin(n)=>Fin(5)=>Float, y: Fin(n)=>Fin(5)=>Float) where n >= 1:
+    loop (a, b) = (x, y) for _ in Fin(3):
+        up = [a[wrap(i + 1), j] * b[i, j] / a[i, j] for i, j]
+        by = [a[i, wrap(j + 1)] * b[i, j] / b[i, wrap(j - 1)] for i, j]
+        c = [0.5 * (up[wrap(i - 1), j] + by[i, wrap(j + 1)]) for i, j]
+        (c, [up[i, j] - by[wrap(i + 1), wrap(j - 1)] for i, j])
+    sum(sum(v ** 2 for v in r) for r in a) + sum(sum(v ** 2 for v in r) for r in b)
+""")
+    assert nap.check(m.flow, 4)
+    assert nap.check(m.loss, 4)

@@ -13,9 +13,10 @@ from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr, Order
-from naperian.loops.walk import remade, writes
+from naperian.loops.walk import rebuild_allocations, remade, renamed, writes
 from naperian.loops.walk import statements as every
-from naperian.names import Lit, Var
+from naperian.names import Lit, Var, fresh
+from naperian.node import replace
 from naperian.passes.bindings.ranges import checked, facts_about
 from naperian.passes.fusion.apart import apart
 from naperian.passes.fusion.block import Block, Guards
@@ -203,6 +204,8 @@ class Emitter:
             self.loop_body(n, n.body, body)
             statements = body.statements()
             if statements:
+                if low != ZERO:  # what is made in a round that is all alone ends with all of them
+                    statements = _with_own_arrays(statements)
                 edge = order is Order.PARALLEL and not part.main
                 here = alone if edge else order
                 # what its guards leave out is not added to, and no array is shared for it
@@ -449,6 +452,19 @@ def _ends_with(at: tuple[Size, ...], pixel: Var, channel: Var) -> bool:
     if last != size(channel) or any(channel in variables(e) for e in before):
         return False
     return bool(before) and pixel in variables(before[-1])
+
+
+def _with_own_arrays(body: tuple[loops.Stmt, ...]) -> tuple[loops.Stmt, ...]:
+    """Statements that make their arrays under names of their own."""
+    made = [x.buffer.var for x in every(body) if isinstance(x, loops.Allocate)]
+    names = {v: fresh(v) for v in made}
+
+    def own(s: loops.Stmt) -> loops.Stmt:
+        if isinstance(s, loops.Allocate):
+            return replace(s, buffer=replace(s.buffer, var=names[s.buffer.var]))
+        return rebuild_allocations(s, lambda block: tuple([own(x) for x in block]))
+
+    return tuple([own(s) for s in renamed(body, names)]) if names else body
 
 
 def _at_most_once(s: loops.Loop) -> tuple[loops.Stmt, ...]:

@@ -102,8 +102,8 @@ def _chosen(
                         refused.add(id(classes[s.task, i]))
                     elif by:
                         asked.append((id(classes[s.task, i]), by))
-                    else:
-                        met.add(id(classes[s.task, i]))
+                    if not isinstance(e.single, Var):
+                        met |= {id(classes[s.task, i])} | (by or set())
     apart = {k for k, c in each.items() if not far.isdisjoint(c)}
     while more := {b for k, by in asked if k in apart for b in by} - apart:
         apart |= more
