@@ -14,7 +14,10 @@ What takes long and only reads what a recurrence stores anyway stays out of its 
 
     [in order: h = f(h, x); store h]  [parallel: y = Σ exp(h)]
 
-A cheap value that two nests need is computed in both, a dear one is stored.
+A cheap value that two nests need is computed in both, a dear one is stored; one that has more
+indices than all that it is made of may take somewhat more, as its table would be the longest:
+
+    [nest 1: s += (a[i] * b[j] - c[i]) ** 2]  [nest 2: c̄[i] = Σ (a[i] * b[j] - c[i]) / s]
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
 from naperian.ainf.syntax import Read
-from naperian.ainf.walk import atoms_of
+from naperian.ainf.walk import atoms_of, variables
 from naperian.broken import Broken
 from naperian.names import Var, fresh
 from naperian.node import kept
@@ -56,6 +59,7 @@ from naperian.sizes import Atom, Clamp, Remainder, Size, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
 _NEVER = FREE + 1  # and one that stands where it is made
+_SPREAD = 8  # the same of what has more indices than all that it is made of
 _LONG = 16  # elements of a row that are more than those of a window
 _NEAR = 4  # how many nests back one is looked for to share its arrays
 
@@ -203,13 +207,34 @@ class _Block:
         goes into them: they are to keep nobody from the loops before."""
         self.filling = {*tasks}
         starts = (t for t in tasks if t.kind is Kind.START and self.time(t) is None)
-        ready = [*starts, *(t for t in tasks if self.small(t))]
-        early = [
-            t for t in ready if all(self.current(s) or not self.local(s.task) for s in t.sites)
-        ]
+        early: list[Task] = []
+        for t in (*starts, *(t for t in tasks if self.small(t))):
+            early += self.all_early(t)
         for t in (*early, *tasks):
             if t.level < 0 and (t.root or not t.lazy):
                 self.place(t)
+
+    def all_early(self, t: Task) -> list[Task]:
+        """A task behind the numbers that it is made under, such as whether a loop makes rounds at
+        all, if it needs no more of what is here than these; else none."""
+        found = set[Task]()
+        work = [t]
+        while work:
+            for s in work.pop().sites:
+                q = s.task
+                if q in found or self.current(s) or not self.local(q):
+                    continue
+                if not self.is_of_sizes(q):
+                    return []
+                found.add(q)
+                work.append(q)
+        return [*sorted(found, key=lambda q: q.order), t]
+
+    def is_of_sizes(self, t: Task) -> bool:
+        """Whether a task makes a number of sizes, and may go ahead."""
+        if not _is_value(t) or self.head(t) is not None or t not in self.filling:
+            return False
+        return all(isinstance(x, Read) and x.var in self.graph.source for x in task_reads(t))
 
     def small(self, t: Task) -> bool:
         """Whether a task makes a table of a few elements, as many in every run. What a recurrence
@@ -238,6 +263,8 @@ class _Block:
                 self.barrier = max(self.barrier, root.level + 1)
             return
         group = self.group(root)
+        if self.let_ahead(root, group):
+            group = self.group(root)
         if head is None:
             root.level = self.lowest(group, statement=True)[0]
             self.statements.append(root)
@@ -525,6 +552,48 @@ class _Block:
                     if first and self.may_go_ahead(first):
                         yield from first
 
+    def let_ahead(self, root: Task, group: list[Task]) -> bool:
+        """Place first what shares producers with a root that waits for a nest, but waits for
+        nothing of it: placed behind the root, it would keep that nest from going on with what reads
+        both. Whether there was any."""
+        last = max((n for t in group for n in self.read_in(t)), default=0)
+        late = self.late(group, last) if last and self.head(root) is not None else {*group}
+        shared = {t for t in group if t not in late and t.uses > 1}
+        mine = {*group}
+        may = {t for t in self.behind(shared, mine) if t.root and self.is_free(t, late, last)}
+        if not may:
+            return False
+        going_on = self.behind({*self.nests[last - 1].members}, mine)
+        readers = [t for t in going_on if any(s.task in may for s in t.sites)]
+        wanted = {s.task for t in readers if not late & self.pending((t,)) for s in t.sites} & may
+        first = sorted(self.pending(wanted), key=lambda t: t.order)
+        if not first or root in first or not self.may_go_ahead(first):
+            return False
+        for t in first:
+            if t.level < 0 and (t.root or not t.lazy):
+                self.place(t)
+        return True
+
+    def read_in(self, t: Task) -> Iterator[int]:
+        """The numbers of the nests whose values a task reads."""
+        for s in t.sites:
+            q = s.task
+            if self.local(q) and len(q.nests) > self.depth and not self.current(s):
+                yield q.nests[self.depth].number
+
+    def late(self, group: list[Task], last: int) -> set[Task]:
+        """Those of a group that read values of a nest, or read what does."""
+        late = set[Task]()
+        for t in sorted(group, key=lambda t: t.order):
+            if last in self.read_in(t) or any(s.task in late for s in t.sites):
+                late.add(t)
+        return late
+
+    def is_free(self, t: Task, late: set[Task], last: int) -> bool:
+        """Whether a task waits for nothing of a nest, nor for what does."""
+        every = self.pending((t,))
+        return not every & late and all(n < last for q in every for n in self.read_in(q))
+
     def may_go_ahead(self, tasks: list[Task]) -> bool:
         """Whether tasks are among those that are placed now, and pass nothing that may stop."""
         last = tasks[-1].order
@@ -599,16 +668,39 @@ class _Block:
                 _replace(self.graph, t, replace)
 
     def is_cheap(self, q: Task) -> bool:
-        """Whether a value is computed in both of two nests that need it. One of several indices and
-        nothing else is read more slowly than it is computed, and is often known where a loop is
-        cut; of one index it is a row, which stays near."""
-        if q.effort <= _CHEAP:
+        """Whether a value of another nest is computed again rather than stored. What all that it is
+        made of has fewer indices than would be a table longer than all of these, which stay near.
+        One of several indices and nothing else is read more slowly than it is computed, and is
+        often known where a loop is cut."""
+        if q.effort <= _CHEAP or (not q.units and self.spread(q, _SPREAD) <= _SPREAD):
             return True
-        spreads = len(q.context) > self.depth + 1 and not q.dtype.is_float
-        return spreads and q.effort <= FREE and not loads(self.graph, q)
+        of_indices = len(q.context) > self.depth + 1 and not q.dtype.is_float
+        return of_indices and q.effort <= FREE and not loads(self.graph, q)
+
+    def spread(self, q: Task, most: int) -> int:
+        """Additions and loads to compute a value of what has fewer indices, of those in here; more
+        than `most` if it takes more, or something has as many."""
+        if not _is_value(q):
+            return most + 1
+        own = {*q.path[self.depth :]}
+        read = [x for x in task_reads(q) if isinstance(x, Read) and x.var in self.graph.params]
+        if any(_along_all(x.at, own) for x in read):
+            return most + 1
+        total = cost(q) + sum(bool(x.at) for x in read)
+        for s in q.sites:
+            p = s.task
+            if total > most:
+                break
+            if not _along_all(s.at, own):
+                total += bool(s.at)
+            elif p.parent is q.parent and not p.root:
+                total += self.spread(p, most - total)
+            else:
+                total = most + 1
+        return total
 
     def effort(self, t: Task, nest: Nest) -> int:
-        if t.kind is not Kind.COMPUTE or t.name in ("checked", "held", "after", "print"):
+        if not _is_value(t):
             return _NEVER
         total = cost(t)
         for s in t.sites:
@@ -635,6 +727,16 @@ class _Block:
                 nest.arrays.add(x.var)
             if t.units and isinstance(x, Read) and _in_window(t, x, head):
                 nest.windows.add(x.var)
+
+
+def _is_value(t: Task) -> bool:
+    """Whether a task makes nothing but a value, wherever and as often as it is done."""
+    return t.kind is Kind.COMPUTE and t.name not in ("checked", "held", "after", "print")
+
+
+def _along_all(at: tuple[Size, ...], indices: set[Var]) -> bool:
+    """Whether a place has as many axes along these indices as there are."""
+    return sum(not indices.isdisjoint(variables(e)) for e in at) >= len(indices)
 
 
 def _in_place(group: list[Task], q: Task) -> bool:

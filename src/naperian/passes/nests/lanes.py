@@ -119,6 +119,7 @@ _VECTORS = 4  # of rows at a time: what one waits for, the other computes
 _WAITING = 2  # of rows at a time whose steps wait for each other: more have no registers
 _LOST = 6  # elements loaded one by one, in half the time that a long operation is waited for
 _FEW = 12  # statements of rows that may be there once more, for a vector of them that is left
+_ONCE_MORE = 64  # the same for rows that are few
 
 Buffers = Mapping[Var, Buffer]
 
@@ -206,6 +207,8 @@ def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | Non
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
     short = () if sure else dear(s) or square(s) or sent(s)
+    long = sum(1 for _ in statements(s.body)) > _ONCE_MORE
+    many = None if slow or few or shared or long else ()  # what is sure pays for a few rows, too
     if not sure and not shared and recurs(s):  # by a table that others read, too
         kept = _taken(s, buffers, sizes, slow=True)
         if kept is not None and kept.beside:
@@ -219,14 +222,14 @@ def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | Non
         return _taken(s, buffers, sizes, slow, short)
     buffers = {**buffers, **_made(s.body)} if shared else buffers
     pair = paired(s, sizes)
-    both = _taken(pair, buffers, sizes, slow, shared=shared) if pair != s else None
-    rows = both or _taken(s, buffers, sizes, slow, shared=shared)
+    both = _taken(pair, buffers, sizes, slow, many, shared) if pair != s else None
+    rows = both or _taken(s, buffers, sizes, slow, many, shared)
     if rows is None:
         return rows
     once = own_sums(tabled(rows.loop, buffers), buffers)
     if once == rows.loop:
         return rows
-    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, shared=shared) or rows
+    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, many, shared) or rows
 
 
 def _made(body: tuple[Stmt, ...]) -> dict[Var, Buffer]:
@@ -359,10 +362,9 @@ class _Rows:
 
     def where_many(self, short: tuple[Size, ...]) -> list[Stmt]:
         """Of windows that do not fill the lanes there may be few long ones, as in the derivative
-        of a convolution by its kernel: if both sizes are unknown, nobody knows which is large. What
-        is sent to other rows pays from half as many on."""
+        of a convolution by its kernel: if both sizes are unknown, nobody knows which is large."""
         made = self.side_by_side()
-        fewest = self.many // 2 if sent(self.loop) else self.many
+        fewest = self.many // 2 if self.pays_half else self.many
         tests = [(self.loop.high, size(fewest)), *((size(_SHORT), n) for n in short)]
         holds: Expr | None = None
         for n, least in tests:
@@ -388,7 +390,8 @@ class _Rows:
         s = self.loop
         row = fresh(s.var)
         self.first = s.low + size(row) * self.many
-        self.full = self.beside and self.short is not None and not sent(s) and self.may_repeat()
+        many = self.short is not None and not self.pays_half
+        self.full = self.beside and many and self.may_repeat()
         lets: tuple[Stmt, ...] = ()
         if self.full:
             begin = clamp(self.first, s.high - (self.many - 1))
@@ -409,6 +412,12 @@ class _Rows:
         work = s.work * (self.many // self.width)
         rows = self.sums.around(row, count, tuple(self.top.values()), (*lets, *body), work)
         return rows if self.beside else [*rows, *self.left(s.low + count * self.many)]
+
+    @property
+    def pays_half(self) -> bool:
+        """Whether half as many rows as there are lanes pay: by itself a row that is sent to others,
+        or has loops of all lengths, does not fill its vectors either."""
+        return bool(sent(self.loop)) or (not self.slow and is_uneven(self.loop))
 
     @property
     def may_lack(self) -> bool:
