@@ -170,6 +170,28 @@ def test_sizes_for_every_definition_that_has_them() -> None:
     assert m.g(np.ones(7)) == 7.0
 
 
+def test_sizes_that_are_numbers() -> None:
+    text = """
+def alloc(k: Int) -> Fin(k)=>Float = [Float(i) for i in Fin(k)]
+def longer(k: Int) -> Float where k >= 0 = sum(alloc(k + 1))
+def power(x: Float, k: Int) -> Float = x ** k
+def scaled(s: Float, k: Int) -> Fin(k)=>Float = [s * Float(i) for i in Fin(k)]
+"""
+    for k in (0, 1, 3):
+        m = nap.compile(text, sizes={"k": k})
+        along = nap.jvp(m.scaled)
+        for _ in range(2):  # the slow way in and the fast one
+            assert np.array_equal(m.alloc(k), np.arange(k))
+            assert m.longer(k) == k * (k + 1) / 2
+            assert np.array_equal(along(2.0, k, 1.0)[1], np.arange(k))
+            for f, args in ((m.alloc, ()), (m.longer, ()), (m.scaled, (1.0,))):
+                with pytest.raises(nap.ShapeError, match=rf"needs k == {k}, for which .*k is 5"):
+                    f(*args, 5)
+            with pytest.raises(nap.ShapeError, match=rf"needs k == {k}, .*k is 5 from argument k"):
+                along(2.0, 5, 1.0)
+        assert m.power(2.0, 5) == 32.0  # no size
+
+
 def test_wrong_sizes() -> None:
     text = "def f(x: n=>Float) = sum(x)"
     with pytest.raises(ValueError, match="no definition has a size or an index set 'm'"):

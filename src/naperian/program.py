@@ -35,7 +35,7 @@ from naperian.names import Var
 from naperian.node import node, replace
 from naperian.prims import Math
 from naperian.signature import Instance, Named, Record, Signature, Tagged
-from naperian.signed import at, instance, signature, size_variables
+from naperian.signed import at, instance, numbers_in_sizes, signature, size_variables
 from naperian.sizes import size
 from naperian.source import CompileError, Source, Span
 from naperian.substitution import Substitution
@@ -118,9 +118,11 @@ class Options:
         return replace(d, math=chosen, facts=facts)
 
     def known(self, d: core.Definition) -> dict[Var, int]:
-        """The size variables of a definition that have a value now."""
+        """The size variables of a definition that have a value now, and the numbers it takes that
+        are sizes: `k: Int` where a type says `Fin(k)`."""
         given = dict(self.sizes)
-        return {v: given[v.name] for v in (*d.sets, *d.sizes) if v.name in given}
+        every = (*d.sets, *d.sizes, *numbers_in_sizes(d))
+        return {v: given[v.name] for v in every if v.name in given}
 
     def at(self, d: core.Definition, dtypes: tuple[DType, ...]) -> Substitution:
         """The substitution of an instance."""

@@ -37,10 +37,10 @@ _NONE: Mapping[Var, Defaults] = {}
 def size_variables(definition: core.Definition) -> tuple[Var, ...]:
     """The variables that slots stand for, in order."""
     params = [v for p in definition.params for v in boxed(p.type)]
-    return (*definition.sets, *definition.sizes, *params, *_numbers_in_sizes(definition))
+    return (*definition.sets, *definition.sizes, *params, *numbers_in_sizes(definition))
 
 
-def _numbers_in_sizes(definition: core.Definition) -> tuple[Var, ...]:
+def numbers_in_sizes(definition: core.Definition) -> tuple[Var, ...]:
     """The integer parameters that sizes mention: `k: Int` and `Fin(k)`."""
     types = [*(p.type for p in definition.params), definition.result]
     mentioned = {v for t in types for s in sets_in(t) for v in set_variables(s)}
