@@ -705,6 +705,39 @@ def all(x: rows=>n=>Float) = [products(x[r]) for r in rows]
         np.testing.assert_array_equal(tangent, 2.0 * value)
 
 
+def test_numbers_in_lists_that_single_precision_does_not_have() -> None:
+    m = nap.compile("""
+def same(x: n=>F32) = x
+def both(x: n=>Float, y: m=>Float) = sum(x) + sum(y)
+def double(x: n=>F64) = x
+struct P:
+    a: F32
+def field(ps: n=>P) = [p.a for p in ps]
+""")
+    one = np.ones(1, np.float32)
+    most = float(np.finfo(np.float32).max)
+    for held in ([2**24, -(2**60)], [most, 0.1, 1e-60], [np.inf, -np.inf, np.nan], [-(2**63)], []):
+        for _ in range(2):
+            np.testing.assert_array_equal(m.same(held), np.array(held, np.float32))
+    wrong = (
+        ([0.1, 1e300], r"x\[1\] is 1e\+300, which does not fit in float32$"),
+        ([most * (1 + 2**-24)], r"x\[0\] is 3.402823\d+e\+38, which does not fit"),
+        ([10**39], r"x\[0\] is 1e\+39, which does not fit in float32$"),
+        ([1, 2**24 + 1], r"x\[1\] is 16777217, which does not fit in float32; float\(…\)"),
+        ([2**60 + 1], r"x\[0\] is 1152921504606846977, which"),
+        ([2**64 - 1], r"x\[0\] is 18446744073709551615, which"),
+    )
+    for given, message in wrong:
+        with pytest.raises(OverflowError, match=message):
+            m.same(given)
+        with pytest.raises(OverflowError, match=message.replace("x", "y", 1)):
+            m.both(one, given)
+        assert m.double(given).tolist() == [float(k) for k in given]
+    assert m.same([float(2**24 + 1)]).tolist() == [2.0**24]
+    with pytest.raises(OverflowError, match=r"argument ps\[1\]\.a is 1e\+300, which does not fit"):
+        m.field([{"a": 1.0}, {"a": 1e300}])
+
+
 class Elsewhere:
     """An array of another library that is on a device, and says so in its own way."""
 

@@ -128,7 +128,8 @@ def converted(v: Value, dtype: DType) -> Array:
         return np.empty(v.array.shape, target)
     if not holds(dtype, v.dtype) and not (v.weak and _python_fits(v, dtype)):
         raise _refused(v, dtype)
-    return np.require(v.array, target, ("C", "A"))
+    with np.errstate(over="ignore"):  # a scalar is rounded as a literal is
+        return np.require(v.array, target, ("C", "A"))
 
 
 def _refused(v: Value, dtype: DType) -> TypeError:
@@ -171,6 +172,8 @@ def _python_fits(v: Value, dtype: DType) -> bool:
     if DType.BOOL in (v.dtype, dtype):
         return False
     if dtype.is_float:
+        if dtype is DType.F32 and v.array.ndim:
+            _check_singles(v)
         return True
     if v.dtype.is_float:
         return False
@@ -181,6 +184,27 @@ def _python_fits(v: Value, dtype: DType) -> bool:
         where = _place(v, np.argwhere(v.array == wrong)[0])
         raise OverflowError(f"{where} is {wrong}, which does not fit in {dtype.value}")
     return True
+
+
+def _check_singles(v: Value) -> None:
+    """Raise OverflowError for the first number of a list that single precision does not have: a
+    float beyond its largest, or an integer between two of its own."""
+    with np.errstate(over="ignore"):
+        single = v.array.astype(np.float32)
+    if v.dtype.is_float:
+        wrong = np.argwhere(np.isinf(single) & np.isfinite(v.array))
+    else:
+        beyond = np.argwhere((v.array > _EXACT) | (v.array < -_EXACT))
+        wrong = np.array([k for k in beyond if int(single[*k]) != int(v.array[*k])])
+    if len(wrong):
+        number = v.array[*wrong[0]].item()
+        hint = "" if v.dtype.is_float else "; float(…) rounds it"
+        where = _place(v, wrong[0])
+        raise OverflowError(f"{where} is {number}, which does not fit in float32{hint}")
+
+
+_EXACT = 1 << 24
+"""Up to here single precision has every integer."""
 
 
 def is_floating(sig: Signature, leaf: Leaf) -> bool:
