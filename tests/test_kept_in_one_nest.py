@@ -26,10 +26,6 @@ SPREAD = """def f(z: n=>p=>Float, s: p=>p=>Float) -> Float =
     sqrt(sum(sum((z[i, a] * z[i, b] - s[a, b]) ** 2 for a, b) for i))
 """
 
-HEADS = """def f(q: h=>n=>k=>Float, v: h=>n=>k=>Float, length: Int) -> h=>n=>k=>Float =
-    [softmax([dot(q[a, i], v[a, j]) if j <= i and j < length else -1e9 for i, j]) @ v[a] for a]
-"""
-
 
 def tables(loops: str) -> list[str]:
     """The shapes of arrays that are named by sizes."""
@@ -70,16 +66,3 @@ def test_no_thresholds() -> None:
     assert not r.any()
     assert not w.any()
     assert y.shape == (0,)
-
-
-@pytest.mark.parametrize("h", [0, 1, 3, 15, 16, 17, 40])
-def test_rows_of_a_triangle_go_side_by_side_if_they_are_many(h: int) -> None:
-    f = nap.compile(HEADS).f
-    assert "if h >= 16:" in f.show("loops")
-    rng = np.random.default_rng(h)
-    q, v = rng.standard_normal((2, h, 5, 3))
-    scores = np.einsum("aik,ajk->aij", q, v)
-    mask = np.tri(5, dtype=bool) & (np.arange(5) < 4)
-    scores = np.exp(np.where(mask, scores, -np.inf))
-    expected = scores / scores.sum(2, keepdims=True) @ v
-    np.testing.assert_allclose(f(q, v, 4), expected, rtol=1e-12)

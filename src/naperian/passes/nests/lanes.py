@@ -21,8 +21,7 @@ Every lane does what its row did, in the same order; what does not depend on the
 That pays in five cases. A step of a recurrence waits for the one before it, and rows do not wait
 for each other: if a step takes long, as a division does (a running sum is better read row by row).
 A recurrence that goes across memory reads in every step what lies beside what the next row reads.
-A triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do:
-where there are but few rows, as heads of attention, they go one by one.
+A triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do.
 And so do loops over a few components, that no loop along memory is around, and sums across tables
 of such components.
 
@@ -120,7 +119,6 @@ _VECTORS = 4  # of rows at a time: what one waits for, the other computes
 _WAITING = 2  # of rows at a time whose steps wait for each other: more have no registers
 _LOST = 6  # elements loaded one by one, in half the time that a long operation is waited for
 _FEW = 12  # statements of rows that may be there once more, for a vector of them that is left
-_ONCE_MORE = 64  # the same for rows that are few
 
 Buffers = Mapping[Var, Buffer]
 
@@ -208,8 +206,6 @@ def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | Non
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
     short = () if sure else dear(s) or square(s) or sent(s)
-    long = sum(1 for _ in statements(s.body)) > _ONCE_MORE
-    many = None if slow or few or shared or long else ()  # what is sure pays for a few rows, too
     if not sure and not shared and recurs(s):  # by a table that others read, too
         kept = _taken(s, buffers, sizes, slow=True)
         if kept is not None and kept.beside:
@@ -223,14 +219,14 @@ def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | Non
         return _taken(s, buffers, sizes, slow, short)
     buffers = {**buffers, **_made(s.body)} if shared else buffers
     pair = paired(s, sizes)
-    both = _taken(pair, buffers, sizes, slow, many, shared) if pair != s else None
-    rows = both or _taken(s, buffers, sizes, slow, many, shared)
+    both = _taken(pair, buffers, sizes, slow, shared=shared) if pair != s else None
+    rows = both or _taken(s, buffers, sizes, slow, shared=shared)
     if rows is None:
         return rows
     once = own_sums(tabled(rows.loop, buffers), buffers)
     if once == rows.loop:
         return rows
-    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, many, shared) or rows
+    return _taken(once, {**buffers, **_made(once.body)}, sizes, slow, shared=shared) or rows
 
 
 def _made(body: tuple[Stmt, ...]) -> dict[Var, Buffer]:
@@ -363,9 +359,10 @@ class _Rows:
 
     def where_many(self, short: tuple[Size, ...]) -> list[Stmt]:
         """Of windows that do not fill the lanes there may be few long ones, as in the derivative
-        of a convolution by its kernel: if both sizes are unknown, nobody knows which is large."""
+        of a convolution by its kernel: if both sizes are unknown, nobody knows which is large. What
+        is sent to other rows pays from half as many on."""
         made = self.side_by_side()
-        fewest = self.many // 2 if self.pays_half else self.many
+        fewest = self.many // 2 if sent(self.loop) else self.many
         tests = [(self.loop.high, size(fewest)), *((size(_SHORT), n) for n in short)]
         holds: Expr | None = None
         for n, least in tests:
@@ -391,8 +388,7 @@ class _Rows:
         s = self.loop
         row = fresh(s.var)
         self.first = s.low + size(row) * self.many
-        many = self.short is not None and not self.pays_half
-        self.full = self.beside and many and self.may_repeat()
+        self.full = self.beside and self.short is not None and not sent(s) and self.may_repeat()
         lets: tuple[Stmt, ...] = ()
         if self.full:
             begin = clamp(self.first, s.high - (self.many - 1))
@@ -413,12 +409,6 @@ class _Rows:
         work = s.work * (self.many // self.width)
         rows = self.sums.around(row, count, tuple(self.top.values()), (*lets, *body), work)
         return rows if self.beside else [*rows, *self.left(s.low + count * self.many)]
-
-    @property
-    def pays_half(self) -> bool:
-        """Whether half as many rows as there are lanes pay: by itself a row that is sent to others,
-        or has loops of all lengths, does not fill its vectors either."""
-        return bool(sent(self.loop)) or (not self.slow and is_uneven(self.loop))
 
     @property
     def may_lack(self) -> bool:
