@@ -90,7 +90,7 @@ def _chosen(
         if not _possible(graph, c) or any(t.var in lengths for t, _ in c)
     }  # fmt: skip
     asked: list[tuple[int, set[int]]] = []  # a class, and those that must go if it goes
-    met = _met(graph, classes)
+    picked: set[int] = set()  # of which one is read apart from the others
     for t in graph.tasks:
         for s in t.sites:
             if _of_table(graph, t, s):
@@ -103,14 +103,14 @@ def _chosen(
                     elif by:
                         asked.append((id(classes[s.task, i]), by))
                     if not isinstance(e.single, Var):
-                        met |= {id(classes[s.task, i])} | (by or set())
+                        picked |= {id(classes[s.task, i])} | (by or set())
     apart = {k for k, c in each.items() if not far.isdisjoint(c)}
     while more := {b for k, by in asked if k in apart for b in by} - apart:
         apart |= more
     refused |= {k for k, c in each.items() if _extent(graph, c[0][1]) > WRITTEN_OUT} - apart
     steps = {k for k, c in each.items() if any(t.kind is Kind.STEP for t, _ in c)}
-    rows = steps | {k for k, c in each.items() if all(_beside(graph, t, i) for t, i in c)}
-    refused |= rows - apart - met
+    rows = {k for k, c in each.items() if all(_beside(graph, t, i) for t, i in c)} - picked
+    refused |= (steps | rows) - apart - _met(graph, classes)
     while more := {k for k, by in asked if k not in refused and by & refused}:
         refused |= more
     chosen: dict[Task, tuple[Var, ...]] = {}
