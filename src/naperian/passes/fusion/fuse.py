@@ -232,7 +232,7 @@ class _Block:
 
     def is_of_sizes(self, t: Task) -> bool:
         """Whether a task makes a number of sizes, and may go ahead."""
-        if not _is_value(t) or self.head(t) is not None or t not in self.filling:
+        if not t.is_value or self.head(t) is not None or t not in self.filling:
             return False
         return all(isinstance(x, Read) and x.var in self.graph.source for x in task_reads(t))
 
@@ -680,7 +680,7 @@ class _Block:
     def spread(self, q: Task, most: int) -> int:
         """Additions and loads to compute a value of what has fewer indices, of those in here; more
         than `most` if it takes more, or something has as many."""
-        if not _is_value(q):
+        if not q.is_value:
             return most + 1
         own = {*q.path[self.depth :]}
         read = [x for x in task_reads(q) if isinstance(x, Read) and x.var in self.graph.params]
@@ -700,7 +700,7 @@ class _Block:
         return total
 
     def effort(self, t: Task, nest: Nest) -> int:
-        if not _is_value(t):
+        if not t.is_value:
             return _NEVER
         total = cost(t)
         for s in t.sites:
@@ -727,11 +727,6 @@ class _Block:
                 nest.arrays.add(x.var)
             if t.units and isinstance(x, Read) and _in_window(t, x, head):
                 nest.windows.add(x.var)
-
-
-def _is_value(t: Task) -> bool:
-    """Whether a task makes nothing but a value, wherever and as often as it is done."""
-    return t.kind is Kind.COMPUTE and t.name not in ("checked", "held", "after", "print")
 
 
 def _along_all(at: tuple[Size, ...], indices: set[Var]) -> bool:

@@ -161,6 +161,11 @@ class Task:
     known: tuple[tuple[Operand, ...], tuple[Size, ...], tuple[Guard, ...], Reads] | None = None
 
     @property
+    def is_value(self) -> bool:
+        """Whether it makes nothing but a value, wherever and as often as it is done."""
+        return self.kind is Kind.COMPUTE and self.name not in ("checked", "held", "after", "print")
+
+    @property
     def lazy(self) -> bool:
         """Whether it is computed only where its reader is."""
         match self.kind:

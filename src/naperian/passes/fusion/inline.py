@@ -182,7 +182,7 @@ def _candidate(p: Task) -> bool:
         return False
     if p.kind is Kind.FINAL:
         return not in_register(p.cell)
-    return p.kind is Kind.COMPUTE and p.name not in ("checked", "held", "after", "print")
+    return p.is_value
 
 
 def loads(graph: Graph, p: Task) -> bool:
