@@ -453,7 +453,7 @@ def test_what_a_condition_says_is_not_asked_again_for_each_of_its_parts() -> Non
     """Inside, where `or` does not hold, nothing else is asked about what is sent to a neighbour."""
     m = nap.compile(BORDER)
     text = nap.grad(m.relaxed, wrt=("u", "b")).show("loops")
-    assert text.count(": bool[n, n]") <= 1  # at most the border, for the sums over all rounds
+    assert ": bool[n, n]" not in text  # what the border is, the indices say
     assert nap.check(m.relaxed)
 
 
