@@ -31,6 +31,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
+from naperian.ainf.waiting import waiting
 from naperian.ainf.walk import (
     atoms,
     atoms_of,
@@ -42,7 +43,6 @@ from naperian.ainf.walk import (
 )
 from naperian.ainf.words import NotWrittenError, Words, joined, zero
 from naperian.components import components
-from naperian.dtypes import DType
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import Size, size
@@ -58,28 +58,12 @@ def write(program: Program, name: str, checked: bool = False) -> str:
 def _at_once(program: Program) -> Program:
     """The program where numbers wait for nothing: a text keeps all rounds anyway, in tables that
     are made before them."""
-    waiting: set[Var] = set()
-    bindings: list[Binding] = []
-    for b in program.bindings:
-        number = _waiting(b, waiting)
-        if number is not None:
-            waiting.add(b.var)
-            b = replace(b, prim=Op("copy", (number,)))
-        bindings.append(b)
-    return replace(program, bindings=tuple(bindings))
-
-
-def _waiting(b: Binding, waiting: set[Var]) -> Operand | None:
-    """What a binding is that only waits, as the largest of such numbers does."""
-    match b.prim:
-        case Op("after", (first, _)) if b.dtype is DType.I64:
-            return first
-        case Op("max", (first, Read(var))) if var in waiting:
-            return first
-        case Accumulate("max", first, (Entry(value=Read(var)),)) if var in waiting:
-            return first
-        case _:
-            return None
+    numbers = waiting(program.bindings)
+    bindings = tuple(
+        replace(b, prim=Op("copy", (numbers[b.var],))) if b.var in numbers else b
+        for b in program.bindings
+    )
+    return replace(program, bindings=bindings)
 
 
 class _Writer(Words):

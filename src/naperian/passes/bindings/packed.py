@@ -21,10 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from naperian.ainf.syntax import (
-    Accumulate,
     Binding,
     Delay,
-    Entry,
     Guard,
     Index,
     Number,
@@ -32,6 +30,7 @@ from naperian.ainf.syntax import (
     Program,
     Read,
 )
+from naperian.ainf.waiting import waiting
 from naperian.ainf.walk import (
     atoms_of,
     reads,
@@ -133,24 +132,15 @@ class Packing:
 
 def _early(program: Program) -> dict[Var, Index]:
     """The indices, with numbers of rounds that wait for something as they were before."""
-    waiting: dict[Var, tuple[Axes, Size]] = {}
-    for b in program.bindings:
-        match b.prim:
-            case Op("after", (first, _)) if b.dtype is DType.I64:
-                waiting[b.var] = b.context, size_of(first)
-            case (
-                Accumulate("max", first, (Entry(value=Read(var)),)) | Op("max", (first, Read(var)))
-            ) if var in waiting:
-                waiting[b.var] = b.context, size_of(first)
-            case _:
-                pass
-    if not waiting:
+    numbers = waiting(program.bindings)
+    if not numbers:
         return dict(program.indices)
+    contexts = {b.var: b.context for b in program.bindings}
 
     def before(a: Atom) -> Size | None:
-        if isinstance(a, Read) and a.var in waiting:
-            context, n = waiting[a.var]
-            return rewrite_size(substitute(n, before), dict(zip(context, a.at, strict=True)))
+        if isinstance(a, Read) and a.var in numbers:
+            n, names = size_of(numbers[a.var]), zip(contexts[a.var], a.at, strict=True)
+            return rewrite_size(substitute(n, before), dict(names))
         return None
 
     return {
