@@ -164,3 +164,43 @@ def f(x: n=>Float, at: m=>Int) -> Float:
     assert f(x, np.array([], dtype=int)) == 0.0
     with pytest.raises(nap.RunError):
         f(x, np.array([1, 2]))
+
+
+@pytest.mark.parametrize(("item", "own"), [("Item", "Item"), ("Item(a)", "Item({})")])
+def test_a_type_that_instances_choose_is_written_as_outside(item: str, own: str) -> None:
+    m = nap.compile(f"""
+interface Shape(a):
+    def params(s: a) -> {item}
+    type Item
+    def again(s: a, x: {item}) -> ({item}, {item}) = (params(s), x)
+
+struct Disc:
+    r: Float
+
+struct Box:
+    w: Float
+    h: Float
+
+instance Shape(Disc):
+    type Item = Float
+    def params(s) = s.r
+
+instance Shape(Box):
+    type Item = (Float, Float)
+    def params(s: Box) -> {own.format("Box")} = (s.w, s.h)
+
+def one(x: a) -> Item(a) where a: Shape = params(x)
+def disc(d: Disc) = again(d, one(d) + 1.0)
+def box(b: Box) = again(b, one(b))
+""")
+    assert m.disc(m.Disc(2.0)) == (2.0, 3.0)
+    assert m.box(m.Box(1.0, 3.0)) == ((1.0, 3.0), (1.0, 3.0))
+
+
+def test_a_type_in_an_interface_that_is_not_there_is_in_no_function() -> None:
+    with pytest.raises(nap.CompileError) as caught:
+        nap.compile("interface Shape(a):\n    type Item\n    def params(s: a) -> Other(a)")
+    assert "there is no `Other` here" in str(caught.value)
+    assert "inside of another" not in str(caught.value)
+    with pytest.raises(nap.CompileError, match="`Item` is about one type, not 2"):
+        nap.compile("interface Shape(a):\n    type Item\n    def params(s: a) -> Item(a, a)")

@@ -105,7 +105,8 @@ def as_type(w: Walk, e: s.Expr) -> Type:
         case s.Call(span, function, args) if (info := data.find(w, function)) is not None:
             return as_data(w, info, args, span)
         case s.Call(span, s.Name(_, name), args) if (
-            (owner := owner_of(w, name)) is not None and w.scope.find(name) is None
+            (owner := owner_of(w, name)) is not None
+            and isinstance(w.scope.find(name), TypeName | None)
         ):
             types = tuple(
                 as_type(w, a) for a in args if not isinstance(a, s.Keyword | s.Generator)

@@ -60,16 +60,18 @@ def find_interface(w: Walk, name: str, count: int, span: Span) -> Interface:
 
 def owner_of(w: Walk, associated: str) -> Interface | None:
     """The interface that has an associated type of this name."""
-    for interface in (*w.globals.interfaces.values(), *w.library.interfaces.values()):
-        if associated in interface.associated:
-            return interface
-    return None
+    return next((i for i in _interfaces(w) if associated in i.associated), None)
 
 
 def associated_names(w: Walk) -> frozenset[str]:
     """The associated types of all interfaces that have a name here."""
-    found = (*w.globals.interfaces.values(), *w.library.interfaces.values())
-    return frozenset(name for interface in found for name in interface.associated)
+    return frozenset(name for interface in _interfaces(w) for name in interface.associated)
+
+
+def _interfaces(w: Walk) -> tuple[Interface, ...]:
+    """The interfaces that have a name here, the one that this is a part of first."""
+    own = () if w.interface is None else (w.interface,)
+    return (*own, *w.globals.interfaces.values(), *w.library.interfaces.values())
 
 
 def known_interface(w: Walk, full: str) -> Interface:

@@ -57,6 +57,7 @@ def _implement(
 ) -> core.Definition:
     method = interface.methods[d.name]
     may_have(w)
+    w.interface = interface
     w.ambient |= {p.name: p.var for p in method.hidden}
     w.thrower = w.ambient["Except"]
     solver, scope = w.solver, w.scope

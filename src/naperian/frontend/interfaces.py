@@ -218,6 +218,7 @@ def declare(d: s.Interface, full: str, globals: Globals, library: Globals) -> In
 
 def _bind_params(w: Walk, d: s.Interface, interface: Interface) -> None:
     """The interface's names, and what it says of itself."""
+    w.interface = interface
     for v in interface.params:
         w.scope.names[v.name] = TypeName(TypeVar(v), d.span)
         w.solver.closed.add(v)

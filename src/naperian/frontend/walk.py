@@ -203,6 +203,7 @@ class Walk:
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
     by_element: dict[Span, Span] = field(default_factory=dict)  # choices, by tables as conditions
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
+    interface: Interface | None = None  # the one whose declaration or instance is walked
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)

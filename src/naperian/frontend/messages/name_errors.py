@@ -55,7 +55,9 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         name in own[2].split(", ")
     ):
         helps = (f"a function begins with `def`, also inside another: `def {own[1]} = …`",)
-    elif _LOCAL_TYPE.match(span.source.text[: span.start].rpartition("\n")[2]):
+    elif _LOCAL_TYPE.match(span.source.text[: span.start].rpartition("\n")[2]) and (
+        opener(span) not in ("interface", "instance", "struct")
+    ):
         helps = (
             "a function inside of another names no types, sets or sizes of its own: name "
             f"`{name}` in the signature around it, leave the type of the parameter out, or define "
