@@ -6,7 +6,7 @@ from functools import partial
 
 from naperian.core import syntax as core
 from naperian.frontend import data, effects, references
-from naperian.frontend.annotations import SCALARS
+from naperian.frontend.annotations import SCALARS, as_set
 from naperian.frontend.arguments import at_points, points
 from naperian.frontend.builtins import BUILTINS, contract
 from naperian.frontend.calls import (
@@ -142,7 +142,9 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 (w.scope.find(root.name) is None and root.name not in known_names(w))
                 or method not in known_names(w)
             ):
-                w.infer(base)  # a name that means nothing is told before the method is
+                value = w.infer(base)  # a name that means nothing is told before the method is
+                if method == "by" and value.poly is not None and as_set(w, base) is None:
+                    raise index_errors.no_stride(base.span.text, method_span, e.span)
             inner = s.Call(e.span, s.Name(method_span, method), (base, *e.args))
             return call(w, inner, expected)
         case s.Rank(_, function, ranks):

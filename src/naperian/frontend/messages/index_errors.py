@@ -213,6 +213,15 @@ def not_a_set(text: str, found: str, span: Span, declared: bool = False) -> Repo
     return fail("N0407", f"`{text}` is {what}", span, "cannot be ranged over", helps=helps)
 
 
+def no_stride(text: str, method: Span, span: Span) -> Reported:
+    """N0407: of a number, `n.by(3)`."""
+    step = span.source.text[method.start : span.end]
+    return fail(
+        "N0407", f"`{text}` is a number, not an index set", span, "no set to take a stride of",
+        helps=(f"`Fin({text}).{step}` goes through 0 … {text}-1",),
+    )
+
+
 def not_a_type(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps: tuple[str, ...] = ()
