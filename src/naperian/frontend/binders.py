@@ -36,6 +36,7 @@ from naperian.types import (
     Index,
     Set,
     SetVar,
+    Sum,
     Table,
     Tuple,
     Type,
@@ -150,15 +151,27 @@ def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
 
     def goal() -> None:
         found = w.solver.zonk_set(own)
-        if isinstance(found, SetVar) and found.var in w.solver.unknown_sets - w.solver.chosen:
+        if _unsaid(w, found):
             raise index_errors.unknown_range(name, b.span)
-        if isinstance(found, Fin) and w.solver.unsaid(found.size):
-            raise index_errors.unknown_range(name, b.span)  # the size of a box that is to be made
         for v in set_variables(found):
             if v in w.ranged and v not in known:
                 raise index_errors.range_by_another(name, show_set(found), v.name, b.span)
 
     w.solver.goals.insert(0, goal)
+
+
+def _unsaid(w: Walk, own: Set) -> bool:
+    """Whether nothing says what a set is, or a part of a sum; or the size of a box that is to be
+    made."""
+    match own:
+        case SetVar(v):
+            return v in w.solver.unknown_sets - w.solver.chosen
+        case Fin(n):
+            return w.solver.unsaid(n)
+        case Sum(left, right):
+            return _unsaid(w, left) or _unsaid(w, right)
+        case _:
+            return False
 
 
 def _bind_index(w: Walk, b: s.Binder, bound: Bound) -> None:

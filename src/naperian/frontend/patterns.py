@@ -26,7 +26,7 @@ from naperian.node import node
 from naperian.sizes import Size, size
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
-from naperian.types import BOOL, INT, Data, EnumSet, Index, Scalar, Sum, Tuple, Type
+from naperian.types import BOOL, INT, Data, EnumSet, Index, Scalar, SetVar, Sum, Tuple, Type
 
 
 @node
@@ -159,6 +159,8 @@ def _known(w: Walk, p: s.Pattern, t: Type) -> Type:
     """The type of the value; where nothing is known of it, what the pattern says."""
     solver = w.solver
     kind = solver.head(t)
+    if isinstance(kind, Index):
+        return _index_of(w, p, kind)
     if not solver.is_open(kind):
         return kind
     match p:
@@ -178,6 +180,23 @@ def _known(w: Walk, p: s.Pattern, t: Type) -> Type:
         case _:
             pass
     return solver.head(kind)
+
+
+def _index_of(w: Walk, p: s.Pattern, t: Index) -> Type:
+    """An index; of a set that is not known yet, `left(i)` says that it is of two."""
+    solver = w.solver
+    match p:
+        case s.PConstructor(_, name) if (
+            name in SIDES
+            and isinstance(solver.head_set(t.set), SetVar)
+            and solver.set_is_open(t.set)
+        ):
+            solver.unify_set(t.set, Sum(solver.set("left"), solver.set("right")))
+        case s.PAlt(_, one, _):
+            _index_of(w, one, t)
+        case _:
+            pass
+    return t
 
 
 def _is_enum(w: Walk, t: Type) -> bool:
