@@ -299,6 +299,7 @@ instance Num(Parity):
 """,
     "def f(x: Fin(n)=>Float) =\n"
     "    [x[i] * ([[[x[k] for k in ..=j] for j in ..=i] for i in Fin(n)], x) for i in Fin(n)]\n",
+    "enum Shape = Dot | Disc(r: Float)\n\ninstance Eq(x)\ninstance Ord(Shape)\n",
 )
 """Texts that longer runs found."""
 

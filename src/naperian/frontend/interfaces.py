@@ -129,6 +129,8 @@ class Declared:
                     check_derived(d, made, self.globals, self.library)
             except Reported as r:
                 wrong.append(r.diagnostic)
+            except Silent:
+                continue  # what it builds on was reported already
         return wrong
 
     def _is_own(self, made: core.Instance, interface: Interface, source: Source) -> bool:
