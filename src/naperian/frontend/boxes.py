@@ -34,6 +34,7 @@ from naperian.source import Span
 from naperian.substitution import boxed, opened, sets_in
 from naperian.types import (
     INT,
+    Data,
     Exists,
     Fin,
     Range,
@@ -334,8 +335,16 @@ def keeps_size(w: Walk, what: str, t: Type, span: Span) -> Type:
     """The type of what is carried: it hides no size, for that could be another each time."""
     kind = w.solver.zonk(t)
     if any(True for _ in boxed(kind)):
-        raise size_errors.hidden_size(what, show_kind(w, kind), span)
+        raise size_errors.hidden_size(what, show_kind(w, kind), span, _of_hidden_size(kind))
     return kind
+
+
+def _of_hidden_size(t: Type) -> list[str]:
+    """The fields of a struct that are tables of a size that it hides."""
+    if not isinstance(t, Data) or t.layout.tagged:
+        return []
+    fields = t.layout.variants[0].fields
+    return [f.name for f, x in zip(fields, t.items, strict=True) if isinstance(x, Exists)]
 
 
 # ---------------------------------------------------------------- what must not leave

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from naperian.frontend.messages.report import Reported, fail
+import re
+
+from naperian.frontend.messages.report import Reported, both, fail
 from naperian.source import Label, Span
 
 
@@ -85,12 +87,16 @@ def changing_size(size: str, span: Span) -> Reported:
     )
 
 
-def hidden_size(what: str, kind: str, span: Span) -> Reported:
-    """N0663"""
+def hidden_size(what: str, kind: str, span: Span, fields: list[str]) -> Reported:
+    """N0663; `fields` are those of a struct that hide a size."""
+    helps: tuple[str, ...] = ()
+    if fields and re.fullmatch(r"\w+", span.text):
+        opened = ", ".join(f"`{name} = {span.text}.{name}`" for name in fields)
+        helps = (f"open it before, {opened}, and carry {both(fields)}: that keeps its size",)
     return fail(
         "N0663", f"{what} keeps its size, but this hides one that may be another each time", span,
         f"this is `{kind}`",
-        helps=("carry a table of the full size and a number of elements, or a mask",),
+        helps=(*helps, "carry a table of the full size and a number of elements, or a mask"),
     )
 
 
