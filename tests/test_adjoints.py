@@ -228,6 +228,7 @@ def test_a_matrix_is_taken_apart_once_for_all_right_sides() -> None:
     for g in (f, slope):
         few, many = (cost(g, [np.eye(8) + x(8, 8), x(8, m)]).total for m in (2, 30))
         assert many - few <= (30 - 2) * 16 * 8**2
+    assert slope.show("cse").count("= argmax ") == 1  # though each branch reads what it divides
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ class Merge:
         self.kept: list[Binding | None] = []
         self.table: dict[Signature, list[_Kept]] = {}
         self.merged: dict[Var, tuple[Var, tuple[int, ...]]] = {}
-        self.given = {b.var: b for b in program.bindings}
+        self.given = {b.var: b for b in program.bindings}  # with the guards they have by now
         self.delays: dict[Signature, list[Binding]] = {}
         self.said: dict[Hashable, Signature] = {}  # of extents, by the numbers of what they mention
         self.extents: dict[Var, tuple[int, Size | None]] = {}  # after so many were merged
@@ -220,7 +220,7 @@ class Merge:
             self.merged[two.var] = (one.var, tuple(at[mine[i]] for i in one.context))
             self.kept[second.place] = None
             guards = tuple(g for some in fewer.values() for g in some)
-            self.kept[first.place] = replace(one, guards=guards)
+            self.kept[first.place] = self.given[one.var] = replace(one, guards=guards)
             first.guards = fewer
             entries.remove(old)
             return first
