@@ -72,3 +72,41 @@ def run(w: Fin(b)=>Float, start: Fin(b)=>Float, x: Fin(c)=>Fin(b)=>Float) -> Flo
     for k, e in enumerate(np.eye(3)):
         near, far = (run(w + s * e, start, x) for s in (h, -h))
         assert slope[k] == pytest.approx((near - far) / (2 * h), rel=1e-7)
+
+
+DIRECTIONS = {
+    "rows that begin with an element": """
+def line(d: Fin(n)=>Float) -> Fin(n)=>Float where n >= 1:
+    with state(d) as x:
+        x[0] := d[0] / 2.0
+        for i in 1..n:
+            x[i] := x[i] - x[i - 1]
+
+def half(u: Fin(n)=>Fin(m)=>Float) -> Fin(n)=>Fin(m)=>Float where n >= 1, m >= 1 =
+    [line(u[i]) for i]
+""",
+    "the first element of every row": """
+def line(d: Fin(n)=>Float) -> Fin(n)=>Float where n >= 1:
+    with state(d) as x:
+        for i in Fin(n):
+            x[i] := x[i] + d[0]
+
+def half(u: Fin(n)=>Fin(m)=>Float) -> Fin(m)=>Fin(n)=>Float where n >= 1, m >= 1 =
+    [line([u[i, j] for i]) for j]
+""",
+}
+
+
+@pytest.mark.parametrize("name", DIRECTIONS)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (5, 2), (17, 20)])
+def test_lines_that_are_changed_in_place_one_way_and_then_the_other(
+    name: str, shape: tuple[int, int]
+) -> None:
+    m = nap.compile(DIRECTIONS[name] + """
+def f(u: Fin(n)=>Fin(m)=>Float, steps: Int) -> Fin(n)=>Fin(m)=>Float where n >= 1, m >= 1:
+    loop u = u for _ in Fin(steps): half(half(u))
+""")
+    wanted = u = np.random.default_rng(3).integers(-9, 9, shape).astype(float)
+    for steps in range(3):
+        np.testing.assert_array_equal(m.f(u, steps), wanted)
+        wanted = m.half(m.half(wanted))

@@ -47,7 +47,7 @@ def left_notes(
                 continue
             if t not in graph.tasks:  # but made again
                 continue
-            if not all(_is_few(graph, x.task, q, x.at) for q, x in _readers(graph, s, home, depth)):
+            if not all(_is_few(graph, x.task, q, x.at, depth) for q, x in _readers(graph, s, home, depth)):
                 continue
             note = _note(graph, t, s, home, depth)
             if note is not None:
@@ -71,7 +71,7 @@ def _home(q: Task, t: Task, at: tuple[Size, ...], depth: int) -> Nest | None:
     """The loop, beside that of a task, of a carried table that it reads as its own round has it."""
     if q.kind is not Kind.STEP or q.cell is None or q.cell.time is None:
         return None
-    if not _is_round(q, [q.cell.time], t, at):
+    if not _is_round(q, [q.cell.time], t, at, depth):
         return None
     return q.nests[depth] if len(q.nests) > depth and q.nests[:depth] == t.nests[:depth] else None
 
@@ -82,16 +82,16 @@ def _end(t: Task, depth: int) -> Nest | None:
         return None
     start, last = t.cell.start, t.cell.writers[-1]
     times = [i for i, _ in start.units if i in start.path]
-    if not times or not _is_round(start, times, t, t.at) or len(last.nests) <= depth:
+    if not times or not _is_round(start, times, t, t.at, depth) or len(last.nests) <= depth:
         return None
     return last.nests[depth] if last.nests[:depth] == t.nests[:depth] else None
 
 
-def _is_round(q: Task, times: list[Var], t: Task, at: tuple[Size, ...]) -> bool:
+def _is_round(q: Task, times: list[Var], t: Task, at: tuple[Size, ...], depth: int) -> bool:
     """Whether a task reads another one, which goes round with `times`, as the round has it that
-    its own loops are at."""
+    its own loops are at, and at the index of its loop there."""
     here = dict(zip(q.context, at, strict=True))
-    rounds = q.path[: max(map(q.path.index, times)) + 1]
+    rounds = q.path[: max(depth, *map(q.path.index, times)) + 1]
     mine = t.path[: len(rounds)]
     return len(mine) == len(rounds) and all(
         i in here and here[i].single == j for i, j in zip(rounds, mine, strict=True)
@@ -105,12 +105,12 @@ def _readers(graph: Graph, s: Site, home: Nest, depth: int) -> Iterator[tuple[Ta
             yield from ((t, x) for x in t.sites if x.task is s.task)
 
 
-def _is_few(graph: Graph, q: Task, t: Task, at: tuple[Size, ...]) -> bool:
+def _is_few(graph: Graph, q: Task, t: Task, at: tuple[Size, ...], depth: int) -> bool:
     """Whether a read asks for a few elements of a carried table in a round: in fewer loops than it
     has axes."""
     assert q.cell is not None
     assert q.cell.time is not None
-    return _is_round(q, [q.cell.time], t, at) and len(_asked(graph, t, at)) < len(at)
+    return _is_round(q, [q.cell.time], t, at, depth) and len(_asked(graph, t, at)) < len(at)
 
 
 def _is_alone(graph: Graph, t: Task, home: Nest, depth: int) -> bool:

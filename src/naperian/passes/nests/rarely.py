@@ -69,9 +69,10 @@ _DEAR = 12  # operations that are not worth doing once more
 
 def rarely(program: Program) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
-    made = [s.buffer for s in statements(program.body) if isinstance(s, Allocate) and not s.planes]
-    shapes = {b.var: b.shape for b in (*program.buffers, *made)}
-    types = {b.var: b.dtype for b in (*program.buffers, *made)}
+    made = [s for s in statements(program.body) if isinstance(s, Allocate)]
+    whole = (s.buffer for s in made if not s.planes)
+    shapes = {b.var: b.shape for b in (*program.buffers, *whole)}
+    types = {b.var: b.dtype for b in (*program.buffers, *(s.buffer for s in made))}
     exact = program.math is Math.STRICT
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
