@@ -37,11 +37,10 @@ def changed_last(nest: Nest) -> None:
         moved = [t for t in nest.members if t in behind and t.order < last]
         if not moved or behind & before or any(map(stops, moved)):
             continue
-        orders = sorted(t.order for t in nest.members)
         stay = [t for t in nest.members if t not in moved]
         at = 1 + max(k for k, t in enumerate(stay) if t in before)
         nest.members[:] = [*stay[:at], *moved, *stay[at:]]
-        for t, n in zip(nest.members, orders, strict=True):
+        for n, t in enumerate(nest.members):  # their own: a value and its copy had the same
             t.order = n
 
 

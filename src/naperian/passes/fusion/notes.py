@@ -47,7 +47,8 @@ def left_notes(
                 continue
             if t not in graph.tasks:  # but made again
                 continue
-            if not all(_is_few(graph, x.task, q, x.at, depth) for q, x in _readers(graph, s, home, depth)):
+            readers = _readers(graph, s, home, depth)
+            if not all(_is_few(graph, x.task, q, x.at, depth) for q, x in readers):
                 continue
             note = _note(graph, t, s, home, depth)
             if note is not None:
