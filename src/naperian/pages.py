@@ -24,11 +24,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
-import os
 import re
 import shlex
-import subprocess
-import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -38,7 +35,7 @@ from typing import Any
 import numpy as np
 
 import naperian as nap
-from naperian import oracle
+from naperian import cli, oracle
 from naperian.node import node
 from naperian.session import Session, docstrings
 from naperian.source import CompileError, Source
@@ -231,29 +228,29 @@ def _python(claim: Claim) -> str:
 
 def _console(claim: Claim) -> str:
     out = []
-    with tempfile.TemporaryDirectory() as directory:
-        Path(directory, PAGE).write_text(claim.program, encoding="utf-8")
+    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        Path(PAGE).write_text(claim.program, encoding="utf-8")
         for line in claim.block.text.splitlines():
             if line.startswith(SHELL):
-                out += [line, _run(line[len(SHELL) :], directory)]
+                out += [line, _run(line[len(SHELL) :])]
     return "\n".join(part.rstrip("\n") for part in out if part)
 
 
-def _run(line: str, directory: str) -> str:
-    """Output of a `nap …` line, stderr after stdout, as a user without a terminal sees it."""
+def _run(line: str) -> str:
+    """Output of a `nap …` line, stderr after stdout, as a user without a terminal sees it. The
+    command is carried out in this process: starting one takes longer than most commands do."""
     words = shlex.split(line, comments=True)
     if words[0] != "nap":
         raise PageError(f"`{line}`: only `nap` is run from a page")
-    done = subprocess.run(
-        [sys.executable, "-m", "naperian", *words[1:]],
-        cwd=directory,
-        env=os.environ | {"NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    return done.stdout + done.stderr
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.main(words[1:])
+        except SystemExit:  # of `--version` and `--help`
+            code = cli.OK
+    if code == cli.INTERRUPTED:
+        raise KeyboardInterrupt
+    return out.getvalue() + err.getvalue()
 
 
 STAGES: dict[str, Callable[[Claim], str]] = {
