@@ -27,7 +27,9 @@ from core_by_hand import (
     whole,
 )
 
+from naperian import pipeline
 from naperian.broken import REPORT, Broken
+from naperian.core import check as core_check
 from naperian.core import syntax as core
 from naperian.core.check import check, check_normal
 from naperian.core.places import RunError
@@ -358,6 +360,25 @@ def test_ill_typed_core_is_found() -> None:
     assert "without an end" in wrong(loop({"a": (F64, real(0))}, None, lambda a: a))
     assert "mentions `i`" in wrong(core.Number(size(Var("i"))), INT)
     assert "not defined" in wrong(core.Use("g", NOTHING))
+
+
+def test_what_comes_with_the_language_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import linalg\n\ndef f(a: Fin(3)=>Fin(3)=>Float) = linalg.inv(a)\n"
+    asked: list[str] = []
+    definition = core_check._Check.definition
+
+    def noted(self: Any) -> None:
+        asked.append(self.d.name)
+        definition(self)
+
+    monkeypatch.setattr(core_check._Check, "definition", noted)
+    monkeypatch.setattr(pipeline, "_sound", {})
+    program, _ = pipeline.front(Source("page.nap", text))
+    assert program is not None
+    assert asked == list(program.definitions)
+    asked.clear()
+    pipeline.front(Source("page.nap", text))
+    assert asked == ["f"]
 
 
 def test_a_variable_is_not_in_scope_outside_its_binder() -> None:

@@ -6,11 +6,13 @@ every claim true and changes nothing else.
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from naperian import pages
+from naperian import cli, pages
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -130,3 +132,36 @@ def test_an_input_that_fails_says_so() -> None:
     page = "```nap\ndef f(k: Int) -> Int:\n    assert k > 0, \"k must be positive\"\n    k\n```\n"
     page += "```value\n>>> f(0)\n```\n"
     assert "k must be positive" in pages.check("p.md", page)[0].true
+
+
+CONSOLE = """\
+```nap
+def main() = 1.0
+```
+
+```console
+$ nap run page.nap
+1.0
+$ nap run page.nap man
+nap: page.nap has no definition `man`; did you mean `main`?
+$ nap --version
+naperian …
+```
+"""
+
+
+def test_a_command_leaves_the_process_as_it_was() -> None:
+    before = os.getcwd(), sys.stdout, sys.stderr
+    assert pages.check("p.md", CONSOLE) == []
+    assert (os.getcwd(), sys.stdout, sys.stderr) == before
+
+
+def test_an_interrupt_in_a_command_ends_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(options: object) -> int:
+        raise KeyboardInterrupt
+
+    before = os.getcwd()
+    monkeypatch.setattr(cli, "perform", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pages.check("p.md", CONSOLE)
+    assert os.getcwd() == before

@@ -167,8 +167,19 @@ def front(
         data = {n: info.pattern.layout for n, info in made.globals.data.items()}
         program = core.Module(name, definitions, own, enums, instances, data)
         if every_step:
-            core_check.check(program)
+            _check_elaborated(program)
         return program, ()
+
+
+_sound: dict[int, core.Definition] = {}
+"""What comes with the language and was checked: it is the same in all programs, and uses nothing of
+theirs."""
+
+
+def _check_elaborated(program: core.Module) -> None:
+    core_check.check(program, known=lambda d: id(d) in _sound)
+    checked = {id(d) for d in program.definitions.values()}
+    _sound.update((id(d), d) for d in library().known if id(d) in checked)
 
 
 # ---------------------------------------------------------------- one definition, lowered

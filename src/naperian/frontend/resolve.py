@@ -121,6 +121,12 @@ class Library(OnDemand):
         """What was elaborated so far, callees before callers."""
         return {d.name: d for d in self.done.values()}
 
+    @property
+    def known(self) -> list[core.Definition]:
+        """What was elaborated so far, with the modules."""
+        modules = [d for m in self.modules.values() for d in m.definitions.values()]
+        return [*self.done.values(), *modules, *_demanded(self.modules).values()]
+
 
 def module(
     name: str, tree: s.Module, read: Read, parse: Parse, library: Library,
