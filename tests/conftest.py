@@ -4,6 +4,7 @@ And the fixture of tests that are run on one thread and on two."""
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -27,9 +28,14 @@ import pytest
 from hypothesis import settings
 
 import naperian as nap
-from naperian import pipeline
+from naperian import garbage, pipeline
 
 pipeline.every_step = True
+
+# the tests and their programs are many objects and hardly any is garbage: the collector looks
+# through them a third as often as it would, and tests of memory ask for it themselves
+garbage._MUCH *= 3
+gc.set_threshold(20_000, 20, 20)
 
 # the gate draws the same examples every time; with NAPERIAN_EXPLORE others
 settings.register_profile("same", derandomize=True)

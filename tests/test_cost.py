@@ -912,7 +912,7 @@ def f(c: Fin(n)=>Fin(n)=>Fin(n)=>Float, steps: Int) -> Float:
             s += sum(h[i, j, k] ** 2 for i, j, k)
     s
 """,
-        lambda n: [x(n, n, n), 3],
+        lambda n: [x(n // 2, n // 2, n // 2), 3],
     ),
     "sweeps": (
         """
