@@ -77,7 +77,8 @@ class _Flatten(Tables):
         super().__init__(definition.name, definition.origin, sizes, facts, definition.math)
         self.definition = definition
         self.checkpoints = dict(definition.checkpoints)
-        self.reversed = 0  # how many derivatives in reverse are around
+        self.reversed = 0
+        self.differentiated = 0
         self.again = again
         self.in_reverse = []
         self.cells = {}
@@ -256,8 +257,10 @@ class _Flatten(Tables):
             here = [] if e.forward else [hanging(e.body, (p.var for p in e.params))]
             self.in_reverse = [*outer, *here]
         self.reversed += not e.forward
+        self.differentiated += 1
         both = derivative(self, e, self.expr, self.tabulated)
         self.reversed -= not e.forward
+        self.differentiated -= 1
         self.in_reverse = outer
         return both
 

@@ -12,12 +12,12 @@ from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.bindings.values import Items, Value, digits, element, extents, ordinal, row
 from naperian.passes.flat.cells import Entering, Held
-from naperian.passes.flat.rounds import Rounds
+from naperian.passes.flat.running import Running
 from naperian.sizes import Size, size
 from naperian.types import Set
 
 
-class Tables(Rounds):
+class Tables(Running):
     """Tables that comprehensions make."""
 
     def table(self, var: Var, s: Set, body: core.Expr) -> Value:
