@@ -103,3 +103,23 @@ def joined(d: Fin(n)=>Fin(n)=>Float, steps: Int) -> Fin(n)=>Bool where n >= 1:
         np.testing.assert_array_equal(m.joined(d, steps), alive)
     with pytest.raises(AssertionError, match="`argmin` of nothing"):
         m.joined(np.ones((3, 3)), 3)
+
+
+BEST = """
+def f(d: Fin(n)=>Fin(m)=>Float, a: Fin(n)=>Float) -> (Fin(n), Fin(m)) where n >= 1, m >= 1 =
+    argmin(d[i, j] + a[i] if i < j else inf for i in Fin(n), j in Fin(m))
+"""
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 7), (40, 5), (23, 31)])
+def test_the_best_of_pairs_is_looked_for_row_by_row(shape: tuple[int, int]) -> None:
+    f = nap.compile(BEST).f
+    r = np.random.default_rng(0)
+    for several in (np.inf, 3.0, np.nan):
+        d, a = r.integers(0, 9, shape) * 1.0, r.integers(0, 4, shape[0]) * 1.0
+        d.flat[:: 7] = several
+        i, j = np.indices(shape)
+        best = np.argmin(np.where(i < j, d + a[:, None], np.inf))
+        assert f(d, a) == divmod(int(best), shape[1])
+    inside = [x for x in f.show("loops").splitlines() if x.startswith("        ")]
+    assert not any("//" in x or "wrap" in x for x in inside)

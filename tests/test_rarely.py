@@ -309,3 +309,26 @@ def test_a_running_maximum_is_kept_in_blocks() -> None:
             zeros[[2, 20]] = 0.0
             assert [np.signbit(v) for v in m.top(zeros)] == [True, True] + [False] * 38
             assert not np.signbit(m.last(zeros))
+
+
+UNDER = """
+def f(x: Fin(n)=>Float, steps: Int) -> Fin(n)=>Float where n >= 1:
+    with state(x) as y:
+        for t in Fin(steps):
+            if t % 3 != 1:
+                i = argmin(y[j] * y[j] - y[j] / (j + 1) + sqrt(abs(y[j])) for j in Fin(n))
+                y[i] += 0.5
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_the_first_best_under_a_condition_of_the_round_is_passed_over_as_any(n: int) -> None:
+    f = nap.compile(UNDER).f
+    assert "reducing or" in f.show("loops")
+    for odd in (0.0, np.nan):
+        y = np.arange(n) % 5 / 7 - odd * (np.arange(n) == n // 2)
+        given = y.copy()
+        for t in range(20):
+            if t % 3 != 1:
+                y[np.argmin(y * y - y / (np.arange(n) + 1.0) + np.sqrt(np.abs(y)))] += 0.5
+        np.testing.assert_allclose(f(given, 20), y)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from naperian.ainf.walk import free
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
@@ -167,7 +168,7 @@ class Statements:
             worst = Lit(unit(_extreme(search.name, cell.best), cell.best), cell.best)
             out.put(loops.Variable(best, cell.best, worst))
             # unless some are left out, the first is the first best even if none is better than this
-            first = Lit(-1 if search.guards else 0, DType.I64)
+            first = Lit(-1 if _leaves_out(search) else 0, DType.I64)
             out.put(loops.Variable(v, DType.I64, first))
         elif guards:
             out.put(loops.Variable(v, t.dtype, zero(t.dtype)))
@@ -226,7 +227,7 @@ class Statements:
             better = op("and", op("not", worse), op("eq", b, b, operand=dtype))
         else:
             better = op("lt" if t.name == "argmin" else "gt", x, b, operand=dtype)
-        if t.guards:
+        if _leaves_out(t):
             better = op("or", op("lt", p, Lit(0, DType.I64), operand=DType.I64), better)
         take = Var("better")
         out.put(loops.Let(take, DType.BOOL, better), guards)
@@ -249,7 +250,7 @@ class Statements:
             return loops.Load(memory.buffer, self.v.moment(t, cell, memory, where, made))
         v: Expr = loops.Local(self.v.cells[cell])
         if cell.best is not None:
-            if cell.writers[0].guards:
+            if _leaves_out(cell.writers[0]):
                 none = loops.Apply("lt", (v, Lit(0, DType.I64)), DType.BOOL, DType.I64)
                 v = loops.Apply("select", (none, Lit(0, DType.I64), v), DType.I64, DType.I64)
             if t.dtype is not DType.I64:
@@ -316,6 +317,11 @@ class Statements:
         dtype, places = self.v.dtype(t.args[0]), t.name == "argnth"
         out.put(loops.Sort(to, of, axis, dtype, places), guards)
         self.notes.append(f"`{t.var.name}`{lines((t,))} is sorted")
+
+
+def _leaves_out(search: Task) -> bool:
+    """Whether some of what is searched is left out, and not all of it or nothing."""
+    return any(v in search.over for g in search.guards for v in free(g.operand))
 
 
 def _extreme(name: str, dtype: DType) -> str:

@@ -188,8 +188,9 @@ def _within(outer: _Parts, known: Products, body: tuple[Stmt, ...]) -> tuple[Stm
 
 def _below(s: Loop) -> Size | None:
     """What the index is divided by, as often as by anything else; none of it may change in the
-    loop."""
-    if s.low != ZERO or (s.order is Order.PARALLEL and s.reductions):
+    loop. What threads share is the best of all, as sums are not those of other rounds."""
+    shared = s.reductions if s.order is Order.PARALLEL else ()
+    if s.low != ZERO or any(r.monoid not in ("min", "max") for r in shared):
         return None
     if any(isinstance(x, (While, Fail)) for x in statements(s.body)):
         return None
@@ -203,7 +204,18 @@ def _below(s: Loop) -> Size | None:
         if a.above == here and (inner or (a.below.constant or _MANY) < _MANY):
             if not any(isinstance(v, Load) or v in bound for v in inner):
                 found[a.below] = found.get(a.below, 0) + 1
+    if shared and all(k == _lying(s, n) for n, k in found.items()):
+        return None
     return max(found, key=lambda n: found[n]) if found else None
+
+
+def _lying(s: Loop, n: Size) -> int:
+    """How many divisions of the index by a number say where an element of a table is, of which the
+    next one lies behind it: that costs nothing."""
+    place = [Quotient(size(s.var), n), Remainder(size(s.var), n)]
+    loads = (e for x in statements(s.body) for top in expressions(x) for e in parts(top))
+    flat = (isinstance(e, Load) and [i.single for i in e.at[-2:]] == place for e in loads)
+    return len(place) * sum(flat)
 
 
 def divisions(inside: Iterable[Stmt]) -> Iterator[Quotient | Remainder]:
