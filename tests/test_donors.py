@@ -17,7 +17,15 @@ CASES = {
     "def f(x: n=>Float, z: n=>Float) = [x[n - 1 - i] + z[i] for i in Fin(n)]": ("z",),
     "def f(x: n=>Float, z: n=>Float) = [x[i] + x[wrap(i + 1, n)] + z[i] for i]": (),
     "def f(x: n=>Float, z: n=>Float) = [x[i] if z[i] > 0.0 else 1.0 for i]": ("x", "z"),
-    "def f(x: n=>Float, z: n=>Float) = scan(+, 0.0, x)": ("z",),
+    "def f(x: n=>Float, z: n=>Float) = scan(+, 0.0, x)": ("x", "z"),
+    """def f(x: n=>Float, z: n=>Float):
+    scan(lambda s, k: s + x[k] + z[wrap(k + 1)], 0.0, [k for k in n])
+""": (),
+    """def f(x: n=>Float, z: n=>Float) -> n=>Float:
+    with state(z) as s:
+        for t in Fin(2):
+            for i in Fin(n): s[i] := s[i] + x[clamp(i - 1)] if i > 0 else x[i]
+""": ("z",),
     """def f(x: n=>Float, z: n=>Float) -> n=>Float:
     with state(x) as s:
         for t in Fin(3):
@@ -114,6 +122,32 @@ def test_an_array_that_is_replaced_element_by_element_is_written_over(text: str)
             2: h + np.roll(h, -1, 1) + b}[list(OVER).index(text)]  # fmt: skip
     np.testing.assert_allclose(f(x, w, b), want, rtol=1e-12, atol=1e-12)
     assert f.show("loops").count("allocate") == OVER[text]
+
+
+SUMS = """
+def below(x: h=>w=>Float) -> h=>w=>Float = transpose(cumsum(transpose(cumsum(x))))
+def all_but(x: Fin(h)=>Fin(w)=>Float) -> Fin(h)=>Fin(w)=>Float:
+    r = cumsum(x)
+    loop s = [[0.0 for j] for i] for t in Fin(h):
+        [[r[i, j] if i == t else s[i, j] for j] for i]
+"""
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (2, 5), (3, 16), (40, 17), (90, 700)])
+def test_rows_that_go_on_are_written_over_what_they_add(shape: tuple[int, int]) -> None:
+    m: Any = nap.compile(SUMS)
+    x = np.random.default_rng(0).normal(size=shape)
+    want = np.cumsum(np.cumsum(x, 1), 0)
+    before = nap.threads()
+    for count in (1, 2):
+        nap.threads(count)
+        np.testing.assert_allclose(m.below(x), want, rtol=1e-12, atol=1e-12)
+        own = x.copy()
+        np.testing.assert_allclose(m.below(own, out=own), want, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(m.all_but(x), np.cumsum(x, 1), rtol=1e-12, atol=1e-12)
+    nap.threads(before)
+    lines = m.below.show("loops").splitlines()
+    assert not any("allocate" in x and "small" not in x for x in lines)
 
 
 ROWS = """

@@ -58,8 +58,8 @@ def test_what_depends_on_the_index_is_a_sum_for_each() -> None:
 
 
 def test_gradients_are_made_in_one_go() -> None:
-    f = nap.compile("def f(x: Fin(n)=>Float) -> Float = sum(sum(x[k] for k in 0..=j) ** 2 for j in Fin(n))").f
-    g = nap.grad(f)
+    loss = "sum(sum(x[k] for k in 0..=j) ** 2 for j in Fin(n))"
+    g = nap.grad(nap.compile(f"def f(x: Fin(n)=>Float) -> Float = {loss}").f)
     x = np.arange(4.0)
     np.testing.assert_allclose(g(x), 2 * np.cumsum(np.cumsum(x)[::-1])[::-1])
     lines = g.show("loops").splitlines()

@@ -204,3 +204,49 @@ def test_derivatives_of_rounds_that_are_recurrences(round: str) -> None:
     gradient = nap.grad(f)
     columns = [(gradient(x + d) - gradient(x - d)) / (2 * h) for d in steps]
     assert nap.hessian(f)(x) == pytest.approx(np.array(columns), rel=1e-5, abs=1e-6)
+
+
+FOUND = """
+def root(parent: Ref(Fin(n)=>Fin(n)), a: Fin(n)) -> {State} Fin(n):
+    with state(a) as r:
+        while parent[r] != get(r): r := parent[r]
+def f(n: Int, joined: m=>Bool, a: m=>Fin(n), b: m=>Fin(n)) -> Fin(n)=>Fin(n):
+    with state([k for k in Fin(n)]) as parent:
+        for i in m:
+            if joined[i]:
+                p = root(parent, a[i])
+                q = root(parent, b[i])
+                parent[max(p, q)] := min(p, q)
+def g(n: Int, joined: Fin(m)=>Bool, a: Fin(m + 1)=>Fin(n)) -> Fin(n)=>Fin(n):
+    with state([k for k in Fin(n)]) as parent:
+        for i in Fin(m + 1):
+            if i > 0 and joined[clamp(i - 1)]:
+                p = root(parent, a[i])
+                parent[p] := min(p, a[clamp(i - 1)])
+"""
+
+
+@pytest.mark.parametrize("m", [0, 1, 2, 50])
+def test_a_loop_under_a_condition_of_an_argument_does_not_begin_without_it(m: int) -> None:
+    made = nap.compile(FOUND)
+    r = np.random.default_rng(m)
+    joined, a, b = r.random(m) < 0.6, r.integers(0, 30, m), r.integers(0, 30, m)
+
+    def root(parent: np.ndarray, k: int) -> int:
+        while parent[k] != k:
+            k = parent[k]
+        return k
+
+    want = np.arange(30)
+    for k in np.flatnonzero(joined):
+        p, q = root(want, a[k]), root(want, b[k])
+        want[max(p, q)] = min(p, q)
+    np.testing.assert_array_equal(made.f(30, joined, a, b), want)
+    a, want = r.integers(0, 30, m + 1), np.arange(30)
+    for k in np.flatnonzero(joined) + 1:
+        p = root(want, a[k])
+        want[p] = min(p, a[k - 1])
+    np.testing.assert_array_equal(made.g(30, joined, a), want)
+    lines = made.f.show("loops").splitlines()
+    (asked,) = (k for k, x in enumerate(lines) if "if joined" in x)
+    assert asked < min(k for k, x in enumerate(lines) if "while" in x)

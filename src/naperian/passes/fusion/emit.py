@@ -6,7 +6,7 @@ change (see `split`).
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Number, Read
+from naperian.ainf.syntax import Number, Operand, Read
 from naperian.ainf.walk import variables
 from naperian.broken import Broken
 from naperian.dtypes import DType
@@ -150,10 +150,19 @@ class Emitter:
         ]  # fmt: skip
         out: list[Guards] = []
         for t in mains:
-            mine = [self.v.guard(t, g) for g in t.guards if self.v.before(t, g.operand, n.depth)]
+            known = [g for g in t.guards if self.known_before(n, t, g.operand)]
+            mine = [self.v.guard(t, g) for g in known]
             if False not in mine:
                 out.append(tuple(c for c in mine if isinstance(c, tuple)))
         return out if out or not mains else None
+
+    def known_before(self, n: Nest, t: Task, x: Operand) -> bool:
+        """Whether an operand of a task is available before a nest. An element of an argument is
+        loaded for that only in front of a loop that ends by a condition: others are vectors, which
+        ask for it themselves, or are taken out of the question later (`nests/unswitch`)."""
+        if self.v.before(t, x, n.depth):
+            return True
+        return n.index.condition is not None and self.v.loaded(t, x, n.depth)
 
     def extent(self, n: Nest, out: Block) -> Size:
         """How many rounds a loop has. What says so may be there only where one of its tasks is

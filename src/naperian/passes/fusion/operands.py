@@ -382,6 +382,15 @@ class Values:
             return not x.at
         return q.nests == t.nests[: min(len(q.nests), depth)] and q in self.values
 
+    def loaded(self, t: Task, x: Operand, depth: int) -> bool:
+        """Whether an operand is an element of an argument that can be loaded in so many loops of a
+        task, whatever its guards say."""
+        if not isinstance(x, Read) or x.var not in self.graph.params:
+            return False
+        there = {*t.path[:depth], *self.graph.program.sizes}
+        here = all(there.issuperset(variables(e)) and not self.reads_memory(e) for e in x.at)
+        return here and self.in_range(t, x)
+
 
 def _number(x: Operand) -> Size | None:
     match x:
