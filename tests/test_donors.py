@@ -17,7 +17,7 @@ CASES = {
     "def f(x: n=>Float, z: n=>Float) = [x[n - 1 - i] + z[i] for i in Fin(n)]": ("z",),
     "def f(x: n=>Float, z: n=>Float) = [x[i] + x[wrap(i + 1, n)] + z[i] for i]": (),
     "def f(x: n=>Float, z: n=>Float) = [x[i] if z[i] > 0.0 else 1.0 for i]": ("x", "z"),
-    "def f(x: n=>Float, z: n=>Float) = scan(+, 0.0, x)": ("x", "z"),
+    "def f(x: n=>Float, z: n=>Float) = scan(+, 0.0, x)": ("z",),
     """def f(x: n=>Float, z: n=>Float):
     scan(lambda s, k: s + x[k] + z[wrap(k + 1)], 0.0, [k for k in n])
 """: (),

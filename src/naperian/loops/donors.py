@@ -93,7 +93,9 @@ def _place(block: Sequence[Stmt], a: Var, r: Var) -> _Place | None:
 
 def _of_rows(s: Loop, rest: Sequence[Stmt], a: Var, r: Var) -> _Place | None:
     """The same of a loop, and of one that goes on where it ended, if each of their rounds has a row
-    of its own."""
+    of its own. Elements in order stay apart: eight of them may be tried at once."""
+    if not any(isinstance(x, Loop) for x in s.body):
+        return None
     if any(isinstance(x, Store | Update) and x.buffer == a for x in statements((s, *rest))):
         return None
     place = _place(s.body, a, r)
