@@ -560,3 +560,27 @@ def test_second_derivatives_of_elements_with_rounds_of_their_own(name: str) -> N
     )
     for h in made:
         np.testing.assert_allclose(h, want, rtol=1e-11)
+
+
+GROWING = """
+def f(x: Float, k: Int) -> Float:
+    loop v = x for t in Fin(k){}:
+        loop w = v for r in Fin({}){}:
+            sin(w) * 1.1 + 0.1
+        w
+"""
+
+
+@pytest.mark.parametrize("rounds", ["t", "t + 1", "k - t"])
+def test_second_derivatives_of_strips_that_grow_in_strips(rounds: str) -> None:
+    """The loop backwards over a loop backwards reads strips of all rounds: where one begins is
+    known only once how long those before are, and that waits for these rounds no more."""
+    want, *made = (
+        nap.hessian(nap.compile(GROWING.format(outer, rounds, inner)).f, "x")
+        for outer, inner in (
+            ("", ""), (" checkpoint(2)", " checkpoint(2)"), (" checkpoint(3)", " checkpoint(2)")
+        )
+    )  # fmt: skip
+    for h in made:
+        for k in (0, 1, 2, 6):
+            np.testing.assert_allclose(h(0.3, k), want(0.3, k), rtol=1e-11)

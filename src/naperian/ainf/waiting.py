@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from naperian.ainf.syntax import Accumulate, Binding, Entry, Op, Operand, Read
+from naperian.ainf.syntax import Accumulate, Binding, Entry, Op, Operand, Program, Read
 from naperian.dtypes import DType
 from naperian.names import Var
+from naperian.node import replace
 
 
 def waiting(bindings: Iterable[Binding]) -> dict[Var, Operand]:
@@ -26,3 +27,14 @@ def waiting(bindings: Iterable[Binding]) -> dict[Var, Operand]:
             case _:
                 pass
     return out
+
+
+def at_once(program: Program) -> Program:
+    """The program where numbers wait for nothing: for who keeps all rounds anyway, in tables that
+    are made before them."""
+    numbers = waiting(program.bindings)
+    bindings = tuple(
+        replace(b, prim=Op("copy", (numbers[b.var],))) if b.var in numbers else b
+        for b in program.bindings
+    )
+    return replace(program, bindings=bindings)

@@ -31,7 +31,7 @@ from naperian.ainf.syntax import (
     Read,
     Trips,
 )
-from naperian.ainf.waiting import waiting
+from naperian.ainf.waiting import at_once
 from naperian.ainf.walk import (
     atoms,
     atoms_of,
@@ -44,7 +44,6 @@ from naperian.ainf.walk import (
 from naperian.ainf.words import NotWrittenError, Words, joined, zero
 from naperian.components import components
 from naperian.names import Var
-from naperian.node import replace
 from naperian.sizes import Size, size
 
 STEP = "    "
@@ -52,18 +51,7 @@ STEP = "    "
 
 def write(program: Program, name: str, checked: bool = False) -> str:
     """A definition of this name."""
-    return "\n".join(_Writer(_at_once(program), checked).definition(name)) + "\n"
-
-
-def _at_once(program: Program) -> Program:
-    """The program where numbers wait for nothing: a text keeps all rounds anyway, in tables that
-    are made before them."""
-    numbers = waiting(program.bindings)
-    bindings = tuple(
-        replace(b, prim=Op("copy", (numbers[b.var],))) if b.var in numbers else b
-        for b in program.bindings
-    )
-    return replace(program, bindings=bindings)
+    return "\n".join(_Writer(at_once(program), checked).definition(name)) + "\n"
 
 
 class _Writer(Words):

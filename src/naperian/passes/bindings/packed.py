@@ -27,6 +27,7 @@ from naperian.ainf.syntax import (
     Index,
     Number,
     Op,
+    Operand,
     Program,
     Read,
 )
@@ -37,7 +38,6 @@ from naperian.ainf.walk import (
     rewrite,
     rewrite_size,
     runs,
-    size_of,
     variables,
 )
 from naperian.broken import Broken
@@ -45,7 +45,7 @@ from naperian.dtypes import DType
 from naperian.facts import Facts
 from naperian.names import Lit, Var
 from naperian.node import node, replace
-from naperian.sizes import ONE, ZERO, Atom, Size, atom, clamp, size, substitute
+from naperian.sizes import ONE, ZERO, Size, atom, clamp, size
 from naperian.sums import below
 
 Axes = tuple[Var, ...]
@@ -137,14 +137,13 @@ def _early(program: Program) -> dict[Var, Index]:
         return dict(program.indices)
     contexts = {b.var: b.context for b in program.bindings}
 
-    def before(a: Atom) -> Size | None:
-        if isinstance(a, Read) and a.var in numbers:
-            n, names = size_of(numbers[a.var]), zip(contexts[a.var], a.at, strict=True)
-            return rewrite_size(substitute(n, before), dict(names))
-        return None
+    def before(r: Read) -> Operand:
+        if r.var not in numbers:
+            return r
+        return rewrite(numbers[r.var], dict(zip(contexts[r.var], r.at, strict=True)), before)
 
     return {
-        i: x if x.extent is None else replace(x, extent=substitute(x.extent, before))
+        i: x if x.extent is None else replace(x, extent=rewrite_size(x.extent, {}, before))
         for i, x in program.indices.items()
     }
 
@@ -211,6 +210,28 @@ def made_of_themselves(program: Program, missing: Mapping[Axes, Size]) -> frozen
             seen |= more
             work += more
     return frozenset(found)
+
+
+def waits_for_itself(program: Program, missing: Mapping[Axes, Size]) -> bool:
+    """Whether rows of all rounds of a loop are kept whose lengths are known in these rounds only:
+    where a number of rounds waits for what the loop carries."""
+    numbers = waiting(program.bindings)
+    of = {b.var: b for b in program.bindings} if numbers else {}
+    for axes, count in missing.items():
+        work = [r.var for r in atoms_of(count) if isinstance(r, Read)]
+        seen = {*work}
+        while work:
+            b = of.get(work.pop())
+            if b is None:
+                continue
+            if b.var in numbers and axes[0] in b.context:
+                return True
+            lengths = (n for i in b.context if (n := program.indices[i].extent) is not None)
+            told = (r for n in lengths for r in atoms_of(n) if isinstance(r, Read))
+            more = {r.var for r in (*reads(b), *told)} - seen
+            seen |= more
+            work += more
+    return False
 
 
 def _closed(indices: Mapping[Var, Index], row: Size, extent: Size, time: Var) -> Axes:

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from naperian.ainf import syntax as ainf
+from naperian.ainf.waiting import at_once
 from naperian.loops.syntax import (
     Allocate,
     Assign,
@@ -49,7 +50,13 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import reads
 from naperian.names import Var, zero
-from naperian.passes.bindings.packed import Offsets, made_of_themselves, packing, with_offsets
+from naperian.passes.bindings.packed import (
+    Offsets,
+    made_of_themselves,
+    packing,
+    waits_for_itself,
+    with_offsets,
+)
 from naperian.passes.fusion.best import best
 from naperian.passes.fusion.block import Block
 from naperian.passes.fusion.contract import contract
@@ -86,6 +93,7 @@ def schedule(program: ainf.Program) -> Program:
     """The program as loops over buffers. Its results are `out`, `out_1`, …"""
     checked = tuple(p.var for p in suspects(program))
     program = faint(best(distrust(factors(vacant(ended(program))))))
+    waiting = program
     offsets: Offsets = {}
     together: frozenset[Var] = frozenset()
     new = set()  # results whose sizes are known only during the run
@@ -111,6 +119,9 @@ def schedule(program: ainf.Program) -> Program:
         storage = place(graph, items, frozenset(new))
         if not stored.missing:
             break
+        if waits_for_itself(program, stored.missing):
+            program, offsets, together = at_once(waiting), {}, frozenset()
+            continue
         more_together = made_of_themselves(program, stored.missing) - together
         if more_together:  # in one loop no row is kept beyond its round
             together |= more_together
