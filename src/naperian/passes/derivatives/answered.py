@@ -9,12 +9,15 @@
 
 The derivative of a choice asks it again, and both numbers were kept for that, in every round: an
 answer is a byte of their sixteen, and is there when they are. `held`, so that it is kept and not
-computed again from them (`passes/fusion/inline.py`).
+computed again from them (`passes/fusion/inline.py`). So is what is asked of the state of a loop: of
+that nothing is kept then, unless more of it is wanted.
 """
 
 from __future__ import annotations
 
-from naperian.ainf.syntax import Binding, Op, Operand, Program, Read
+from functools import partial
+
+from naperian.ainf.syntax import Binding, Delay, Op, Operand, Program, Read
 from naperian.ainf.walk import atoms, reads, rewrite_guards, rewrite_prim, rewrite_size, variables
 from naperian.names import Var, fresh
 from naperian.node import node, replace
@@ -26,11 +29,12 @@ _ASKS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 @node
 class _Turn:
     """How a round that asks is found from the one that answers: `there` gives the first's indices
-    in the second's, `back` the second's in the first's, in order."""
+    in the second's, `back` the second's in the first's, in order; `turned` go the other way."""
 
     context: tuple[Var, ...]
     there: dict[Var, Size]
     back: tuple[Size, ...]
+    turned: frozenset[Var]
 
 
 def answered(program: Program) -> Program:
@@ -72,31 +76,47 @@ def _turned(program: Program, b: Binding, bindings: dict[Var, Binding]) -> _Turn
     """How a comparison is made where both its numbers are, if rounds there go the other way."""
     if not isinstance(b.prim, Op) or b.prim.name not in _ASKS or b.guards:
         return None
-    first = next((r for r in reads(b) if r.var in bindings and len(r.at) == len(b.context)), None)
-    if first is None:
+    found = (_round_of(program, b, bindings[r.var], r) for r in reads(b) if r.var in bindings)
+    turn = next((t for t in found if t is not None), None)
+    if turn is None:
         return None
-    context = bindings[first.var].context
+    # all that is of a round is read the other way, so it is there before the loop backwards
+    for r in reads(b):
+        for e in (rewrite_size(e, turn.there) for e in r.at):
+            if e.single not in turn.turned and not turn.turned.isdisjoint(variables(e)):
+                return None
+    return turn
+
+
+def _round_of(program: Program, b: Binding, made: Binding, r: Read) -> _Turn | None:
+    """How a comparison is made in the round in which one of its numbers is, if it reads one number
+    in each."""
+    if len(r.at) != len(b.context):
+        return None
+    context = made.context
+    if isinstance(made.prim, Delay):  # what a round begins with, if it has rows (see `remade`)
+        if not any(map(partial(_is_row, program, made.prim), context)):
+            return None
+        context = tuple(made.prim.time if i == made.prim.index else i for i in context)
     there: dict[Var, Size] = {}
-    back: list[Size] = []
     turned: set[Var] = set()
-    for i, e in zip(context, first.at, strict=True):
+    for i, e in zip(context, r.at, strict=True):
         v = next((v for v in b.context if e in (size(v), _mirror(program, v))), None)
         if v is None or v in there or not _alike(program, i, v):
             return None
         extent = program.indices[v].extent
         if e == size(v) or extent is None:
             there[v] = size(i)
-            back.append(e)
         else:
             there[v] = extent - size(i) - ONE
-            back.append(e)
             turned.add(i)
-    # all that is of a round is read the other way, so it is there before the loop backwards
-    for r in reads(b):
-        for e in (rewrite_size(e, there) for e in r.at):
-            if e.single not in turned and not turned.isdisjoint(variables(e)):
-                return None
-    return _Turn(context, there, tuple(back)) if turned else None
+    return _Turn(context, there, r.at, frozenset(turned)) if turned else None
+
+
+def _is_row(program: Program, h: Delay, i: Var) -> bool:
+    """Whether an axis of what a loop carries is one of elements, of which there may be many."""
+    extent = program.indices[i].extent
+    return i != h.index and extent is not None and extent.constant is None
 
 
 def _mirror(program: Program, v: Var) -> Size | None:
