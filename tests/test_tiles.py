@@ -131,6 +131,29 @@ def test_pooling_scatters_nothing() -> None:
     assert len(re.findall(r"if v\w*:", inner)) == 1, "that around: the element's own is a choice"
 
 
+ROLLED = """
+def rolled(x: Fin(n + w)=>Float, of: Fin(w + 1)=>Bool) -> Float =
+    sum((i + 1) * max(x[i + j] for j in Fin(w + 1)) ** 2 for i in Fin(n))
+"""
+
+
+def test_long_windows_are_looked_through_side_by_side() -> None:
+    """What the largest elements are sent waits, so that the windows of a strip are lanes."""
+    slope = nap.grad(nap.compile(ROLLED).rolled)
+    rng = np.random.default_rng(3)
+    for n in (0, 1, 5, 31, 32, 64, 255, 256, 300, 700):
+        for w in (0, 1, 3, 20, 300):
+            x = rng.integers(-3, 4, n + w).astype(float)
+            x[rng.random(n + w) < 0.02] = np.nan
+            x[rng.random(n + w) < 0.3] = -np.inf
+            with np.errstate(invalid="ignore"):
+                want = windows(x[:, None], w + 1, 1, 1, np.argmax)[:, 0]
+            np.testing.assert_allclose(slope(x, np.ones(w + 1, bool)), want)
+    loops = slope.show("loops").split("update out")
+    assert len(loops) == 2
+    assert loops[0].count("lanes for") == 5, loops[0]
+
+
 def test_gradients_of_pooling_are_differentiable() -> None:
     m = nap.compile(POOLS)
     rng = np.random.default_rng(1)

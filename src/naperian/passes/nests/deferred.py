@@ -67,6 +67,7 @@ from naperian.loops.walk import (
 )
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
+from naperian.passes.nests.alike import is_sliding
 from naperian.passes.nests.strips import hard_to_find, in_strips
 from naperian.prims import PRIMITIVES
 from naperian.sizes import ZERO, Clamp, Size, atom, size
@@ -76,6 +77,7 @@ _ROUNDS = (256, 64)  # of a strip, as many as fit
 _FEW = 16  # components, over which a loop is part of a round
 _WORK = 60  # additions in a round that are worth vectors,
 _LESS = 24  # if it computes also where it adds
+_LITTLE = 4  # that are sooner done than asked for
 
 
 def deferred(
@@ -146,12 +148,10 @@ def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
     made = {x.var for x in inner if isinstance(x, Let | Variable)}
     if not any(_scatters(x, made) for x in inner):
         return s
-    plain = any(_scatters(x, ()) for x in inner) and not _computes_where(s)
-    if _work(s.body) < (_WORK if plain else _LESS):
+    if not is_sliding(s) and not _is_worth_it(s):
         return s
-    if not all(isinstance(x, Let | Variable | When) for x in s.body if not _plain(x, s)):
-        return s
-    if any(isinstance(x, Loop) and not _few(x) for x in inner):
+    if not all(isinstance(x, Let | Variable | When) or _reduces(x) for x in s.body
+               if not _plain(x, s)):  # fmt: skip
         return s
     for rounds in _ROUNDS:
         strip = Var("strip")
@@ -172,6 +172,21 @@ def _deferred(s: Loop, sums: Mapping[Var, DType]) -> Loop:
         Loop(s.var, low, high, tuple(parted.second), Order.SERIAL, (), s.work),
     )
     return Loop(strip, ZERO, count, whole, s.order, s.reductions, s.work * rounds)
+
+
+def _is_worth_it(s: Loop) -> bool:
+    """Whether a round computes so much that it pays to store what it adds, in loops over few."""
+    inner = statements(s.body)
+    plain = any(_scatters(x, ()) for x in inner) and not _computes_where(s)
+    if _work(s.body) < (_WORK if plain else _LESS):
+        return False
+    return all(_few(x) for x in inner if isinstance(x, Loop))
+
+
+def _reduces(x: Stmt) -> bool:
+    """Whether a statement goes through a window, of which it makes nothing but variables."""
+    free = isinstance(x, Loop) and x.order is Order.FREE
+    return free and all(isinstance(y, Let | Assign) for b in blocks(x) for y in b)
 
 
 def _plain(x: Stmt, s: Loop) -> bool:
@@ -257,6 +272,8 @@ class _Parted:
         out: list[Stmt] = []
         for s in body:
             match s:
+                case When(condition, then, ()) if not under and not over and self.is_little(then):
+                    out += self.asked_behind(condition, then)
                 case When(condition, then, otherwise):
                     other = Apply("not", (condition,), DType.BOOL, DType.BOOL)
                     yes = self.block(then, (*under, condition), over)
@@ -277,6 +294,19 @@ class _Parted:
                 case _:
                     out.append(s)
         return tuple(out)
+
+    def is_little(self, body: tuple[Stmt, ...]) -> bool:
+        """Whether statements only add what every round may compute, and soon has."""
+        added = all(isinstance(x, Update) and x.buffer in self.sums for x in body)
+        return added and _work(body) <= _LITTLE and not any(loads(x) for x in body)
+
+    def asked_behind(self, condition: Expr, then: tuple[Stmt, ...]) -> list[Stmt]:
+        """What is added under a condition: every round stores it, and whether it is added."""
+        there = self.table("there", DType.BOOL, ())
+        before, self.second = self.second, []
+        stored = [Store(there.buffer, there.at, condition), *self.block(then)]
+        self.second = [*before, When(there, tuple(self.second), ())]
+        return stored
 
     def flags(self) -> set[Var]:
         return {r.var for r in self.loop.reductions if r.monoid == "or"}
