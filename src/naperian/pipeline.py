@@ -59,6 +59,7 @@ from naperian.passes.algebra.simplify import simplify
 from naperian.passes.algebra.whole_rows import whole_rows
 from naperian.passes.algebra.windows import windows
 from naperian.passes.derivatives.answered import answered
+from naperian.passes.derivatives.at_last import at_last
 from naperian.passes.derivatives.carried import carried
 from naperian.passes.derivatives.held import held
 from naperian.passes.derivatives.noted import noted
@@ -211,7 +212,7 @@ PASSES: tuple[Step, ...] = (
     Step("forwards",
          lambda p: cut_out(neighbours(windows(along_rounds(forwards(alongside(margins(p))))))),
          ainf_check.check, ainf_show.show),
-    Step("undo", lambda p: undo(elements(in_step(p))), ainf_check.check, ainf_show.show),
+    Step("undo", lambda p: undo(elements(at_last(in_step(p)))), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),
          ainf_check.check, ainf_show.show),
     Step("added", lambda p: one_sum(begins(whole_rows(p))), ainf_check.check, ainf_show.show),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Index, Read
+from naperian.ainf.syntax import Accumulate, Binding, Delay, Entry, Guard, Index, Read
 from naperian.ainf.walk import rewrite, rewrite_guards, rewrite_size, variables
 from naperian.facts import Facts
 from naperian.names import Var, fresh
@@ -42,6 +42,7 @@ class Amid:
     sizes: frozenset[Var]
     states: dict[Var, State] = field(default_factory=dict)
     after: dict[Var, tuple[Link, ...]] = field(default_factory=dict)  # in the same round
+    reader: tuple[Guard, ...] = ()  # what holds where a version is read
 
     def collect(self, s: State, after: tuple[Link, ...]) -> None:
         self.states[s.delay.var] = s
@@ -134,7 +135,7 @@ class Amid:
             if at == size(i) or any(v in names and v not in passed for v in variables(at)):
                 continue
             gap = names[i] - rewrite_size(at, passed)
-            known = facts_about(gap, self.indices, self.sizes, guards, Facts())
+            known = facts_about(gap, self.indices, self.sizes, guards + self.reader, Facts())
             if known.proves(gap - 1) or known.proves(-gap - 1):
                 return True
         return False

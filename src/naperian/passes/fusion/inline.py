@@ -250,8 +250,8 @@ def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:
     point = dict(zip(p.context, at, strict=True))
     for s in p.sites:
         cell = s.task.cell
-        if cell is None:
-            continue
+        if cell is None or (s.task.kind is Kind.FINAL and times.isdisjoint(s.task.path)):
+            continue  # what a loop ends with is that in all rounds of others
         step = cell.writers[0] if cell.time is not None else None
         entered = cell if step is None else next((x.task.cell for x in step.sites), None)
         if entered is None or not entered.monoid or not _sparse(entered):
