@@ -14,6 +14,7 @@ from naperian.ainf.syntax import Op
 from naperian.ainf.walk import rewrite, rewrite_size, variables
 from naperian.names import Var
 from naperian.passes.derivatives.beyond import Beyond
+from naperian.passes.derivatives.digits import by_digits
 from naperian.passes.derivatives.invert import invert
 from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.permuted import permuted
@@ -116,9 +117,17 @@ class Closing(Beyond):
     def cases(self, var: Var, parts: list[Part], at: At) -> list[Part]:
         """The parts by cases that are solved for their indices. What is divided is taken apart if
         then each says where it goes, and nothing is added one after the other."""
+        parts = [q for p in parts for q in self.digits(p, at)]
         apart = [by_quotients(self.b, p, self.domain(p), self.test) for p in parts]
         for whole in (apart, parts):
             cases = [q for p in whole for q in ([p] if self.meets(p, at) else self.split(p, var))]
             if apart == parts or all(self.meets(q, at) for q in cases):
                 break
         return cases
+
+    def digits(self, part: Part, at: At) -> list[Part]:
+        """The part by the digits of its indices, if then each says where it goes."""
+        if self.meets(part, at):
+            return [part]
+        made = by_digits(self.b, part, self.domain(part), at)
+        return made if all(self.meets(q, at) for q in made) else [part]

@@ -22,7 +22,7 @@ from naperian.names import Lit, Var
 from naperian.passes.bindings.builder import Builder
 from naperian.passes.derivatives.copies import Copy, body, mentioned
 from naperian.passes.derivatives.rules import renamed
-from naperian.sizes import Atom, Size, size, substitute
+from naperian.sizes import Atom, Size, size
 
 
 def lengths(b: Builder, component: list[Binding], time: Var) -> list[Var]:
@@ -101,21 +101,12 @@ class _Found(Copy):
                 self.names[x.prim.index] = size(self.b.index(old.extent + 1, name))
         self.indices(bindings)
 
-    def extent(self, n: Size) -> Size:
-        def late(a: Atom) -> Size | None:
-            if isinstance(a, Read) and a.var in self.late:
-                return size_of(Read(self.late[a.var], tuple(map(self.size, a.at))))
-            return self.atom(a)
-
-        return substitute(n, late)
-
-    def at(self, axis: Var, e: Size) -> Size:
-        """What is read at the end of a row is read where its index ends: the same length, said in
-        another way, would have to be looked for in every one of its rounds."""
-        n = self.b.extent(axis)
-        read = () if n is None else atoms_of(n)
-        late = any(isinstance(a, Read) and a.var in self.late for a in read)
-        return self.extent(e) if late else self.size(e)
+    def atom(self, a: Atom) -> Size | None:
+        """A length is said in one way, in how far an index goes and in where something is read: its
+        ends, or its digits, would have to be looked for in every one of its rounds."""
+        if isinstance(a, Read) and a.var in self.late:
+            return size_of(Read(self.late[a.var], tuple(map(self.size, a.at))))
+        return super().atom(a)
 
 
 def _made_of(b: Builder, x: Binding, time: Var) -> Iterable[Var]:
