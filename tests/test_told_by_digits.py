@@ -69,6 +69,7 @@ def of_all(x: k=>Fin(n)=>Float, w: Fin(n)=>Float) -> Float = sum(of_rounds(x, w)
 def of_turned(x: Fin(n)=>Float, w: Fin(n)=>Float) -> Float:
     z = turned([C(v, v ** 2) for v in x])
     sum(z[i].re * w[i] + z[i].im for i)
+def of_each(x: k=>Fin(n)=>Float, w: Fin(n)=>Float) -> Float = sum(of_turned(x, w))
 """
 
 
@@ -109,15 +110,16 @@ def test_what_has_no_other_digits(m: Module) -> None:
         assert " at [" not in by.show("prune")
 
 
-@pytest.mark.parametrize("name", ["of_rounds", "of_turned", "of_all"])
+@pytest.mark.parametrize("name", ["of_rounds", "of_turned", "of_all", "of_each"])
 def test_in_the_rounds_of_a_loop_that_finds_how_many(m: Module, name: str) -> None:
     f = getattr(m, name)
     by = nap.grad(f, wrt="x")
-    rng = np.random.default_rng(3)
+    rng, rows = np.random.default_rng(3), name in ("of_all", "of_each")
     for n in (1, 2, 4, 16):
-        x, w = rng.standard_normal((3, n) if name == "of_all" else n), rng.standard_normal(n)
+        x, w = rng.standard_normal((3, n) if rows else n), rng.standard_normal(n)
         np.testing.assert_allclose(by(x, w), slope(f, x, w), rtol=1e-5, atol=1e-5)
     assert not scattered(by)
+    assert "ge(((" not in by.show("prune")  # nor is each place asked whose it is
 
 
 def test_one_way_and_the_other(m: Module) -> None:

@@ -99,8 +99,9 @@ class Entries(Dense):
         return n is not None and (n.constant is None or n.constant >= _FEW)
 
     def is_window(self, i: Var, names: Mapping[Var, Size]) -> bool:
-        """Whether a solved index alone makes up an axis that is longer than it."""
-        around = [v for v in variables(names[i]) if not self.stands(v) and v in self.b.indices]
+        """Whether a solved index alone makes up an axis that is longer than it. Lengths that are
+        read may be of another one's element."""
+        around = [v for v in written(names[i]) if not self.stands(v) and v in self.b.indices]
         if len(around) != 1:
             return False
         mine, whole = self.extent(i), self.extent(around[0])
