@@ -3,7 +3,7 @@
 slow     a row is a recurrence with long steps, which the next row does not wait for
 steep    a row is a recurrence that goes across memory, where the next row's elements lie beside,
          or that reads of its own only what does not change, beside the next row's
-uneven   its inner loops are of all lengths, as a triangle's are
+uneven   its deepest loops are of all lengths, as a triangle's are
 narrow   its inner loops are over a few components
 stepwise it goes through rounds in order, which compute a few components and copy the others
 across   its sums go across tables of its own, whose few components are written out
@@ -170,22 +170,25 @@ def sums_nothing(s: Loop) -> bool:
 
 
 def is_uneven(s: Loop) -> bool:
-    """Whether an innermost loop of a row is as long as a loop around it says. Strips are equal."""
+    """Whether the deepest loops of a row are as long as loops around them say: one that always goes
+    as far is a vector by itself. Strips are equal."""
     inner: set[Var] = set()  # loop variables, and what depends on them
-    for x in statements(s.body):
+    most = _depths(s.body)
+    uneven: list[bool] = []
+    for depth, x in _with_depths(s.body):
         match x:
-            case Loop(var, low, high, body):
-                uneven = not inner.isdisjoint((*used_in(low), *used_in(high)))
-                length = (high - low).single
-                strip = isinstance(length, Clamp) and length.extent.constant is not None
-                if uneven and not strip and not any(isinstance(y, Loop) for y in statements(body)):
-                    return True
+            case Loop(var, low, high):
+                trips = high - low
+                strip = isinstance(n := trips.single, Clamp) and n.extent.constant is not None
+                if depth == most and (trips.constant is None or trips.constant > _FEW):
+                    depends = not inner.isdisjoint((*used_in(low), *used_in(high)))
+                    uneven.append(depends and not strip)
                 inner.add(var)
             case Let(var) if not inner.isdisjoint(reads(x)):
                 inner.add(var)
             case _:
                 pass
-    return False
+    return bool(uneven) and all(uneven)
 
 
 def is_narrow(s: Loop) -> bool:
@@ -349,13 +352,19 @@ def depth_of_waits(s: Loop) -> int:
     )  # fmt: skip
 
 
-def levels(body: tuple[Stmt, ...], depth: int = 1) -> Iterator[tuple[int, Loop]]:
+def levels(body: tuple[Stmt, ...]) -> Iterator[tuple[int, Loop]]:
     """The loops of a block, and in how many each of them stands, itself among these."""
+    return ((depth, s) for depth, s in _with_depths(body) if isinstance(s, Loop))
+
+
+def _with_depths(body: tuple[Stmt, ...], around: int = 0) -> Iterator[tuple[int, Stmt]]:
+    """The statements of a block, each before those in it, and in how many loops they stand, a loop
+    itself among these."""
     for s in body:
-        if isinstance(s, Loop):
-            yield depth, s
+        depth = around + isinstance(s, Loop)
+        yield depth, s
         for b in blocks(s):
-            yield from levels(b, depth + isinstance(s, Loop))
+            yield from _with_depths(b, depth)
 
 
 def deepest(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -21,7 +21,7 @@ Every lane does what its row did, in the same order; what does not depend on the
 That pays in five cases. A step of a recurrence waits for the one before it, and rows do not wait
 for each other: if a step takes long, as a division does (a running sum is better read row by row).
 A recurrence that goes across memory reads in every step what lies beside what the next row reads.
-A triangle's inner loops are of all lengths, which seldom fill a vector, while eight rows always do.
+A triangle's deepest loops are of all lengths, which seldom fill a vector, while eight rows do.
 And so do loops over a few components, that no loop along memory is around, and sums across tables
 of such components.
 
