@@ -303,3 +303,42 @@ def f(ends: m=>Int, z: l=>Float) -> l=>m=>Float:
     totals = np.array([(k * (k + 1) // 2).sum() for k in lengths])
     assert np.allclose(f(ends, z), z[:, None] * totals)
     assert nap.check(f)
+
+
+DIAGONALS = nap.compile("""
+def near(o: d=>Int, a: d=>Fin(n)=>Float, x: Fin(n)=>Float, steps: Int) -> Fin(n)=>Float:
+    loop x = x for _ in Fin(steps): [sum(a[k, i] * x.get(i + o[k], 0.0) for k) for i]
+
+def far(kind: d=>Int, b: Fin(n)=>d=>d, x: Fin(n)=>Float, steps: Int) -> Fin(n)=>Float:
+    loop x = x for _ in Fin(steps): [sum(x[i] if 0 < kind[b[i, k]] < kind[k] else 1.0 for k) for i]
+
+def total(o: d=>Int, a: d=>Fin(n)=>Float, x: Fin(n)=>Float, steps: Int) -> Float =
+    sum(v ** 2 for v in near(o, a, x, steps))
+""")
+
+
+def test_a_condition_of_what_is_near_is_asked_in_each_round() -> None:
+    """Its table would be longer than what it is made of, unless that is as long, or far apart."""
+    assert "bool[" not in DIAGONALS.near.show("loops")
+    assert "bool[" not in nap.grad(DIAGONALS.total, "x").show("loops")
+    assert re.search(r"bool\[n, d\]", DIAGONALS.far.show("loops"))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9])
+@pytest.mark.parametrize("d", [0, 1, 5])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_conditions_asked_in_each_round(n: int, d: int, steps: int, threads: None) -> None:
+    r = np.random.default_rng(n)
+    o, a, x = r.integers(-3, 4, d), r.normal(size=(d, n)), r.normal(size=n)
+    m = np.zeros((n, n))
+    for k in range(d):
+        for i in range(max(0, -o[k]), min(n, n - o[k])):
+            m[i, i + o[k]] += a[k, i]
+    power = np.linalg.matrix_power(m, steps)
+    assert np.allclose(DIAGONALS.near(o, a, x, steps), power @ x)
+    assert np.allclose(nap.grad(DIAGONALS.total, "x")(o, a, x, steps), 2 * power.T @ power @ x)
+    b, kind, far = r.integers(0, max(d, 1), (n, d)), r.integers(-2, 5, d), x
+    there = (kind[b] > 0) & (kind[b] < kind)
+    for _ in range(steps):
+        far = np.where(there, far[:, None], 1.0).sum(1)
+    assert np.allclose(DIAGONALS.far(kind, b, x, steps), far)

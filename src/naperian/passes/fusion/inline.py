@@ -4,10 +4,15 @@ that is cheap:
     y[i] = x[i] * 2;  z[i] = y[clamp(i - 1)] + y[clamp(i + 1)]
     ⇒  z[i] = x[clamp(i - 1)] * 2 + x[clamp(i + 1)] * 2
 
-A read at the reader's own indices is left alone (fusion shares the loop). A producer with one
-reader is always computed there when that makes no more values than before, so that reversing,
-shifting or cutting an intermediate array costs nothing. What hangs on a table that a loop changes
-in place is computed in that round, or every round would have to keep the table.
+A read at the reader's own indices is left alone (fusion shares the loop), but a condition that is
+the same in all rounds of a recurrence is asked in each, if its table would be longer than all that
+it is made of:
+
+    for t, i, k: … if c[i, k]       ⇒       for t, i, k: … if i + o[k] < n
+
+A producer with one reader is always computed there when that makes no more values than before, so
+that reversing, shifting or cutting an intermediate array costs nothing. What hangs on a table that
+a loop changes in place is computed in that round, or every round would have to keep the table.
 """
 
 from __future__ import annotations
@@ -55,7 +60,7 @@ _STEPS = 4  # operations from arrays to what is made of them
 
 def inline(graph: Graph) -> None:
     """See the module. New tasks are left out of order (`moved`)."""
-    made = _computed(graph, partial(_wanted, _along_ends(graph)))
+    made = _computed(graph, partial(_wanted, _along_ends(graph), _times(graph)))
     graph.tasks += (new for _, new in made)
     graph.moved = graph.moved or bool(made)
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
@@ -343,7 +348,8 @@ def _is_few(n: Size) -> bool:
 
 
 def _wanted(
-    ends: Counter[Task], graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int
+    ends: Counter[Task], times: set[Var],
+    graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int,
 ) -> bool:
     names = [e.single for e in at]
     if _own(graph, t, p, at):
@@ -351,7 +357,11 @@ def _wanted(
             return False
         if set(t.path[: len(names)]) == set(names):
             return weight <= _LIGHT and _swaps(p, at)
-        return len(names) < len(t.path) and weight <= (2 if loads(graph, p) else _free(t, p))
+        if len(names) < len(t.path) and not loads(graph, p):
+            return weight <= _free(t, p)
+        every_round = not times.isdisjoint(t.path) and times.isdisjoint(names)
+        most = _ROUND[0] if every_round and _is_far(p) else 2
+        return len(names) < len(t.path) and weight <= most
     if p.kind is Kind.FINAL:
         return True
     seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
@@ -389,6 +399,20 @@ def _rank(p: Task, steps: int) -> int:
     made = {s.task.var for s in p.sites}
     given = (len(x.at) for x in p.args if isinstance(x, Read) and x.var not in made)
     return max((*given, *(_rank(s.task, steps - 1) for s in p.sites)), default=0)
+
+
+def _is_far(p: Task) -> bool:
+    """Whether a condition has more indices than each array that it is made of, none of them read
+    where data say: its table is longer than all of these, which stay near."""
+    easy = p.dtype is DType.BOOL and _rank(p, _STEPS) < len(p.context)
+    return easy and not _gathers(p, _STEPS)
+
+
+def _gathers(p: Task, steps: int) -> bool:
+    """Whether a value is made of what is read where data say, in so many steps."""
+    if any(atoms_of(e) for x in p.args if isinstance(x, Read) for e in x.at):
+        return True
+    return steps > 0 and any(_gathers(s.task, steps - 1) for s in p.sites)
 
 
 def _is_multiple(p: Task) -> bool:
