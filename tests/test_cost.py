@@ -841,6 +841,34 @@ def f(a: Fin(n)=>Fin(n)=>Float) -> Float:
 """,
         lambda n: [x(n, n) + n * np.eye(n)],
     ),
+    "small matrices taken apart": (
+        """
+def lu(a: Fin(3)=>Fin(3)=>Float) -> Fin(3)=>Fin(3)=>Float:
+    with state(a) as m:
+        for p in Fin(3):
+            for i in p<..:
+                m[i, p] := m[i, p] / m[p, p]
+                for j in p<..: m[i, j] := m[i, j] - m[i, p] * m[p, j]
+
+def f(x: n=>Fin(3)=>Fin(3)=>Float) -> Float = sum(trace(lu(a)) for a in x)
+""",
+        lambda n: [x(n, 3, 3) + 3.0 * np.eye(3)],
+    ),
+    "small systems solved": (
+        """
+def solve(a: Fin(4)=>Fin(4)=>Float, b: Fin(4)=>Float) -> Fin(4)=>Float:
+    (a, b) = with state(a) as a, state(b) as b:
+        for k in Fin(4), i in Fin(4):
+            if i != k:
+                f = a[i, k] / a[k, k]
+                for j in Fin(4): a[i, j] -= f * a[k, j]
+                b[i] -= f * b[k]
+    [b[i] / a[i, i] for i]
+
+def f(x: n=>Fin(4)=>Fin(4)=>Float) -> Float = sum(sum(solve(a, [1.0, 2.0, 3.0, 4.0])) for a in x)
+""",
+        lambda n: [x(16 * n, 4, 4) + 4.0 * np.eye(4)],
+    ),
     "shortest paths": (
         """
 def f(w: n=>n=>Float) -> Float = sum(sum(row) for row in short(w))

@@ -11,7 +11,7 @@ import naperian as nap
 
 @pytest.mark.parametrize("name", [
     "a few elements of a table in place", "the best of what a row in place has so far",
-    "the best split of a table in place",
+    "the best split of a table in place", "small matrices taken apart", "small systems solved",
 ])  # fmt: skip
 def test_a_gradient_of_a_few_elements_is_the_slope(name: str) -> None:
     text, given = PROGRAMS[name]

@@ -1,6 +1,7 @@
 """Parts that go to few elements, as the entries of one accumulation.
 
     y = x[0] · x[k[t]]              one accumulation: v at 0, w[t] at k[t]
+    y[t] = x[t + 1] in a round t    v at t + 1, however few elements x has
 
 Its first values are what the dense parts send. So what a cotangent costs is its size once and what
 was sent to it, however many sent it; in a loop that carries the cotangent of a table, the
@@ -75,7 +76,9 @@ class Entries(Dense):
         for e in found.equal:
             if e == ZERO or self.facts(e).proves_equal(e, ZERO):
                 continue
-            if any(self.is_long(v) for v in written(e) if not self.stands(v)):
+            free = [v for v in written(e) if not self.stands(v) and v in self.b.indices]
+            of_round = not self.open.isdisjoint(written(e))  # all would be asked in every round
+            if any(self.is_long(v) or of_round for v in free):
                 return True
         if any(self.is_strip(i, found.names) for i in found.names):
             return True
