@@ -1,4 +1,5 @@
-"""Rows of triangles go side by side, unless vectors go along what is inside of a triangle."""
+"""Rows of triangles go side by side, if there are many where vectors may go along what is inside:
+heads of attention."""
 
 from __future__ import annotations
 
@@ -32,13 +33,18 @@ def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return p / p.sum(1, keepdims=True) @ v  # type: ignore[no-any-return]
 
 
-def test_rows_of_longer_rows_stay_alone() -> None:
-    assert "lanes for" not in M.heads.show("loops")
-    assert "lanes for" not in nap.grad(M.groups, "k").show("loops")
+def test_rows_of_longer_rows_go_side_by_side_where_there_are_many() -> None:
     assert "lanes for" in M.forms.show("loops")
+    assert " if " not in M.forms.show("loops").partition("lanes for")[0]
+    assert "if (h >= 32) and (128 >= d):" in M.heads.show("loops").partition("lanes for")[0]
+    first, *_ = nap.grad(M.groups, "k").show("loops").partition("lanes for")
+    assert ">= 32) and (128 >= " in first
 
 
-@pytest.mark.parametrize(("h", "t", "d"), [(1, 1, 1), (2, 3, 5), (6, 17, 8), (40, 5, 2), (0, 3, 2)])
+SIZES = [(1, 1, 1), (2, 3, 5), (6, 17, 8), (40, 5, 2), (70, 4, 3), (0, 3, 2), (33, 2, 130)]
+
+
+@pytest.mark.parametrize(("h", "t", "d"), SIZES)
 def test_values(h: int, t: int, d: int, threads: None) -> None:
     r = np.random.default_rng(h)
     q, k, v = r.normal(size=(h, t, d)), r.normal(size=(t, d)), r.normal(size=(t, d))

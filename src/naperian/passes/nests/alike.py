@@ -11,6 +11,7 @@ sliding  it sums a window of an array, and the next row the window beside it
 open     a `while` loop goes on in each as long as it takes (`until`)
 square   its loops are as long as one another, and nobody knows how short
 sending  its rounds add components to what other rows add to, and nobody knows how short they are
+triangular some inner loops are of all lengths, and nobody knows how short the deepest are
 dear     rounds in order compute functions in inner loops, of which nobody knows how short they are
 """
 
@@ -59,6 +60,7 @@ _DEEP = 3  # operations of a step in a row, as many additions, which waits for m
 _CHAIN = 2  # such operations, where memory has been read
 _FEW = 4  # components, which do not fill a vector
 _NESTED = 2  # loops
+_SMALL = 80  # statements that may be there twice
 _MONOIDS = ("add", "mul", "min", "max")
 
 
@@ -172,23 +174,47 @@ def sums_nothing(s: Loop) -> bool:
 def is_uneven(s: Loop) -> bool:
     """Whether the deepest loops of a row are as long as loops around them say: one that always goes
     as far is a vector by itself. Strips are equal."""
-    inner: set[Var] = set()  # loop variables, and what depends on them
     most = _depths(s.body)
-    uneven: list[bool] = []
+    uneven = [u for depth, n, u in _innermost(s) if depth == most and not _is_few(n)]
+    return bool(uneven) and all(uneven)
+
+
+def triangular(s: Loop) -> tuple[Size, ...]:
+    """How far the deepest loops of a row go that always go as far, where others are as long as
+    loops around them say, if that is known in front of the rows: of few components, and in few
+    statements, the next row's are a vector."""
+    loops = _innermost(s)
+    most = _depths(s.body)
+    out = [n for depth, n, uneven in loops if depth == most and not uneven and not _is_few(n)]
+    inside = {x.var for x in statements(s.body) if isinstance(x, (Loop, Let, Variable))}
+    known = all(n.plain and inside.isdisjoint((*used_in(n), s.var)) for n in out)
+    some = known and any(uneven for _, _, uneven in loops)
+    return tuple(dict.fromkeys(out)) if some and len(statements(s.body)) <= _SMALL else ()
+
+
+def _is_few(n: Size) -> bool:
+    return n.constant is not None and n.constant <= _FEW
+
+
+def _innermost(s: Loop) -> list[tuple[int, Size, bool]]:
+    """Of each loop of a row with none inside: in how many loops it stands, how far it goes, and
+    whether one around it says that. Strips are equal."""
+    inner: set[Var] = set()  # loop variables, and what depends on them
+    out: list[tuple[int, Size, bool]] = []
     for depth, x in _with_depths(s.body):
         match x:
-            case Loop(var, low, high):
-                trips = high - low
-                strip = isinstance(n := trips.single, Clamp) and n.extent.constant is not None
-                if depth == most and (trips.constant is None or trips.constant > _FEW):
+            case Loop(var, low, high, body):
+                if not any(isinstance(y, Loop) for y in statements(body)):
+                    n = high - low
+                    strip = isinstance(n.single, Clamp) and n.single.extent.constant is not None
                     depends = not inner.isdisjoint((*used_in(low), *used_in(high)))
-                    uneven.append(depends and not strip)
+                    out.append((depth, n, depends and not strip))
                 inner.add(var)
             case Let(var) if not inner.isdisjoint(reads(x)):
                 inner.add(var)
             case _:
                 pass
-    return bool(uneven) and all(uneven)
+    return out
 
 
 def is_narrow(s: Loop) -> bool:

@@ -99,6 +99,7 @@ from naperian.passes.nests.alike import (
     sent,
     square,
     sums_nothing,
+    triangular,
     waits,
 )
 from naperian.passes.nests.handed import handed
@@ -205,7 +206,7 @@ def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | Non
     slow = is_slow(s) or is_steep(s) or is_open(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)
-    short = () if sure else dear(s) or square(s) or sent(s)
+    short = () if sure else dear(s) or square(s) or sent(s) or triangular(s)
     if not sure and not shared and recurs(s):  # by a table that others read, too
         kept = _taken(s, buffers, sizes, slow=True)
         if kept is not None and kept.beside:
