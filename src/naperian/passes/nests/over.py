@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from naperian.loops.donors import together
 from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import Allocate, Buffer, Program, Role, Stmt, made_here
-from naperian.loops.walk import mentions, rebuild_allocations, remade
+from naperian.loops.walk import mentions, rebuild_allocations, renamed
 from naperian.names import Var
 from naperian.node import replace
 
@@ -33,7 +33,6 @@ def over(program: Program) -> Program:
         f"`{of.name}` lies in the memory of `{to.name}`, which replaces it element by element"
         for of, to in names.items() if to in {b.var for b in results}
     )  # fmt: skip
-    body = remade(body, lambda _: None, names)
     return replace(program, body=body, notes=(*program.notes, *notes))
 
 
@@ -48,6 +47,7 @@ def _block(
     inner = tuple(rebuild_allocations(s, lambda block: _block(block, (), names)) for s in body)
     if not made:
         return inner
+    own: dict[Var, Var] = {}  # in this block only: a copy of it may have other arrays around
     after = _successors(body, made, {**made, **{r.var: r for r in results}})
     ends = [v for v in made if v not in after.values()]
     for v in ends:
@@ -55,8 +55,10 @@ def _block(
         while chain[-1] in after:
             chain.append(after[chain[-1]])
         stays = chain[0] if chain[-1] in made else chain[-1]
-        names.update({w: stays for w in chain if w != stays})
-    return tuple(s for s in inner if not (isinstance(s, Allocate) and s.buffer.var in names))
+        own.update({w: stays for w in chain if w != stays})
+    names.update(own)
+    kept = tuple(s for s in inner if not (isinstance(s, Allocate) and s.buffer.var in own))
+    return renamed(kept, own)
 
 
 def _successors(
