@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from naperian.frontend.messages.report import Reported, both, fail
 from naperian.source import Label, Span
 
@@ -90,7 +88,7 @@ def changing_size(size: str, span: Span) -> Reported:
 def hidden_size(what: str, kind: str, span: Span, fields: list[str]) -> Reported:
     """N0663; `fields` are those of a struct that hide a size."""
     helps: tuple[str, ...] = ()
-    if fields and re.fullmatch(r"\w+", span.text):
+    if fields and span.text.isidentifier():
         opened = ", ".join(f"`{name} = {span.text}.{name}`" for name in fields)
         helps = (f"open it before, {opened}, and carry {both(fields)}: that keeps its size",)
     return fail(

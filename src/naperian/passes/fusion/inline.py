@@ -357,11 +357,12 @@ def _wanted(
             return False
         if set(t.path[: len(names)]) == set(names):
             return weight <= _LIGHT and _swaps(p, at)
-        if len(names) < len(t.path) and not loads(graph, p):
+        if len(names) >= len(t.path):
+            return False
+        if not loads(graph, p):
             return weight <= _free(t, p)
         every_round = not times.isdisjoint(t.path) and times.isdisjoint(names)
-        most = _ROUND[0] if every_round and _is_far(p) else 2
-        return len(names) < len(t.path) and weight <= most
+        return weight <= (_ROUND[0] if every_round and _is_far(p) else 2)
     if p.kind is Kind.FINAL:
         return True
     seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
