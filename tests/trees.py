@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from naperian.source import NOWHERE, Span
 from naperian.surface import syntax as s
 from naperian.surface.literals import cleaned
-from naperian.surface.operators import COMPARISONS, LEFT, SECTIONS
+from naperian.surface.operators import COMPARISONS, LEFT, SECTIONS, UPDATES
 
 T = TypeVar("T")
 
@@ -269,9 +269,13 @@ class _Maker:
                 NOWHERE, s.PName(NOWHERE, self.name()), self.type(), self.right_side()
             ),
             lambda: s.Set(NOWHERE, self.expr(), self.right_side()),
-            lambda: s.Add(NOWHERE, self.expr(), self.right_side()),
+            self.update,
             self.line,
         )
+
+    def update(self) -> s.Stmt:
+        op = self.draw(st.sampled_from(sorted(UPDATES))).removesuffix("=")
+        return s.Update(NOWHERE, op, NOWHERE, self.expr(), self.right_side())
 
     def line(self) -> s.Stmt:
         """An expression; never a string, which would be documentation."""
