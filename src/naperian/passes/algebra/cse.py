@@ -82,7 +82,7 @@ class Merge:
     `alike`, both stay."""
 
     def __init__(
-        self, program: Program, alike: Callable[[Binding, Binding], bool] | None = None
+        self, program: Program, alike: Callable[[Merge, Binding, Binding], bool] | None = None
     ) -> None:
         self.program = program
         self.alike = alike
@@ -210,7 +210,7 @@ class Merge:
             fewer = {said: g for said, g in first.guards.items() if said in common}
             if not self.stands(one, fewer):
                 continue
-            if self.alike is not None and not self.alike(one, two):
+            if self.alike is not None and not self.alike(self, one, two):
                 continue
             if len(fewer) < len(first.guards) and _code(one) != _code(two):
                 continue  # the failure to report would depend on the branch

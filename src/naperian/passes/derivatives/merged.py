@@ -29,7 +29,7 @@ def merge_last(place: Place, start: int) -> Callable[[Operand], Operand] | None:
     program = replace(b.program((), (), place.math, ()), bindings=tuple(made))
     times = {x.prim.time for x in made if isinstance(x.prim, Delay)}
 
-    def asked(x: Binding) -> tuple[tuple[Var, ...], Guards] | None:
+    def asked(merge: Merge, x: Binding) -> tuple[tuple[Var, ...], Guards] | None:
         """The loops around what does not depend on all of them, and the conditions it has not."""
         where = place.inside.get(x.var)
         if where is None:
@@ -37,10 +37,10 @@ def merge_last(place: Place, start: int) -> Callable[[Operand], Operand] | None:
         guards = map_guards(where[1], merge.operand, merge.size)
         return where[0], tuple(g for g in guards if g not in x.guards)
 
-    def alike(one: Binding, two: Binding) -> bool:
+    def alike(merge: Merge, one: Binding, two: Binding) -> bool:
         """Whether two are in the same rounds, and asked for where the other one is."""
         same = times & b.closed(one.context) == times & b.closed(two.context)
-        return same and asked(one) == asked(two)
+        return same and asked(merge, one) == asked(merge, two)
 
     merge = Merge(program, alike)
     after = merge.result()
@@ -53,7 +53,7 @@ def merge_last(place: Place, start: int) -> Callable[[Operand], Operand] | None:
             name, args = place.tests[x.var]
             place.tests[x.var] = name, tuple(map(merge.operand, args))
     for x in after.bindings:
-        before = asked(merge.renamed(replace(x, guards=b.guards[x.var])))
+        before = asked(merge, merge.renamed(replace(x, guards=b.guards[x.var])))
         if before is not None:
             scope, others = before
             place.inside[x.var] = scope, (*x.guards, *others)
