@@ -119,6 +119,7 @@ class _Block:
     ) -> None:
         self.graph = graph
         self.tasks = tasks
+        self.carried = [t for t in tasks if t.units]
         self.depth = depth
         self.inside = inside
         self.nests: list[Nest] = []
@@ -129,6 +130,7 @@ class _Block:
         self.filling = set[Task]()
         self.opening = set[Var]()  # times of recurrences that others come before
         self.readers: dict[Task, list[Task]] = {}  # in each round of one loop
+        self.known: dict[Task, tuple[list[Site], list[Site], list[Site]]] = {}
 
     # what a task opens next
 
@@ -178,6 +180,23 @@ class _Block:
         depth = self.depth
         return not depth or (len(q.nests) >= depth and q.nests[depth - 1] is self.inside)
 
+    def inner(self, t: Task) -> list[Site]:
+        """What a task reads of this block and the nests of it."""
+        return self.sites(t)[1] if self.depth else t.sites
+
+    def waited(self, t: Task) -> list[Site]:
+        """The same without carried values of its loops, which are there before all tasks."""
+        return self.sites(t)[2] if self.depth else t.sites
+
+    def sites(self, t: Task) -> tuple[list[Site], list[Site], list[Site]]:
+        """What a task reads, and of it what is in here. Who is in which loop around is known."""
+        known = self.known.get(t)
+        if known is None or known[0] is not t.sites:
+            inner = [s for s in t.sites if self.local(s.task)]
+            waited = [s for s in inner if not (s.carried and self.current(s))]
+            known = self.known[t] = t.sites, inner, waited
+        return known
+
     # placing
 
     def mark(self) -> None:
@@ -198,8 +217,8 @@ class _Block:
         """Who reads which task of this block in each round of one loop: once for every site."""
         self.readers = {}
         for t in self.tasks:
-            for s in t.sites:
-                if self.local(s.task) and self.aligned(t, s):
+            for s in self.inner(t):
+                if self.aligned(t, s):
                     self.readers.setdefault(s.task, []).append(t)
 
     def fill(self, tasks: list[Task]) -> None:
@@ -220,9 +239,9 @@ class _Block:
         found = set[Task]()
         work = [t]
         while work:
-            for s in work.pop().sites:
+            for s in self.waited(work.pop()):
                 q = s.task
-                if q in found or self.current(s) or not self.local(q):
+                if q in found:
                     continue
                 if not self.is_of_sizes(q):
                     return []
@@ -296,6 +315,8 @@ class _Block:
 
     def time(self, t: Task) -> Var | None:
         """Of the outermost recurrence that is not opened yet."""
+        if not t.units:
+            return None
         return next((i for i, _ in t.units if i not in t.path[: self.depth]), None)
 
     def group(self, root: Task) -> list[Task]:
@@ -317,14 +338,13 @@ class _Block:
             rounds = self.rounds(t, root)
             if rounds is not None:
                 add(rounds)
-            for s in t.sites:
+            for s in self.waited(t):
                 q = s.task
                 if q.level >= 0 or q in seen or not self.here(q):
                     continue
-                if not (s.carried and self.current(s)):
-                    if not (q.lazy and not q.root):
-                        raise Broken(f"{q.var} is needed by {t.var} before it is placed")
-                    add(q)
+                if not (q.lazy and not q.root):
+                    raise Broken(f"{q.var} is needed by {t.var} before it is placed")
+                add(q)
         return group
 
     def rounds(self, t: Task, root: Task) -> Task | None:
@@ -348,11 +368,9 @@ class _Block:
         low, depth = self.after if statement else self.barrier, self.depth
         near: Nest | None = None
         for t in group:
-            for s in t.sites:
+            for s in self.waited(t):
                 q = s.task
                 nests = q.nests
-                if (depth and not self.local(q)) or (s.carried and self.current(s)):
-                    continue
                 if len(nests) == depth:
                     if q.level >= 0:
                         low = max(low, q.level if statement else q.level + 1)
@@ -518,11 +536,13 @@ class _Block:
         whole = set[Task]()  # of recurrences that were met
         while work:
             t = work.pop()
-            waited = (s.task for s in t.sites if not (s.carried and self.current(s)))
-            unit = self.together(t) if t.units and t not in whole else ()
-            whole.update(unit)
-            for q in (*waited, *unit):
-                if q not in seen and q.level < 0 and self.here(q):
+            found = [s.task for s in self.waited(t)]
+            if t.units and t not in whole:
+                unit = self.together(t)
+                whole.update(unit)
+                found += unit
+            for q in found:
+                if q.level < 0 and q not in seen and self.here(q):
                     seen.add(q)
                     work.append(q)
         return seen
@@ -530,7 +550,7 @@ class _Block:
     def ahead(self, root: Task, head: Var) -> Iterator[Task]:
         """What another recurrence over the time of one that is placed next needs to begin, if both
         are to be one loop."""
-        units = {id(unit): unit for t in self.tasks if t.level < 0
+        units = {id(unit): unit for t in self.carried if t.level < 0
                  for i, unit in t.units if i == head and root not in unit}  # fmt: skip
         mine = self.together(root) if units else []
         for unit in units.values():
@@ -576,9 +596,9 @@ class _Block:
 
     def read_in(self, t: Task) -> Iterator[int]:
         """The numbers of the nests whose values a task reads."""
-        for s in t.sites:
+        for s in self.waited(t):
             q = s.task
-            if self.local(q) and len(q.nests) > self.depth and not self.current(s):
+            if len(q.nests) > self.depth:
                 yield q.nests[self.depth].number
 
     def late(self, group: list[Task], last: int) -> set[Task]:
@@ -646,9 +666,9 @@ class _Block:
         while work:
             t = work.pop()
             replace: dict[Var, Var] = {}
-            for s in t.sites:
+            for s in self.inner(t):
                 q = s.task
-                if not self.local(q) or len(q.nests) == self.depth or q.nests[self.depth] is nest:
+                if len(q.nests) == self.depth or q.nests[self.depth] is nest:
                     continue
                 if q.root or not self.is_cheap(q) or not self.aligned(t, s):
                     continue
@@ -739,9 +759,10 @@ def _in_place(group: list[Task], q: Task) -> bool:
     round: row by row the copy would not stand by itself."""
     if q.kind is Kind.START:
         return _is_begun(q)
+    if q.kind is not Kind.ENTER or not q.units:
+        return False
     rest = [t for t in group if t.kind is not Kind.FINAL]
-    copied = q.kind is Kind.ENTER and bool(rest) and all(map(takes_over, rest))
-    return copied and bool(q.units) and _changes_few(q)
+    return bool(rest) and all(map(takes_over, rest)) and _changes_few(q)
 
 
 def _is_begun(t: Task) -> bool:

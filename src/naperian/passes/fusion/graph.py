@@ -226,6 +226,7 @@ class Graph:
     mentioned: dict[Var, frozenset[Var]]  # indices that an index's extent mentions
     packing: Packing  # how ragged arrays are stored
     rounds: dict[Var, Task]  # the tasks that know how many rounds the `while` times made
+    uneven: bool  # whether the extents of some indices read anything
     together: frozenset[Var] = frozenset()  # times whose loops hold all that is over them
     moved: bool = False  # new tasks stand at the end
     tables: set[Cell] = field(default_factory=set)  # what is filled at places that data name
@@ -344,7 +345,7 @@ def link(graph: Graph, t: Task) -> None:
     rounds: tuple[Var, ...] = ()  # a cell may keep the values of all rounds
     if t.kind is Kind.START and t.cell is not None and t.cell.index is not None:
         rounds = (t.cell.index,)
-    for i in (*t.path, *rounds):
+    for i in (*t.path, *rounds) if graph.uneven else ():
         extent = graph.program.indices[i].extent
         if extent is None or extent.plain:
             continue

@@ -239,14 +239,13 @@ def _is_found(graph: Graph, r: Read) -> bool:
     """Whether data say where something is read, and it is brought into the array: neighbours are
     not read together. (What a caller's indices are is only made sure of.)"""
 
-    def is_given(a: Clamp) -> bool:
-        index = a.value.single
-        return isinstance(index, Read) and index.var in graph.params
-
-    return any(
-        isinstance(a, Clamp) and bool(atoms_of(a.value)) and not is_given(a)
-        for e in r.at for a in e.atoms
-    )
+    for e in r.at:
+        for a in () if e.plain else e.atoms:
+            if isinstance(a, Clamp) and atoms_of(a.value):
+                index = a.value.single
+                if not (isinstance(index, Read) and index.var in graph.params):
+                    return True
+    return False
 
 
 def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:

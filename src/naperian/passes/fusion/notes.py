@@ -42,8 +42,11 @@ def left_notes(
     made: list[tuple[Task, Nest]] = []
     for t in list(group):
         for s in list(t.sites):
+            nests = s.task.nests
+            if len(nests) <= depth or not barrier <= nests[depth].number < nest.number:
+                continue
             home = _home(s.task, t, s.at, depth)
-            if home is None or not barrier <= home.number < nest.number:
+            if home is None:
                 continue
             if t not in graph.tasks:  # but made again
                 continue
@@ -101,9 +104,12 @@ def _is_round(q: Task, times: list[Var], t: Task, at: tuple[Size, ...], depth: i
 
 def _readers(graph: Graph, s: Site, home: Nest, depth: int) -> Iterator[tuple[Task, Site]]:
     """Who reads a table elsewhere than in its loop, or is not placed yet."""
+    table = s.task
     for t in graph.tasks:
-        if t.nests[depth : depth + 1] != [home] and t.kind is not Kind.FINAL:
-            yield from ((t, x) for x in t.sites if x.task is s.task)
+        for x in t.sites:
+            if x.task is table and t.kind is not Kind.FINAL:
+                if t.nests[depth : depth + 1] != [home]:
+                    yield t, x
 
 
 def _is_few(graph: Graph, q: Task, t: Task, at: tuple[Size, ...], depth: int) -> bool:

@@ -99,9 +99,10 @@ class _Builder:
             if index.condition is not None:
                 c = index.condition
                 conditions[i] = self.source.get(c.var) if isinstance(c, Read) else None
+        extents = [x.extent for x in p.indices.values() if x.extent is not None]
         graph = Graph(
             p, self.tasks, self.source, self.params, conditions, self.mentioned, self.packing,
-            self.rounds,
+            self.rounds, not all([n.plain for n in extents]),
         )
         graph.tasks = [x for t in self.tasks for x in (*self.numbers(graph, t), t)]
         for n, t in enumerate(graph.tasks):
