@@ -75,7 +75,8 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
     waiting = sorted(loops, reverse=True)
     depth, here = 0, out[-1]
     change = waiting[-1][0]  # the next line where a loop begins or ends
-    for k, line in enumerate(lines):
+    k = 0
+    while k < len(lines):
         if k >= change:
             while open_ and open_[-1].end <= k:
                 open_.pop()
@@ -88,6 +89,12 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
             ends = [x.end for x in open_[-1:]]
             change = min([*ends, *(begin for begin, _ in waiting[-1:])], default=len(lines))
             here = out[-1]
+        if not depth and not same:
+            here += lines[k:change]
+            k = change
+            continue
+        line = lines[k]
+        k += 1
         names: list[str] | None = None
         if same:
             names = _NAME.findall(line)

@@ -140,7 +140,7 @@ def _piece(share: list[str], parts: Collection[str], items: Mapping[str, str]) -
                 continue
             text = text.replace("internal", "hidden", 1)
         out.append(text)
-        for m in (_FORMS if "(nap" in text else _MENTIONED).findall(text):
+        for m in dict.fromkeys((_FORMS if "(nap" in text else _MENTIONED).findall(text)):
             other = m if m[0] in "@!#" else f"@{m}"
             if other in items and other not in names and other != USED:
                 names[other] = None

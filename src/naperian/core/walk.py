@@ -72,19 +72,19 @@ from naperian.types import (
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
-    match e:
-        case Ref():
-            return ()
-        case At():
-            return (e.table, e.index)
+    match e:  # first what there is most of
         case Op():
             return e.args
-        case Lambda() | For() | Quiet():
-            return (e.body,)
+        case Ref() | Const():
+            return ()
         case Let():
             return (e.value, e.body)
-        case Const() | ConstOf() | Number() | Blank() | Use() | Method():
+        case At():
+            return (e.table, e.index)
+        case Number() | ConstOf() | Blank() | Use() | Method():
             return ()
+        case For() | Lambda() | Quiet():
+            return (e.body,)
         case Call(function, args):
             return (function, *args)
         case Pack() | Literal():

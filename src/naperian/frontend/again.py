@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 from naperian.core import syntax as core
@@ -73,16 +74,18 @@ def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
 
 def moved(x: Any, source: Source) -> Any:
     """A definition or a part of one, in another text that begins in the same way."""
-    match x:
-        case Span() if x.source.name == source.name:
-            return replace(x, source=source)
-        case tuple():
-            items = [moved(y, source) for y in x]
-            return x if all(y is z for y, z in zip(items, x, strict=True)) else tuple(items)
-        case _ if type(x).__module__ == core.__name__:
-            old = {f: getattr(x, f) for f in type(x).__match_args__}
-            new = {f: moved(v, source) for f, v in old.items()}
-            changed = {f: v for f, v in new.items() if v is not old[f]}
-            return replace(x, **changed) if changed else x
-        case _:
-            return x
+    if isinstance(x, Span):
+        return replace(x, source=source) if x.source.name == source.name else x
+    if isinstance(x, tuple):
+        items = [moved(y, source) for y in x]
+        return x if all(map(is_, items, x)) else tuple(items)
+    kind = type(x)
+    if kind.__module__ != core.__name__:
+        return x
+    changed = {}
+    for f in kind.__match_args__:
+        old = getattr(x, f)
+        new = moved(old, source)
+        if new is not old:
+            changed[f] = new
+    return replace(x, **changed) if changed else x

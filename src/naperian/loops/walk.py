@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import is_
 from types import MappingProxyType
 
@@ -102,6 +102,7 @@ def loads(s: Stmt) -> tuple[Load, ...]:
 
 _WITH_BLOCKS = frozenset((Loop, When, While))
 """The few that have any: what most walks ask of most statements."""
+_WRITING = frozenset((Store, Update, Contract, Sort))
 
 
 def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
@@ -122,8 +123,10 @@ def blocks(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return ()
 
 
-def statements(body: Iterable[Stmt]) -> list[Stmt]:
+def statements(body: Collection[Stmt]) -> list[Stmt]:
     """Every statement, outer ones first."""
+    if _WITH_BLOCKS.isdisjoint(map(type, body)):  # as innermost loops are
+        return [*body]
     out: list[Stmt] = []
     for s in body:
         out.append(s)
@@ -243,9 +246,9 @@ def reads(s: Stmt) -> frozenset[Var]:
 
 def writes(s: Stmt) -> Var | None:
     """The buffer that a statement itself writes."""
+    if type(s) not in _WRITING:
+        return None
     match s:
-        case Let() | Loop():
-            return None
         case Store() | Update():
             return s.buffer
         case Contract() | Sort():
@@ -271,6 +274,16 @@ def mentions(s: Stmt) -> frozenset[Var]:
     to = writes(s)
     own = reads(s).union(takes(s), () if to is None else (to,))
     return own.union(*(mentions(x) for block in blocks(s) for x in block))
+
+
+def users(body: Sequence[Stmt]) -> dict[Var, list[int]]:
+    """Which statements of a block mention the arrays that it allocates, without allocating them."""
+    found: dict[Var, list[int]] = {s.buffer.var: [] for s in body if isinstance(s, Allocate)}
+    own = frozenset(found)
+    for k, s in enumerate(body):
+        for v in mentions(s) & own:
+            found[v].append(k)
+    return found
 
 
 def conjuncts(e: Expr) -> list[Expr]:
@@ -413,103 +426,116 @@ def remade(
     then the indices of elements as `place` says, and buffers and locals under new names (of locals,
     `replaced` knows them, too). What that changes nothing of stays itself, with what is known of
     it; where `only` such change as touch some buffers, nobody looks at the others."""
+    return _Remade(replaced, names, place, only).block(tuple(body))
 
-    def atom(a: Atom) -> Size | None:
+
+class _Remade:
+    """What `remade` was asked for. No function inside another: those that call each other would all
+    be left to the collector, with what they know."""
+
+    def __init__(
+        self, replaced: Callable[[Atom], Size | None], names: Mapping[Var, Var],
+        place: Callable[[Var, tuple[Size, ...]], tuple[Size, ...]], only: Collection[Var],
+    ) -> None:  # fmt: skip
+        self.replaced = replaced
+        self.names = names
+        self.place = place
+        self.only = only
+        self.made: dict[Size, Size | None] = {}  # many statements read at the same place
+
+    def atom(self, a: Atom) -> Size | None:
         if isinstance(a, Load):
-            to, where = element((a.buffer, a.at))
+            to, where = self.element((a.buffer, a.at))
             if to is not a.buffer or where is not a.at:
                 a = Load(to, where)
-                return replaced(a) or Size((((a,), 1),))
-        return replaced(a)
+                return self.replaced(a) or Size((((a,), 1),))
+        return self.replaced(a)
 
-    made: dict[Size, Size | None] = {}  # many statements read at the same place
-
-    def of(s: Size) -> Size:
-        if s in made:
-            new = made[s]
+    def of(self, s: Size) -> Size:
+        if s in self.made:
+            new = self.made[s]
         else:
-            new = substitute(s, atom)
-            made[s] = new = None if new is s else new
+            new = substitute(s, self.atom)
+            self.made[s] = new = None if new is s else new
         return s if new is None else new
 
-    def element(x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
+    def element(self, x: tuple[Var, tuple[Size, ...]]) -> tuple[Var, tuple[Size, ...]]:
         var, at = x
-        new = place(var, tuple([of(i) for i in at]))
-        return names.get(var, var), at if _same(new, at) else new
+        new = self.place(var, tuple([self.of(i) for i in at]))
+        return self.names.get(var, var), at if _same(new, at) else new
 
-    def expr(e: Expr) -> Expr:
+    def expr(self, e: Expr) -> Expr:
         match e:
             case Local():
-                return Local(names[e.var]) if e.var in names else e
+                return Local(self.names[e.var]) if e.var in self.names else e
             case Apply():
-                new = tuple([expr(x) for x in e.args])
+                new = tuple([self.expr(x) for x in e.args])
                 return e if _same(new, e.args) else Apply(e.name, new, e.dtype, e.operand)
             case Load():
-                to, where = element((e.buffer, e.at))
+                to, where = self.element((e.buffer, e.at))
                 return e if where is e.at and to is e.buffer else Load(to, where)
             case Number():
-                n = of(e.value)
+                n = self.of(e.value)
                 return e if n is e.value else Number(n)
             case Lit():
                 return e
 
-    def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        if only:
-            return tuple([x if touched(x).isdisjoint(only) else stmt(x) for x in stmts])
-        return tuple([stmt(x) for x in stmts])
+    def block(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        if self.only:
+            return tuple([x if touched(x).isdisjoint(self.only) else self.stmt(x) for x in stmts])
+        return tuple([self.stmt(x) for x in stmts])
 
-    def stmt(s: Stmt) -> Stmt:
+    def stmt(self, s: Stmt) -> Stmt:
         match s:
             case Let():
-                new, to = expr(s.value), names.get(s.var, s.var)
+                new, to = self.expr(s.value), self.names.get(s.var, s.var)
                 return s if new is s.value and to is s.var else Let(to, s.dtype, new)
             case Variable(var, dtype, value):
-                new, to = expr(value), names.get(var, var)
+                new, to = self.expr(value), self.names.get(var, var)
                 return s if new is value and to is var else Variable(to, dtype, new)
             case Assign(var, value):
-                new, to = expr(value), names.get(var, var)
+                new, to = self.expr(value), self.names.get(var, var)
                 return s if new is value and to is var else Assign(to, new)
             case Store(buffer, at, value):
-                to, where = element((buffer, at))
-                new = expr(value)
+                to, where = self.element((buffer, at))
+                new = self.expr(value)
                 same = new is value and where is at and to is buffer
                 return s if same else Store(to, where, new)
             case Update(buffer, at, monoid, value):
-                to, where = element((buffer, at))
-                new = expr(value)
+                to, where = self.element((buffer, at))
+                new = self.expr(value)
                 same = new is value and where is at and to is buffer
                 return s if same else Update(to, where, monoid, new)
             case Allocate(buffer):
-                shape = tuple([of(n) for n in buffer.shape])
-                planes = tuple([x and element(x) for x in s.planes])
+                shape = tuple([self.of(n) for n in buffer.shape])
+                planes = tuple([x and self.element(x) for x in s.planes])
                 if _same(shape, buffer.shape) and planes == s.planes:
                     return s
                 return replace(s, buffer=replace(buffer, shape=shape), planes=planes)
             case Fail(condition, code, values):
-                return Fail(expr(condition), code, tuple([expr(v) for v in values]))
+                return Fail(self.expr(condition), code, tuple([self.expr(v) for v in values]))
             case Print(code, values, dtypes):
-                return Print(code, tuple([expr(v) for v in values]), dtypes)
+                return Print(code, tuple([self.expr(v) for v in values]), dtypes)
             case Contract():
-                own, left, right = element(s.out), element(s.left), element(s.right)
+                own, left, right = self.element(s.out), self.element(s.left), self.element(s.right)
                 return replace(s, out=own, left=left, right=right)
             case Sort():
-                axis = (s.axis[0], of(s.axis[1]))
-                return replace(s, out=element(s.out), value=element(s.value), axis=axis)
+                axis = (s.axis[0], self.of(s.axis[1]))
+                return replace(s, out=self.element(s.out), value=self.element(s.value), axis=axis)
             case Loop():
-                shared, low, high, work = s.reductions, of(s.low), of(s.high), of(s.work)
-                if not names.keys().isdisjoint([r.var for r in shared]):
-                    shared = tuple([replace(r, var=names.get(r.var, r.var)) for r in shared])
-                body = block(s.body)
+                shared = s.reductions
+                low, high, work = self.of(s.low), self.of(s.high), self.of(s.work)
+                if not self.names.keys().isdisjoint([r.var for r in shared]):
+                    shared = tuple([replace(r, var=self.names.get(r.var, r.var)) for r in shared])
+                body = self.block(s.body)
                 old = (s.low, s.high, s.work, s.reductions, *s.body)
                 same = _same((low, high, work, shared, *body), old)
                 return s if same else Loop(s.var, low, high, body, s.order, shared, work)
             case While(head, condition, inner):
-                first, asked, rest = block(head), expr(condition), block(inner)
+                first, asked, rest = self.block(head), self.expr(condition), self.block(inner)
                 same = asked is condition and _same(first, head) and _same(rest, inner)
                 return s if same else While(first, asked, rest)
             case When(condition, then, otherwise):
-                asked, one, two = expr(condition), block(then), block(otherwise)
+                asked, one, two = self.expr(condition), self.block(then), self.block(otherwise)
                 same = asked is condition and _same(one, then) and _same(two, otherwise)
                 return s if same else When(asked, one, two)
-
-    return block(tuple(body))

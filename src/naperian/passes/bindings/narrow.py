@@ -150,6 +150,8 @@ class _Narrow:
             for i in b.context if b.var in whole else ():
                 self.add(self.needs[b.var], b.var, i, ())
         self.settle()
+        if all([x.condition is None for x in program.indices.values()]):
+            return  # nothing is asked by what goes on in a loop
         self.keep_rows()
         self.settle()
         while self.keep_rounds():
@@ -346,7 +348,21 @@ class _Narrow:
         results = tuple(replace(r, value=f(r.value)) for r in p.results)
         return replace(p, indices=indices, bindings=bindings, results=results)
 
+    def stays(self, b: Binding) -> bool:
+        """Whether a binding and all that it reads need all that they have."""
+        if len(self.needs[b.var]) < len(b.context):
+            return False
+        for a in atoms_in(b):
+            if isinstance(a, Trips) or len(self.needs.get(a.var, a.at)) < len(a.at):
+                return False
+        guards = [*b.guards]
+        if isinstance(b.prim, Accumulate):
+            guards += [g for e in b.prim.entries for g in e.guards]
+        return all([g.fact is None or g.fact.plain for g in guards])
+
     def new_binding(self, b: Binding) -> Binding:
+        if self.stays(b):
+            return b
         needs = self.needs[b.var]
         prim = map_prim(b.prim, self.new_operand, self.new_size)
         if isinstance(prim, Accumulate):

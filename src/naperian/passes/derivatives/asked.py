@@ -240,8 +240,13 @@ class Asked(Closing):
     def all_sources(self) -> dict[Var, frozenset[Var]]:
         """The sizes, indices and parameters that every binding is made of."""
         self.sources = {v: frozenset((v,)) for v in self.b.shapes}
+        nothing = frozenset[Var]()
         for b in self.b.bindings:
-            found = frozenset[Var]().union(*map(self.of_operand, operands(b.prim)))
+            made_of = [
+                self.sources.get(o.var, nothing) if type(o) is Read else self.of_operand(o)
+                for o in operands(b.prim)
+            ]
+            found = nothing.union(*made_of)
             if isinstance(b.prim, Accumulate):
                 inside = (self.b.extent(i) for e in b.prim.entries for i in e.over)
                 found = found.union(*(self.of_size(n) for n in inside if n is not None))

@@ -32,6 +32,7 @@ from naperian.passes.bindings.ranges import checked, facts_about
 from naperian.sizes import ONE, ZERO, places, size
 
 _Bindings: TypeAlias = dict[Var, Binding]
+_Readers: TypeAlias = dict[Var, list[tuple[Var, Read]]]
 
 
 @node
@@ -58,12 +59,25 @@ class _Same:
 
 def carried(program: Program) -> Program:
     """See the module."""
-    made = {b.var: b for b in program.bindings}
+    if not any([isinstance(b.prim, Delay) for b in program.bindings]):
+        return program
+    made, readers = _known(program)
     for m in program.bindings:
         for same in _same(program, m, made):
-            program = _once(program, same, made)
-            made = {b.var: b for b in program.bindings}
+            after = _once(program, same, made, readers)
+            if after is not program:
+                program = after
+                made, readers = _known(program)
     return program
+
+
+def _known(program: Program) -> tuple[_Bindings, _Readers]:
+    """The bindings by name, and which reads there are of each in which."""
+    readers: _Readers = {}
+    for b in program.bindings:
+        for r in reads(b):
+            readers.setdefault(r.var, []).append((b.var, r))
+    return {b.var: b for b in program.bindings}, readers
 
 
 def _same(program: Program, m: Binding, made: _Bindings) -> Iterator[_Same]:
@@ -116,27 +130,26 @@ def _axes(
     return tuple(found.index(i) for i in m.context)
 
 
-def _once(program: Program, s: _Same, made: _Bindings) -> Program:
+def _once(program: Program, s: _Same, made: _Bindings, readers: _Readers) -> Program:
     """The program without reads of the value in other rounds, if all can be those of the state and
     there are such."""
     value = s.value.var
-    far = [(b.var, r) for b in program.bindings for r in reads(b) if r.var == value]
-    readers = {v for v, r in far if s.is_afar(r)}
-    if not readers:
+    far = {v for v, r in readers.get(value, ()) if s.is_afar(r)}
+    if not far:
         return program
     inside = _needed(program.bindings, s.time, made)
     kept = any(
-        r.var == s.state.var and r.at[s.index] != size(s.time)
-        for b in program.bindings if b.var not in inside for r in reads(b)
+        v not in inside and r.at[s.index] != size(s.time)
+        for v, r in readers.get(s.state.var, ())
     )  # fmt: skip
     shown = {a.var for r in program.results for a in atoms(r.value) if isinstance(a, Read)}
-    if not kept or s.value.var in shown or not readers.isdisjoint(inside):
+    if not kept or s.value.var in shown or not far.isdisjoint(inside):
         return program
-    if not all(_plainly(made[v], s.value.var) for v in readers):
+    if not all(_plainly(made[v], s.value.var) for v in far):
         return program
     out: list[Binding] = []
     for b in program.bindings:
-        if b.var in readers:
+        if b.var in far:
             assert isinstance(b.prim, Op)
             names: dict[Operand, Operand] = {}
             for r in dict.fromkeys(b.prim.args):

@@ -27,8 +27,11 @@ from naperian.sizes import Atom, Size, size
 
 def lengths(b: Builder, component: list[Binding], time: Var) -> list[Var]:
     """What says how far an index in a loop goes, and depends on what the loop carries."""
-    extents = (x.extent for i, x in b.indices.items() if time in b.closures[i])
-    if all(n is None or n.plain for n in extents):
+    for i, index in b.indices.items():
+        n = index.extent
+        if n is not None and not n.plain and time in b.closures[i]:
+            break
+    else:
         return []
     inside = body(b, component, time)
     found = {x.var for x in inside}

@@ -13,7 +13,7 @@ and convolutions transpose to reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from naperian.ainf.syntax import Read
 from naperian.ainf.walk import rewrite_size, variables
@@ -34,14 +34,24 @@ class Inverse:
 
 
 def invert(
-    domain: Iterable[Var],
+    domain: Collection[Var],
     at: tuple[Size, ...],
     target: tuple[Size, ...],
     extent: Callable[[Var], Size | None],
 ) -> Inverse | None:
     """Indices of `domain` with which `at` is `target`; those not solved for are free. None if the
     expressions are none of the above."""
+    found = _indices(at)  # mostly that is all
+    if found is not None and not any(v in domain for e in target for v in variables(e)):
+        if all(i in domain for i in found):
+            return Inverse(dict(zip(found, target, strict=True)), (), ())
     return _Invert(frozenset(domain), _long_first(domain, extent), extent).solve(at, target)
+
+
+def _indices(at: tuple[Size, ...]) -> tuple[Var, ...] | None:
+    """The indices that a place is at, if it is at an index of its own along each axis."""
+    found = [e.single for e in at if type(e.single) is Var]
+    return tuple(found) if len({*found}) == len(at) else None
 
 
 def _long_first(domain: Iterable[Var], extent: Callable[[Var], Size | None]) -> tuple[Var, ...]:

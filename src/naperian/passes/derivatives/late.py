@@ -54,6 +54,8 @@ class Late:
 
     def settle(self) -> None:
         """Nobody waits for what no round changes, once the rounds are known."""
+        if not self.waiting:
+            return
         made = {x.var: x for x in self.b.bindings}
         carried = frozenset[Var]().union(*(ws for _, _, ws in self.waiting))
         still = {w for w in carried if _is_still(made, made[w])}

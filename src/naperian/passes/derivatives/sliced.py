@@ -19,8 +19,9 @@ are; for longer ones it is changed back (`undo`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import field
+from functools import cached_property
 
 from naperian.ainf.syntax import (
     Binding,
@@ -61,24 +62,52 @@ def elements(program: Program) -> Program:
 
 
 def _with_slices(program: Program, in_place: bool) -> Program:
-    readers: dict[Var, list[Binding]] | None = None
+    known: _Known | None = None
     for b in program.bindings:
         if isinstance(b.prim, Delay) and len(b.context) > 1:
-            if readers is None:
-                readers = _readers(program)
-            made = _Slices(program, b, b.prim, in_place, readers.get(b.var, ())).result()
+            known = known or _Known(program)
+            made = _Slices(program, b, b.prim, in_place, known).result()
             if made is not None:
-                program, readers = made, None
+                program, known = made, None
     return program
 
 
-def _readers(program: Program) -> dict[Var, list[Binding]]:
-    """The bindings that read each."""
-    found: dict[Var, list[Binding]] = {}
-    for b in program.bindings:
-        for v in dict.fromkeys(r.var for r in reads(b)):
-            found.setdefault(v, []).append(b)
-    return found
+class _Known:
+    """What is asked of a program for each state."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @cached_property
+    def bindings(self) -> dict[Var, Binding]:
+        return {b.var: b for b in self.program.bindings}
+
+    @cached_property
+    def readers(self) -> dict[Var, list[Binding]]:
+        """The bindings that read each."""
+        found: dict[Var, list[Binding]] = {}
+        for b in self.program.bindings:
+            for v in {r.var: None for r in reads(b)}:
+                found.setdefault(v, []).append(b)
+        return found
+
+    @cached_property
+    def place(self) -> dict[Var, int]:
+        """Where each binding is in the text."""
+        return {b.var: k for k, b in enumerate(self.program.bindings)}
+
+    @cached_property
+    def closures(self) -> dict[Var, frozenset[Var]]:
+        return closures(self.program.indices)
+
+    @cached_property
+    def times(self) -> dict[Var, Size]:
+        """Of all loops, how many rounds they make."""
+        indices = self.program.indices
+        return {
+            b.prim.time: n for b in self.program.bindings if isinstance(b.prim, Delay)
+            and (n := indices[b.prim.time].extent) is not None
+        }  # fmt: skip
 
 
 class _Whole(Exception):
@@ -93,7 +122,7 @@ class _Slices:
     state: Binding
     delay: Delay
     in_place: bool
-    readers: Sequence[Binding]
+    known: _Known
     rounds: Size | None = field(init=False)
     place: dict[Var, int] = field(init=False)  # in the text
     bounds: dict[Var, Size | None] = field(init=False)  # what arguments are indices of
@@ -108,22 +137,18 @@ class _Slices:
         self.rounds = index.extent
         if index.condition is not None or self.rounds is None:
             return None
-        far = {b.var for b in self.readers if any(map(self.is_far, reads(b)))}
+        readers = self.known.readers.get(self.state.var, ())
+        far = {b.var for b in readers if any(map(self.is_far, reads(b)))}
         if not far:
             return None
-        bindings = {b.var: b for b in p.bindings}
-        if (state_of(self.state, bindings, p.indices) is not None) != self.in_place:
+        if (state_of(self.state, self.known.bindings, p.indices) is not None) != self.in_place:
             return None
         shown = (a for r in p.results for a in atoms(r.value))
         if any(isinstance(a, Read) and self.is_far(a) for a in shown):
             return None
         self.bounds = {x.var: x.bound for x in p.params}
-        self.place = {b.var: k for k, b in enumerate(p.bindings)}
-        self.closures = closures(p.indices)
-        self.times = {
-            b.prim.time: n for b in p.bindings if isinstance(b.prim, Delay)
-            and (n := p.indices[b.prim.time].extent) is not None
-        }  # fmt: skip
+        self.place, self.closures = self.known.place, self.known.closures
+        self.times = self.known.times
         try:
             made = [self.rewritten(b) if b.var in far else b for b in p.bindings]
         except _Whole:

@@ -74,7 +74,7 @@ def beside(program: Program) -> Program:
             for s in body
         )  # fmt: skip
 
-    body = remade(program.body, lambda _: None, place=place)
+    body = remade(program.body, lambda _: None, place=place, only=turned)
     return replace(program, body=shaped(body))
 
 

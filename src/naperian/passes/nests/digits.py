@@ -56,7 +56,7 @@ from naperian.loops.walk import (
     used_in,
 )
 from naperian.names import Lit, Var, fresh
-from naperian.node import node, replace
+from naperian.node import kept, node, replace
 from naperian.passes.nests.products import Products, products
 from naperian.passes.nests.together import together
 from naperian.passes.nests.unswitch import assumed, wanted
@@ -220,12 +220,20 @@ def _lying(s: Loop, n: Size) -> int:
 
 def divisions(inside: Iterable[Stmt]) -> Iterator[Quotient | Remainder]:
     """What index expressions of statements divide."""
-    work = [n for x in inside for n in index_expressions(x) if not n.plain]
+    for x in reversed([*inside]):
+        yield from _divided(x)
+
+
+@kept
+def _divided(x: Stmt) -> tuple[Quotient | Remainder, ...]:
+    """What those of one statement divide itself, the last first."""
+    found: list[Quotient | Remainder] = []
+    work = [n for n in index_expressions(x) if not n.plain]
     while work:
         for a in work.pop().atoms:
             match a:
                 case Quotient() | Remainder():
-                    yield a
+                    found.append(a)
                     work += [a.above, a.below]
                 case Clamp():
                     work += [a.value, a.extent]
@@ -233,6 +241,7 @@ def divisions(inside: Iterable[Stmt]) -> Iterator[Quotient | Remainder]:
                     work += a.at
                 case _:
                     pass
+    return tuple(found)
 
 
 def _written_out(s: Loop, var: Var, k: int) -> Loop:

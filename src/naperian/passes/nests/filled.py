@@ -86,7 +86,8 @@ def _filled(s: Loop, after: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
     if not isinstance(zero, Store) or not isinstance(zero.value, Lit):
         return None
     first = next((k for k, x in enumerate(after) if zero.buffer in mentions(x)), len(after))
-    if not _changed(after[:first]).isdisjoint(v for e in zero.at for v in used_in(e)):
+    named = {v for e in zero.at for v in used_in(e)}.difference(zeros.vars)
+    if named and not _changed(after[:first]).isdisjoint(named):
         return None
     nests: list[_Nest] = []
     made: list[Stmt] = []

@@ -15,36 +15,38 @@ from __future__ import annotations
 
 from naperian.loops.memory import constant_bytes
 from naperian.loops.syntax import Allocate, Apply, Assign, Local, Role, Stmt, Store, When
-from naperian.loops.walk import loads, mentions, rebuild_allocations, statements
+from naperian.loops.walk import loads, mentions, rebuild_allocations, statements, users
 from naperian.names import Lit, Var
 
 
 def needed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a program; see the module."""
     out = [rebuild_allocations(s, needed) for s in body]
-    if any(isinstance(s, When) for s in out):
+    if any([isinstance(s, When) for s in out]):
+        used = users(out)
         for s in reversed(out):
             if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and not s.planes:
                 if constant_bytes(s.buffer) is None:
-                    out = _moved(out, s)
+                    after = _moved(out, s, used[s.buffer.var])
+                    if after is not None:
+                        out, used = after, users(after)
     return tuple(out)
 
 
-def _moved(body: list[Stmt], table: Allocate) -> list[Stmt]:
+def _moved(body: list[Stmt], table: Allocate, used: list[int]) -> list[Stmt] | None:
     """The block with a table in the branch that alone mentions it, if there is one."""
     var = table.buffer.var
-    users = [k for k, s in enumerate(body) if s is not table and var in mentions(s)]
-    first = [k for k in users if _starts(body[k], var)]
-    rest = [k for k in users if k not in first]
+    first = [k for k in used if _starts(body[k], var)]
+    rest = [k for k in used if k not in first]
     if not rest or rest != [*range(rest[0], rest[-1] + 1)] or any(k > rest[0] for k in first):
-        return body
+        return None
     together = _together([body[k] for k in rest])
     if together is None:
-        return body
+        return None
     yes, no = together.then, together.otherwise
     sides = [any(var in mentions(s) for s in side) for side in (yes, no)]
     if all(sides):
-        return body
+        return None
     own = [table, *(body[k] for k in first)]
     yes, no = (yes, (*own, *no)) if sides[1] else ((*own, *yes), no)
     gone = {id(s) for s in own} | {id(body[k]) for k in rest[1:]}

@@ -72,14 +72,18 @@ def _successors(
             if not isinstance(s, Allocate):
                 first.setdefault(v, k)
                 last[v] = k
+    begun: dict[int, list[Var]] = {}  # with each statement
+    for w in known:
+        if w in first:
+            begun.setdefault(first[w], []).append(w)
     out: dict[Var, Var] = {}
     for v, b in made.items():
         k = last.get(v, -1)
         if first.get(v, k) == k:
             continue
-        for w, other in known.items():
-            same = (other.dtype, other.shape) == (b.dtype, b.shape)
-            if same and first.get(w) == k and w not in out.values() and w != v:
+        for w in begun.get(k, ()):
+            same = (known[w].dtype, known[w].shape) == (b.dtype, b.shape)
+            if same and w not in out.values() and w != v:
                 if together((body[k],), v, w):
                     out[v] = w
                     break

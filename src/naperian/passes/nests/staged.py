@@ -44,6 +44,7 @@ from naperian.loops.walk import (
     step,
     used,
     used_in,
+    users,
     writes,
 )
 from naperian.names import Lit, Var, fresh
@@ -69,21 +70,26 @@ def staged(program: Program) -> Program:
     known = arrays(program)
 
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        used = users(body)
         for s in body:
             if isinstance(s, Allocate) and s.buffer.role is Role.TEMP and s.fill is None:
-                body = _without(body, s, known) or body
+                after = _without(body, s, used[s.buffer.var], known)
+                if after is not None:
+                    body, used = after, users(after)
         return tuple(rebuild_allocations(s, block) for s in body)
 
     return replace(program, body=block(program.body))
 
 
-def _without(body: tuple[Stmt, ...], made: Allocate, known: Arrays) -> tuple[Stmt, ...] | None:
-    """The statements without a copy of a table, if they can wait with what they store in it."""
+def _without(
+    body: tuple[Stmt, ...], made: Allocate, used: list[int], known: Arrays
+) -> tuple[Stmt, ...] | None:
+    """The statements without a copy of a table, if those that it is used in can wait with what they
+    store in it."""
     v = made.buffer.var
-    users = [k for k, x in enumerate(body) if x is not made and v in mentions(x)]
-    if len(users) < 3:
+    if len(used) < 3:
         return None
-    first, *between, last = users
+    first, *between, last = used
     of = next((of for to, of in copies(body[first], known) if to == v), None)
     if of is None or (of, v) not in copies(body[last], known):
         return None

@@ -61,11 +61,20 @@ def turns(program: Program) -> Program:
     """See the module."""
     body = program.body
     for s in program.body:
-        if isinstance(s, Allocate):
+        if isinstance(s, Allocate) and _may_turn(s):
             found = _found(program, body, body.index(s))
             if found is not None:
                 body = _turned(body, found)
     return replace(program, body=body)
+
+
+def _may_turn(s: Allocate) -> bool:
+    """Whether an array has two planes, and is not small."""
+    t = s.buffer
+    constant = [n.constant for n in t.shape]
+    if t.role is not Role.TEMP or s.fill or s.planes or len(constant) < 2 or constant[0] != 2:
+        return False
+    return None in constant or _product(constant) * t.dtype.bytes > _LARGE
 
 
 def _found(program: Program, body: tuple[Stmt, ...], at: int) -> _Turns | None:
@@ -73,11 +82,6 @@ def _found(program: Program, body: tuple[Stmt, ...], at: int) -> _Turns | None:
     s = body[at]
     assert isinstance(s, Allocate)
     t = s.buffer
-    constant = [n.constant for n in t.shape]
-    if t.role is not Role.TEMP or s.fill or s.planes or constant[0] != 2 or len(constant) < 2:
-        return None
-    if None not in constant and _product(constant) * t.dtype.bytes <= _LARGE:
-        return None
     users = [k for k, x in enumerate(body) if t.var in mentions(x)]
     if len(users) not in (3, 4):
         return None

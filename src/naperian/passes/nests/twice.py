@@ -64,8 +64,9 @@ def _read_from(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | None
     start = next((s for s in body if b.var in touched(s)), None)
     if start is None or not any(_pairs((start,), b.var, len(b.shape))):
         return None
-    stored = [k for k, s in enumerate(body) if any(writes(x) == b.var for x in _about(s, b.var))]
-    first, rest = body[: stored[-1] + 1], body[stored[-1] + 1 :]
+    stored = next(k + 1 for k in reversed(range(len(body)))
+                  if any(writes(x) == b.var for x in _about(body[k], b.var)))  # fmt: skip
+    first, rest = body[:stored], body[stored:]
     about = [x for s in first for x in _about(s, b.var)]
     if not rest or any(y.buffer == b.var for x in about for y in loads(x)):
         return None

@@ -111,7 +111,7 @@ def _made_there(b: Buffer, body: Body, types: Mapping[Var, DType]) -> Body | Non
     """What follows an allocation, if the array is copied to a row at last, or replaced by one."""
     if (constant_bytes(b) or SMALL + 1) <= SMALL:
         return None
-    last = max((k for k, s in enumerate(body) if b.var in touched(s)), default=0)
+    last = next((k for k in reversed(range(len(body))) if b.var in touched(body[k])), 0)
     copy = _copy(body[last], b.shape)
     if copy is not None and copy[1] == (b.var, ()):
         row, before = copy[0], body[:last]
