@@ -54,9 +54,9 @@ def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
         else:
             throws = w.throws
             wrap = _statement(w, statement)  # what it opens comes before it
-            w.region.wraps.append(wrap)
+            w.wrap(wrap)
             if w.throws > throws and w.thrower is not None:
-                w.region.wraps.append(_unless_thrown(w, w.thrower, kinds))
+                w.wrap(_unless_thrown(w, w.thrower, kinds))
     mine, w.region = w.region, outer
     if value is None:
         raise errors.no_value(b.span)

@@ -56,7 +56,7 @@ def open_box(w: Walk, value: Typed) -> Typed:
         return value
     var = Var("x")
     made, wrap = bind_box(w, var, value, kind)
-    w.region.wraps.append(wrap)
+    w.wrap(wrap)
     return made
 
 
@@ -105,7 +105,7 @@ def name_size(w: Walk, value: Typed, name: str) -> Size:
         whole = convert(w, within(lets, build), kind, INT)
         return let_all(lets, core.Let(v, whole, expr))
 
-    w.region.wraps.append(bound)
+    w.wrap(bound)
     return size(v)
 
 

@@ -70,7 +70,9 @@ def define(
     w.place = d.name_span
     may_have(w)
     try:
-        return _define(w, d, name, own), ()
+        made = _define(w, d, name, own)
+        w.forget()
+        return made, ()
     except errors.Reported as r:
         return None, (r.diagnostic,)
     except errors.Silent:

@@ -83,6 +83,10 @@ class Solver(Unknowns):
     need: Callable[[Type, str], None] = lambda t, interface: None  # of a type that is known
     overloads: Callable[[Type, Iterable[str]], bool] = lambda t, interfaces: False
 
+    def forget(self) -> None:
+        """Nothing more is asked: who could answer is not held any longer."""
+        del self.need, self.overloads, self.place
+
     # ------------------------------------------------------------ equating
 
     def restrict(self, t: Type, dtypes: Dtypes, needs: Iterable[str] = ()) -> None:

@@ -193,6 +193,7 @@ class Walk:
     throws: int = 0  # how many times so far something may have thrown
     throwing: bool = False  # whether a function made inside that `except` may
     region: Region = field(default_factory=Region)
+    wrapped: list[Region] = field(default_factory=list)  # of which values are bound around the body
     ended: tuple[Scope, Typed] | None = None  # the block that ended last, and its value
     opened: dict[Var, Span] = field(default_factory=dict)  # the sizes of opened boxes
     doubted: list[tuple[Size, Span]] = field(default_factory=list)  # tests that may wrap
@@ -210,6 +211,19 @@ class Walk:
 
     def block(self, b: s.Block, expected: Type | None = None) -> Typed:
         return self.block_with(self, b, expected)
+
+    def wrap(self, bound: Wrap) -> None:
+        """Something is bound around what is in the region."""
+        self.region.wraps.append(bound)
+        self.wrapped.append(self.region)
+
+    def forget(self) -> None:
+        """The definition is made: what was for it mentions each other, and no count of who does
+        would find it unused."""
+        for region in self.wrapped:
+            region.wraps.clear()
+        self.ended = None
+        self.solver.forget()
 
     def use_reference(self, var: Var, effect: str) -> None:
         """A reference is used: for `State` (read or assigned) or `Accum` (added to)."""

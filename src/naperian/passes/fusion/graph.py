@@ -187,7 +187,7 @@ Item: TypeAlias = Task | Nest
 def forget(graph: Graph) -> None:
     """A plan that is written out: its tasks and loops mention each other, and no count of who does
     would find them unused."""
-    for t in graph.tasks:
+    for t in (*graph.tasks, *graph.source.values()):
         t.sites.clear()
         t.units.clear()
         t.parent = t.of = t.cell = None

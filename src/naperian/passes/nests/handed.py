@@ -19,7 +19,7 @@ longer than what is done with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt
 
 from naperian.dtypes import DType
@@ -108,20 +108,18 @@ def _stops(s: Loop) -> list[Expr] | None:
 def _later(s: Loop) -> set[Load]:
     """What is read only in rounds behind the first: where the index is beyond that."""
     names = {x.var for x in s.body if isinstance(x, Let) and _fails_first(s, x.value)}
-    found: dict[bool, set[Load]] = {True: set(), False: set()}
-
-    def look(body: Iterable[Stmt], behind: bool) -> None:
+    early, late = set[Load](), set[Load]()
+    todo = [(s.body, False)]
+    while todo:
+        body, behind = todo.pop()
         for x in body:
             for e in expressions(x):
-                found[behind] |= {p for p in parts(e) if isinstance(p, Load)}
+                (late if behind else early).update(p for p in parts(e) if isinstance(p, Load))
             if isinstance(x, When):
                 c = x.condition
                 holds = _fails_first(s, c) or (isinstance(c, Local) and c.var in names)
-                look(x.then, behind or holds)
-                look(x.otherwise, behind)
-
-    look(s.body, False)
-    return found[True] - found[False]
+                todo += ((x.then, behind or holds), (x.otherwise, behind))
+    return late - early
 
 
 _FAILS: dict[str, Callable[[int, int], bool]] = {"gt": le, "lt": ge, "ne": eq, "ge": lt, "le": gt}

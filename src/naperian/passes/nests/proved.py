@@ -155,21 +155,21 @@ class _Walk(Values):
         """A statement whose indices are in range, where they are known to be."""
         if not self.plain or not clamped_in(s):
             return s
+        return remade((s,), self.inside)[0]
 
-        def inside(a: Atom) -> Size | None:
-            if not isinstance(a, Clamp):
-                return None
-            value = self.size(a.value)
-            last = plus(self.size(a.extent), line(-1))
-            if self.known.proves(value) and self.known.proves(plus(last, value, -1)):
-                self.found = True
-                (made,) = remade((Let(Var("at"), DType.I64, Number(a.value)),), inside)
-                assert isinstance(made, Let)
-                assert isinstance(made.value, Number)
-                return made.value.value
+    def inside(self, a: Atom) -> Size | None:
+        """What is kept in range, if it is there anyway."""
+        if not isinstance(a, Clamp):
             return None
-
-        return remade((s,), inside)[0]
+        value = self.size(a.value)
+        last = plus(self.size(a.extent), line(-1))
+        if self.known.proves(value) and self.known.proves(plus(last, value, -1)):
+            self.found = True
+            (made,) = remade((Let(Var("at"), DType.I64, Number(a.value)),), self.inside)
+            assert isinstance(made, Let)
+            assert isinstance(made.value, Number)
+            return made.value.value
+        return None
 
     def taken(self, s: Stmt) -> Stmt:
         """A name for the side of a choice that is always taken."""
