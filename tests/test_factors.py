@@ -202,3 +202,52 @@ def test_fits_to_what_is_there() -> None:
     text = nap.grad(f).show("loops")
     assert text.count("contract ") >= 5
     assert "isnan" not in text.split("contract ")[-1].split("# notes")[0]  # asked where it is made
+
+
+ROWS = """
+def gram(x: t=>n=>Float, y: t=>Float) -> n=>n=>Float =
+    [[sum(x[t, i] * x[t, j] for t if not isnan(y[t])) for j] for i]
+def total(x: t=>n=>Float, y: t=>Float) -> Float = sum(sum(v ** 3 for v in r) for r in gram(x, y))
+def rows(x: t=>n=>Float, y: t=>Float, z: n=>m=>Float) -> t=>m=>Float =
+    [sum(x[t, i] * z[i, j] for i) if y[t] > 0.0 else -1.0 for t, j]
+def columns(z: m=>n=>Float, x: n=>t=>Float, y: t=>Float) -> m=>t=>Float =
+    [1.0 if isnan(y[t]) else sum(z[j, i] * x[i, t] for i) for j, t]
+def batches(x: b=>t=>n=>Float, y: b=>t=>Float, z: b=>n=>m=>Float) -> b=>t=>m=>Float =
+    [sum(x[b, t, i] * z[b, i, j] for i) if y[b, t] > 0.0 else 0.0 for b, t, j]
+def weighted(x: t=>n=>Float, w: t=>Float, y: t=>m=>Float) -> n=>m=>Float =
+    [[sum(w[t] * x[t, i] * y[t, j] for t if w[t] > 0.0) for j] for i]
+"""
+
+
+@pytest.mark.parametrize("some", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize(("t", "n", "m"), [(0, 3, 2), (7, 0, 9), (1, 1, 1), (90, 40, 33)])
+def test_rows_that_a_condition_selects(t: int, n: int, m: int, some: float) -> None:
+    """They are put together, multiplied, and put where they belong; nothing else is read."""
+    f = nap.compile(ROWS)
+    r = np.random.default_rng(t)
+    x, z, there = r.normal(size=(t, n)), r.normal(size=(n, m)), r.random(t) < some
+    x[~there] = np.inf
+    y, kept = np.where(there, 1.0, np.nan), x[there]
+    np.testing.assert_allclose(f.gram(x, y), kept.T @ kept, atol=1e-12)
+    slope = np.zeros((t, n))
+    slope[there] = 6 * kept @ (kept.T @ kept) ** 2
+    np.testing.assert_allclose(nap.grad(f.total)(x, y), slope, rtol=1e-9, atol=1e-9)
+    want = np.full((t, m), -1.0)
+    want[there] = kept @ z
+    np.testing.assert_allclose(f.rows(x, y, z), want, atol=1e-12)
+    want[~there] = 1.0
+    turned = f.columns(z.T.copy(), x.T.copy(), y)
+    np.testing.assert_allclose(turned, want.T, atol=1e-12)
+    want[~there] = 0.0
+    three = f.batches(*(np.stack([a] * 3) for a in (x, y, z)))
+    np.testing.assert_allclose(three, np.stack([want] * 3), atol=1e-12)
+    w, q = np.where(there, r.random(t) + 0.5, -1.0), r.normal(size=(t, m))
+    summed = f.weighted(x, w, q)
+    np.testing.assert_allclose(summed, (w[there, None] * kept).T @ q[there], atol=1e-12)
+
+
+def test_such_rows_are_products() -> None:
+    f = nap.compile(ROWS)
+    assert nap.grad(f.total).show("loops").count("contract ") == 6
+    for g in (f.gram, f.rows, f.columns, f.batches, f.weighted):
+        assert g.show("loops").count("contract ") == 2, g

@@ -9,9 +9,9 @@ along plain indices, forwards or backwards; one of them may be read in windows,
     y[o, j] = Σ_{c, s} w[o, c, s] * x[c, j + s]
 
 if there is more to add up than the windows. One that is needed under a condition only, `a @ b if c
-else d`, is made under it. Values of a recurrence are gathered over its time only
-if the recurrence does not need the sum: so the adjoint of a matrix that a loop multiplies with is
-one product of two histories,
+else d`, is made under it, and where a condition says which rows are needed, of those (`selected`).
+Values of a recurrence are gathered over its time only if the recurrence does not need the sum: so
+the adjoint of a matrix that a loop multiplies with is one product of two histories,
 
     Σ_t ȳ[t]·x[T - 1 - t]ᵀ
 
@@ -181,8 +181,9 @@ def _found(graph: Graph, t: Task, within: dict[Task, frozenset[Var]]) -> _Sum | 
 
 def _place(
     graph: Graph, t: Task, f: _Sum, within: dict[Task, frozenset[Var]], rounds: _Rounds
-) -> tuple[tuple[Var, ...], tuple[Guard, ...]] | None:
-    """The loops that a contraction stands in, and the guards it is under, if it pays."""
+) -> tuple[tuple[Var, ...], tuple[Guard, ...], Guard | None] | None:
+    """The loops that a contraction stands in, the guards it is under, and the one that says which
+    rows or columns are needed, if it pays."""
     cell = t.cell
     assert cell is not None
     final = cell.final
@@ -193,8 +194,10 @@ def _place(
     ):
         return None
     guards = () if _is_most(graph, t, f.factors, {*rows}, {*columns}) else t.guards
-    asked = {i for g in guards for i in free(g.operand)}
     waits = within[t] | within[f.product]
+    chosen = _chosen(graph, f, guards, waits)
+    guards = tuple([g for g in guards if g is not chosen])
+    asked = {i for g in guards for i in free(g.operand)}
     if (asked - waits) & (rows | columns) or asked & inside:
         return None
     over = waits & inside
@@ -210,6 +213,8 @@ def _place(
         return None
     if max(_terms(graph, rows), _terms(graph, columns)) <= WRITTEN_OUT:  # sums in registers
         return None
+    if chosen is not None:  # in every loop that it is asked in
+        asked |= {*free(chosen.operand)} - rows - columns
     times = [i for i in t.context if i in waits or i in asked]
     opened = t.context[: t.context.index(times[-1]) + 1] if times else ()
     if not any(((rows | columns) - {*times}) & graph.mentioned[i] for i in times):
@@ -218,14 +223,35 @@ def _place(
         return None
     if any(graph.mentioned[i] for i in ({*t.context} - {*opened}) | inside):
         return None
-    if f.masks and (opened or asked or f.windows):
+    if f.masks and (opened or asked or f.windows or chosen is not None):
         return None
-    return opened, guards
+    return opened, guards, chosen
+
+
+def _chosen(
+    graph: Graph, f: _Sum, guards: tuple[Guard, ...], waits: frozenset[Var]
+) -> Guard | None:
+    """A guard that an array has for each row, or for each column, along one axis: those that are
+    needed are put together (`selected`)."""
+    sides = (f.rows - waits, f.columns - waits)
+    found = [g for g in guards if any({*free(g.operand)} & side for side in sides)]
+    if len(found) != 1 or f.windows:
+        return None
+    (guard,) = found
+    asked = guard.operand
+    own = [i for i in free(asked) if i in f.rows | f.columns]
+    if not isinstance(asked, Read) or len(own) != 1 or own[0] in waits:
+        return None
+    made = graph.source.get(asked.var)
+    if made is not None and (made.guards or made.kind is Kind.STEP):
+        return None
+    return guard if _plain(graph, asked, set()) is not None else None
 
 
 def _put(
-    graph: Graph, t: Task, f: _Sum, opened: tuple[Var, ...], guards: tuple[Guard, ...]
-) -> None:
+    graph: Graph, t: Task, f: _Sum, opened: tuple[Var, ...], guards: tuple[Guard, ...],
+    chosen: Guard | None,
+) -> None:  # fmt: skip
     """A contraction takes the place of the sum and of what only that is made of."""
     cell = t.cell
     assert cell is not None
@@ -245,7 +271,9 @@ def _put(
     final.kind = Kind.PRODUCT
     final.guards = guards
     final.path = opened
-    final.args = (rename_operand(a, f.names), rename_operand(b, f.names), *f.masks)
+    asked = (*f.masks, chosen.operand) if chosen is not None else f.masks
+    final.name = "unless" if chosen is not None and not chosen.holds else ""
+    final.args = (rename_operand(a, f.names), rename_operand(b, f.names), *asked)
     final.over = f.over
     final.at = ()
     final.cell = None

@@ -13,15 +13,16 @@ from naperian.ainf.walk import free
 from naperian.broken import Broken
 from naperian.dtypes import DType
 from naperian.loops import syntax as loops
-from naperian.loops.syntax import Expr, Stmt
+from naperian.loops.syntax import Expr, Order, Stmt
 from naperian.names import Lit, Var, fresh, zero
 from naperian.passes.fusion.block import Block, Guards
 from naperian.passes.fusion.graph import Kind, Task
 from naperian.passes.fusion.masked import masked
 from naperian.passes.fusion.operands import Values
+from naperian.passes.fusion.selected import selected
 from naperian.passes.nests.unswitch import chosen
 from naperian.prims import neutral, unit
-from naperian.sizes import ZERO, Size, size
+from naperian.sizes import ZERO, Size, size, variables
 from naperian.source import NOWHERE
 
 _DEEP = 5  # nested expressions, for readers
@@ -297,10 +298,18 @@ class Statements:
             (memory.buffer, place), (a.buffer, a.at), (b.buffer, b.at), tuple(groups["b"]),
             tuple(groups["m"]), tuple(groups["n"]), tuple(groups["k"]), t.dtype,
         )  # fmt: skip
-        for s in masked(made, *condition) if condition else (made,):
+        for s in self.asked(t, made, *condition) if condition else (made,):
             out.put(s, guards)
         self.notes.append(f"`{t.var.name}`{lines((t,))} is a contraction")
 
+    def asked(self, t: Task, made: loops.Contract, condition: loops.Load) -> tuple[Stmt, ...]:
+        """A product that is there, or whose terms are, under a condition."""
+        own = {v for v, _ in (*made.batch, *made.rows, *made.columns, *made.inner)}
+        asked = [v for e in condition.at for v in variables(e) if v in own]
+        if len(asked) > 1 or asked[0] in dict(made.batch):
+            return masked(made, condition)
+        order = Order.FREE if t.path else Order.PARALLEL
+        return selected(made, asked[0], condition, t.name != "unless", order)
 
     def sort(self, t: Task, guards: Guards, out: Block) -> None:
         memory = self.v.storage.homes.get(t) or self.v.storage.tasks[t]
