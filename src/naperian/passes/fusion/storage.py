@@ -195,17 +195,20 @@ def _windows_last(graph: Graph, reads: Iterable[Read], t: Task, axes: list[Var])
 
 
 def _over_time(graph: Graph, cell: Cell, axes: tuple[Var, ...]) -> tuple[Var, ...]:
-    """The axes of all values of a carried one: its time first, unless its loop is inside of others
-    and goes along rows, so that it is written as what it reads lies."""
+    """The axes of all values of a carried one: its time first, behind those of loops around it that
+    are recurrences too, so that what one of their rounds makes lies together. If its loop is inside
+    of others and goes along rows, it comes behind all of them: it is written as what it reads
+    lies."""
     assert cell.index is not None
     if graph.mentioned[cell.index] & set(axes):
         return (*axes, cell.index)
-    path = cell.writers[0].path
-    around = path[: path.index(cell.time)] if cell.time in path else ()
-    outer = tuple(i for i in axes if i in around)
-    if not outer or not _goes_along_rows(graph, cell):
-        return (cell.index, *axes)
-    return (*outer, cell.index, *(i for i in axes if i not in around))
+    step = cell.writers[0]
+    around = step.nests[: step.path.index(cell.time)] if cell.time in step.path else []
+    opened = {i: n for i, n in zip(step.path, around, strict=False)}
+    outer = tuple(i for i in axes if i in opened)
+    if not _goes_along_rows(graph, cell):
+        outer = tuple(i for i in outer if opened[i].times)
+    return (*outer, cell.index, *(i for i in axes if i not in outer))
 
 
 def _goes_along_rows(graph: Graph, cell: Cell) -> bool:

@@ -143,7 +143,7 @@ def is_steep(s: Loop) -> bool:
     """Whether a row is a recurrence most of whose elements lie beside the next row's, of those that
     change from round to round, if there are such."""
     inside = list(statements(s.body))
-    if not any(isinstance(x, Variable | Allocate) for x in inside):
+    if not any(isinstance(x, Variable | Allocate) or _hands_on(s, x) for x in inside):
         return False
     beside = apart = same = 0
     for x in inside:
@@ -155,6 +155,18 @@ def is_steep(s: Loop) -> bool:
                     same += near and not across
                     beside, apart = beside + (across and near), apart + (not near)
     return beside > apart or same > apart == 0
+
+
+def _hands_on(s: Loop, x: Stmt) -> bool:
+    """Whether a loop in order in a row stores to elements of the row in an array that it reads."""
+    if not isinstance(x, Loop) or x.order is not Order.SERIAL:
+        return False
+    inside = list(statements(x.body))
+    to = {
+        y.buffer for y in inside
+        if isinstance(y, Store) and any(s.var in used_in(e) for e in y.at)
+    }  # fmt: skip
+    return any(e.buffer in to for y in inside for e in loads(y))
 
 
 def _places(x: Stmt) -> Iterator[tuple[Size, ...]]:

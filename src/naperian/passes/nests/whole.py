@@ -1,5 +1,5 @@
 """Nests that store every element of an array once, and those that copy one array to another, or to
-a row of another.
+a row or column of another.
 
     for i in 0..n: for j in 0..m: store b[i, j] = a[i, j]                    b[n, m]
     for i in 0..n: for j in 0..(i + 1):
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from naperian.facts import Facts
-from naperian.loops.syntax import Allocate, Let, Load, Local, Loop, Part, Program, Stmt, Store
+from naperian.loops.syntax import Allocate, Let, Load, Local, Loop, Program, Stmt, Store
 from naperian.loops.walk import statements
 from naperian.names import Var
 from naperian.node import kept, node, replace
@@ -23,6 +23,8 @@ from naperian.sizes import ONE, ZERO, Size, is_natural, rename, size, variables
 from naperian.sums import same
 
 Shape = tuple[Size, ...]
+Along = tuple[Size | None, ...]
+"""A part of an array: None on the axes that it goes along, its place on the others."""
 Nest = tuple[tuple[Var, Size], ...]
 """Loops inside each other, each from 0 to its end."""
 
@@ -80,8 +82,9 @@ def copied(store: Store, known: Arrays) -> tuple[Var, Var] | None:
     return None
 
 
-def row_copied(s: Stmt, known: Arrays) -> tuple[Var, Part] | None:
-    """The array of a nest that copies a row of a larger one to it, or it to that row."""
+def part_copied(s: Stmt, known: Arrays) -> tuple[Var, Var, Along] | None:
+    """The table of a nest that is copied from a part of a larger array, or to it; the array, and
+    the part."""
     found = _nest_of_one(s)
     if found is None or not isinstance(found[1].value, Load):
         return None
@@ -89,10 +92,17 @@ def row_copied(s: Stmt, known: Arrays) -> tuple[Var, Part] | None:
     value = found[1].value
     ends = ((store.buffer, store.at), (value.buffer, value.at))
     (table, at), (array, place) = sorted(ends, key=lambda x: len(x[1]))
-    row, own = place[: len(place) - len(at)], place[len(place) - len(at) :]
-    shape = known.shapes.get(array, ())[len(row) :]
-    alike = own == at and shape == known.shapes.get(table)
-    return (table, (array, row)) if row and alike and known.is_whole(nest, table, at) else None
+    own = {v for v, _ in nest}
+    part = tuple([None if own & {*variables(e)} else e for e in place])
+    along = (place, known.shapes.get(array, ()))
+    if at == place or [on_axes(part, x) for x in along] != [at, known.shapes.get(table)]:
+        return None
+    return (table, array, part) if known.is_whole(nest, table, at) else None
+
+
+def on_axes(part: Along, of: Shape) -> Shape:
+    """What is said of the axes that a part goes along."""
+    return tuple([x for x, e in zip(of, part, strict=True) if e is None])
 
 
 @kept
