@@ -9,7 +9,8 @@ What a recurrence carries falls into recurrences that go round together. It stay
 asks for a component that is known only at run time. What is asked for at a place that indices which
 go decide, `d[wrap(c + 1)]`, is known.
 What is in memory anyway ends the chain: its reader can be written out, though the table that it
-reads is not. And elements that lie side by side, and never meet, are a row like any other.
+reads is not. Sums over long loops are written out also where somebody needs a table of them: it
+chooses among them. And elements that lie side by side, and never meet, are a row like any other.
 
     for i, q<9: g = f[wrap(i - c[q])]      ⇒      for i: g0 = f[i]; g1 = f[wrap(i - 1)]; …
 
@@ -64,7 +65,12 @@ def unroll(graph: Graph) -> None:
     graph.tables = _tables(graph)
     given = Given(graph)
     far = given.distances(_NEIGHBOURS)
-    chosen = (far and _chosen(graph, given, far)) or _chosen(graph, given, frozenset())
+    for some in (far, frozenset[_Member]()):
+        chosen = _chosen(graph, given, some)
+        if sums := _long_sums(graph) - chosen.keys():
+            chosen = _chosen(graph, given, some, sums) or chosen
+        if chosen:
+            break
     if chosen:
         _Unrolled(graph, chosen, given).run()
 
@@ -73,16 +79,16 @@ def unroll(graph: Graph) -> None:
 
 
 def _chosen(
-    graph: Graph, given: Given, far: frozenset[_Member]
+    graph: Graph, given: Given, far: frozenset[_Member], sums: frozenset[Task] = frozenset()
 ) -> dict[Task, tuple[Var, ...]]:
     """For each task the indices of its own that go: those of few elements, and those that say how
-    far away a place is."""
+    far away a place is. Of the sums, tables can be made."""
     used = {j for js in graph.mentioned.values() for j in js}
     short = {*range(1, WRITTEN_OUT + 1), *(_extent(graph, i) for _, i in far)}
     few = {i for i in graph.program.indices if i not in used and _extent(graph, i) in short}
     if not few or graph.packing.offsets or any(r.new for r in graph.program.results):
         return {}
-    classes = _classes(graph, few)
+    classes = _classes(graph, few, sums)
     each = {id(c): c for c in classes.values()}  # every class once, not once for each member
     lengths = {a.var for n in _extents(graph) for a in atoms_of(n) if isinstance(a, Read)}
     refused = {
@@ -93,7 +99,7 @@ def _chosen(
     picked: set[int] = set()  # of which one is read apart from the others
     for t in graph.tasks:
         for s in t.sites:
-            if _of_table(graph, t, s):
+            if _of_table(graph, t, s) or s.task in sums:
                 continue
             for i, e in zip(s.task.context, s.at, strict=False):
                 if (s.task, i) in classes:
@@ -142,14 +148,29 @@ def _extent(graph: Graph, i: Var) -> int:
     return n if n is not None and 1 <= n <= _NEIGHBOURS else 0
 
 
-def _classes(graph: Graph, few: set[Var]) -> dict[_Member, list[_Member]]:
+def _long_sums(graph: Graph) -> frozenset[Task]:
+    """The values that loops of many rounds add up, element by element; not those of each round of a
+    few, which are no elements."""
+    few = {t.cell.time for t in graph.tasks if t.cell is not None}
+    few = {i for i in few if i is not None and _extent(graph, i)}
+    return frozenset(
+        t for t in graph.tasks
+        if t.kind is Kind.FINAL and not t.guards and t.cell is not None and t.cell.time is None
+        and t.cell not in graph.tables and few.isdisjoint(t.context)
+        and all(any(_long(graph, i) for i in w.over) for w in t.cell.writers)
+    )  # fmt: skip
+
+
+def _classes(
+    graph: Graph, few: set[Var], sums: frozenset[Task]
+) -> dict[_Member, list[_Member]]:
     """The indices of tasks that are one, because a value is passed on along them."""
     classes: dict[_Member, list[_Member]] = {
         (t, i): [(t, i)] for t in graph.tasks for i in t.path if i in few
     }
     for t in graph.tasks:
         for s in t.sites:
-            if _stored(graph, t, s):
+            if s.task in sums or _stored(graph, t, s):
                 continue
             for i, e in zip(s.task.context, s.at, strict=False):
                 v = e.single
@@ -293,6 +314,7 @@ class _Unrolled:
         self.gone: dict[Var, Task] = {}
         self.touched = {t.cell for t in chosen if t.cell is not None} - graph.tables
         self.cells: dict[tuple[Cell, tuple[int, ...]], Cell] = {}
+        self.tables: dict[Var, list[Task]] = {}  # by the last of the parts that one is made of
 
     def run(self) -> None:
         graph = self.graph
@@ -307,6 +329,7 @@ class _Unrolled:
         self.indices()
         for v in self.gone:
             del graph.source[v]
+        tasks = [x for t in tasks for x in (t, *self.tables.get(t.var, ()))]
         tasks = _decided_at(graph, tasks)
         for t in tasks:
             link(graph, t)
@@ -423,8 +446,36 @@ class _Unrolled:
                 # a place outside is never read: the run has been stopped before
                 which.append(min(max(e.constant, 0), _extent(self.graph, i) - 1))
             else:
-                raise Broken(f"{r.var} is read at {e}, but its components are apart")
+                return Read(self.table(q), at)
         return Read(self.parts[r.var, tuple(which)], tuple(rest))
+
+    def table(self, q: Task) -> Var:
+        """A sum's parts as one value: its indices say which."""
+        gone = [i for i in q.context if i in self.chosen[q]]
+        end = self.parts[q.var, tuple(_extent(self.graph, i) - 1 for i in gone)]
+        if end not in self.tables:
+            self.tables[end] = made = []
+            rest = identity(i for i in q.context if i not in gone)
+
+            def new(name: str, dtype: DType, *args: Operand) -> Operand:
+                x = Task(Kind.COMPUTE, fresh(q.var), dtype, q.context, q.context, name, args,
+                         origin=q.origin)  # fmt: skip
+                self.graph.source[x.var] = x
+                made.append(x)
+                return Read(x.var, identity(q.context))
+
+            def among(which: tuple[int, ...], left: list[Var]) -> Operand:
+                if not left:
+                    return Read(self.parts[q.var, which], rest)
+                last = _extent(self.graph, left[0]) - 1
+                value = among((*which, last), left[1:])
+                for k in reversed(range(last)):
+                    here = new("eq", DType.BOOL, Number(size(left[0])), Number(size(k)))
+                    value = new("select", q.dtype, here, among((*which, k), left[1:]), value)
+                return value
+
+            new("copy", q.dtype, among((), gone))
+        return self.tables[end][-1].var
 
     def operand(self, x: Operand) -> Operand:
         match x:
