@@ -45,6 +45,7 @@ from naperian.passes.nests.behind import behind
 from naperian.passes.nests.beside import beside
 from naperian.passes.nests.bounded import bounded
 from naperian.passes.nests.checked_first import checked_first
+from naperian.passes.nests.chosen import chosen
 from naperian.passes.nests.coalesce import coalesce
 from naperian.passes.nests.collapse import collapse
 from naperian.passes.nests.columns import columns
@@ -107,7 +108,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     windows, idle,
     summed_besides,  # what lanes would take for rounds that wait
     # what goes side by side; a loop belongs to the first that takes it
-    straight, columns, lanes,
+    straight, chosen, columns, lanes,
     checked_first,  # what has no way out is another loop for all that follow
     sparse, abreast, beside, panels, short, searched,
     summed,  # what no nest of sums has taken

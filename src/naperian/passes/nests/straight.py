@@ -22,6 +22,7 @@ words are taken apart bit by bit.
 
 from __future__ import annotations
 
+from naperian.loops.memory import SMALL, constant_bytes
 from naperian.loops.syntax import (
     Allocate,
     Apply,
@@ -53,7 +54,7 @@ from naperian.sizes import Atom, Size, size
 
 _ROUNDS = 8  # of a loop that is written out,
 _BITS = 64  # or that goes along the bits of a word
-_MOST = 200  # statements that become of a nest
+_MOST = 400  # statements that become of a nest
 
 
 class _TooMany(Exception):
@@ -89,8 +90,11 @@ def _goes(s: Loop) -> bool:
 
 
 def _plain(s: Loop) -> bool:
-    long = Allocate | While | Contract | Sort | Print
-    return not any(isinstance(x, long) for x in statements(s.body))
+    return not any(
+        isinstance(x, While | Contract | Sort | Print)
+        or (isinstance(x, Allocate) and (x.fill is not None or bool(x.planes)))
+        for x in statements(s.body)
+    )
 
 
 def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:
@@ -101,6 +105,7 @@ def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for k in range(low, low + count):
         mine = [x.var for x in statements(s.body) if isinstance(x, Let | Variable)]
+        mine += [x.buffer.var for x in s.body if isinstance(x, Allocate)]
         names = {v: fresh(v) for v in mine}
         atoms: dict[Atom, Size] = {v: size(new) for v, new in names.items()}
         atoms[s.var] = size(k)
@@ -108,10 +113,15 @@ def _rounds(s: Loop, made: list[int]) -> tuple[Stmt, ...]:
             made[0] += 1
             if made[0] > _MOST:
                 raise _TooMany
-            if isinstance(x, Loop):
-                out += _rounds(x, made)
-            else:
-                out.append(rebuild(x, lambda b: _side(b, made)))
+            match x:
+                case Loop():
+                    out += _rounds(x, made)
+                case Allocate(buffer):
+                    if (constant_bytes(buffer) or 0) > SMALL:
+                        raise _TooMany
+                    out.append(replace(x, buffer=replace(buffer, var=names[buffer.var])))
+                case _:
+                    out.append(rebuild(x, lambda b: _side(b, made)))
     return tuple(out)
 
 
@@ -131,6 +141,8 @@ def _side(body: tuple[Stmt, ...], made: list[int]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for x in body:
         made[0] += 1
+        if isinstance(x, Allocate):
+            raise _TooMany
         if isinstance(x, Loop):
             out += _rounds(x, made)
         else:
