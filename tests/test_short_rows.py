@@ -62,3 +62,27 @@ def test_what_has_just_been_stored_is_read_one_by_one() -> None:
     processor soon knows how many."""
     text = nap.compile(BACK).filtered.show("llvm")
     assert any("icmp slt" in line and line.endswith(", 8") for line in text.splitlines())
+
+
+SWEEPS = """
+def swept(
+    rows: Fin(n + 1)=>Fin(e + 1), cols: Fin(e)=>Fin(n), vals: Fin(e)=>Float, b: Fin(n)=>Float
+) -> Fin(n)=>Float:
+    with state(b) as x:
+        for i in Fin(n):
+            x[i] := b[i] - sum(vals[k] * x[cols[k]] for k in rows[i]..rows[i + 1] if cols[k] != i)
+"""
+
+
+def test_rows_of_which_some_is_left_out_may_be_short() -> None:
+    f = nap.compile(SWEEPS).swept
+    assert "< (6 * n)" in f.show("loops")
+    for each in (3, 30):
+        r = np.random.default_rng(each)
+        rows, cols = np.arange(0, 41 * each, each), r.integers(0, 40, 40 * each)
+        vals, b = r.normal(size=40 * each) / each, r.normal(size=40)
+        x = b.copy()
+        for i in range(40):
+            mine = [k for k in range(rows[i], rows[i + 1]) if cols[k] != i]
+            x[i] = b[i] - sum(vals[k] * x[cols[k]] for k in mine)
+        np.testing.assert_allclose(f(rows, cols, vals, b), x, rtol=1e-12)

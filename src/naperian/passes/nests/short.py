@@ -14,7 +14,7 @@
 
 How many elements the rows have together is known before the loop, because one ends where the next
 begins. With a handful each, filling vectors and adding up what is in them takes longer than the
-sums: the neighbours in a road network, the terms of a mesh.
+sums: the neighbours in a road network, the terms of a mesh, also if some of them are left out.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _chosen(s: Stmt, sizes: frozenset[Var], buffers: dict[Var, Buffer]) -> Stmt 
 
 
 def _is_sum(x: Loop) -> bool:
-    plain = all(isinstance(y, Let | Assign | Variable) for y in x.body)
+    plain = all(isinstance(y, Let | Assign | Variable | When) for y in statements(x.body))
     return x.order is not Order.SERIAL and bool(x.reductions) and plain
 
 
