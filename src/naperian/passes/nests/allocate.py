@@ -37,6 +37,7 @@ from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
 from naperian.passes.nests.added import added
 from naperian.passes.nests.ahead import ahead
+from naperian.passes.nests.alternate import alternate
 from naperian.passes.nests.anyway import anyway
 from naperian.passes.nests.around import around
 from naperian.passes.nests.asked_beside import asked_beside
@@ -102,6 +103,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     untabled,
     # what carried tables are kept in, while every loop is still as `schedule` made it
     older, one_history, unread, later, coalesce, in_rows, viewed, staged, turns, continued, twice,
+    alternate,  # what must still be copied as a whole
     wanted,  # of rows, before loops over them are no longer seen
     # loops that go through memory as it lies: rows and columns are looked for in what comes of it
     residues, multiples, digits, collapse,

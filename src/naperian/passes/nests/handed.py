@@ -48,6 +48,7 @@ from naperian.loops.walk import (
     remade,
     statements,
     used,
+    used_in,
 )
 from naperian.names import Lit, Var
 from naperian.node import replace
@@ -85,8 +86,8 @@ def _last(s: Loop) -> tuple[Store, Load] | None:
     asked = _stops(s) is not None
     for x in s.body:
         if isinstance(x, Store) and stored.count(x.buffer) == 1:
-            atoms = {a for i in x.at for a in i.atoms}
-            plain = all(isinstance(a, Var) for a in atoms) and changed.isdisjoint(atoms)
+            named = {v for i in x.at for v in used_in(i)}
+            plain = changed.isdisjoint(named) and named.isdisjoint(stored)
             before = Load(x.buffer, tuple(_at(i, s.var, size(s.var) - 1) for i in x.at))
             if plain and before.at != x.at and (before in later or (before in always and asked)):
                 return x, before
