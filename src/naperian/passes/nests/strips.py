@@ -20,7 +20,7 @@ long to compute: votes for lines through a point, whose counts vectors would gat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -152,7 +152,8 @@ def _scattering(s: Loop) -> Loop:
 
 def _strips(s: Loop) -> Loop:
     flags = {r.var for r in s.reductions if r.monoid == "or"}
-    scattered = [x for x in s.body if _scatters(x)]
+    hard = hard_to_find(s.body)
+    scattered = [x for x in s.body if _scatters(x, hard)]
     second = [x for x in s.body if _is_flag(x, flags) or x in scattered]
     rest: list[Stmt] = [x for x in s.body if not isinstance(x, Let) and x not in second]
     simple = all(isinstance(x, Assign | Store) for x in rest)
@@ -186,13 +187,13 @@ def _is_flag(s: Stmt, flags: set[Var]) -> bool:
     return isinstance(s, Assign) and s.var in flags
 
 
-def _scatters(s: Stmt) -> bool:
-    """Whether a statement only updates places that are read from memory."""
+def _scatters(s: Stmt, hard: Collection[Var] = ()) -> bool:
+    """Whether a statement only updates places that are read from memory, or take long to find."""
     match s:
         case Update(_, at):
-            return any(isinstance(a, Load | Clamp) for e in at for a in e.atoms)
+            return any(isinstance(a, Load | Clamp) or a in hard for e in at for a in e.atoms)
         case When(_, then, otherwise):
-            return all(_scatters(x) for x in (*then, *otherwise))
+            return all(_scatters(x, hard) for x in (*then, *otherwise))
         case _:
             return False
 
