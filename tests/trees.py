@@ -107,6 +107,7 @@ class _Maker:
             lambda: s.IndexExpr(NOWHERE, e(), self.some(e, 1)),
             lambda: s.Field(NOWHERE, e(), self.name(), NOWHERE),
             lambda: s.Checked(NOWHERE, e()),
+            lambda: s.Checked(NOWHERE, s.IndexExpr(NOWHERE, e(), self.some(e, 1)), True),
             lambda: s.Rank(
                 NOWHERE, e(), self.some(lambda: self.draw(st.none() | st.integers(-3, 3)), 1)
             ),

@@ -489,7 +489,8 @@ def clash(
     if isinstance(x, Index) and y == INT:
         helps = (_brought(span.text),)
     if isinstance(a_cell, Index) and b_cell == INT and y != INT:
-        helps = ("of numbers: `k?` checks in the run that `k` is an index; `clamp(k)`, `wrap(k)`",)
+        helps = ("of numbers: `k?` checks in the run that `k` is an index, `(x[i])?` that an "
+                 "element is one; `clamp(k)`, `wrap(k)`",)  # fmt: skip
     if isinstance(a_cell, Index) and show(w, wanted) == show(w, found):
         # of the signature around, where it indexes nothing
         return errors.no_set(what, show(w, found), show(w, b_cell), span, from_)

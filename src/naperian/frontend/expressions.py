@@ -75,11 +75,11 @@ def _infer(w: Walk, e: s.Expr, expected: Type | None) -> Typed:
             return ternary(w, e, expected)
         case s.Call():
             return call(w, e, expected)
-        case s.IndexExpr() | s.Checked(_, s.IndexExpr()) if references.is_element(w, e):
+        case s.IndexExpr() | s.Checked(_, s.IndexExpr(), False) if references.is_element(w, e):
             return references.read_element(w, e)
         case s.IndexExpr():
             return index(w, e)
-        case s.Checked(_, s.IndexExpr() as inner):
+        case s.Checked(_, s.IndexExpr() as inner, False):
             return index(w, inner, checked=True)
         case s.Checked(span, operand):
             return _checked_value(w, operand, span, expected)

@@ -54,7 +54,7 @@ def reference(w: Walk, e: s.Expr, effect: str) -> Typed:
                     f"change its elements in a loop: `for k in Fin(3): {text}[k + 1] := x[k]`",
                 )
             return index_of(w, reference(w, base, effect), e)
-        case s.Checked(_, s.IndexExpr(_, base, _) as inner):
+        case s.Checked(_, s.IndexExpr(_, base, _) as inner, False):
             return index_of(w, reference(w, base, effect), inner, checked=True)
         case s.Field(span, base, name, name_span) if is_part(w, base):
             return _field(w, reference(w, base, effect), name, span, name_span)
@@ -67,7 +67,7 @@ def is_part(w: Walk, e: s.Expr) -> bool:
     """Whether an expression names a reference, or an element or a field inside of one."""
     while not is_reference(w, e):
         match e:
-            case s.IndexExpr(_, base, _) | s.Field(_, base) | s.Checked(_, base):
+            case s.IndexExpr(_, base, _) | s.Field(_, base) | s.Checked(_, base, False):
                 e = base
             case _:
                 return False

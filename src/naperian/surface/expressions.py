@@ -86,8 +86,9 @@ def expression(c: Cursor, power: int = 0) -> s.Expr:
         elif c.typing:  # `?` after a type belongs to the `as` before it
             break
         elif kind == "?":
+            element = type(left) is s.IndexExpr and c.kinds[c.pos - 1] == ")"
             c.pos += 1
-            left = s.Checked(c.since(start), left)
+            left = s.Checked(c.since(start), left, element)
         else:
             c.pos += 1
             to = type_(c)

@@ -100,6 +100,8 @@ def bare(e: s.Expr) -> Doc:
             return (group("(", [bare(base)], ")"), f".{name}")
         case s.Field(_, base, name, _):
             return (*expr(base, POSTFIX), f".{name}")
+        case s.Checked(_, operand, True):
+            return (group("(", [bare(operand)], ")"), "?")
         case s.Checked(_, operand):
             return (*expr(operand, POSTFIX), "?")
         case s.Rank(_, function, ranks):

@@ -189,10 +189,11 @@ class Field:
 
 @node
 class Checked:
-    """`k?`, `x[i]?`."""
+    """`k?`; `x[i]?`, whose indices are checked; with `element`, `(x[i])?`, whose value is."""
 
     span: Span
     operand: Expr
+    element: bool = False
 
 
 @node
