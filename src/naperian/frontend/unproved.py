@@ -114,6 +114,9 @@ def falls_out(
     else:
         shows = example(w, scope, poly, low_ok=facts.proves(poly))
         helps = []
+        if extent.single in w.opened and not table.isidentifier():
+            helps = [f"each `{table}` that is written has a length of its own; under a name it has "
+                     f"one: `row = {table}`"]  # fmt: skip
     if poly.constant is None:
         helps.append(
             f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
