@@ -177,9 +177,9 @@ def test_what_is_imported_has_its_general_type(
                     ":t tools.best", "import tools as t", ":t t.root")  # fmt: skip
     assert err == ""
     assert out.splitlines() == [
-        "n=>a -> a where a: Num",
+        "n=>a -> a where a: Bounded",
         "r : Float -> {Except} Float",
-        "n=>a -> a where a: Num",
+        "n=>a -> a where a: Bounded",
         "Float -> {Except} Float",
     ]
 

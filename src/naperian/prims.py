@@ -266,7 +266,7 @@ _TYPES = {dtype: np.dtype(dtype.value).type for dtype in DType}
 
 
 def scalar(value: Any, dtype: DType) -> Any:
-    """A NumPy scalar of a dtype; integers wrap around."""
+    """A NumPy scalar of a dtype; integers wrap around, and an infinity is the end of their type."""
     t = _TYPES[dtype]
     if type(value) is t:
         return value
@@ -278,6 +278,8 @@ def scalar(value: Any, dtype: DType) -> Any:
         if dtype.is_signed and value >= 1 << (bits - 1):
             value -= 1 << bits
         return t(value)
+    if dtype.is_integer and math.isinf(value):
+        return t(unit("min" if value > 0 else "max", dtype))
     with quiet():
         return t(value)
 

@@ -103,7 +103,7 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 args = plain_args(w, e)
                 if len(args) != 1:
                     raise errors.arity(fname, 1, len(args), e.span, f"number -> {fname}")
-                return conversion(w, fname, args[0], e.span)
+                return conversion(w, fname, args[0], e.span, _is_literal(e.args[0]))
             if fname in FLOAT_FUNCTIONS or fname in ("abs", "sign"):
                 return _call_primitive(w, fname, e)
             if fname in w.library.definitions:
@@ -256,3 +256,18 @@ def ranked_value(w: Walk, e: s.Rank, expected: Type | None) -> Typed:
         return ranked(w, f"`{e.function.span.text}`", cells, args, e.ranks, e.span)
 
     return function_value(w, count, make, e.span, kind)
+
+
+def _is_literal(e: s.Expr | s.Star | s.Keyword | s.Generator) -> bool:
+    """Whether an expression is written with numbers alone, but for what a choice asks."""
+    match e:
+        case s.Number():
+            return True
+        case s.Unary(_, _, operand):
+            return _is_literal(operand)
+        case s.Binary(_, _, _, left, right) | s.Ternary(_, _, left, right):
+            return _is_literal(left) and _is_literal(right)
+        case s.Bracket(_, items):
+            return all(_is_literal(x) for x in items)
+        case _:
+            return False

@@ -7,6 +7,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import FLOATS, DType
 from naperian.frontend.annotations import SCALARS
 from naperian.frontend.cells import show
+from naperian.frontend.constraints import need
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply
 from naperian.frontend.messages import errors
@@ -16,6 +17,7 @@ from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
 from naperian.source import Span
 from naperian.types import (
+    BOOL,
     INT,
     Index,
     Scalar,
@@ -29,8 +31,9 @@ _LARGEST = Scalar(DType.U64)
 _MOST = (1 << 63) - 1  # what an `Int` holds
 
 
-def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
-    """`Int(x)`, `F32(x)`, `U8(x)`: lifted; to a narrower integer it is checked."""
+def conversion(w: Walk, name: str, arg: Typed, span: Span, literal: bool = False) -> Typed:
+    """`Int(x)`, `F32(x)`, `U8(x)`: lifted; to a narrower integer it is checked. A `literal` is a
+    float of the type itself; what has a name, or was computed, is what it would be without."""
     solver = w.solver
     target: Type = w.float if name == "Float" else SCALARS[name]
 
@@ -40,7 +43,7 @@ def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
             return [INT], target
         if solver.is_unknown(kind) and isinstance(target, Scalar):
             allowed = solver.dtypes_of(kind)
-            if allowed is not None and target.dtype in allowed and target.dtype.is_float:
+            if literal and target.dtype.is_float and target.dtype in (allowed or ()):
                 solver.unify(kind, target)
                 return [target], target
             if target == _LARGEST and arg.poly is not None and (arg.poly.constant or 0) > _MOST:
@@ -48,6 +51,8 @@ def conversion(w: Walk, name: str, arg: Typed, span: Span) -> Typed:
                 return [target], target
         if solver.dtypes_of(kind) is None:
             raise errors.operand(name, "a number or an index", show(w, kind), cells[0].span)
+        if kind != BOOL:
+            need(w, kind, "Real")
         return [kind], target
 
     def call(args: list[core.Expr]) -> core.Expr:

@@ -38,6 +38,7 @@ def name_unknowns(solver: Solver, params: Iterable[Type], taken: Collection[str]
                 solver.chosen.add(v)
                 continue
             made = solver.type(_free(_TYPES, used), u.dtypes, u.default)
+            solver.unknown[made.var] = u  # and what is asked of it
             solver.types[v] = made
             solver.chosen.add(made.var)
         for v in _new(solver, solver.unknown_extents(t)):
