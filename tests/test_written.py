@@ -382,6 +382,24 @@ def f(y: n=>Float, p: Float, k: Fin(4)=>Fin(3)) -> Float = sum(solve(y[i], p, k)
 """,
         [np.array([0.7, 0.9, 1.5]), 0.3, np.array([0, 2, 1, 1])],
     ),
+    "a check in the rounds of a while loop whose value nobody reads": (
+        """
+def f(x: n=>Float) -> Float:
+    loop s = 0.0, k = 0 while k < size(n):
+        assert k < 5, "too many"
+        (s * 0.5 + x[k?] ** 2, k + 1)
+    s
+""",
+        [np.array([1.0, 2.0, 3.0])],
+    ),
+    "sorted rows of lengths that data say": (
+        """
+def f(x: n=>Float) -> Float:
+    rows = [[x[j] * x[i] for j in n if x[j] > x[i]] for i]
+    sum(sum(sort(r)[i] * (i + 1) for i) for r in rows)
+""",
+        [np.array([1.0, 2.0, 3.0, -0.5])],
+    ),
 }
 
 

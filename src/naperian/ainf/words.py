@@ -197,6 +197,8 @@ class Words:
             case Accumulate("nth" | "argnth" as name, init, (Entry(over, _, value, ()),)):
                 row = f"[{self.operand(value)} for {self.binders(over)}]"
                 made, place = "sort" if name == "nth" else "argsort", self.operand(init)
+                if self.checked or any(map(self.is_ragged, over)):
+                    place = f"({place})?"
                 text = f"{made}({row})[{place}]"
                 return text if name == "nth" else f"Int({text})"
             case Accumulate(monoid, init, entries):

@@ -179,11 +179,14 @@ class _Writer(Words):
 
     def groups(self, members: list[Binding], fixed: tuple[Var, ...]) -> list[list[Binding]]:
         """What reads each other, around delays; everything else is alone. All delays of one time
-        stay together, and so does what stands between them."""
+        stay together, and so does what stands between them, and what is there for its check in the
+        rounds of a `while` loop, which nobody reads."""
         inside = {b.var: b for b in members}
         edges = {b.var: {v for v in self.reads(b, fixed) if v in inside} for b in members}
-        for delays in self.delays.values():
+        for time, delays in self.delays.items():
             own = [v for v in delays if v in inside]
+            if own and self.is_ended(time) and time not in fixed:
+                own += [b.var for b in members if time in b.context and b.var not in delays]
             for v, w in pairwise(own):
                 edges[v].add(w)
                 edges[w].add(v)
