@@ -402,12 +402,26 @@ def _next_agrees(
     w: Walk, st: s.Loop, starts: list[Typed], body: Typed, whole: Type
 ) -> None:
     last = st.body.statements[-1].span
-    at = Typed(body.type, body.build, last)
-    what = "the next value of the loop" if len(starts) == 1 else "the next values of the loop"
     kind, found = w.solver.head(whole), w.solver.head(body.type)
-    if isinstance(kind, Tuple) and isinstance(found, Tuple) and len(kind.items) != len(found.items):
-        raise errors.pattern_shape(len(kind.items), show(w, found), last)
-    converts(w, what, whole, body.type, at, last)
+    nexts = [(whole, body.type, last)]
+    if len(starts) > 1:
+        if not isinstance(kind, Tuple) or not isinstance(found, Tuple):
+            at = Typed(body.type, body.build, last)
+            converts(w, "the next values of the loop", whole, body.type, at, last)
+            return
+        if len(kind.items) != len(found.items):
+            raise errors.pattern_shape(len(kind.items), show(w, found), last)
+        spans = w.parts.get(last, (last,) * len(starts))
+        nexts = list(zip(kind.items, found.items, spans, strict=True))
+    for c, start, (wanted, own, span) in zip(st.carries, starts, nexts, strict=True):
+        at = Typed(own, body.build, span)
+        what = f"the next `{c.pattern.span.text}` of the loop"
+        converts(w, what, wanted, own, at, span, _starts(w, c, start))
+
+
+def _starts(w: Walk, c: s.Carry, start: Typed) -> Because:
+    kind = shown(w, start.type)
+    return Because(start.span, lambda: f"`{c.pattern.span.text}` starts as `{kind()}`")
 
 
 def loop_statement(w: Walk, st: s.Loop) -> Wrap:

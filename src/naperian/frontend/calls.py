@@ -276,7 +276,7 @@ def _implicit(
                 solver.set_is_open(at.sets[v]) if v in at.sets else solver.size_is_open(at.sizes[v])
             )
             if is_open:
-                raise index_errors.implicit_missing(name, v.name, span)
+                raise index_errors.implicit_missing(name, v.name, v in at.sets, span)
 
     solver.goals.append(goal)
     return said

@@ -49,6 +49,8 @@ from naperian.types import (
     table,
 )
 
+_NTH = ("first", "second", "third", "fourth")
+
 
 def show(w: Walk, t: Type) -> str:
     """A type in the user's words; parts that are not known print as `_`."""
@@ -96,8 +98,14 @@ def converts(
         and not a_axes and not f_axes
         and alike(f_cell, a_cell)
     ):
-        for x, y in zip(a_cell.items, f_cell.items, strict=True):
-            converts(w, what, x, y, arg, span, declared)
+        parts = () if isinstance(f_cell, Data) else w.parts.get(arg.span, ())
+        for k, (x, y) in enumerate(zip(a_cell.items, f_cell.items, strict=True)):
+            if parts:
+                part = f"{_NTH[k]} part" if k < len(_NTH) else f"part {k + 1}"
+                own = Typed(y, arg.build, parts[k])
+                converts(w, f"the {part} of {what}", x, y, own, parts[k], declared)
+            else:
+                converts(w, what, x, y, arg, span, declared)
         if isinstance(a_cell, Data) and isinstance(f_cell, Data):
             _same_extents(w, what, a_cell, f_cell, span)
         return
@@ -462,7 +470,7 @@ def clash(
         a_set, b_set = solver.zonk_set(left), solver.zonk_set(right)
         return index_errors.set_clash(
             what, show_set(a_set), show_set(b_set), span, f"this is `{show(w, found)}`", reasons,
-            helps=(*_sets_help(a_set, b_set, span),
+            helps=(*_sets_help(a_set, b_set, span), *_of_one_type(w, what, span),
                    *_by_columns(w, what, wanted, found, made, span)),
             notes=_set_note(left, right),
         )
@@ -479,9 +487,12 @@ def clash(
         and (solver.dtypes_of(b_cell) or frozenset({DType.BOOL})) <= NUMBERS
         and not isinstance(right, Size)
     ):
-        return errors.narrowing(what, show(w, a_cell), show(w, b_cell), span)
+        return errors.narrowing(
+            what, show(w, a_cell), show(w, b_cell), span,
+            start=_converted(what, show(w, b_cell), declared), helps=_of_one_type(w, what, span),
+        )
     from_ = tuple(r.label for r in reasons if r.span != span)
-    helps: tuple[str, ...] = ()
+    helps = _of_one_type(w, what, span)
     if isinstance(x, Tuple) and isinstance(y, Table) and isinstance(b_cell, Tuple):
         helps = (f"a table of tuples `as {show(w, wanted)}` is a tuple of tables",)
     if isinstance(y, Tuple) and isinstance(x, Table) and isinstance(a_cell, Tuple):
@@ -489,8 +500,10 @@ def clash(
     if isinstance(x, Index) and y == INT:
         helps = (_brought(span.text),)
     if isinstance(a_cell, Index) and b_cell == INT and y != INT:
-        helps = ("of numbers: `k?` checks in the run that `k` is an index, `(x[i])?` that an "
-                 "element is one; `clamp(k)`, `wrap(k)`",)  # fmt: skip
+        helps = (_all_brought(span.text, len(solver.axes(y)[0])),)
+    if isinstance(a_cell, Index) and b_cell == INT:
+        start = _converted(what, "Int", declared)
+        helps = (f"{start} starts with numbers", *helps) if start else helps
     if isinstance(a_cell, Index) and show(w, wanted) == show(w, found):
         # of the signature around, where it indexes nothing
         return errors.no_set(what, show(w, found), show(w, b_cell), span, from_)
@@ -548,7 +561,7 @@ def _found_in_the_run(
     if not mine and not theirs:
         return None
     size = (mine or theirs)[0]
-    if what.startswith("the next value"):
+    if what.startswith("the next "):
         return size_errors.changing_size(size.name, span)
     if mine and theirs:
         other = theirs[0]
@@ -653,6 +666,42 @@ def _same_axes(w: Walk, a: Type, b: Type) -> None:
                 _same_axes(w, x, y)
         case _:
             pass
+
+
+def _of_one_type(w: Walk, what: str, span: Span) -> tuple[str, ...]:
+    """Where a function of a block is used at a second type."""
+    called = re.match(r"the argument of `(\w+)`$", what) or re.match(r"(\w+)\(.*\)$", span.text)
+    entry = w.scope.find(called[1]) if called else None
+    if called is None or not isinstance(entry, Variable) or entry.what != "name":
+        return ()
+    kind = w.solver.zonk(entry.type)
+    if not isinstance(kind, Function):
+        return ()
+    told = f"`{called[1]}` is a function of this block, which has one type, `{show(w, kind)}`"
+    return (f"{told}; as a `def` of its own, outside, it serves any",)
+
+
+def _converted(what: str, kind: str, start: Because | None) -> str:
+    """What a loop carries, begun with what its rounds give: `row = [Int(j) for j in s]`."""
+    named = re.match(r"the next (`\w+)` of the loop$", what)
+    if named is None or start is None or "\n" in start.span.text:
+        return ""
+    text = start.span.text
+    plain = re.match(r"\[(\w+) for \1\b", text)
+    made = f"[{kind}({plain[1]}){text[1 + len(plain[1]):]}" if plain else f"{kind}({text})"
+    return f"{named[1]} = {made}`"
+
+
+def _all_brought(text: str, axes: int) -> str:
+    """How numbers become indices, where they are the elements of a table."""
+    made = re.fullmatch(r"\[(.+?) for ([^\[\]]+)\]", text)
+    if made:
+        one = made[1] if re.fullmatch(r"[\w.]+", made[1]) else f"({made[1]})"
+        return f"`[{one}? for {made[2]}]` checks in the run that they are indices"
+    if axes == 1 and "\n" not in text:
+        return f"`[k? for k in {text}]` checks in the run that they are indices"
+    return ("of numbers: `k?` checks in the run that `k` is an index, `(x[i])?` that an element is "
+            "one; `clamp(k)`, `wrap(k)`")  # fmt: skip
 
 
 def _brought(text: str) -> str:

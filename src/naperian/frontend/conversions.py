@@ -10,7 +10,7 @@ from naperian.frontend.cells import show
 from naperian.frontend.constraints import need
 from naperian.frontend.frames import Callee
 from naperian.frontend.lifting import apply
-from naperian.frontend.messages import errors
+from naperian.frontend.messages import errors, index_errors
 from naperian.frontend.operators import FALSE
 from naperian.frontend.typed import Typed
 from naperian.frontend.walk import Walk
@@ -50,7 +50,10 @@ def conversion(w: Walk, name: str, arg: Typed, span: Span, literal: bool = False
                 solver.unify(kind, target)  # a literal that is no `Int`
                 return [target], target
         if solver.dtypes_of(kind) is None:
-            raise errors.operand(name, "a number or an index", show(w, kind), cells[0].span)
+            told = show(w, kind)
+            generic = isinstance(kind, TypeVar) and not solver.is_unknown(kind)
+            helps = (index_errors.stands_for_a_type(told),) if generic else ()
+            raise errors.operand(name, "a number or an index", told, cells[0].span, helps)
         if kind != BOOL:
             need(w, kind, "Real")
         return [kind], target

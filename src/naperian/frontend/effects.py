@@ -305,7 +305,9 @@ def _accum(w: Walk, h: s.Handler, given: list[s.Expr], hint: Type | None) -> Ope
 
     def determined() -> None:
         if not solver.determined(t):
-            raise effect_errors.undetermined_accum(h.name or "", h.span)
+            axes, cell = solver.axes(t)
+            plain = "" if len(axes) != 1 or "_" in show(w, cell) else show(w, cell)
+            raise effect_errors.undetermined_accum(h.name or "", h.span, plain)
 
     solver.goals.append(determined)
     return Opened(var, t, first, name, step, False, h.span)

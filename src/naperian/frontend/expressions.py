@@ -170,6 +170,7 @@ def _tuple(w: Walk, span: Span, items: tuple[s.Expr, ...], expected: Type | None
     kind = w.solver.head(expected) if expected is not None else None
     wanted = kind.items if isinstance(kind, Tuple) and len(kind.items) == len(items) else None
     parts = [w.infer(x, wanted[k] if wanted else None) for k, x in enumerate(items)]
+    w.parts[span] = tuple(x.span for x in items)
     return Typed(
         Tuple(tuple(p.type for p in parts)),
         lambda: core.Pack(tuple(p.build() for p in parts)),

@@ -15,9 +15,11 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import mutable
+from naperian.sizes import ONE
 from naperian.source import Span
 from naperian.type_show import show_set
 from naperian.types import (
+    Fin,
     Set,
     Type,
     set_variables,
@@ -147,7 +149,7 @@ def _no_frame(
     short = all(len(a.span.text) < 30 for a in args)
     if not helps and len(args) == 2 and callee.text is not None and short:
         helps = () if missing else _turned(w, callee, args, frames)
-        helps += (_outer(callee, args, frames),)
+        helps += (_outer(w, callee, args, frames, bool(missing)),)
     return lift_errors.frames(callee.title, frame_labels(w, args, frames), span, why, helps)
 
 
@@ -179,16 +181,35 @@ def _turned(
     return (f"axis by axis: `[{callee.text(texts)} for {binders}]`",)
 
 
-def _outer(callee: Callee, args: list[Typed], frames: list[list[Set]]) -> str:
+def _outer(
+    w: Walk, callee: Callee, args: list[Typed], frames: list[list[Set]], shared: bool
+) -> str:
+    """Every axis of every argument; those of one index set together, if `shared`, and then of an
+    axis of one element that element."""
     assert callee.text is not None
-    names = iter(LETTERS)
-    binders: list[str] = []
-    texts = []
-    for a, frame in zip(args, frames, strict=True):
-        mine = [next(names) for _ in frame]
-        binders += mine
-        texts.append(f"{postfix(a.span.text)}[{', '.join(mine)}]" if mine else a.span.text)
-    return f"for every combination: `[{callee.text(texts)} for {', '.join(binders)}]`"
+    names, one = iter(LETTERS), Fin(ONE)
+    thick = [[x for x in f if not shared or w.solver.zonk_set(x) != one] for f in frames]
+    binders: list[tuple[str, Set]] = []
+    texts: dict[int, str] = {}
+    for k in sorted(range(len(args)), key=lambda k: -len(thick[k])):
+        left, mine = [*binders] if shared else [], []
+        for x in frames[k]:
+            found = next((b for b in left if w.solver.same_set(x, b[1])), None)
+            if x not in thick[k]:
+                mine.append("0")
+                continue
+            if found is None:
+                found = next(names), x
+                binders.append(found)
+            else:
+                left.remove(found)
+            mine.append(found[0])
+        text = args[k].span.text
+        texts[k] = f"{postfix(text)}[{', '.join(mine)}]" if mine else text
+    thin = any(len(x) < len(f) for x, f in zip(thick, frames, strict=True))
+    how = "an axis of one element is not stretched" if thin else "for every combination"
+    made = callee.text([texts[k] for k in range(len(args))])
+    return f"{how}: `[{made} for {', '.join(n for n, _ in binders)}]`"
 
 
 def _ambiguous(

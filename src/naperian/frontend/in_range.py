@@ -202,8 +202,8 @@ def _no_index(w: Walk, t: Typed, axis: Set, table: str = "") -> errors.Reported:
     shown = show_set(w.solver.zonk_set(axis))
     if table and w.solver.set_is_open(axis) and show(w, kind) in index_errors.INTEGERS:
         held = w.scope.find(table)
-        is_held = isinstance(held, Variable) and held.what in ("accum", "state")
-        return index_errors.unknown_axis(t.span.text, show(w, kind), table, is_held, t.span)
+        by = held.span if isinstance(held, Variable) and held.what in ("accum", "state") else None
+        return index_errors.unknown_axis(t.span.text, show(w, kind), table, by, t.span)
     generic = isinstance(kind, TypeVar) and not (
         w.solver.is_unknown(kind) or w.solver.dtypes_of(kind)
     )

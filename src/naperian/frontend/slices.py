@@ -69,6 +69,10 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
     start = (end(r.low) if r.low is not None else ZERO) + int(r.after)
     stop = (end(r.high) if r.high is not None else extent) + int(r.inclusive)
     length = not_negative(w, stop - start) if posts else stop - start
+    for x in (start, stop):
+        if (x.constant or 0) < 0:
+            shown, why = show_set(solver.zonk_set(axis)), f"{x!r} is negative"
+            raise index_errors.slice_range(r.span.text, shown, why, show_fact(x), r.span)
     scope = w.scope.so_far()
 
     def goal() -> None:
@@ -77,12 +81,13 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
             a, b, n = (solver.zonk_size(x) for x in (start, stop, extent))
             text, shown = r.span.text, show_set(solver.zonk_set(axis))
             doubts = [
-                (a, f"{a!r} may be negative"),
-                (n - b, f"{b!r} may be more than {n!r}"),
-                (b - a, f"{a!r} may be more than {b!r}"),
+                (a, f"{a!r} {{}} negative"),
+                (n - b, f"{b!r} {{}} more than {n!r}"),
+                (b - a, f"{a!r} {{}} more than {b!r}"),
             ]
-            for needed, why in doubts[:2] if posts else doubts:
+            for needed, what in doubts[:2] if posts else doubts:
                 if not facts.proves(needed):
+                    why = what.format("may be" if needed.constant is None else "is")
                     needs = show_fact(needed)
                     raise index_errors.slice_range(text, shown, why, needs, r.span)
 

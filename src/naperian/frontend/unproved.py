@@ -86,6 +86,9 @@ def falls_out(
     if poly.constant is not None and place.constant is not None and place.constant < 0:
         known = f"the first index is `{first!r}`"
         return index_errors.no_such_index(table, poly.constant, shown, known, t.span)
+    if (extent.constant is None and ((place - extent).constant or -1) >= 0) or place == extent:
+        last = f"the last index is `{first + extent - 1!r}`"
+        return index_errors.no_such_index(table, f"`{text}`", shown, last, t.span)
     wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
     divisors = [a.below - 1 for a in poly.atoms if isinstance(a, Quotient | Remainder)]
     doubted = [said.text for d, said in w.doubted if not set(d.atoms).isdisjoint(poly.atoms)]

@@ -203,6 +203,7 @@ class Walk:
     quoted: dict[str, list[Span]] = field(default_factory=dict)  # what names of ends stand for
     row_choices: dict[Var, Span] = field(default_factory=dict)  # indices of dependent tables
     by_element: dict[Span, Span] = field(default_factory=dict)  # choices, by tables as conditions
+    parts: dict[Span, tuple[Span, ...]] = field(default_factory=dict)  # of tuples written as such
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
     interface: Interface | None = None  # the one whose declaration or instance is walked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from naperian.frontend.messages.index_errors import with_type
 from naperian.frontend.messages.report import Reported, fail
 from naperian.source import Label, Span
 
@@ -100,8 +101,14 @@ def unknown_handler(span: Span) -> Reported:
     )
 
 
-def undetermined_accum(name: str, span: Span) -> Reported:
-    """N0687"""
+def undetermined_accum(name: str, span: Span, cell: str = "") -> Reported:
+    """N0687. `cell`: of a table of which only the number of elements is not known, its elements"""
+    if cell:
+        return fail(
+            "N0687", f"nothing says how many elements the accumulator `{name}` has", span,
+            "not determined by its indices",
+            helps=(f"write how many, as in {with_type(span, 8, cell)}",),
+        )
     return fail(
         "N0687", f"nothing says what type the accumulator `{name}` has", span,
         "not determined by what is added to it",

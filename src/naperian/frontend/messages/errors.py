@@ -225,12 +225,21 @@ def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] 
 
 def no_common_type(op: str, left: str, right: str, span: Span, a: Span, b: Span) -> Reported:
     """N0310"""
+    label, how = "which one should be converted?", ""
+    free = [x for x in (left, right) if re.fullmatch(r"[a-z]\w*", x)]
+    if free:
+        label = "of types that the caller chooses"
+        sets = ", ".join(f"{x}: Ix" for x in free)
+        how = (
+            f"write `Int` or `Float` for {both(free)}; `where {sets}` says that they are "
+            "index sets, whose indices are numbers"
+        )
     return fail(
         "N0310",
         f"`{op}` of `{left}` and `{right}`: no type holds the values of both",
-        span, "which one should be converted?",
+        span, label,
         others=(Label(a, f"`{left}`"), Label(b, f"`{right}`")),
-        helps=(f"convert one side, for example `{_converter(left, right)}(…)`",),
+        helps=(how or f"convert one side, for example `{_converter(left, right)}(…)`",),
     )
 
 
@@ -257,8 +266,11 @@ def occurs(text: str, span: Span, found: str) -> Reported:
     )
 
 
-def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
-    """N0312"""
+def narrowing(
+    context: str, wanted: str, found: str, span: Span, start: str = "",
+    helps: tuple[str, ...] = (),
+) -> Reported:
+    """N0312. `start`: how a loop would begin with what its rounds give"""
     if wanted == found == "Float":
         found = "F64"  # `Float` is the precision of the call, which may be less
     how = {
@@ -277,7 +289,8 @@ def narrowing(context: str, wanted: str, found: str, span: Span) -> Reported:
         how = f"`{shift[1]} {wanted}({shift[2]})`: both sides of a shift are of one type"
     return fail(
         "N0312", f"{context} should be `{wanted}`, and `{found}` does not become that by itself",
-        span, f"this is `{found}`", helps=(how,),
+        span, f"this is `{found}`",
+        helps=(f"{start} starts with a {found}", how) if start else helps or (how,),
     )
 
 

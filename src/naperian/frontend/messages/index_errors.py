@@ -58,7 +58,9 @@ def out_of_range(
     )
 
 
-def no_such_index(table: str, index: int, axis: str, known: str, span: Span) -> Reported:
+def no_such_index(
+    table: str, index: int | str, axis: str, known: str, span: Span
+) -> Reported:
     """N0404"""
     return fail(
         "N0404", f"{index} is outside `{axis}`, the axis of `{table}`", span, known
@@ -73,6 +75,14 @@ def literal_index(value: str, own: str, span: Span) -> Reported:
     )
 
 
+def stands_for_a_type(name: str) -> str:
+    """What a lower-case name of a signature is, and how it becomes an index set."""
+    return (
+        f"`{name}` stands for a type, since it indexes nothing in the signature; "
+        f"`where {name}: Ix` says that it is an index set"
+    )
+
+
 def not_an_index(
     text: str, found: str, axis: str, span: Span, generic: bool = False
 ) -> Reported:
@@ -80,10 +90,7 @@ def not_an_index(
     label, said = f"this is `{found}`", text
     helps: tuple[str, ...] = ()
     if generic:
-        helps = (
-            f"`{found}` stands for a type, since it indexes nothing in the signature; "
-            f"`where {found}: Ix` says that it is an index set",
-        )
+        helps = (stands_for_a_type(found),)
     elif found == "Float" or found in ("F32", "F64"):
         helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
     elif found.endswith("Bool"):
@@ -97,9 +104,11 @@ def not_an_index(
         meant = text.removesuffix("?")  # which binds before an operator, where all was meant
         if meant != text and not meant.isidentifier() and "?" not in meant:
             short = text = meant
+        changed = _CHANGED.match(span.source.text, span.end)
+        get = "" if changed else f"; `.get({short}, default)` gives a default outside"
         helps = (
             f"`{postfix(short)}?` checks it at run time; `clamp({short})` and `wrap({short})` "
-            f"bring it into range; `.get({short}, default)` gives a default outside",
+            f"bring it into range{get}",
         )
         if short != text:
             helps = (f"of `k = {text}`, {helps[0]}",)
@@ -117,6 +126,7 @@ def not_an_index(
 _LONG = 40  # what is longer is not written three times
 _CHOICE = re.compile(r"(.+?) if (.+?) else (.+)")
 _TABLE = re.compile(r"(\w+)\[$")
+_CHANGED = re.compile(r"[^\]\n]*\] *(:=|[-+*/]+=)")
 _READ = re.compile(r"\w+\[[^][]*\]")
 
 
@@ -137,16 +147,28 @@ def name_first(text: str, part: str) -> str:
 INTEGERS = ("Int", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
 
 
-def unknown_axis(text: str, found: str, table: str, is_held: bool, span: Span) -> Reported:
-    """N0405, of a table that has as many elements as its indices say. `is_held`: of a handler."""
-    made = f"with … as {table}:" if is_held else "…"
+def with_type(held: Span, many: int, cell: str = "Int") -> str:
+    """How the value of a `with` gets as many elements: with its line, if that has a name for it."""
+    text = held.source.text
+    start = text.rfind("\n", 0, held.start) + 1
+    line = text[start : text.find("\n", held.end) if "\n" in text[held.end :] else None]
+    named = re.match(r"\s*(\w+) = (with [^,]*(?:\([^()]*\)[^,]*)* as \w+:)", line)
+    if named and named[2].count(" as ") == 1:
+        return f"`{named[1]}: Fin({many})=>{cell} = {named[2]}`"
+    return f"`total: Fin({many})=>{cell} = with {held.text}:`"
+
+
+def unknown_axis(text: str, found: str, table: str, held: Span | None, span: Span) -> Reported:
+    """N0405, of a table that has as many elements as its indices say. `held`: its handler"""
+    many = 1 << int(found[1:]) if found in ("U8", "U16") else 8
+    typed = f"`{table}: Fin({many})=>Int = …`" if held is None else with_type(held, many)
     if found in ("U8", "U16"):
-        label = f"`{found}`, which indexes {1 << int(found[1:])} elements"
-        how = f"`{table}: Fin({1 << int(found[1:])})=>Int = {made}` has an element for each of them"
+        label = f"`{found}`, which indexes {many} elements"
+        how = f"{typed} has an element for each of them"
     else:
         label = f"`{found}`, which could be any number"
         how = (
-            f"write how many where `{table}` is made, as in `{table}: Fin(8)=>Int = {made}`; then "
+            f"write how many where `{table}` is made, as in {typed}; then "
             f"`{table}[{postfix(text)}?]` checks the index at run time"
         )
     return fail(
@@ -300,11 +322,12 @@ def local_size(what: str, size: str, span: Span) -> Reported:
     )
 
 
-def implicit_missing(function: str, name: str, span: Span) -> Reported:
+def implicit_missing(function: str, name: str, is_set: bool, span: Span) -> Reported:
     """N0412"""
+    how = "`{0}=Fin(…)`" if is_set else "`{0}=…`, a number"
     return fail(
         "N0412", f"no argument of `{function}` says what `{name}` is", span, "called here",
-        helps=(f"give it by keyword: `{name}=Fin(…)`",),
+        helps=(f"give it by keyword: {how.format(name)}",),
     )
 
 
@@ -328,8 +351,10 @@ def slice_range(text: str, axis: str, why: str, needs: str, span: Span) -> Repor
     if never and int(never[1]) < int(never[2]):  # it could only be false
         says = f"a slice of `{axis}` lies in it, and ends where it begins or behind"
         if re.search(r"(^|\.\.=?)-\d", text):
-            back = re.sub(r"(^|\.\.=?)-(\d)", r"\1size(x) - \2", text)
-            says = f"from the end of a table `x` it is `x[{back}]`"
+            table = _TABLE.search(span.source.text[: span.start])
+            name = table[1] if table else "x"
+            back = re.sub(r"(^|\.\.=?)-(\d)", rf"\1size({name}) - \2", text)
+            says = f"from the end it is `{name}[{back}]`"
     return fail(
         "N0414", f"the slice `{text}` is not proved to lie in `{axis}`: {why}", span,
         "not proved to be in range", helps=(says,),
@@ -341,6 +366,7 @@ def not_a_value(text: str, what: str, span: Span) -> Reported:
     helps = {
         "a range": (f"it stands after `in` or in brackets: `for i in {text}`, `x[{text}]`",),
         "an index set": (f"its elements are `[i for i in {text}]`",),
+        "a type": (stands_for_a_type(text),) if re.fullmatch(r"[a-z]\w*", text) else (),
     }
     return fail(
         "N0415", f"`{text}` is {what}, not a value", span, f"{what} has no value",

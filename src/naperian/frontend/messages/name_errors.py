@@ -75,7 +75,21 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
         helps = (f"`import {name}` stands at the top of the file",)
     elif name == "random":
         helps = ("`import random` has numbers that follow from a key: `random.rand(key)`",)
+    elif other := _owner(name, span):
+        helps = (f"the `{name}` of `{other}` is known there only; a parameter hands it on", *helps)
     return fail("N0201", f"there is no `{name}` here", span, "not defined", helps=helps)
+
+
+def _owner(name: str, span: Span) -> str | None:
+    """The definition at the top of the file, another one, whose signature has a name."""
+    text = span.source.text
+    heads = [*re.finditer(r"^def (\w+)\((.*)$", text, re.MULTILINE)]
+    own = max((h.start() for h in heads if h.start() <= span.start), default=-1)
+    for head in heads:
+        signature = re.split(r" = |:$", head[2])[0]
+        if head.start() != own and re.search(rf"\b{re.escape(name)}\b", signature):
+            return head[1]
+    return None
 
 
 def _is_inside(name: str, span: Span) -> bool:
