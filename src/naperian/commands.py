@@ -88,7 +88,10 @@ def _argument(text: str, file: str) -> tuple[str | None, Any]:
         except OSError as e:
             raise cli.UsageError(f"cannot read the array {text}: {e.strerror or e}") from None
         except (ValueError, EOFError) as e:
-            raise cli.UsageError(f"cannot read the array {text}: {e}") from None
+            with open(text, "rb") as start:
+                plain = start.read(6) == b"\x93NUMPY"
+            why = str(e) if plain else "it is no file of `np.save`"
+            raise cli.UsageError(f"cannot read the array {text}: {why}") from None
     try:
         return None, values.literal(text)
     except ValueError:
@@ -112,11 +115,13 @@ def _save(path: str, result: Any) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    """`nap check file…`, and with `--grad` `file:name…`"""
+    """`nap check file…`, `file:name…`, and with `--grad`"""
     if options.grad:
         return _tried(options)
     reports: list[dict[str, Any]] = []
-    for file in options.files:
+    for place in options.files:
+        head, _, name = place.rpartition(":")
+        file = head if head.endswith(".nap") else place
         entry: dict[str, Any] = {"file": file, "ok": True, "diagnostics": [], "types": {}}
         reports.append(entry)
         try:
@@ -126,7 +131,8 @@ def check(options: argparse.Namespace) -> int:
             if not options.json:
                 cli.report(e.diagnostics)
             continue
-        entry["types"] = {name: module[name].type for name in module.names}
+        names = module.names if file == place else [_chosen(module, name, file).__name__]
+        entry["types"] = {n: module[n].type for n in names}
         if not options.json:
             for name, signature in entry["types"].items():
                 print(f"{name} : {signature}")

@@ -218,6 +218,7 @@ class _Trial:
         self.f = f
         self.until = until
         self.elements: int | None = None  # that a run may go through
+        self.overflowed = False  # a number of the interpreter's last run
         self.derivatives = self.differences = 0
         self.lacks: dict[str, str] = {}  # the mode that there is not, and why
         definition = f._program.core().definitions[f.__name__]
@@ -328,8 +329,11 @@ class _Trial:
         return value
 
     def interpreted(self, f: Function, given: Draw) -> Any:
-        with bounded(ROUNDS, self.until, self.elements):
-            return _interpreted(f, self.types, given)
+        with bounded(ROUNDS, self.until, self.elements) as run:
+            try:
+                return _interpreted(f, self.types, given)
+            finally:
+                self.overflowed = run.overflowed
 
     def near(self, f: Function, given: Draw) -> Any:
         """The value of compiled code at other arguments; None if the run stops, or does not end."""
@@ -360,8 +364,11 @@ class _Trial:
     def says_nothing(self, f: Function, given: Draw, value: Any, meant: Any) -> bool:
         """Whether two values may differ by what rounding does: where rounded arguments give
         another one, as a loop's that does not converge; and derivatives where some are not
-        finite, for what is 0 and what is not a number there is a matter of order."""
+        finite, or a number on the way to them is not, though nothing asks for it in the end: what
+        is 0 and what is not a number there is a matter of order."""
         if f is not self.f and not finite(meant[1]):
+            return True
+        if f is not self.f and self.overflowed and not finite(value[1]):
             return True
         if f is self.f and self.derives and not (finite(value) and finite(meant)):
             return True

@@ -1,4 +1,5 @@
-"""How much a run of the interpreter may do: a `while` loop may never end."""
+"""How much a run of the interpreter may do: a `while` loop may never end. What is asked of a run
+beside its value: whether a number became too large for its type."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
 
 
 class Unended(Exception):
@@ -24,6 +28,14 @@ class Bounds:
         self.rounds = rounds
         self.until = until
         self.elements = elements
+        self.overflowed = False
+
+    def noting(self) -> np.errstate:
+        """NumPy without its warnings, which notes an overflow."""
+        return np.errstate(all="ignore", over="call", call=self._note)
+
+    def _note(self, *_: Any) -> None:
+        self.overflowed = True
 
     def spend(self, rounds: int) -> None:
         """Time, and some rounds."""
@@ -50,10 +62,11 @@ def bounds() -> Bounds | None:
 
 
 @contextmanager
-def bounded(rounds: int, until: float, elements: int | None = None) -> Iterator[None]:
+def bounded(rounds: int, until: float, elements: int | None = None) -> Iterator[Bounds]:
     """Runs in here make so many rounds, all together, and go through so many elements."""
-    token = _here.set(Bounds(rounds, until, elements))
+    made = Bounds(rounds, until, elements)
+    token = _here.set(made)
     try:
-        yield
+        yield made
     finally:
         _here.reset(token)

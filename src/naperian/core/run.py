@@ -106,7 +106,8 @@ def run(
     closed types, closed sets and numbers. Each line that it prints is given to `write`."""
     definition = module.definitions[name]
     outside = [Outside(write) for _ in definition.hidden]
-    with quiet():
+    bound = bounds()
+    with quiet() if bound is None else bound.noting():
         result = _apply(module, definition, at, (*args, *outside))
     scope = _scope(module, definition, at)
     scope.values.update(zip((p.var for p in definition.params), args, strict=True))

@@ -246,11 +246,20 @@ def operator(span: Span, word: str) -> Diagnostic:
     return _error("N0121", f"`{span.text}` is written `{word}`", span, helps=(f"write `{word}`",))
 
 
+_WHERE = {
+    "assert": "inside of a definition, before its value",
+    "def": "and has a body; a function without a name is `lambda x: …`",
+    "import": "at the top of a file",
+}
+
+
 def keyword(span: Span, role: str) -> Diagnostic:
     """N0118"""
     help = f"another name, say `{span.text}_`"
     if span.text == "where":
         help = "`a if c else b` chooses element by element, also where `c` is a table"
+    if role == "a value" and span.text in _WHERE:
+        help = f"`{span.text}` begins a line, {_WHERE[span.text]}"
     return _error("N0118", f"`{span.text}` is a keyword, so it cannot be {role}", span,
                   helps=(help,))
 

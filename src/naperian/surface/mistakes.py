@@ -126,6 +126,9 @@ def _two_words(c: Cursor) -> tuple[str, ...]:
         return ("what sizes must be stands before the body: `def f(x: n=>Float) where n > 0 = …`",)
     if c.kind == "not" and c.kinds[c.pos + 1] == "in":
         return ("whether `x` is not among the elements of `xs` is `all(y != x for y in xs)`",)
+    if c.kind == "NAME" and c.word != "is" and c.kinds[c.pos - 1] == "NUM":
+        number = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
+        return (f"for the product, write `{number} * {c.word}`",)
     if c.kind not in ("NAME", "NUM") or c.kinds[c.pos - 1] != "NAME":
         return ()
     if c.kind == "NAME" and c.word == "is":
@@ -133,6 +136,8 @@ def _two_words(c: Cursor) -> tuple[str, ...]:
     before = c.text[c.starts[c.pos - 1] : c.ends[c.pos - 1]]
     if before == "del":
         return ("a name is known to the end of its block, and what is not read takes no memory",)
+    if before == "return":
+        return ("the value itself stands behind `=`; `return` begins the last line of a block",)
     if bound := _bound(c):
         return bound
     if before == "scan":
