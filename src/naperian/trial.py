@@ -28,7 +28,7 @@ import numpy as np
 
 from naperian import draws, pipeline
 from naperian.api import Function, RunError, jvp, told, vjp
-from naperian.border import ShapeError, usual
+from naperian.border import ShapeError, gather, unsaid, usual
 from naperian.core import places as core_places
 from naperian.core import run as core_run
 from naperian.core import syntax as core
@@ -547,7 +547,10 @@ def _simpler(given: Draw) -> Iterator[Draw]:
 
 
 def _called(f: Function, given: Draw) -> Any:
-    arguments, sizes = given.arguments(f._text)
+    sig = f._text
+    arguments, sizes = given.arguments(sig)
+    values, _ = gather(sig, tuple(arguments), sizes, f._constant)
+    sizes |= {name: given.slots[k] for name, k in unsaid(sig, values).items()}
     return f(*arguments, **sizes)
 
 

@@ -25,7 +25,7 @@ from naperian.border.errors import (
     at_border,
     stop,
 )
-from naperian.border.given import as_size, gather
+from naperian.border.given import as_size, gather, unsaid
 from naperian.border.numbers import as_taken, choose, laid_out, usual
 from naperian.border.value import Value
 from naperian.source import Error
@@ -33,5 +33,5 @@ from naperian.source import Error
 __all__ = [
     "AssertionError", "Error", "IndexError", "MemoryError", "RunError", "ShapeError", "Thrown",
     "Value", "adapter", "as_size", "as_taken", "at_border", "call", "choose", "gather",
-    "integers", "laid_out", "refuse", "stop", "usual",
+    "integers", "laid_out", "refuse", "stop", "unsaid", "usual",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from naperian.border.rows import packed, rows_given
 from naperian.border.value import LARGEST, Array, Value, counted
 from naperian.dtypes import DType
 from naperian.forms import Blank, Column, element_name, kind, parted
-from naperian.signature import Constant, Leaf, Named, Signature
+from naperian.signature import Bind, Constant, Equal, Leaf, Named, Search, Signature
 
 
 def gather(
@@ -34,12 +34,11 @@ def gather(
     if len(args) > len(names):
         takes = counted(len(names), "positional argument")
         raise TypeError(f"{sig.name}() takes {takes} but {len(args)} were given")
+    sized = [key for key in keywords if key in sig.slots and key not in (*names, *implicit)]
     for key in keywords:
-        if key not in names and key not in implicit:
+        if key not in names and key not in implicit and key not in sized:
             close = difflib.get_close_matches(key, [*names, *implicit], 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            if key in sig.slots:
-                hint = f": the size {key} is known from the shapes of arguments; leave it out"
             raise TypeError(f"{sig.name}() got an unexpected keyword argument {key!r}{hint}")
         if key in names[: len(args)]:
             raise TypeError(f"{sig.name}() got multiple values for argument {key!r}")
@@ -75,7 +74,24 @@ def gather(
                 "no argument's shape gives it"
             )
         sizes[slot] = as_size(name, keywords[name])
+    free = unsaid(sig, values) if sized else {}
+    for name in sized:
+        if name not in free:
+            raise TypeError(
+                f"{sig.name}() got an unexpected keyword argument {name!r}: the size {name} is "
+                "known from the shapes of arguments; leave it out"
+            )
+        sizes[free[name]] = as_size(name, keywords[name])
     return values, sizes
+
+
+def unsaid(sig: Signature, values: list[Value]) -> dict[str, int]:
+    """The sizes that arguments could have said and these do not, as a variant without the field:
+    they are 0, if they are not given by keyword."""
+    ends = [x for x in sig.plan if isinstance(x, Bind | Search | Equal)]
+    slots = {x.slot for x in ends if not isinstance(x, Equal) and not values[x.leaf].says(x.axis)}
+    said = {x.size.single for x in ends if isinstance(x, Equal) and values[x.leaf].says(x.axis)}
+    return {sig.slots[k]: k for k in slots - said}
 
 
 def as_size(name: str, given: Any) -> int:

@@ -60,7 +60,7 @@ class Sizes:
                 self.source[step.slot] = v.where
                 continue
             if not v.says(step.axis):
-                if not isinstance(step, Equal):
+                if not isinstance(step, Equal) and step.slot not in self.known:
                     self.keep(step.slot, *self.elsewhere(step.slot, v, step.axis))
                 continue
             length = v.array.shape[step.axis]
