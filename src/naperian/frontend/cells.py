@@ -28,6 +28,7 @@ from naperian.source import Span
 from naperian.substitution import cell_at, mapped, opened, sets_in
 from naperian.type_show import show_set, show_type
 from naperian.types import (
+    BOOL,
     INT,
     SETS,
     UNIT,
@@ -516,6 +517,9 @@ def clash(
         )
     if x == UNIT:
         helps = ("a block that is there for its effects ends with one of them, or with `()`",)
+    if x == BOOL and isinstance(y, Table) and b_cell == BOOL and "\n" not in span.text:
+        told = short(span.text)
+        helps = (f"`all({told})` or `any({told})`, of all elements",)
     reduced = re.match(r"(sum|prod|min|max|all|any|mean)\((?!.* for )", span.text)
     more = len(solver.axes(y)[0]) > len(solver.axes(x)[0])
     if more and (asked := w.by_element.get(span)):

@@ -207,7 +207,9 @@ def _no_index(w: Walk, t: Typed, axis: Set, table: str = "") -> errors.Reported:
     generic = isinstance(kind, TypeVar) and not (
         w.solver.is_unknown(kind) or w.solver.dtypes_of(kind)
     )
-    return index_errors.not_an_index(t.span.text, show(w, kind), shown, t.span, generic)
+    entry = w.scope.find(t.span.text)
+    element = entry.span if isinstance(entry, Variable) and entry.what == "element" else None
+    return index_errors.not_an_index(t.span.text, show(w, kind), shown, t.span, generic, element)
 
 
 def _try_unify(w: Walk, a: Set, b: Set, because: Because) -> bool:

@@ -29,7 +29,7 @@ from naperian.frontend.messages import errors
 from naperian.frontend.once import acts_inside, asked_once, totals
 from naperian.frontend.operators import apply_primitive
 from naperian.frontend.scalars import INTERFACES, NUMBERS, Dtypes
-from naperian.frontend.scope import Scope
+from naperian.frontend.scope import Scope, Variable
 from naperian.frontend.solve import Mismatch
 from naperian.frontend.tables import ragged
 from naperian.frontend.typed import Build, Typed, let_all, wrap
@@ -474,6 +474,7 @@ def _fold(name: str) -> Builtin:
                 name, 3, len(e.args), e.span,
                 "((s, a) -> s, s, n=>a) -> " + ("s" if name in ("fold", "reduce") else "n=>s"),
             )
+        _in_order(w, name, plain)
         if of_type:
             start, xs = _monoid(w, "empty", e.span, None, []), w.infer(plain[0])
         else:
@@ -528,6 +529,30 @@ def _fold(name: str) -> Builtin:
         return apply(w, callee, [start, xs], e.span)
 
     return builtin
+
+
+def _in_order(w: Walk, name: str, given: list[s.Expr]) -> None:
+    """That `fold(f, x0, xs)` is not written `fold(xs, f, x0)` or `fold(f, xs, x0)`, where it is
+    plain which is which."""
+    tables = [a for a in given if isinstance(a, s.Name) and _is_table(w, a)]
+    starts = [a for a in given if isinstance(a, s.Number)]
+    steps = [a for a in given if a not in (*tables, *starts)]
+    right = [*steps, *starts, *tables]
+    if (len(steps), len(starts), len(tables)) != (1, 1, 1) or given == right:
+        return
+    first = given[0] is not steps[0]
+    place, what, wrong = ("first", "(s, a) -> s", given[0]) if first else ("second", "s", given[1])
+    told = show(w, w.infer(wrong).type)
+    texts = ", ".join(a.span.text for a in right)
+    raise errors.wrong_type(
+        f"the {place} argument of `{name}`", what, told, wrong.span,
+        helps=(f"the function, what it starts with, and the table: `{name}({texts})`",),
+    )
+
+
+def _is_table(w: Walk, e: s.Name) -> bool:
+    entry = w.scope.find(e.name)
+    return isinstance(entry, Variable) and isinstance(w.solver.head(entry.type), Table)
 
 
 def _monoid(

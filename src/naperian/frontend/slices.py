@@ -26,8 +26,9 @@ from naperian.frontend.typed import Build, Typed, let_all, within
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.node import node
-from naperian.sizes import ONE, ZERO, Size, show_fact, size
+from naperian.sizes import ONE, ZERO, Size, show_fact, size, variables
 from naperian.sizes import clamp as clamped
+from naperian.sizes import show as show_size
 from naperian.source import Span
 from naperian.surface import syntax as s
 from naperian.type_show import show_set
@@ -88,8 +89,11 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
             for needed, what in doubts[:2] if posts else doubts:
                 if not facts.proves(needed):
                     why = what.format("may be" if needed.constant is None else "is")
-                    needs = show_fact(needed)
-                    raise index_errors.slice_range(text, shown, why, needs, r.span)
+                    needs, inside = show_fact(needed), ""
+                    if not w.ranged.isdisjoint(variables(needed)) and needed is not doubts[2][0]:
+                        outside = tuple(not facts.proves(x) for x, _ in doubts[:2])
+                        inside = _kept_inside(r, show_size(n), *outside)
+                    raise index_errors.slice_range(text, shown, why, needs, r.span, inside)
 
     solver.goals.append(goal)
     v = Var("i")
@@ -102,6 +106,15 @@ def slice_at(w: Walk, e: s.IndexExpr, r: s.RangeExpr, axis: Set) -> tuple[Set, S
         return core.For(v, new, rest(at))
 
     return Fin(length), step
+
+
+def _kept_inside(r: s.RangeExpr, extent: str, first: bool, last: bool) -> str:
+    """The range with ends that are never outside, where the first or the last may be."""
+    if r.after or r.inclusive or "\n" in r.span.text:
+        return ""
+    low = r.low.span.text if r.low is not None else ""
+    high = r.high.span.text if r.high is not None else ""
+    return f"{f'max({low}, 0)' if first else low}..{f'min({high}, {extent})' if last else high}"
 
 
 def _post(w: Walk, t: Typed) -> Var:

@@ -116,10 +116,13 @@ def falls_out(
         helps = [index_errors.name_first(text, data[0])]
     else:
         shows = example(w, scope, poly, low_ok=facts.proves(poly))
-        helps = []
+        entry = scope.find(text)
+        bound = entry.span if isinstance(entry, Variable) and entry.what == "element" else None
+        elements = index_errors.elements_of(bound)
+        helps = [x for x in elements if f"`{table}`" in x]
         if extent.single in w.opened and not table.isidentifier():
-            helps = [f"each `{table}` that is written has a length of its own; under a name it has "
-                     f"one: `row = {table}`"]  # fmt: skip
+            helps.append(f"each `{table}` that is written has a length of its own; under a name it has "
+                     f"one: `row = {table}`")  # fmt: skip
     if poly.constant is None:
         helps.append(
             f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "

@@ -112,6 +112,11 @@ def unknown_keyword(function: str, name: str, span: Span, known: list[str]) -> R
     helps = (f"did you mean `{close[0]}`?",) if close else ()
     if (function, name) in _OTHERWISE:
         helps = (_OTHERWISE[function, name],)
+    elif name == "axis" and not helps:
+        helps = (
+            f"`{function}(x)` goes along the last axis, and is lifted over those before; "
+            f"`{function}(transpose(x))` goes along the first of two",
+        )
     notes = (f"its parameters are {both(known)}",) if known else ()
     return fail(
         "N0303", f"`{function}` has no parameter `{name}`", span, "not a parameter",
@@ -281,6 +286,8 @@ def narrowing(
     parts = re.fullmatch(r"(\w+) / (\w+)", span.text)
     if parts and wanted == "Int":
         how = f"`{parts[1]} // {parts[2]}` is the whole quotient; `Int(x)` truncates"
+    if context.startswith("argument `key` of `random."):
+        how = f"`random.new_key({span.text})` is the key of a seed"
     table = re.fullmatch(r"(zeros|ones)\((.*)\)", span.text)
     if table and wanted == "Int":
         how = f"`full({table[2]}, {int(table[1] == 'ones')})` has whole numbers"

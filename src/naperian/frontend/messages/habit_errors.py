@@ -62,7 +62,7 @@ _HABITS: dict[str, dict[str, str]] = {
         "empty": "write `zeros(n)`", "array": "a table is written `[1.0, 2.0]`",
         "asarray": "a table is written `[1.0, 2.0]`",
         "astype": "the name of a type converts: `F32(x)`, `Int(x)`",
-        "var": "write `variance(x)`", "std": "write `sqrt(variance(x))`",
+        "var": "write `variance(x)`", "std": "`import stats` has it: `stats.std`",
         "average": "write `mean(x)`", "cumprod": "write `scan((*), 1.0, x)`",
         "concatenate": _JOIN, "stack": _JOIN, "vstack": _JOIN, "hstack": _JOIN,
         "einsum": "write the sum: `[sum(a[i, k] * b[k, j] for k) for i, j]`",

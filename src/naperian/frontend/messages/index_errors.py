@@ -83,21 +83,38 @@ def stands_for_a_type(name: str) -> str:
     )
 
 
+def elements_of(name: Span | None) -> tuple[str, ...]:
+    """What `i` of `for i in x` is, where it is taken for an index."""
+    over = name and re.match(r"\s+in\s+(\w+)\b(?![(.\[])", name.source.text[name.end :])
+    if not name or not over:
+        return ()
+    bound = f"`for {name.text} in {over[1]}` goes through the elements of `{over[1]}`"
+    return (f"{bound}; `for {name.text}`, through its indices",)
+
+
 def not_an_index(
-    text: str, found: str, axis: str, span: Span, generic: bool = False
+    text: str, found: str, axis: str, span: Span, generic: bool = False, element: Span | None = None
 ) -> Reported:
-    """N0405. `generic` says that it is of a type that the caller chooses."""
+    """N0405. `generic` says that it is of a type that the caller chooses; `element`, where a name
+    is bound to the elements of a table."""
     label, said = f"this is `{found}`", text
     helps: tuple[str, ...] = ()
     if generic:
         helps = (stands_for_a_type(found),)
     elif found == "Float" or found in ("F32", "F64"):
-        helps = (f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",)
+        helps = elements_of(element) or (
+            f"`Int({text})` truncates to an integer; checked at run time: `Int({text})?`",
+        )
     elif found.endswith("Bool"):
-        helps = ("the elements where it holds are `[x[i] for i if …]`",)
+        table = _TABLE.search(span.source.text[: span.start])
+        kept = f"{table[1] if table else 'x'}[i] for i if {f'{text}[i]' if '=>' in found else '…'}"
+        helps = (f"the elements where it holds are `[{kept if text.isidentifier() else _KEPT}]`",)
     elif "=>" in found and found.rpartition("=>")[2] not in ("Float", "F32", "F64"):
         k = "k?" if found.rpartition("=>")[2] in INTEGERS else "k"
-        helps = (f"the elements at all of them are `[x[{k}] for k in {text}]`",)
+        whole = f"[x[{k}] for k in {text}]"
+        if found.count("=>") == 2:
+            whole = f"[[x[{k}] for k in row] for row in {text}]"
+        helps = (f"the elements at all of them are `{whole}`",)
     elif found in INTEGERS:
         label = f"`{found}`, which could be any number"
         short = text if len(text) <= _LONG else "k"
@@ -123,6 +140,7 @@ def not_an_index(
         "N0405", f"`{said}` is `{found}`, not an index of `{axis}`", span, label, helps=helps
     )
 
+_KEPT = "x[i] for i if …"
 _LONG = 40  # what is longer is not written three times
 _CHOICE = re.compile(r"(.+?) if (.+?) else (.+)")
 _TABLE = re.compile(r"(\w+)\[$")
@@ -224,7 +242,7 @@ def not_a_set(text: str, found: str, span: Span, declared: bool = False) -> Repo
     if declared:
         helps = (f"`instance Ix({text})` makes it one, if its fields are elements of index sets",)
     elif found in ("Int", "a number"):
-        helps = (f"`Fin({text})` is the set 0 … {text}-1",)
+        helps = (_numbers_below(text),)
     elif text.startswith("(") and "=>" in found:
         helps = ("tables are read together at one index: `… x[i] … y[i] … for i`",)
     elif re.fullmatch(r"\(\w+(, \w+)+\)", text):
@@ -233,6 +251,13 @@ def not_a_set(text: str, found: str, span: Span, declared: bool = False) -> Repo
         helps = (f"`Fin({text})` in the signature makes it the size of one",)
     what = found if found.startswith("no ") else f"{found}, not an index set or an array"
     return fail("N0407", f"`{text}` is {what}", span, "cannot be ranged over", helps=helps)
+
+
+def _numbers_below(text: str) -> str:
+    if not re.fullmatch(r"\w+", text):
+        return f"`Fin({text})` is the set of as many numbers, from 0"
+    last = str(int(text) - 1) if text.isdecimal() else f"{text}-1"
+    return f"`Fin({text})` is the set 0 … {last}"
 
 
 def no_stride(text: str, method: Span, span: Span) -> Reported:
@@ -248,7 +273,7 @@ def not_a_type(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps: tuple[str, ...] = ()
     if found == "a number":
-        helps = (f"`Fin({text})` is the set 0 … {text}-1",)
+        helps = (_numbers_below(text),)
     elif text.startswith("["):
         helps = (f"an array of them is `n=>{text[1:-1]}`, where `n` is the set of its indices",)
     elif array := re.fullmatch(r"(\w+)\[([^][]+)\]", text):
@@ -344,8 +369,10 @@ def negative_index(table: str, text: str, span: Span) -> Reported:
     )
 
 
-def slice_range(text: str, axis: str, why: str, needs: str, span: Span) -> Reported:
-    """N0414"""
+def slice_range(
+    text: str, axis: str, why: str, needs: str, span: Span, inside: str = ""
+) -> Reported:
+    """N0414. `inside`: the range kept inside, where an index that is bound here says its ends"""
     says = f"`assert {needs}` above, or `where {needs}` in the signature, says so"
     never = re.fullmatch(r"(-?\d+) >= (-?\d+)", needs)
     if never and int(never[1]) < int(never[2]):  # it could only be false
@@ -355,6 +382,8 @@ def slice_range(text: str, axis: str, why: str, needs: str, span: Span) -> Repor
             name = table[1] if table else "x"
             back = re.sub(r"(^|\.\.=?)-(\d)", rf"\1size({name}) - \2", text)
             says = f"from the end it is `{name}[{back}]`"
+    elif inside:
+        says = f"`{inside}` ends where the table does; an `if` with `{needs}` around it keeps it in"
     return fail(
         "N0414", f"the slice `{text}` is not proved to lie in `{axis}`: {why}", span,
         "not proved to be in range", helps=(says,),
