@@ -284,6 +284,8 @@ def loop(w: Walk, st: s.Loop) -> Typed:
     """`loop x = x0, y = y0 for t in S while p: …`: the value is the tuple of the carried. A `while`
     that carries nothing counts its rounds, which nobody sees."""
     solver = w.solver
+    if st.binder is None and st.condition is None:
+        raise errors.endless_loop(Span(st.span.source, st.span.start, st.carries[-1].span.end))
     checkpoint = _depth(st)
     starts: list[Typed] = []
     for c in st.carries:

@@ -6,6 +6,7 @@ Where only names of the signature stand in the way, the message says what nobody
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from naperian.facts import Facts
@@ -18,6 +19,7 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.walk import Walk
 from naperian.names import Var
 from naperian.sizes import ZERO, Quotient, Remainder, Size, polynomial, rename, variables
+from naperian.source import Span
 from naperian.type_show import show_set
 from naperian.types import (
     BoolSet,
@@ -28,6 +30,7 @@ from naperian.types import (
     Set,
     SetVar,
     TupleSet,
+    Type,
     UnitSet,
     cardinality,
     numbers,
@@ -50,11 +53,27 @@ def wrong_set(w: Walk, t: Typed, own: Set, axis: Set, table: str) -> errors.Repo
     if isinstance(a, SetVar) and isinstance(b, SetVar):
         notes = (f"`{wanted}` and `{found}` are chosen by the caller and may differ",)
         helps = (f"write `{table}: {found}=>…` if they are meant to be the same",)
+        if isinstance(declared, Variable):
+            helps = (*_turned(w, declared.type, table, t.span, own), *helps)
     elif isinstance(a, EnumSet | BoolSet | UnitSet | TupleSet) and _from_an_index(w, b):
         helps = (f"say what the range is over where its start is bound: `for i in {wanted}`",)
     return index_errors.wrong_index_set(
         table, wanted, t.span.text, found, t.span, reasons, helps, notes
     )
+
+
+def _turned(w: Walk, kind: Type, table: str, span: Span, own: Set) -> tuple[str, ...]:
+    """`x[j, i]` for `x[i, j]`, where the other axis is the one that the index is of."""
+    axes, _ = w.solver.axes(w.solver.zonk(kind))
+    text = span.source.text
+    start = text.rfind(f"{table}[", 0, span.start)
+    read = re.match(rf"{re.escape(table)}\[(\w+), (\w+)\]", text[start:]) if start >= 0 else None
+    if read is None or len(axes) != 2 or start + read.end() < span.end:
+        return ()
+    mine = 0 if start + read.start(1) == span.start else 1
+    if read[1] == read[2] or not w.solver.same_set(axes[1 - mine], own):
+        return ()
+    return (f"`{table}[{read[2]}, {read[1]}]` has them in the order of the axes",)
 
 
 def _from_an_index(w: Walk, own: Set) -> bool:

@@ -156,7 +156,10 @@ def _enum(c: Cursor) -> s.Enum:
     word = c.skip()
     name, name_span = c.name("an enum")
     params = _names(c, "a parameter") if c.kind == "(" else ()
-    sign = c.expect("=", "`=` and the choices")
+    if c.kind != "=":
+        help_ = f"`enum {name} = One | Other(x: Float)`: the choices stand behind `=`, with `|`"
+        raise Wrong(errors.unexpected("`=` and the choices", c.found, c.here, help_))
+    sign = c.skip()
     variants: list[s.Variant] = []
     if c.take("NEWLINE"):
         if not c.take("INDENT"):
@@ -171,6 +174,9 @@ def _enum(c: Cursor) -> s.Enum:
         variants.append(_variant(c))
         while c.take("|"):
             variants.append(_variant(c))
+        if c.kind == ",":
+            help_ = "`|` stands between them"
+            raise Wrong(errors.unexpected("`|` and another choice", c.found, c.here, help_))
         end_of_line(c, start)
     end = variants[-1].span.end if variants else sign.end
     span = Span(c.source, word.start, end)

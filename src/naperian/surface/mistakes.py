@@ -101,6 +101,8 @@ def no_suite(c: Cursor, header: Span) -> Diagnostic:
         carried = c.text[header.end : c.starts[c.pos]]
         if carried.rstrip().endswith(")") and " checkpoint(" in carried:
             help_ = ("`checkpoint(k)` stands behind the set: `for i in s checkpoint(k):`",)
+    if c.kind == "for" and header.text == "loop" and not help_:
+        help_ = ("`for … in …` stands in front of `while`",)
     if c.kind == "{":
         help_ = ("a block begins with `:`, and its lines are indented",)
     if c.kind == "NAME" and header.text == "for" and c.pos and c.kinds[c.pos - 1] == "NAME":
@@ -113,6 +115,8 @@ def no_else(c: Cursor) -> Diagnostic:
     """Why `a if c` does not go on with `else`."""
     if c.kind == "for":
         help_ = "what keeps some elements stands behind the binders: `[e for i if p]`"
+    elif c.kind == "NAME" and c.word == "is":
+        help_ = "`==` compares, and `match` asks which variant of an enum it is"
     else:
         help_ = "`a if c else b` has a value for both cases"
     return errors.unexpected("`else`", c.found, c.here, help_)

@@ -171,7 +171,10 @@ def _annotated(c: Cursor) -> s.Stmt:
     if c.kind == "NEWLINE" and name.text in errors.FOREIGN:
         raise Wrong(errors.foreign(name))
     annotation = type_(c)
-    sign = c.expect("=", "`=` and a value")
+    if c.kind != "=":
+        help_ = f"a name has its value where it begins: `{name.text}: {annotation.span.text} = …`"
+        raise Wrong(errors.unexpected("`=` and a value", c.found, c.here, help_))
+    sign = c.skip()
     value = right_side(c, sign)
     span = name.to(value.span)
     target = s.PWild(name) if name.text == "_" else s.PName(name, name.text)
@@ -431,7 +434,7 @@ def function(c: Cursor, in_interface: bool = False) -> s.Def:
     facts = where(c)
     end = c.ends[c.pos - 1]
     outside, c.returns = c.returns, []
-    body = _body(c, word, name, in_interface)
+    body = _body(c, word, name, in_interface, to is not None)
     if body is not None:
         check_returns(c, body)
         end = max(end, body.span.end)
@@ -442,7 +445,9 @@ def function(c: Cursor, in_interface: bool = False) -> s.Def:
     return s.Def(span, name, name_span, params, effects, to, facts, body, doc)
 
 
-def _body(c: Cursor, word: Span, name: str, in_interface: bool) -> s.Block | None:
+def _body(
+    c: Cursor, word: Span, name: str, in_interface: bool, typed: bool
+) -> s.Block | None:
     if c.kind == "=":
         value = right_side(c, c.skip())
         if isinstance(value, s.Block):
@@ -452,6 +457,10 @@ def _body(c: Cursor, word: Span, name: str, in_interface: bool) -> s.Block | Non
         return suite(c, word)
     if c.kind != "NEWLINE":
         helps = ("the body comes after `:`, and its lines are indented",) if c.kind == "{" else ()
+        if c.kind == "," and typed:
+            helps = ("a tuple of types stands in parentheses: `-> (Float, Int)`",)
+        if c.kind == "=>" and not typed:
+            helps = ("the type of a result stands behind `->`",)
         raise Wrong(errors.unexpected("`=` or `:` and a body", c.found, c.here, *helps))
     end = c.ends[c.pos - 1]
     c.pos += 1

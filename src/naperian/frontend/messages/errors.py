@@ -446,12 +446,24 @@ def text_as_data(span: Span) -> Reported:
     helps: tuple[str, ...] = ()
     if span.text.startswith('"""'):
         helps = ("it is documentation where a line follows that says what the value is",)
+    elif re.search(r"\bassert ?\([^\n]*, *$", span.source.text[: span.start]):
+        helps = (f"an `assert` has no parentheses: `assert c, {span.text}`",)
     elif span.source.text[span.end :].lstrip(" ").startswith(("%", ".format")):
         helps = ("what is between braces of an f-string is shown: `f\"x is {x}\"`",)
     return fail(
         "N0325", "a string is a message, not data", span,
         "strings stand only in `assert` and `print`", helps=helps,
     )
+
+
+def endless_loop(span: Span) -> Reported:
+    """N0326"""
+    return fail(
+        "N0326", "this `loop` never ends: it has neither a `for` nor a `while`", span,
+        "nothing says how often",
+        helps=(f"`{span.text} for _ in Fin(k):` makes `k` rounds, and `{span.text} while c:` as "
+               "many as there are until `c` is false",),
+    )  # fmt: skip
 
 
 def while_loop(span: Span) -> Reported:

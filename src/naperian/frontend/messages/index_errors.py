@@ -291,7 +291,10 @@ def not_a_size(text: str, found: str, span: Span) -> Reported:
         helps = (f"name it first: `{name} = {text}`", f"`0..{text}` is a range of as many")
         if "**" in text or "<<" in text:
             helps += (f"in a signature, `Fin(m)` and then `assert m == {text}`",)
-    if found == "Float":
+    quotient = re.fullmatch(r"(\w+) / (\w+)", text)
+    if found == "Float" and quotient:
+        helps = (f"`{quotient[1]} // {quotient[2]}` is the whole quotient",)
+    elif found == "Float":
         helps = (f"what holds of a number is asked in the run: `assert {text} > 0`, for instance",)
     return fail(
         "N0407", f"a size is made of integers and sizes, and `{text}` is `{found}`", span,

@@ -41,7 +41,8 @@ def unknown_name(name: str, span: Span, known: list[str]) -> Reported:
     """N0201; of a function in another that calls itself, N0207"""
     if _is_inside(name, span):
         return recursion([name], span)
-    close = get_close_matches(name, known, 3, 0.7)
+    close = [x for x in known if x.lower() == name.lower()]
+    close = close or get_close_matches(name, known, 3, 0.7)
     helps = (f"did you mean {either(close)}?",) if close else ()
     if held := in_library(name):
         helps = (held,)
