@@ -704,8 +704,10 @@ def _all_brought(text: str, axes: int) -> str:
         return f"`[{one}? for {made[2]}]` checks in the run that they are indices"
     if axes == 1 and "\n" not in text:
         return f"`[k? for k in {text}]` checks in the run that they are indices"
-    return ("of numbers: `k?` checks in the run that `k` is an index, `(x[i])?` that an element is "
-            "one; `clamp(k)`, `wrap(k)`")  # fmt: skip
+    return (
+        "of numbers: `k?` checks in the run that `k` is an index, `(x[i])?` that an element is "
+        "one; `clamp(k)`, `wrap(k)`"
+    )
 
 
 def _brought(text: str) -> str:

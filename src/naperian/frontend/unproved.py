@@ -140,8 +140,10 @@ def falls_out(
         elements = index_errors.elements_of(bound)
         helps = [x for x in elements if f"`{table}`" in x]
         if extent.single in w.opened and not table.isidentifier():
-            helps.append(f"each `{table}` that is written has a length of its own; under a name it has "
-                     f"one: `row = {table}`")  # fmt: skip
+            helps.append(
+                f"each `{table}` that is written has a length of its own; under a name it has one: "
+                f"`row = {table}`"
+            )
     if poly.constant is None:
         helps.append(
             f"`clamp({text})`, `wrap({text})` or `{table}.get({text}, default)` say what happens "
