@@ -45,6 +45,10 @@ class Kind(Enum):
     SELECT = "choice"
 
 
+_TRUTHS = (Kind.COMPARE, Kind.EQUAL, Kind.CLASSIFY, Kind.LOGIC)
+"""Those that give Booleans."""
+
+
 class Math(Enum):
     """What may be done with floating-point arithmetic, beside what is written.
 
@@ -79,7 +83,7 @@ class Primitive:
 
     def result(self, operand: DType) -> DType:
         """The dtype of the result, given that of the operands (of the choices, for `select`)."""
-        if self.kind in (Kind.COMPARE, Kind.EQUAL, Kind.CLASSIFY, Kind.LOGIC):
+        if self.kind in _TRUTHS:
             return DType.BOOL
         return operand
 
