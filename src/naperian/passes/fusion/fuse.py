@@ -22,7 +22,7 @@ indices than all that it is made of may take somewhat more, as its table would b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from heapq import heappop, heappush
 
 from naperian.ainf.syntax import Read
@@ -529,8 +529,9 @@ class _Block:
                     work.append(t)
         return found
 
-    def pending(self, tasks: Iterable[Task]) -> set[Task]:
-        """Tasks, and what is to be placed before them: of recurrences all."""
+    def pending(self, tasks: Iterable[Task], late: Set[Task] = frozenset()) -> set[Task]:
+        """Tasks, and what is to be placed before them: of recurrences all. Up to the first that is
+        `late`, if nobody asks for more then."""
         seen = set(tasks)
         work = list(seen)
         whole = set[Task]()  # of recurrences that were met
@@ -544,6 +545,8 @@ class _Block:
             for q in found:
                 if q.level < 0 and q not in seen and self.here(q):
                     seen.add(q)
+                    if q in late:
+                        return seen
                     work.append(q)
         return seen
 
@@ -585,7 +588,8 @@ class _Block:
             return False
         going_on = self.behind({*self.nests[last - 1].members}, mine)
         readers = [t for t in going_on if any(s.task in may for s in t.sites)]
-        wanted = {s.task for t in readers if not late & self.pending((t,)) for s in t.sites} & may
+        early = [t for t in readers if not late & self.pending((t,), late)]
+        wanted = {s.task for t in early for s in t.sites} & may
         first = sorted(self.pending(wanted), key=lambda t: t.order)
         if not first or root in first or not self.may_go_ahead(first):
             return False
@@ -611,7 +615,7 @@ class _Block:
 
     def is_free(self, t: Task, late: set[Task], last: int) -> bool:
         """Whether a task waits for nothing of a nest, nor for what does."""
-        every = self.pending((t,))
+        every = self.pending((t,), late)
         return not every & late and all(n < last for q in every for n in self.read_in(q))
 
     def may_go_ahead(self, tasks: list[Task]) -> bool:
