@@ -45,7 +45,7 @@ from naperian.passes.derivatives.late import Late
 from naperian.passes.derivatives.parts import At, Part, alike
 from naperian.passes.derivatives.ruled import Ruled, cotangents
 from naperian.passes.derivatives.rules import Flow, Rules, chosen, patch, renamed, together
-from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple
+from naperian.passes.derivatives.shares import Share, domain, latest, shares, simple, winner
 from naperian.passes.derivatives.tiles import are_tiles, in_tiles
 from naperian.passes.derivatives.ways import ways
 from naperian.sizes import ONE, Size, size
@@ -321,13 +321,28 @@ class Cotangents(Asked):
         init, entries = (None, latest(self.place, b, prim)) if last else (
             shares(self.place, b, prim)
         )
-        for e, share in zip(prim.entries, entries, strict=True):
+        best = winner(self.place, b, prim)
+        if best is not None:
+            self.to_winner(b, prim.entries[0].value, *best, back)
+            entries = []
+        for e, share in zip(prim.entries, entries, strict=best is None):
             there = dict(zip(b.context, e.at, strict=True))
             self.from_target(b, e.value, domain(b, e), there, e.guards, share, back)
         itself = {i: size(i) for i in b.context}
         if init is None:
             back, init = self.cleared(b, prim, back), Share(())
         self.from_target(b, prim.init, b.context, itself, (), init, back)
+
+    def to_winner(
+        self, b: Binding, o: Operand, where: Mapping[Var, Size], found: Guards, back: Operand
+    ) -> None:
+        """From every target of a largest or smallest value to where that was: there are as many of
+        these as targets, and not as values."""
+        self.know(where)
+        names, over = self.points(b.context)
+        mine = tuple(g for g in b.guards if g not in self.around)
+        there = {i: rewrite_size(x, names) for i, x in where.items()}
+        self.send(o, over, {**names, **there}, back, renamed(mine + found, names))
 
     def from_target(
         self, b: Binding, o: Operand, indices: tuple[Var, ...], there: dict[Var, Size],

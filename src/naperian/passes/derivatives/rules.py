@@ -154,7 +154,7 @@ def chosen(place: Place, b: Binding, prim: Accumulate, entry: Entry) -> tuple[Na
     found = (is_found(place, b, prim),)
     at = first_of_few(place, b, prim, entry, found)
     if at is not None:
-        return _digits(place, entry.over, size_of(at)), found
+        return digits(place, entry.over, size_of(at)), found
     levels: list[tuple[Var, Operand, Guards]] = []
     value, guards = entry.value, entry.guards
     for i in reversed(entry.over):
@@ -190,7 +190,7 @@ def first_of_few(
     if not entry.over or entry.guards or count is None or count > _FEW:
         return None  # of one point there is nothing to find
     all_ = place.b.index(size(count), entry.over[0].name)
-    value = rewrite(entry.value, _digits(place, entry.over, size(all_)))
+    value = rewrite(entry.value, digits(place, entry.over, size(all_)))
     part = ((all_,), value, ())
     around = place.guards + b.guards + found
     return place.b.reduce(_search(prim), Lit(0, DType.I64), (part,), DType.I64, around)
@@ -233,7 +233,7 @@ def _count(place: Place, over: tuple[Var, ...]) -> int | None:
     return count
 
 
-def _digits(place: Place, over: tuple[Var, ...], which: Size) -> dict[Var, Size]:
+def digits(place: Place, over: tuple[Var, ...], which: Size) -> dict[Var, Size]:
     """The indices of a point, by its number."""
     names: dict[Var, Size] = {}
     for i in reversed(over[1:]):

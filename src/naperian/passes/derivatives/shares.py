@@ -8,19 +8,28 @@
 A share is a guard and a factor at every point of the entry, so that the tangent of the result is
 the accumulation of value · factor where the guards hold, and the cotangent of a value that of its
 target times the factor. Which value was the best is found by a second accumulation, of the
-ordinals of those that equal the result.
+ordinals of those that equal the result; back from a target its cotangent goes there (`winner`).
 """
 
 from __future__ import annotations
 
 from naperian.ainf.syntax import Accumulate, Binding, Entry, Guard, Operand, Read
-from naperian.ainf.walk import free, is_reduction, number, rewrite, rewrite_size, size_of, variables
+from naperian.ainf.walk import (
+    Names,
+    free,
+    is_reduction,
+    number,
+    rewrite,
+    rewrite_size,
+    size_of,
+    variables,
+)
 from naperian.dtypes import DType
 from naperian.names import Lit, Var
 from naperian.node import node
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.place import Place
-from naperian.passes.derivatives.rules import Rules, own_value, renamed
+from naperian.passes.derivatives.rules import Rules, digits, own_value, renamed
 from naperian.sizes import ONE, ZERO, Size, size
 
 _NONE = (1 << 63) - 1  # the ordinal of no entry
@@ -103,6 +112,33 @@ def accumulated(
     return bd.add(Accumulate(monoid, init, whole), context, around, dtype, b.origin)
 
 
+def winner(place: Place, b: Binding, prim: Accumulate) -> tuple[Names, Guards] | None:
+    """Where the value of one entry is that is the largest or smallest of its target, at a point of
+    the context, and the guards that there is one."""
+    if prim.monoid not in ("max", "min") or len(prim.entries) != 1 or not prim.entries[0].over:
+        return None
+    (e,) = prim.entries
+    if any(not place.b.closures[i].isdisjoint({*e.over} - {i}) for i in e.over):
+        return None
+    rules = Rules(place, b.dtype, b.guards)
+    who = _first_best(place, b, prim, e)
+    none = _is_none(rules, who)
+    at = place.b.op("select", (none, Lit(0, DType.I64), who), DType.I64, place.guards + b.guards)
+    found = (Guard(rules("eq", own_value(b), prim.init), False), Guard(none, False))
+    return digits(place, e.over, size_of(at)), found
+
+
+def _first_best(place: Place, b: Binding, prim: Accumulate, e: Entry) -> Read:
+    """The ordinal of the first value of an entry that is its target's."""
+    there = dict(zip(b.context, e.at, strict=True))
+    rules = Rules(place, b.dtype, b.guards + e.guards)
+    same = Guard(rules("eq", e.value, rewrite(own_value(b), there)), True)
+    own = number(ordinal(place, e))
+    return accumulated(
+        place, b, prim, [(e, own, (same,))], "min", Lit(_NONE, DType.I64), DType.I64
+    )
+
+
 def _best(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[Share]]:
     rules = Rules(place, b.dtype, b.guards)
     y = own_value(b)
@@ -118,14 +154,12 @@ def _best(place: Place, b: Binding, prim: Accumulate) -> tuple[Share, list[Share
             *(Guard(_is_none(inner, rewrite(w, there)), True) for w in before),
         )
         own = number(ordinal(place, e))
-        who = accumulated(
-            place, b, prim, [(e, own, won[:1])], "min", Lit(_NONE, DType.I64), DType.I64
-        )
+        who = _first_best(place, b, prim, e)
         if e.over:
             is_it = place.b.op(
                 "eq", (own, rewrite(who, there)), DType.BOOL, place.guards + b.guards + e.guards
             )
-            won = (*won, Guard(is_it, True))
+            won = (Guard(is_it, True), *won[1:])  # which is one of the best
         before.append(who)
         out.append(Share(won))
     return Share((Guard(first, True),)), out
