@@ -214,6 +214,9 @@ def columns(z: m=>n=>Float, x: n=>t=>Float, y: t=>Float) -> m=>t=>Float =
     [1.0 if isnan(y[t]) else sum(z[j, i] * x[i, t] for i) for j, t]
 def batches(x: b=>t=>n=>Float, y: b=>t=>Float, z: b=>n=>m=>Float) -> b=>t=>m=>Float =
     [sum(x[b, t, i] * z[b, i, j] for i) if y[b, t] > 0.0 else 0.0 for b, t, j]
+def rounds(x: t=>n=>Float, c: q=>t=>Bool, w: n=>n=>Float) -> t=>n=>Float:
+    loop h = x for s in q:
+        [[(sum(h[i, a] * w[a, j] for a) if c[s, i] else h[i, j]) for j] for i]
 def weighted(x: t=>n=>Float, w: t=>Float, y: t=>m=>Float) -> n=>m=>Float =
     [[sum(w[t] * x[t, i] * y[t, j] for t if w[t] > 0.0) for j] for i]
 """
@@ -241,6 +244,12 @@ def test_rows_that_a_condition_selects(t: int, n: int, m: int, some: float) -> N
     want[~there] = 0.0
     three = f.batches(*(np.stack([a] * 3) for a in (x, y, z)))
     np.testing.assert_allclose(three, np.stack([want] * 3), atol=1e-12)
+    turn, c = r.normal(size=(n, n)) / max(n, 1), r.random((3, t)) < some
+    want = r.normal(size=(t, n))
+    found = f.rounds(want, c, turn)
+    for row in c:
+        want = np.where(row[:, None], want @ turn, want)
+    np.testing.assert_allclose(found, want, atol=1e-12)
     w, q = np.where(there, r.random(t) + 0.5, -1.0), r.normal(size=(t, m))
     summed = f.weighted(x, w, q)
     np.testing.assert_allclose(summed, (w[there, None] * kept).T @ q[there], atol=1e-12)
@@ -249,5 +258,5 @@ def test_rows_that_a_condition_selects(t: int, n: int, m: int, some: float) -> N
 def test_such_rows_are_products() -> None:
     f = nap.compile(ROWS)
     assert nap.grad(f.total).show("loops").count("contract ") == 6
-    for g in (f.gram, f.rows, f.columns, f.batches, f.weighted):
+    for g in (f.gram, f.rows, f.columns, f.batches, f.rounds, f.weighted):
         assert g.show("loops").count("contract ") == 2, g

@@ -239,8 +239,8 @@ def _chosen(
         return None
     (guard,) = found
     asked = guard.operand
-    own = [i for i in free(asked) if i in f.rows | f.columns]
-    if not isinstance(asked, Read) or len(own) != 1 or own[0] in waits:
+    own = [i for i in free(asked) if i in (f.rows | f.columns) - waits]
+    if not isinstance(asked, Read) or len(own) != 1:
         return None
     made = graph.source.get(asked.var)
     if made is not None and (made.guards or made.kind is Kind.STEP):
