@@ -250,3 +250,33 @@ def test_a_loop_under_a_condition_of_an_argument_does_not_begin_without_it(m: in
     lines = made.f.show("loops").splitlines()
     (asked,) = (k for k, x in enumerate(lines) if "if joined" in x)
     assert asked < min(k for k, x in enumerate(lines) if "while" in x)
+
+
+INSERTION = """
+def insertion(x: Fin(n)=>Float) -> Fin(n)=>Float:
+    with state(x) as s:
+        for i in 1..n:
+            v = s[i]
+            loop j = Int(i) while j > 0 and s[(j - 1)?] > v:
+                s[j?] := s[(j - 1)?]
+                j - 1
+            s[j?] := v
+
+def shifted(x: Fin(n)=>Float) -> (Fin(n)=>Float, Int):
+    with state(x) as s, state(0) as k:
+        while k + 1 < n and s[(k + 1)?] < 1.0:
+            s[(k + 1)?] := 0.5 * s[(k + 1)?]
+            k += 1
+            s[k?] += s[k?]
+"""
+
+
+def test_what_a_condition_has_read_is_not_read_again() -> None:
+    m = nap.compile(INSERTION)
+    for n in (0, 1, 2, 9, 30):
+        x = np.random.default_rng(n).normal(size=n)
+        np.testing.assert_array_equal(m.insertion(x), np.sort(x))
+    assert m.insertion.show("loops").count("out[") == 5
+    x, k = m.shifted([5.0, 0.25, -2.0, 1.0, 0.0])
+    np.testing.assert_array_equal(x, [5.0, 0.25, -2.0, 1.0, 0.0])
+    assert k == 2

@@ -75,6 +75,7 @@ from naperian.passes.nests.over import over
 from naperian.passes.nests.panels import panels
 from naperian.passes.nests.proved import proved
 from naperian.passes.nests.rarely import rarely
+from naperian.passes.nests.reread import reread
 from naperian.passes.nests.residues import residues
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
@@ -130,6 +131,7 @@ _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
 _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     small, narrow_sums,
     joined,  # what no way out is between,
+    reread,
     ahead, tried,  # and without ends in between
     asked_beside,  # of what they need to know
 )  # fmt: skip
