@@ -70,3 +70,30 @@ def test_the_nearest_is_looked_for_in_vectors() -> None:
     slope = nap.grad(POINTS.nearest, "x")(x, np.array([[0.5], [-1.0]]))
     assert np.isnan(slope[3, 0])
     assert (slope[:3] == 0.0).all()
+
+
+LINKED = """
+def linked(d: Fin(n)=>Fin(n)=>Float, k: Int) -> (Float, Fin(n)=>Bool):
+    (_, alive, total) = with state(d) as d, state([True for _ in d]) as alive, state(0.0) as total:
+        for _ in Fin(k):
+            (i, j) = argmin(d[i, j] for i, j if alive[i] and alive[j] and i < j)
+            total += d[i, j]
+            for q in Fin(n): d[i, q] := min(d[i, q], d[j, q])
+            alive[j] := False
+    (total, alive)
+"""
+
+
+def test_a_condition_that_is_asked_of_what_was_found_is_no_table() -> None:
+    f = nap.compile(LINKED).linked
+    assert "bool[n, n]" not in f.show("loops")
+    x = np.random.default_rng(0).random((9, 9))
+    d, alive, total = x.copy(), [True] * 9, 0.0
+    for _ in range(5):
+        pairs = [(a, b) for a in range(9) for b in range(a + 1, 9) if alive[a] and alive[b]]
+        i, j = min(pairs, key=lambda p: d[p])
+        total += d[i, j]
+        d[i] = np.minimum(d[i], d[j])
+        alive[j] = False
+    assert f(x, 5)[0] == total
+    np.testing.assert_array_equal(f(x, 5)[1], alive)

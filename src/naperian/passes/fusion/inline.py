@@ -55,12 +55,13 @@ _SEEN = (7, 14)  # both, of what is seen under other index sets: a sum of two su
 _ROUND = (8, 24)  # and of what a recurrence reads, whose table of all rounds goes through memory
 _OUTER = (5, 60)  # and of what spreads over more indices than each of its parts
 _FOUND = 4  # what it takes to find a place that data name: two comparisons, and a read of one
+_POINTS = 96  # all copies of what is only read where it is made, and in fewer loops
 _STEPS = 4  # operations from arrays to what is made of them
 
 
 def inline(graph: Graph) -> None:
     """See the module. New tasks are left out of order (`moved`)."""
-    made = _computed(graph, partial(_wanted, _along_ends(graph), _times(graph)))
+    made = _computed(graph, partial(_wanted, *_along_ends(graph), _times(graph)))
     graph.tasks += (new for _, new in made)
     graph.moved = graph.moved or bool(made)
     graph.tasks = [t for t in graph.tasks if t.uses >= 0]
@@ -325,9 +326,10 @@ def _crosses(
     return set(theirs) == set(mine) and weight <= light and weight * p.uses <= together
 
 
-def _along_ends(graph: Graph) -> Counter[Task]:
+def _along_ends(graph: Graph) -> tuple[Counter[Task], set[Task]]:
     """How many reads of a value go along an end of it only, where they are few: a row of a table,
-    for what a window does at a border."""
+    for what a window does at a border. And what is read at one place for each of fewer indices
+    alone, but where it is made, and as parts of an index say."""
     indices = graph.program.indices
 
     def long(axes: tuple[Var, ...]) -> int:
@@ -335,10 +337,22 @@ def _along_ends(graph: Graph) -> Counter[Task]:
         return sum(n is None or (n.constant is None and not _is_few(n)) for n in extents)
 
     found: Counter[Task] = Counter()
+    few: set[Task] = set()
+    apart: set[Task] = set()
     for t in graph.tasks:
         mine = long(t.path)
-        found.update(s.task for s in t.sites if mine < long(s.task.context))
-    return found
+        for s in t.sites:
+            all_ = long(s.task.context)
+            found[s.task] += mine < all_
+            shared = {e.single for e in s.at}
+            if any(map(_is_part, s.at)):
+                continue
+            hangs_on = {v for e in s.at for v in variables(e) if v in indices}
+            if mine < all_ and hangs_on <= shared:
+                few.add(s.task)  # for each of the shared ones it is one place
+            elif not _own(graph, t, s.task, s.at):
+                apart.add(s.task)
+    return found, few - apart
 
 
 def _is_few(n: Size) -> bool:
@@ -347,7 +361,7 @@ def _is_few(n: Size) -> bool:
 
 
 def _wanted(
-    ends: Counter[Task], times: set[Var],
+    ends: Counter[Task], few: set[Task], times: set[Var],
     graph: Graph, t: Task, p: Task, at: tuple[Size, ...], weight: int,
 ) -> bool:
     names = [e.single for e in at]
@@ -364,7 +378,10 @@ def _wanted(
         return weight <= (_ROUND[0] if every_round and _is_far(p) else 2)
     if p.kind is Kind.FINAL:
         return True
-    seen = any(map(_is_part, at)) and all(_is_part(e) or e.single in t.path for e in at)
+    parts = any(map(_is_part, at))
+    if p in few and not parts and weight * ends[p] <= _POINTS:
+        return True  # so there need be no table
+    seen = parts and all(_is_part(e) or e.single in t.path for e in at)
     outer = _spreads(p) or _is_multiple(p)
     light, together = _SEEN if seen else _OUTER if outer else (_LIGHT, _TOGETHER)
     uses = max(p.uses - ends[p], 1)
