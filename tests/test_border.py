@@ -783,3 +783,37 @@ def test_what_other_libraries_call_an_array_is_refused_in_their_words(given, mes
     with pytest.raises(TypeError) as error:
         f(given)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second", "expected"),
+    [
+        ("def f(x: a) where a: Integral = ~x", (np.uint64(7),), (5,), -6),
+        ("def f(x: a, y: a) where a: Real = x - y", (np.uint64(7),) * 2, (3, 5), -2),
+        ("def f(x: a, y: a) where a: Real = x * y", (3, 3), (np.int32(10**5),) * 2, 1410065408),
+        ("def f(x: a, y: a) where a: Real = x * y", (3, 3), (np.int64(10**5),) * 2, 10**10),
+    ],
+)  # fmt: skip
+def test_a_call_does_not_depend_on_calls_before(
+    text: str, first: tuple[Any, ...], second: tuple[Any, ...], expected: int
+) -> None:
+    f = nap.compile(text).f
+    assert f(*second) == expected
+    f = nap.compile(text).f
+    f(*first)
+    assert f(*second) == expected
+
+
+def test_integers_of_any_type_are_asked_for() -> None:
+    m = nap.compile("def bits(x: n=>a, k: a) where a: Integral = [v & k for v in x]")
+    assert m.bits(np.array([5, 6], np.uint8), 3).dtype == np.uint8
+    assert m.bits([], 3).shape == (0,)
+    with pytest.raises(TypeError, match=r"argument x is float64; a must be an integer"):
+        m.bits([5.0], 3)
+    with pytest.raises(TypeError, match=r"argument k is float64; a must be an integer"):
+        m.bits(np.array([5]), 3.5)
+    with pytest.raises(TypeError, match=r"its parameter `x` is made of an integer"):
+        nap.grad(nap.compile("def last(x: n=>a) -> a where a: Integral = x[0?] | 1").last)
+    best = nap.compile("def best(x: n=>a) -> a = max(x)").best
+    with pytest.raises(TypeError, match=r"argument x is bool; a must be a number"):
+        best(np.array([True]))

@@ -56,7 +56,12 @@ def _choice(slot: TypeSlot, values: list[Value]) -> DType:
             found = f"{values[0].where} is {chosen.value}: " if values else ""
             raise TypeError(f"{found}no instance for {slot.wanted}")
         return wider[0]
-    if chosen is DType.BOOL and slot.interface == "Num":
+    if slot.interface == "Integral" and not chosen.is_integer:
+        other = next((v for v in values if v.array.size and not v.dtype.is_integer), None)
+        if other is None:  # of nothing NumPy makes floats
+            return DType.I64
+        raise TypeError(f"{other.where} is {other.dtype.value}; {slot.name} must be an integer")
+    if chosen is DType.BOOL and slot.interface in ("Num", "Ord"):
         raise TypeError(f"{values[0].where} is bool; {slot.name} must be a number")
     return chosen
 

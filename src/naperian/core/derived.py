@@ -158,12 +158,14 @@ def _differentiable(d: Definition, t: Type, what: str, rows: bool) -> None:
             f"`{d.name}` has no such derivative: {what} hides sizes that only a run knows; give the"
             " rows as one array, and where they end"
         )
+    whole = {p.var for p in d.types if p.interface == "Integral"}
     for leaf in leaves(bodies(t)):
         _, cell = runs(leaf)
         if isinstance(cell, Scalar) and cell.dtype.is_float:
             continue
-        if not isinstance(cell, TypeVar):
+        if not isinstance(cell, TypeVar) or cell.var in whole:
             kind = "an index" if isinstance(cell, Index) else f"`{show_type(cell)}`"
+            kind = "an integer" if isinstance(cell, TypeVar) else kind
             raise NoDerivativeError(
                 f"`{d.name}` has no such derivative: {what} is made of {kind}, and only floats"
                 " have tangents"

@@ -63,6 +63,7 @@ from naperian.backends.entries.entry_words import (
     FLOAT_ONLY,
     GIVEN,
     INT,
+    INT_ONLY,
     ITEMS,
     LATE,
     LENGTH,
@@ -230,15 +231,17 @@ def _argument(instance: Instance, leaf: Leaf) -> list[int]:
             raise _NoTableError
         low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
         return [NARROW, low, low + (1 << dtype.bits) - 1]
-    if dtype is DType.U64:  # those from 2⁶³ on go the slow way
-        return [NARROW, 0, (1 << 63) - 1]
-    if dtype not in _SCALARS:
-        raise _NoTableError
-    if not isinstance(leaf.dtype, int):
-        return [WIDE if dtype is DType.F64 else _SCALARS[dtype]]
-    # a Python number has no precision of its own: it fits the instance that the arrays choose
     slot = leaf.dtype
     chosen = any(x.dtype == slot and x.shape for x in instance.signature.inputs)
+    if dtype is DType.U64 and (chosen or not isinstance(slot, int)):
+        return [NARROW, 0, (1 << 63) - 1]  # those from 2⁶³ on go the slow way
+    if dtype not in _SCALARS:
+        raise _NoTableError
+    if not isinstance(slot, int):
+        return [WIDE if dtype is DType.F64 else _SCALARS[dtype]]
+    # a Python number has no precision of its own: it fits the instance that the arrays choose
+    if dtype is DType.I64 and not chosen:
+        return [INT_ONLY]
     if dtype is DType.F32:
         if not chosen:
             raise _NoTableError

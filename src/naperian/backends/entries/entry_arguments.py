@@ -15,6 +15,7 @@ from naperian.backends.entries.entry_words import (
     FLOAT,
     FLOAT_ONLY,
     INT,
+    INT_ONLY,
     ITEMS,
     LENGTH,
     LONG_SUBCLASS,
@@ -136,7 +137,8 @@ _ARGUMENTS = loop(
     + "\n  %kind = call i64 @word(ptr %table)"
     + dispatch(
         "kind",
-        {ARRAY: "array", INT: "int", BOOL: "bool", SIZE: "size", NARROW: "narrow_int"}
+        {ARRAY: "array", BOOL: "bool", SIZE: "size", NARROW: "narrow_int"}
+        | dict.fromkeys((INT, INT_ONLY), "int")
         | dict.fromkeys((FLOAT, SINGLE, FLOAT_ONLY, SINGLE_ONLY, WIDE), "float"),
         "slow",
     )
@@ -293,7 +295,13 @@ try_member:
   %is_integer = icmp ne i64 %int_flag, 0
   %is_no_truth = xor i1 %is_truth, true
   %is_member = and i1 %is_integer, %is_no_truth
-  br i1 %is_member, label %read_int, label %given_short_test0"""
+  br i1 %is_member, label %read_int, label %try_short
+try_short:
+  ; narrower numbers of NumPy have a say in which instance it is, unless the type is said
+  %may_be_short = icmp eq i64 %kind, """
+    + str(INT)
+    + """
+  br i1 %may_be_short, label %given_short_test0, label %slow"""
     + short("given_short", "-9223372036854775808", "9223372036854775807", "keep_int", "slow")
     + """
 read_int64:"""

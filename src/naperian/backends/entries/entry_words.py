@@ -10,7 +10,8 @@ from __future__ import annotations
 MOST = 16  # arguments, sizes and results; more go the slow way
 RELEASE = 8192  # elements from which on other Python threads may run
 ELEMENTS, SCALAR, EMPTY = range(3)  # what to look at: an array's elements, a scalar, only the set
-ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, BOOL, SIZE, LATE, NARROW, WORD, WIDE = range(12)
+(ARRAY, FLOAT, FLOAT_ONLY, SINGLE, SINGLE_ONLY, INT, INT_ONLY, BOOL, SIZE, LATE, NARROW, WORD,
+ WIDE) = range(13)  # fmt: skip
 SIGNED = 64  # plus bits: a shorter integer with a sign, that is given
 BIND, EQUAL, GIVEN, SEARCH = range(4)  # what an argument says of slots
 
