@@ -291,9 +291,10 @@ def narrowing(
     table = re.fullmatch(r"(zeros|ones)\((.*)\)", span.text)
     if table and wanted == "Int":
         how = f"`full({table[2]}, {int(table[1] == 'ones')})` has whole numbers"
-    shift = re.fullmatch(r"(\w+ (?:<<|>>)) (\w+)", span.text)
+    shift = re.search(r"(\w+ (?:<<|>>)) (?:\(([^()]+)\)|([^\W\d]\w*))", span.text)
     if shift and wanted not in ("Int", "Float"):
-        how = f"`{shift[1]} {wanted}({shift[2]})`: both sides of a shift are of one type"
+        places = f"{wanted}({shift[2] or shift[3]})"
+        how = f"`{shift[1]} {places}`: both sides of a shift are of one type"
     return fail(
         "N0312", f"{context} should be `{wanted}`, and `{found}` does not become that by itself",
         span, f"this is `{found}`",
