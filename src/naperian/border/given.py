@@ -17,6 +17,7 @@ from naperian.border.value import LARGEST, Array, Value, counted
 from naperian.dtypes import DType
 from naperian.forms import Blank, Column, element_name, kind, parted
 from naperian.signature import Bind, Constant, Equal, Leaf, Named, Search, Signature
+from naperian.sizes import atom
 
 
 def gather(
@@ -69,6 +70,9 @@ def gather(
     sizes: dict[int, int] = {}
     for name, slot in implicit.items():
         if name not in keywords:
+            if (n := _fixed(sig, slot)) is not None:
+                sizes[slot] = n
+                continue
             raise TypeError(
                 f"{sig.name}() needs the size {name} by keyword, as in {name}=10: "
                 "no argument's shape gives it"
@@ -83,6 +87,13 @@ def gather(
             )
         sizes[free[name]] = as_size(name, keywords[name])
     return values, sizes
+
+
+def _fixed(sig: Signature, slot: int) -> int | None:
+    """The number that a size must be, if it was compiled for one."""
+    least = {-n for f, _ in sig.facts if (n := (f - atom(slot)).constant) is not None}
+    most = {n for f, _ in sig.facts if (n := (f + atom(slot)).constant) is not None}
+    return min(least & most, default=None)
 
 
 def unsaid(sig: Signature, values: list[Value]) -> dict[str, int]:
