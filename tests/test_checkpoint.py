@@ -584,3 +584,22 @@ def test_second_derivatives_of_strips_that_grow_in_strips(rounds: str) -> None:
     for h in made:
         for k in (0, 1, 2, 6):
             np.testing.assert_allclose(h(0.3, k), want(0.3, k), rtol=1e-11)
+
+
+SECOND = """
+def rounds(u: n=>Float) -> Float:
+    loop v = u for _ in Fin(3){}:
+        sin(v)
+    sum(v)
+def second(u: n=>Float) -> n=>n=>Float = hessian(rounds)(u)
+"""
+
+
+def test_directions_of_a_part_of_what_strips_carry() -> None:
+    """A loop backwards carries tangents of many directions beside what has none, which is made
+    again once for all of them."""
+    u = np.array([0.5, 0.7])
+    strips, plain = (
+        nap.jacobian(nap.compile(SECOND.format(c)).second)(u) for c in (" checkpoint(2)", "")
+    )
+    np.testing.assert_allclose(strips, plain, rtol=1e-12)

@@ -534,7 +534,8 @@ class Cotangents(Asked):
     ) -> tuple[list[Binding], dict[Var, Operand]]:
         """The body of a loop with checkpoints once more, and what the loop carries on there.
         `carried` are the cotangents that the loop backwards carries."""
-        around = self.b.closed(i for b in component for i in b.context)
+        loops = [self.b.closed(b.context) for b in component if isinstance(b.prim, Delay)]
+        around = frozenset.intersection(*map(frozenset, loops))
         late = partial(self.late, waits, carried, around)
         made = again(self.b, component, time, self.names, self.backs, late)
         for old, new in made.moved.items():
@@ -555,7 +556,8 @@ class Cotangents(Asked):
         self, waits: Late, carried: list[Read], around: frozenset[Var], n: Size
     ) -> Size:
         """A number, as a binding that is there when what a loop carries is. It has no axes but
-        those `around` the loop: for many seeds the body is made again once."""
+        those `around` all that the loop carries: for many seeds, or rows of a part of it, the rest
+        of the body is made again once."""
         here = self.b.closed((*self.open, *(i for i in self.scope if i in around)))
         late = waits.after(n, carried, here, lambda own: self.copied(own, {}), self.place.guards)
         self.waiting.update(a.var for a in atoms_of(late) if isinstance(a, Read))
