@@ -417,3 +417,19 @@ def test_rounds_of_one_element_have_no_tables_of_all(name: str) -> None:
     """Each element's loop is written with what that element has: all would cost n² together."""
     text = nap.grad(nap.compile(PROGRAMS[name][0]).f).show("surface")
     assert not re.findall(r"^ {8}.*= \[.*in Fin\(n\)\]$", text, re.MULTILINE), text
+
+
+def test_a_loop_whose_only_value_goes_to_the_end_of_another() -> None:
+    """Of what was to be placed in a loop of its own nothing is left: there is no such loop."""
+    module = nap.compile("""
+import linalg
+def loss(a: n=>Float) -> Float:
+    m = [[a[i] * a[j] + (2.0 if i == j else 0.0) for j] for i]
+    sum(linalg.solve_cholesky(linalg.cholesky(m), a) ** 2)
+def second(a: n=>Float) -> n=>n=>Float = hessian(loss)(a)
+""")
+    along = nap.jvp(module.second)
+    written = nap.compile(along.show("surface")).jvp_second
+    x, dx = np.array([0.3, 0.7]), np.array([1.0, -0.5])
+    for got, want in zip(written(x, dx), along(x, dx), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9)

@@ -302,6 +302,11 @@ class _Block:
             note.effort = _NEVER
         if notes:
             self.find_readers()
+        if not group and not nest.members:  # all of it is left where it is asked for
+            self.nests.remove(nest)
+            for same in self.by_key.values():
+                same[:] = [n for n in same if n is not nest]
+            return
         group.sort(key=lambda t: (t.order, t.name == "held"))  # a note of a task follows it
         for t in group:
             self.join(t, nest)
