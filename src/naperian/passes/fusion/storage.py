@@ -207,7 +207,8 @@ def _over_time(graph: Graph, cell: Cell, axes: tuple[Var, ...]) -> tuple[Var, ..
     opened = {i: n for i, n in zip(step.path, around, strict=False)}
     outer = tuple(i for i in axes if i in opened)
     if not _goes_along_rows(graph, cell):
-        outer = tuple(i for i in outer if opened[i].times)
+        along = {*axes}
+        outer = tuple(i for i in outer if opened[i].times and not graph.mentioned[i] & along)
     return (*outer, cell.index, *(i for i in axes if i not in outer))
 
 
