@@ -37,7 +37,7 @@ from naperian.frontend.walk import Globals, Walk
 from naperian.names import Var
 from naperian.node import mutable, replace
 from naperian.prims import Math
-from naperian.sizes import Size, show_fact, size, variables
+from naperian.sizes import ZERO, Size, show_fact, size, variables
 from naperian.source import Diagnostic, Span
 from naperian.substitution import apart, is_bound, sets_in
 from naperian.surface import syntax as s
@@ -372,6 +372,9 @@ def complete(
     for (p, v, t), default in zip(params, defaults, strict=True):
         value = default.build() if default is not None else None
         out_params.append(core.Param(p.name, v, solver.zonk(t), value, used_for(w, v)))
+    if solver.determined(solver.zonk(body.type)):
+        for v in solver.unknown_sets - solver.sets.keys() - solver.chosen:
+            solver.sets[v] = Fin(ZERO)  # of a function of the block that nobody calls
     expr = body.build()
     check_scopes(w, expr)
     result = solver.zonk(body.type)

@@ -4,6 +4,7 @@ one code."""
 from __future__ import annotations
 
 import re
+from itertools import chain, count
 
 from naperian.frontend.messages.report import Reported, fail, labels, postfix
 from naperian.frontend.unknowns import Because
@@ -287,7 +288,8 @@ def not_a_size(text: str, found: str, span: Span) -> Reported:
     """N0407"""
     helps: tuple[str, ...] = ()
     if found == "Int":
-        name = next(x for x in ("count", "k") if not re.search(rf"\b{x}\b", text))
+        names = chain(("count", "k"), (f"k{n}" for n in count(1)))
+        name = next(x for x in names if not re.search(rf"\b{x}\b", text))
         helps = (f"name it first: `{name} = {text}`", f"`0..{text}` is a range of as many")
         if "**" in text or "<<" in text:
             helps += (f"in a signature, `Fin(m)` and then `assert m == {text}`",)

@@ -40,6 +40,7 @@ from naperian.loops.syntax import (
     Program,
     Stmt,
     Store,
+    Update,
     Variable,
     When,
     While,
@@ -188,9 +189,13 @@ def _within(outer: _Parts, known: Products, body: tuple[Stmt, ...]) -> tuple[Stm
 
 def _below(s: Loop) -> Size | None:
     """What the index is divided by, as often as by anything else; none of it may change in the
-    loop. What threads share is the best of all, as sums are not those of other rounds."""
+    loop. What threads share is the best of all, as sums are not those of other rounds; an array of
+    them only a whole loop has."""
     shared = s.reductions if s.order is Order.PARALLEL else ()
     if s.low != ZERO or any(r.monoid not in ("min", "max") for r in shared):
+        return None
+    if shared and {r.var for r in shared} & {x.buffer for x in statements(s.body)
+                                            if isinstance(x, Update)}:  # fmt: skip
         return None
     if any(isinstance(x, (While, Fail)) for x in statements(s.body)):
         return None
