@@ -149,8 +149,8 @@ class _Scatter:
             extent = self.indices[target].extent
             if extent is None or (extent.constant is not None and extent.constant < _FEW):
                 continue
-            around = closures(self.indices)
-            if target in self.times or any(target in around[i] for i in over):
+            around, others = closures(self.indices), {*over, *b.context} - {target}
+            if target in self.times or any(target in around[i] for i in others):
                 continue  # rounds come one after the other, and others go as far as it says
             if target in {*asked, *free(key), *free(picked)}:
                 continue
