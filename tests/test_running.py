@@ -15,9 +15,6 @@ UP_TO = {
     "from on": ("Float", "[sum(x[k] for k in j..n) for j]"),
     "after": ("Int", "[sum(x[k] for k in j + 1..n) for j]"),
     "further than the index": ("Float", "[sum(x[k] for k in 0..j) / (1 + j) for j]"),
-    "under a condition": ("Float", "[sum(x[k] for k in 0..j) if j > 0 else 1.0 for j]"),
-    "from on, but not all": ("Float", "[sum(x[k] * x[k] for k in j..n) if j > 2 else 1.0 for j]"),
-    "where data say": ("Float", "[max(x[k] for k in 0..=j) if x[j] > 0 else -1.0 for j]"),
     "in a sum": ("Float", "[sum(x[j] * sum(x[k] for k in 0..j) for j in Fin(n)) + v for v in x]"),
 }
 
@@ -58,13 +55,6 @@ def test_where_there_is_no_index_nothing_is_read() -> None:
 def test_what_depends_on_the_index_is_a_sum_for_each() -> None:
     f = nap.compile(_text("Float", "[sum(x[k] * x[j - k] for k in 0..=j) for j]")).f
     np.testing.assert_allclose(f([1.0, 2.0, 3.0]), [1.0, 4.0, 10.0])
-
-
-def test_what_only_the_condition_makes_sure_of_is_a_sum_for_each() -> None:
-    f = nap.compile(_text("Float", "[sum(x[k + 1] for k in 0..=j) if j + 1 < n else 0.0 for j]")).f
-    np.testing.assert_array_equal(f([1.0, 2.0, 4.0]), [2.0, 6.0, 0.0])
-    f = nap.compile(_text("Float", "[sum(x[k] for k in 0..j + 5) if j + 5 < n else 0.0 for j]")).f
-    np.testing.assert_array_equal(f(np.ones(8)), [5.0, 6.0, 7.0, *[0.0] * 5])
 
 
 def test_gradients_are_made_in_one_go() -> None:

@@ -5,10 +5,6 @@
 What is reduced does not depend on the index, so that each reduction goes on where the one before
 ended: n elements are added, not n * n / 2, in the same order. What begins at the index and ends
 where all do is made from the end, but strictly no sum of floats is.
-
-    [sum(x[k] for k in 0..j) if j > 0 else 0.0 for j]
-
-Under a condition on the index, too, where what is read is there without it.
 """
 
 from __future__ import annotations
@@ -16,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from naperian import prims, types
-from naperian.ainf.syntax import Number
 from naperian.ainf.walk import variables
 from naperian.core import syntax as core
-from naperian.core.walk import everything
 from naperian.names import Var
 from naperian.passes.bindings.values import Value, extents, substitute
-from naperian.passes.flat.cells import free_guards
 from naperian.passes.flat.rounds import Rounds
 from naperian.prims import Math
 from naperian.sizes import ZERO, Size, natural, size
@@ -52,49 +45,19 @@ class Running(Rounds):
             first, last = (i in variables(n) for n in (low, high))
             if first == last or (first and rounded and self.math is Math.STRICT):
                 continue  # sums from an index on are made from the end
-            most = self.most(i, high - low)
-            if most is None:
+            all_ = self.most(i, high - low)
+            if all_ is None:
                 continue
-            all_ = most if self.natural(most) else natural(most)
-            guards = self.guards
-            always = tuple(g for g in guards if i not in self.b.closed(free_guards((g,))))
-            if always != guards and not self.is_there(e, i, high - most if first else low, most):
-                continue
-            self.guards = always
             needed = self.needed(core.Pack((e.init, e.value)))
             start = variables(high if first else low)
             here = self.b.closed((*needed, *start, *variables(all_)))
-            made = None if i in here else self.so_far(e, here, all_, backwards=first)
-            self.guards = guards
-            if made is not None:
-                return made
+            if i not in here:
+                return self.so_far(e, here, all_, backwards=first)
         return None
-
-    def is_there(self, e: core.Reduce, i: Var, low: Size, most: Size) -> bool:
-        """Whether the elements that reductions are over can be read whatever holds of their index,
-        and are not many more than there are indices."""
-        extent = self.b.indices[i].extent
-        if extent is None or (most - extent).constant is None or not self.natural(low):
-            return False
-        for x in everything(core.Pack((e.init, e.value))):
-            match x:
-                case core.At(_, core.Ref(v), s) if v == e.var:
-                    if not self.natural(self.count(self.set(s)) - low - most):
-                        return False
-                case core.At(_, core.Ref(v), s):
-                    at = self.env.get(v)
-                    own = at.value.single if isinstance(at, Number) else None
-                    if own not in self.scope or self.b.extent(own) != self.count(self.set(s)):
-                        return False
-                case core.Ref() | core.Const() | core.Op() | core.Pack() | core.If():
-                    pass
-                case _:
-                    return False
-        return True
 
     def most(self, i: Var, number: Size) -> Size | None:
         """How large a number gets that grows or shrinks with an index by one, if it is never
-        negative, and nothing (or less) where there is no index."""
+        negative and nothing where there is no index."""
         index, steps = self.b.indices[i], number.coefficient(i)
         extent = index.extent
         if extent is None or index.condition is not None or steps not in (1, -1):
@@ -105,7 +68,7 @@ class Running(Rounds):
         nothing = self.natural(extent - all_) or self.natural(extent - 1)
         if i in variables(first) or not self.natural(least) or not nothing:
             return None
-        return all_
+        return all_ if self.natural(all_) else natural(all_)
 
     def so_far(
         self, e: core.Reduce, around: Collection[Var], all_: Size, backwards: bool
