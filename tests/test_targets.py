@@ -207,6 +207,23 @@ def test_the_c_library_finds_upper_halves_clear(lanes: int) -> None:
     old = assembly(math.module("lgamma", DType.F64, 1, host("baseline")), host("baseline"))
     assert "vzeroupper" not in old
 
+RAGGED = """
+def f(x: Fin(n)=>Float, a: Fin(n)=>Fin(m)=>Float):
+    for t in Fin(3): logsumexp(a[wrap(1), clamp(2)] for i in 0..Int(x[wrap(t)]))
+"""
+
+
+def test_a_call_moves_no_stack_under_what_is_loaded_behind_it() -> None:
+    """Where the callee keeps no frame pointer, LLVM 20 keeps it on the stack around the call, and
+    in a loop with much in it loads behind the call were off by what that took."""
+    module, wrong = pipeline.front(Source("<text>", RAGGED))
+    assert module is not None, wrong
+    at = Substitution({p.var: F64 for p in module.definitions["f"].types}, {}, {})
+    machine = Target("x86_64-unknown-linux-gnu", "znver4", "+avx512f", 64, 32)
+    listing = assembly(emit(pipeline.lower(module, "f", at), machine), machine)
+    assert "callq\tnap_exp_f64" in listing
+    assert not re.search(r"callq[^\n]*\n\taddq\t\$8, %rsp\n\tpopq\t%rbp\n", listing)
+
 
 def test_what_is_far_is_fetched() -> None:
     """Where the third-level cache is far: the keys of counts, and the rows of sparse matrices."""

@@ -29,10 +29,12 @@ class Target:
 
     @property
     def convention(self) -> str:
-        """How vector functions are called: so that a loop's vectors stay in registers."""
+        """How vector functions are called: so that a loop's vectors stay in registers. With AVX-512
+        that convention keeps no frame pointer for the caller, and what LLVM puts around such a call
+        to keep it moves the stack under the loads behind the call (LLVM 20)."""
         match self.triple.partition("-")[0]:
             case "x86_64":
-                return "intel_ocl_bicc "
+                return "intel_ocl_bicc " if self.vector_bytes < 64 else ""
             case "aarch64" | "arm64":
                 return "aarch64_vector_pcs "
             case _:
