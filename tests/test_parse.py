@@ -376,6 +376,7 @@ def mistakes(text: str) -> list[tuple[str, int]]:
         ("match x:", "N0106"),
         ("struct S:\nx = 1", "N0106"),
         ("if a:\n\tb\n\tc", "N0107"),
+        ("if a:\n\tb\n    c", "N0107"),
         ("if a = b: c", "N0108"),
         ("assert a = b", "N0108"),
         ("x = [i for i if i = 2]", "N0108"),

@@ -112,6 +112,8 @@ def falls_out(
     divisors = [a.below - 1 for a in poly.atoms if isinstance(a, Quotient | Remainder)]
     doubted = [said.text for d, said in w.doubted if not set(d.atoms).isdisjoint(poly.atoms)]
     unsaid = _unsaid(w, scope, [x for x in divisors if not facts.proves(x)] or wanted)
+    if not unsaid and all(facts.and_(extent - 1).proves(x) for x in wanted):
+        unsaid = _unsaid(w, scope, [extent - 1])  # of `n // 2`, whatever it is
     if unsaid:
         shows = f"nothing says that {' and '.join(f'`{x}`' for x in unsaid)}"
         claim = f"`assert {' and '.join(unsaid)}`"

@@ -219,6 +219,7 @@ _NAMED = {
     "$": "names are made of letters, digits and `_`",
     "'": 'a string stands between `"` and `"`',
     "`": 'a string stands between `"` and `"`',
+    "\r": "lines end with a line feed: save the file with the line ends of Unix or Windows",
     "²": "a power is `x ** 2`", "³": "a power is `x ** 3`", "√": "the root is `sqrt(x)`",
     "∞": "write `inf`", "∑": "a sum is `sum(e for i)`", "∏": "a product is `prod(e for i)`",
 }

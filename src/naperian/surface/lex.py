@@ -223,7 +223,7 @@ class _Lexer:
         if first >= self.end or text[first] == "#":
             return first  # nothing but white space and comments to the end
         lead = text[indent:first]
-        width = len(lead.expandtabs().replace("\f", ""))
+        width = len(lead.expandtabs(4).replace("\f", ""))
         if "\t" in lead:
             self.tabs.append(indent + lead.index("\t"))
         if width > indents[-1]:

@@ -207,6 +207,11 @@ def row_by_row(op: str) -> str:
 
 def operand(op: str, needs: str, found: str, span: Span, helps: tuple[str, ...] = ()) -> Reported:
     """N0309"""
+    if found == "_":
+        return fail(
+            "N0309", f"`{op}` works on {needs}, and nothing says what this is", span,
+            "of no known type", helps=("give it its type where it is bound, as `x: Float`",),
+        )
     if op == "^" and found != "Bool" and not helps:
         helps = ("a power is `x ** y`",)
     if found == "Bool" and op in _OF_BOOLEANS and not helps:
