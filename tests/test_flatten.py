@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import naperian
 from naperian.ainf import run as ainf
 from naperian.ainf.check import check
 from naperian.ainf.parse import parse
@@ -383,3 +384,19 @@ def test_meaning_is_kept(name: str) -> None:
         wanted = expected(example, n, m, args)
         for stage in stages:
             same(ainf.run(stage, [n, m], args, everything=True), wanted)
+
+
+def test_what_several_loops_ask_is_asked_once() -> None:
+    """That a size is not negative is asked, and checked, by the first loop over it."""
+    f = naperian.compile(
+        "def f(n: Int, x: Float):\n"
+        "    a = [i * x for i in Fin(n)]\n"
+        "    b = [a[i] + 1.0 for i in Fin(n)]\n"
+        "    sum(b[i] * a[i] for i in Fin(n))\n"
+    ).f
+    flat = f.show("ainf")
+    assert flat.count("ge(n, 0)") == 1
+    assert flat.count("check ") == 1
+    assert f(2, 3.0) == 12.0
+    with pytest.raises(naperian.RunError):
+        f(-1, 3.0)

@@ -61,6 +61,9 @@ class Place:
         self.guards: Guards = ()
         self.tests: dict[Var, tuple[str, tuple[Operand, ...]]] = {}
         self.failures: dict[tuple[str, Span], int] = {}
+        # what was asked outside of all loops and conditions, and was checked there
+        self.answers: dict[tuple[str, tuple[Operand, ...]], Read] = {}
+        self.passed: set[Operand] = set()
         # of what does not depend on all that is around its place: that
         self.inside: dict[Var, tuple[tuple[Var, ...], Guards]] = {}
         self.numbers: dict[Var, tuple[int, int]] = {}  # between which a choice of numbers lies
@@ -126,7 +129,12 @@ class Place:
     def op(
         self, name: str, args: tuple[Operand, ...], dtype: DType, origin: Span = NOWHERE
     ) -> Read:
+        once = dtype is DType.BOOL and not self.guards
+        if once and (name, args) in self.answers:
+            return self.answers[name, args]
         made = self.b.op(name, args, dtype, self.guards, origin)
+        if once and not made.at:
+            self.answers[name, args] = made
         if len(made.at) < len(self.scope) or len(self.b.guards[made.var]) < len(self.guards):
             self.inside[made.var] = self.scope, self.guards
         if name in _LOGIC or name in _ORDER or (name == "select" and dtype is DType.BOOL):
@@ -158,6 +166,10 @@ class Place:
             none = self.op("lt", (number(extent), Lit(1, DType.I64)), DType.BOOL)
             holds = self.op("or", (holds, none), DType.BOOL)
         context = tuple(i for i in context if i not in same)
+        if holds in self.passed:
+            return
+        if not context and not self.guards:
+            self.passed.add(holds)
         self.b.add(Check(holds, code), context, self.guards, DType.BOOL, origin, Var("check"))
 
     def same(self, holds: Operand, context: tuple[Var, ...]) -> list[Var]:

@@ -52,6 +52,11 @@ def merge_last(place: Place, start: int) -> Callable[[Operand], Operand] | None:
         if x.var in place.tests:
             name, args = place.tests[x.var]
             place.tests[x.var] = name, tuple(map(merge.operand, args))
+    place.answers = {
+        (name, tuple(map(merge.operand, args))): merge.read(r)
+        for (name, args), r in place.answers.items()
+    }
+    place.passed = {*map(merge.operand, place.passed)}
     for x in after.bindings:
         before = asked(merge, merge.renamed(replace(x, guards=b.guards[x.var])))
         if before is not None:
