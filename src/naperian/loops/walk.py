@@ -343,10 +343,8 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
             if _same(new, s.body):
                 return s
             return Loop(s.var, s.low, s.high, new, s.order, s.reductions, s.work)
-        case While(head, condition, body):
-            first, rest = block(head), block(body)
-            same = _same(first, head) and _same(rest, body)
-            return s if same else While(first, condition, rest)
+        case While(head, _, body):
+            return with_blocks(s, block(head), block(body))
         case When(condition, then, otherwise):
             one, two = block(then), block(otherwise)
             same = _same(one, then) and _same(two, otherwise)
@@ -356,6 +354,12 @@ def rebuild(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> S
             | Contract() | Sort()
         ):
             return s
+
+
+def with_blocks(s: While, head: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> While:
+    """A `While` with these blocks; itself, if they are its own."""
+    same = _same(head, s.head) and _same(body, s.body)
+    return s if same else While(head, s.condition, body)
 
 
 def rebuild_loops(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:

@@ -226,7 +226,7 @@ def _how(dtype: DType) -> tuple[str, ...]:
     return ("and", "or") if dtype is DType.BOOL else (*_SUMS, *_EXTREMES)
 
 
-def _sooner(s: Loop) -> Loop:
+def _sooner(s: Loop) -> Stmt:
     """The loop with choices of what is added, in place of choices of sums."""
     carried = assigned(s)
 
@@ -248,4 +248,4 @@ def _sooner(s: Loop) -> Loop:
         term = Apply("select", (c, *sides), one.dtype, one.dtype)
         return replace(x, value=replace(one, args=(two, term)))
 
-    return replace(s, body=tuple(map(chosen, s.body)))
+    return rebuild(s, lambda body: tuple(map(chosen, body)))

@@ -79,7 +79,8 @@ def _block(body: tuple[Stmt, ...], buffers: Buffers, around: Around) -> tuple[St
     for s in body:
         inside = (*around, s) if isinstance(s, Loop) else around
         if isinstance(s, Loop) and _is_innermost(s):
-            out.append(replace(s, body=_Round(buffers, inside).block(s.body)))
+            some = any(isinstance(x, When) for x in s.body)
+            out.append(rebuild(s, _Round(buffers, inside).block) if some else s)
         else:
             out.append(rebuild(s, partial(_block, buffers=buffers, around=inside)))
     return tuple(out)

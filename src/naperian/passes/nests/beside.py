@@ -28,7 +28,16 @@ from naperian.loops.syntax import (
     Update,
     When,
 )
-from naperian.loops.walk import blocks, loads, rebuild, remade, statements, step, takes, used_in
+from naperian.loops.walk import (
+    blocks,
+    loads,
+    rebuild_allocations,
+    remade,
+    statements,
+    step,
+    takes,
+    used_in,
+)
 from naperian.names import Var
 from naperian.node import replace
 from naperian.sizes import Quotient, Size, atom, size
@@ -70,7 +79,8 @@ def beside(program: Program) -> Program:
     def shaped(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(
             replace(s, buffer=replace(s.buffer, shape=place(s.buffer.var, s.buffer.shape)))
-            if isinstance(s, Allocate) else rebuild(s, shaped)
+            if isinstance(s, Allocate) and s.buffer.var in turned else
+            rebuild_allocations(s, shaped)
             for s in body
         )  # fmt: skip
 

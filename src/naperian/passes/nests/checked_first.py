@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -48,6 +49,7 @@ from naperian.loops.syntax import (
 from naperian.loops.walk import (
     loads,
     reads,
+    rebuild,
     rebuild_loops,
     statements,
     step,
@@ -63,6 +65,8 @@ _Shapes = Mapping[Var, tuple[Size, ...]]
 
 def checked_first(program: Program) -> Program:
     """See the module."""
+    if not any(isinstance(x, Fail) for s in program.body for x in statements((s,))[1:]):
+        return program  # nothing is checked in rounds
     made = [s for s in statements(program.body) if isinstance(s, Allocate)]
     shapes = {b.var: b.shape for b in (*program.buffers, *(s.buffer for s in made))}
     for s in made:  # parts may be the caller's
@@ -106,11 +110,9 @@ def _apart(body: tuple[Stmt, ...], around: tuple[Loop, ...], shapes: _Shapes) ->
                 s = _without(s, [c.check for c in apart])
             if not s.body:
                 continue
-            inside = (*around, s)
-            s = replace(s, body=_apart(s.body, inside, shapes))
+            out.append(rebuild(s, partial(_apart, around=(*around, s), shapes=shapes)))
         else:
-            s = rebuild_loops(s, lambda b: _apart(b, around, shapes))
-        out.append(s)
+            out.append(rebuild_loops(s, partial(_apart, around=around, shapes=shapes)))
     return tuple(out)
 
 

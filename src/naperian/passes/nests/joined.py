@@ -32,7 +32,7 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import rebuild, statements, used, writes
+from naperian.loops.walk import rebuild, statements, used, with_blocks, writes
 from naperian.names import Lit, Var
 from naperian.node import replace
 from naperian.passes.nests.between import met
@@ -55,7 +55,7 @@ def _block(body: tuple[Stmt, ...], in_order: bool, outer: dict[Var, Expr]) -> tu
     def inner(s: Stmt) -> Stmt:
         if isinstance(s, While):  # what its head binds its body needs: nothing moves into branches
             head = _block(s.head, False, definitions)
-            return replace(s, head=head, body=_block(s.body, True, definitions))
+            return with_blocks(s, head, _block(s.body, True, definitions))
         deeper = s.order is Order.SERIAL if isinstance(s, Loop) else in_order
         return rebuild(s, lambda b: _block(b, deeper, definitions))
 

@@ -25,7 +25,17 @@ from naperian.loops.syntax import (
     When,
     While,
 )
-from naperian.loops.walk import blocks, mentions, parts, reads, rebuild, statements, used, writes
+from naperian.loops.walk import (
+    blocks,
+    mentions,
+    parts,
+    reads,
+    rebuild,
+    statements,
+    used,
+    with_blocks,
+    writes,
+)
 from naperian.names import Var
 from naperian.prims import PRIMITIVES
 from naperian.sizes import Quotient, Remainder, Size
@@ -61,7 +71,7 @@ def _deeper(s: Stmt, lanes: bool) -> Stmt:
     if isinstance(s, While):  # what its head names is read after the head, too
         later = {*used(s.condition), *(v for x in s.body for v in mentions(x))}
         head = sunk(s.head, lambda x: x.var not in later and _is_dear(x.value, lanes))
-        return While(tuple(_deeper(x, lanes) for x in head), s.condition, _block(s.body, lanes))
+        return with_blocks(s, tuple(_deeper(x, lanes) for x in head), _block(s.body, lanes))
     here = s.order is Order.FREE if isinstance(s, Loop) else lanes
     return rebuild(s, lambda b: _block(b, here))
 

@@ -67,6 +67,8 @@ def _remembering(s: Loop) -> list[Stmt]:
             none = Lit(-0.0, dtype)  # which changes no number, also not the sign of a zero
             before.append(Variable(odd, dtype, _if_odd(Local(v), none, dtype)))
             after.append(Assign(v, _both(v, odd, dtype)))
+    if not after:
+        return [s]
     kept = {x.var for x in after if isinstance(x, Assign)}
     reductions = tuple(r for r in s.reductions if r.var not in kept)
     return [*before, replace(s, body=body, reductions=reductions), *after]

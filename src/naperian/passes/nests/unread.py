@@ -96,7 +96,7 @@ def _without(body: tuple[Stmt, ...], needed: set[object]) -> tuple[Stmt, ...]:
                 out.append(s)
             continue
         s = rebuild(s, lambda b: _without(b, needed))
-        if isinstance(s, Loop):
+        if isinstance(s, Loop) and any(r.var not in needed for r in s.reductions):
             s = replace(s, reductions=tuple(r for r in s.reductions if r.var in needed))
         if isinstance(s, Fail | Print) or any(blocks(s)):
             out.append(s)

@@ -93,9 +93,8 @@ def _block(
                 held = {v: Local(v) for v in flags - assigned}
                 known = {**definitions, **held, **{x.var: x.value for x in named}}
                 out += (*named, *_versions(s, known, _VERSIONS))
-            case While(head, condition, inner):
-                head, inner = (_block(b, definitions, sizes) for b in (head, inner))
-                out.append(While(head, condition, inner))
+            case While():
+                out.append(rebuild(s, lambda b: _block(b, definitions, sizes)))
             case _:
                 made = rebuild_loops(s, lambda b: _block(b, definitions, sizes))
                 out.append(_under(made, definitions) if isinstance(made, Loop) else made)
