@@ -93,7 +93,7 @@ class Merge:
         self.given = {b.var: b for b in program.bindings}  # with the guards they have by now
         self.delays: dict[Signature, list[Binding]] = {}
         self.said: dict[Hashable, Signature] = {}  # of extents, by the numbers of what they mention
-        self.extents: dict[Var, tuple[int, Size | None]] = {}  # after so many were merged
+        self.extents: dict[Size, tuple[int, Size]] = {}  # what they are after so many were merged
 
     def result(self) -> Program:
         for b in self.program.bindings:
@@ -102,7 +102,7 @@ class Merge:
         bindings = tuple(self.renamed(b) for b in self.kept if b is not None)
         indices = {
             i: Index(
-                None if x.extent is None else self.size(x.extent),
+                None if x.extent is None else self.renamed_extent(x.extent),
                 None if x.condition is None else self.operand(x.condition),
                 x.name,
             )
@@ -145,11 +145,18 @@ class Merge:
 
     def extent(self, i: Var) -> Size | None:
         """The extent of an index that is no loop's own, by what was merged so far."""
-        known = self.extents.get(i)
+        x = self.program.indices[i]
+        if x.extent is None or x.condition is not None:
+            return None
+        return self.renamed_extent(x.extent)
+
+    def renamed_extent(self, n: Size) -> Size:
+        """An extent, which many indices have, by what was merged so far."""
+        if n.plain:
+            return n
+        known = self.extents.get(n)
         if known is None or known[0] != len(self.merged):
-            x = self.program.indices[i]
-            bound = None if x.extent is None or x.condition is not None else self.size(x.extent)
-            known = self.extents[i] = len(self.merged), bound
+            known = self.extents[n] = len(self.merged), self.size(n)
         return known[1]
 
     def read(self, r: Read) -> Read:

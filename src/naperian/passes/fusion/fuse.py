@@ -429,18 +429,20 @@ class _Block:
         is_while = self.graph.program.indices[head].condition is not None
         if is_while and same:
             return same[-1]
-        mine = self.arrays(group, _along)
-        windows = self.arrays(group, _in_window) if root.units else set()
         copies = all(takes_over(t) for t in group)
-        if not stops(root) and not copies:
-            for nest in reversed(same[-_NEAR:]):
-                if nest.number < low or nest.serial != serial or nest.times:
-                    continue
+        nests = [n for n in same[-_NEAR:] if n.number >= low and n.serial == serial and not n.times]
+        if nests and not stops(root) and not copies:
+            mine = self.arrays(group, _along)
+            windows = self.arrays(group, _in_window) if root.units else set()
+            for nest in reversed(nests):
                 if self.time(root) is not None:
                     if self.recurs(nest) and self.is_one(group, nest):
                         return nest
                     continue
-                if nest.arrays & mine or (nest.windows & windows and self.is_one(group, nest)):
+                if self.streamed(nest, _along, mine) or (
+                    windows and self.streamed(nest, _in_window, windows)
+                    and self.is_one(group, nest)
+                ):
                     return nest
                 if self.begins(group) and self.is_deep(nest) and self.is_one(group, nest):
                     return nest
@@ -668,6 +670,16 @@ class _Block:
                             out.add(x.var)
         return out
 
+    def streamed(
+        self, nest: Nest, along: Callable[[Task, Read, Var], bool], some: set[Var]
+    ) -> bool:
+        """Whether a nest streams some of these arrays along its loop; recurrences alone, where
+        places are kept in range."""
+        return bool(some) and any(
+            isinstance(x, Read) and x.var in some and along(t, x, t.path[self.depth])
+            for t in nest.members if along is _along or t.units for x in task_reads(t)
+        )
+
     def recompute(self, group: list[Task], nest: Nest) -> None:
         """Cheap values of earlier nests are computed again in this one."""
         made: dict[Task, Task] = {}
@@ -751,11 +763,6 @@ class _Block:
         t.nests = [*t.nests, nest]
         t.loops[head] = size(nest.var)
         nest.members.append(t)
-        for x in task_reads(t):
-            if isinstance(x, Read) and _along(t, x, head):
-                nest.arrays.add(x.var)
-            if t.units and isinstance(x, Read) and _in_window(t, x, head):
-                nest.windows.add(x.var)
 
 
 def _along_all(at: tuple[Size, ...], indices: set[Var]) -> bool:

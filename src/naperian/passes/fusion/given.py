@@ -50,10 +50,12 @@ class Given:
     def distances(self, most: int) -> frozenset[tuple[Task, Var]]:
         """The indices of tasks, of at most so many elements, that say how far away from others a
         place is."""
+        short = {i for i in self.graph.program.indices if self.is_short(i, most)}
         out = set()
-        for t in self.graph.tasks:
-            for e in (*t.at, *(e for r in task_reads(t) if isinstance(r, Read) for e in r.at)):
-                out |= {(t, v) for v in self.in_place(e) if v in t.path and self.is_short(v, most)}
+        for t in self.graph.tasks if short else ():
+            for e in (*t.at, *[e for r in task_reads(t) if isinstance(r, Read) for e in r.at]):
+                if not e.plain:
+                    out |= {(t, v) for v in self.in_place(e) & short if v in t.path}
         return frozenset(out)
 
     def in_place(self, e: Size) -> set[Var]:

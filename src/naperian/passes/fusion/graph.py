@@ -105,8 +105,6 @@ class Nest:
     times: set[Var] = field(default_factory=set)
     members: list[Task] = field(default_factory=list)
     body: list[Item] = field(default_factory=list)
-    arrays: set[Var] = field(default_factory=set)
-    windows: set[Var] = field(default_factory=set)  # read at places that are kept in range
     serial: bool = False
     head: int = 0  # how many items of the body come before the condition for another round
 

@@ -30,6 +30,7 @@ from naperian.passes.fusion.graph import (
     Cell,
     Graph,
     Kind,
+    Site,
     Task,
     copy,
     cost,
@@ -331,27 +332,35 @@ def _along_ends(graph: Graph) -> tuple[Counter[Task], set[Task]]:
     for what a window does at a border. And what is read at one place for each of fewer indices
     alone, but where it is made, and as parts of an index say."""
     indices = graph.program.indices
+    lengths: dict[tuple[Var, ...], int] = {}
 
     def long(axes: tuple[Var, ...]) -> int:
-        extents = (indices[i].extent for i in axes)
-        return sum(n is None or (n.constant is None and not _is_few(n)) for n in extents)
+        if axes not in lengths:
+            extents = [indices[i].extent for i in axes]
+            lengths[axes] = sum(
+                [n is None or (n.constant is None and not _is_few(n)) for n in extents]
+            )
+        return lengths[axes]
 
     found: Counter[Task] = Counter()
     few: set[Task] = set()
-    apart: set[Task] = set()
+    others: list[tuple[Task, Site]] = []
     for t in graph.tasks:
         mine = long(t.path)
         for s in t.sites:
-            all_ = long(s.task.context)
-            found[s.task] += mine < all_
-            shared = {e.single for e in s.at}
-            if any(map(_is_part, s.at)):
-                continue
-            hangs_on = {v for e in s.at for v in variables(e) if v in indices}
-            if mine < all_ and hangs_on <= shared:
-                few.add(s.task)  # for each of the shared ones it is one place
-            elif not _own(graph, t, s.task, s.at):
-                apart.add(s.task)
+            if mine < long(s.task.context):
+                found[s.task] += 1
+                if any(map(_is_part, s.at)):
+                    continue
+                hangs_on = {v for e in s.at for v in variables(e) if v in indices}
+                if hangs_on <= {e.single for e in s.at}:
+                    few.add(s.task)  # for each of the shared ones it is one place
+                    continue
+            others.append((t, s))
+    apart = {
+        s.task for t, s in others
+        if s.task in few and not any(map(_is_part, s.at)) and not _own(graph, t, s.task, s.at)
+    }  # fmt: skip
     return found, few - apart
 
 

@@ -305,7 +305,8 @@ def _at_least(a: Size, b: Size) -> Expr:
 def _rows_in(around: Loop, buffers: Buffers) -> Iterator[_Rows]:
     """Loops over rows inside a loop that changes neither the rows nor how many they are."""
     inside = list(statements(around.body))
-    if (around.high - around.low).constant in range(_ROUNDS):
+    summing = [x for x in inside if isinstance(x, Loop) and _sums_of(x) is not None]
+    if not summing or (around.high - around.low).constant in range(_ROUNDS):
         return
     changed = {v for x in inside if (v := writes(x)) is not None} | {around.var}
     for x in inside:
@@ -320,21 +321,27 @@ def _rows_in(around: Loop, buffers: Buffers) -> Iterator[_Rows]:
                 return
             case _:
                 pass
-    for x in inside:
-        if isinstance(x, Loop) and x.order is not Order.PARALLEL:
-            rows = _rows(x, changed, buffers)
-            if rows is not None:
-                yield rows
+    for s in summing:
+        rows = _rows(s, changed, buffers)
+        if rows is not None:
+            yield rows
+
+
+def _sums_of(s: Loop) -> Loop | None:
+    """The only loop in a loop over rows, if it sums."""
+    loops = [x for x in s.body if isinstance(x, Loop)]
+    if len(loops) != 1 or s.low != ZERO or s.order is Order.PARALLEL:
+        return None
+    (sums,) = loops
+    summing = sums.order is Order.FREE and sums.reductions and sums.low == ZERO
+    return sums if summing else None
 
 
 def _rows(s: Loop, changed: set[Var], buffers: Buffers) -> _Rows | None:
     """The loop as one over short rows that are summed, if it is that; `changed` is what is not the
     same in all rounds of the loop around."""
-    loops = [x for x in s.body if isinstance(x, Loop)]
-    if len(loops) != 1 or s.low != ZERO or any(v in changed for v in used_in(s.high)):
-        return None
-    (sums,) = loops
-    if sums.order is not Order.FREE or not sums.reductions or sums.low != ZERO:
+    sums = _sums_of(s)
+    if sums is None or any(v in changed for v in used_in(s.high)):
         return None
     least = 2 if sums.high.constant is None else sums.high.constant
     if not 1 < least <= _LONG or any(v in changed for v in used_in(sums.high)):
