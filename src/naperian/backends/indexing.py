@@ -32,6 +32,8 @@ def number(frame: Frame, s: Size) -> Value:
 def _passes_by(frame: Frame, s: Size) -> bool:
     """Whether parts of a sum may be beyond the ends of 64 bits though all of it is not, as
     `2 * max(k, 0)` in `abs(k)`: sums of several terms with data, which go around and come back."""
+    if len(s.terms) < 2 or (s.plain and frame.module.data.isdisjoint(s.atoms)):
+        return False
     return sum(any(_may_be_far(frame, a) for a in m) for m, _ in s.terms) > 1
 
 
@@ -171,6 +173,8 @@ def _sum(frame: Frame, total: Value, terms: tuple[_Term, ...], fits: bool) -> Va
 
 def _by_depth(frame: Frame, s: Size) -> list[tuple[_Term, ...]]:
     """The terms with variables, by the loop they change in, outermost first."""
+    if len(s.terms) == 1:
+        return [s.terms] if s.terms[0][0] else []
     levels: dict[int, list[_Term]] = {}
     for monomial, c in s.terms:
         if monomial:

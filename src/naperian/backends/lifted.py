@@ -106,6 +106,9 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
             here.append(line)
             continue
         start = line.rfind("\n") + 1
+        if not line.startswith("  %", start):
+            here.append(line)
+            continue
         words = (line[start:] if start else line).split(" ", 5)
         if len(words) < 6 or words[3] != "=":
             here.append(line)

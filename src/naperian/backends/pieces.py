@@ -31,8 +31,11 @@ _PIPELINE = 2  # and what the whole pipeline takes of a part, beside what cleani
 
 _NAMED = re.compile(r"define [^@\n]*(@[\w.]+)|(?:declare [^@\n]*|attributes )?([@!#][\w.]+)")
 _LOOPS = re.compile(r"!llvm\.loop (!\d+)")
-_MENTIONED = re.compile(r"[@!#][\w.]+")
-_FORMS = re.compile(r"[@!#][\w.]+|(?<=\()nap[\w.]+(?=\)[,\"])")  # vector forms have no @
+# LLVM's letters: all of Unicode's take twice as long
+_MENTIONED = re.compile(r"[@!#][a-zA-Z0-9_.]+")
+_FORMS = re.compile(  # vector forms have no @
+    r"[@!#][a-zA-Z0-9_.]+|(?<=\()nap[a-zA-Z0-9_.]+(?=\)[,\"])"
+)
 
 
 def pieces(ir: str, threads: int) -> list[str]:

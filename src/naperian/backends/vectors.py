@@ -33,7 +33,7 @@ from naperian.backends.traits import UNROLLED
 from naperian.dtypes import DType
 from naperian.node import mutable
 
-_LINE = re.compile(r"  (?:(%\w+) = )?(\w+) (.*)")
+_LINE = re.compile(r"  (?:(%[a-zA-Z0-9_]+) = )?([a-z]+) (.*)")
 _LABEL = re.compile(r"(\w+):$")
 _BRANCH = re.compile(r"i1 (%\w+), label %(\w+), label %(\w+)$")
 _TWO = re.compile(r"(?:([\w ]*) )?(\w+) ([^\s,]+), ([^\s,]+)$")
@@ -58,7 +58,7 @@ _CASTS = {"sext", "zext", "trunc", "sitofp", "uitofp", "fptosi", "fptoui", "fpex
 _PURE = _PLAIN | _COMPARES | _CASTS | {"fneg", "select", "getelementptr", "sdiv", "srem", "udiv",
                                       "urem"}  # fmt: skip
 _EXTREMES = {f"llvm.{x}" for x in ("smin", "smax", "umin", "umax", "minimum", "maximum")}
-_NAME = re.compile(r"%\w+")
+_NAME = re.compile(r"%[a-zA-Z0-9_]+")
 _FLOATS = {"32": DType.F32, "64": DType.F64}
 
 _SHORT_ROW = 4  # vectors, whose divisions take no longer than what stands in front of them
@@ -158,10 +158,9 @@ class _Writer:
         parsed = []
         for line in lines:
             m = _LINE.match(line)
-            label = _LABEL.match(line)
             if m is not None:
                 parsed.append((line, m[1], m[2], m[3]))
-            elif label is not None:
+            elif (label := _LABEL.match(line)) is not None:
                 parsed.append((line, "", "label", label[1]))
             else:
                 raise _Stays
