@@ -391,14 +391,15 @@ def _wanted(
     if p in few and not parts and weight * ends[p] <= _POINTS:
         return True  # so there need be no table
     seen = parts and all(_is_part(e) or e.single in t.path for e in at)
-    outer = _spreads(p) or _is_multiple(p)
+    outer = not seen and weight <= _OUTER[0] and (_spreads(p) or _is_multiple(p))
     light, together = _SEEN if seen else _OUTER if outer else (_LIGHT, _TOGETHER)
     uses = max(p.uses - ends[p], 1)
     if weight <= light and (weight * uses <= together or not loads(graph, p)):
         return True
+    if p.uses != 1 or len(t.path) > len(p.context):
+        return False
     shared = {v for v in names if isinstance(v, Var)}  # in a round of these, others are numbers
-    gather = any(not shared.issuperset(_hangs_on(r)) for e in at for r in atoms_of(e))
-    return p.uses == 1 and not gather and len(t.path) <= len(p.context)
+    return all(shared.issuperset(_hangs_on(r)) for e in at for r in atoms_of(e))
 
 
 def _swaps(p: Task, at: tuple[Size, ...]) -> bool:

@@ -105,13 +105,15 @@ def _groups(all_: list[Task], outer: _Outer) -> list[tuple[list[Task], Classes]]
         (t, s.task, s.at) for t in inner for s in t.sites if s.task in inner and not s.bound
     )
     for t, q, at in sorted(reads, key=lambda r: -_shared(inner, *r)):
+        one = False
         for i, e in zip(q.context, at, strict=False):
             v = e.single
             if type(v) is Var and v in inner[t] and i in inner[q]:
-                if classes.union((q, i), (t, v)):
-                    a, b = top(q), top(t)
-                    if a is not b:
-                        leader[a] = b
+                one = classes.union((q, i), (t, v)) or one
+        if one:
+            a, b = top(q), top(t)
+            if a is not b:
+                leader[a] = b
     groups: dict[Task, list[Task]] = {}
     for t, path in inner.items():
         if path:

@@ -26,7 +26,7 @@ def find_units(graph: Graph) -> None:
         graph.tasks = _arranged(graph, graph.tasks, frozenset(), readied(graph))
     elif graph.moved:
         own = {t: k for k, t in enumerate(graph.tasks)}
-        graph.tasks = _sorted(graph.tasks, own, frozenset(), {})
+        graph.tasks = _sorted(graph.tasks, own, _awaited(graph.tasks, frozenset(), {}))
     for n, t in enumerate(graph.tasks):
         t.order = n
 
@@ -36,11 +36,12 @@ def _arranged(
 ) -> list[Task]:
     """Tasks in the loops over the times `open_`, in order. There the values that these loops
     carry are given, so a unit falls apart into the units inside it."""
-    component = _components(tasks, decided_together(graph, tasks, open_), open_, waits)
+    awaited = _awaited(tasks, open_, waits)
+    component = _components(tasks, decided_together(graph, tasks, open_), awaited)
     members: dict[int, list[Task]] = {}
     for t in tasks:
         members.setdefault(component[t], []).append(t)
-    order = _sorted(tasks, component, open_, waits)
+    order = _sorted(tasks, component, awaited)
     inside: dict[int, list[Task]] = {}
     for c, group in members.items():
         steps = [
@@ -79,13 +80,22 @@ def _outermost(steps: list[tuple[Var, Task]]) -> Var:
     return min(times, key=depth)
 
 
-def _sites(t: Task, open_: frozenset[Var], waits: Waits) -> Iterator[Task]:
-    """What a task waits for in the loops over the times `open_`."""
-    yield from waits.get(t, ())
-    for s in t.sites:
-        q = s.task
-        if not (s.carried and open_ and q.cell is not None and q.cell.time in open_):
-            yield q
+_Awaited = dict[Task, list[Task]]
+
+
+def _awaited(tasks: list[Task], open_: frozenset[Var], waits: Waits) -> _Awaited:
+    """What each of some tasks waits for among them, in the loops over the times `open_`."""
+    mine = set(tasks)
+    out: _Awaited = {}
+    for t in tasks:
+        found = out[t] = [q for q in waits.get(t, ()) if q in mine]
+        for s in t.sites:
+            q = s.task
+            if q in mine and not (
+                s.carried and open_ and q.cell is not None and q.cell.time in open_
+            ):
+                found.append(q)
+    return out
 
 
 def _share_outer(graph: Graph, unit: list[Task], time: Var, open_: frozenset[Var]) -> None:
@@ -149,13 +159,12 @@ def _asked(graph: Graph, time: Var) -> list[Var]:
 
 
 def _components(
-    tasks: list[Task], extra: dict[Task, list[Task]], open_: frozenset[Var], waits: Waits
+    tasks: list[Task], extra: dict[Task, list[Task]], awaited: _Awaited
 ) -> dict[Task, int]:
     """The numbers of the strongly connected components."""
-    mine = set(tasks)
 
     def following(t: Task) -> Iterator[Task]:
-        return reversed([q for q in _sites(t, open_, waits) if q in mine] + extra.get(t, []))
+        return reversed(awaited[t] + extra.get(t, []))
 
     found = enumerate(components(tasks, following))
     return {t: number for number, members in found for t in members}
@@ -170,7 +179,7 @@ def _turn(t: Task) -> int:
 
 
 def _sorted(
-    tasks: list[Task], component: dict[Task, int], open_: frozenset[Var], waiting: Waits
+    tasks: list[Task], component: dict[Task, int], awaited: _Awaited
 ) -> list[Task]:
     """Producers first; the tasks of a component together."""
     members: dict[int, list[Task]] = {}
@@ -180,8 +189,8 @@ def _sorted(
     after: dict[int, list[int]] = {c: [] for c in members}
     for t in tasks:
         mine = component[t]
-        for q in _sites(t, open_, waiting):
-            theirs = component.get(q, mine)
+        for q in awaited[t]:
+            theirs = component[q]
             if theirs != mine:
                 waits[mine] += 1
                 after[theirs].append(mine)
