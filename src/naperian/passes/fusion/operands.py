@@ -16,6 +16,7 @@ from naperian.loops import syntax as loops
 from naperian.loops.syntax import Expr
 from naperian.names import Lit, Var
 from naperian.passes.fusion.block import Guards
+from naperian.passes.fusion.given import COMPARED
 from naperian.passes.fusion.graph import (
     Cell,
     Graph,
@@ -337,7 +338,7 @@ class Values:
 
     def compared(self, t: Task) -> tuple[Size, ...]:
         """For a comparison of index expressions: the polynomials it depends on."""
-        if t.kind is not Kind.COMPUTE or len(t.args) != 2:
+        if t.kind is not Kind.COMPUTE or t.name not in COMPARED:
             return ()
         a, b = t.args
         x, y = _number(a), _number(b)
@@ -353,14 +354,15 @@ class Values:
                 return (-d - 1,)
             case "ge":
                 return (-d,)
-            case "eq" | "ne":
-                return (d, -d)
             case _:
-                return ()
+                return (d, -d)
 
     def decided(self, t: Task) -> bool | None:
         """The value of a comparison that the place decides."""
-        fs = [self.bounds.decide(f) for f in self.compared(t)]
+        asked = self.compared(t)
+        if not asked:
+            return None
+        fs = [self.bounds.decide(f) for f in asked]
         match fs:
             case [sure]:
                 return sure

@@ -11,7 +11,19 @@ from dataclasses import field
 from naperian.ainf.walk import step
 from naperian.names import Var
 from naperian.node import mutable, node
-from naperian.sizes import ONE, ZERO, Clamp, Remainder, Size, end, lowest, rename, size, variables
+from naperian.sizes import (
+    ONE,
+    ZERO,
+    Atom,
+    Clamp,
+    Remainder,
+    Size,
+    end,
+    lowest,
+    rename,
+    size,
+    variables,
+)
 
 _NEAR = 8  # rounds from an end
 
@@ -24,6 +36,7 @@ class Bounds:
     low: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
     high: dict[Var, tuple[Size, ...]] = field(default_factory=dict)
     known: dict[Size, bool] = field(default_factory=dict)  # what was asked before
+    atoms: dict[Atom, Size | None] = field(default_factory=dict)
 
     def holds(self, f: Size) -> bool:
         """Whether `f >= 0` is certain."""
@@ -68,8 +81,15 @@ class Bounds:
             return n.constant >= 1
         return any(n - 1 == h for bounds in self.high.values() for h in bounds)
 
-    def atom(self, a: object) -> Size | None:
+    def atom(self, a: Atom) -> Size | None:
         """A clamp or wrap that is decided here, as what it comes to."""
+        if type(a) is Var:
+            return None
+        if a not in self.atoms:
+            self.atoms[a] = self._atom(a)
+        return self.atoms[a]
+
+    def _atom(self, a: Atom) -> Size | None:
         match a:
             case Clamp(value, extent):
                 if self.holds(-value):
