@@ -108,8 +108,9 @@ class _Turned:
 
     def binding(self, b: Binding) -> Binding:
         found = self.found(b)
-        prim = rewrite_prim(b.prim, {}, self.read)
-        guards = rewrite_guards(b.guards, {}, self.read)
+        prim, guards = b.prim, b.guards
+        if self.turned:
+            prim, guards = rewrite_prim(prim, {}, self.read), rewrite_guards(guards, {}, self.read)
         if found is not None:
             i = b.context[found.axis]
             self.turned[b.var] = found
@@ -122,7 +123,7 @@ class _Turned:
             return replace(b, context=context, prim=prim)
         if isinstance(prim, Accumulate) and prim.monoid in UNORDERED:
             prim = replace(prim, entries=tuple(map(self.entry, prim.entries)))
-        return replace(b, prim=prim, guards=guards)
+        return b if prim is b.prim else replace(b, prim=prim, guards=guards)
 
     def read(self, r: Read) -> Operand:
         """A read of what goes the other way now."""

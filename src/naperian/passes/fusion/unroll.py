@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from operator import is_
+from typing import TypeVar
 
 from naperian.ainf.syntax import Guard, Number, Operand, Read, Trips
 from naperian.ainf.walk import atoms, atoms_of, variables
@@ -48,6 +50,8 @@ from naperian.passes.fusion.graph import (
     with_sizes,
 )
 from naperian.sizes import ZERO, Size, size
+
+T = TypeVar("T")
 
 WRITTEN_OUT = 4  # elements
 _NEIGHBOURS = 32  # elements that say how far away a place is
@@ -322,9 +326,12 @@ class _Unrolled:
         for t in tasks:
             if t.kind is Kind.ROUNDS and t.cell in self.touched:
                 t.cell = next(part for (cell, _), part in self.cells.items() if cell is t.cell)
-            t.args = tuple([self.operand(x) for x in t.args])
-            t.at = tuple([self.size(e) for e in t.at])
-            t.guards = tuple([Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards])
+            t.args = _same_or(t.args, [self.operand(x) for x in t.args])
+            t.at = _same_or(t.at, [self.size(e) for e in t.at])
+            if t.guards:
+                t.guards = tuple([
+                    Guard(self.operand(g.operand), g.holds, g.fact) for g in t.guards
+                ])  # fmt: skip
             t.sites, t.uses = [], 0
         self.indices()
         for v in self.gone:
@@ -483,7 +490,8 @@ class _Unrolled:
                 known = self.given.element(x)
                 return self.read(x) if known is None or known.dtype is DType.BOOL else known
             case Number(value):
-                return Number(self.size(value))
+                new = self.size(value)
+                return x if new is value else Number(new)
             case Lit():
                 return x
 
@@ -497,6 +505,12 @@ class _Unrolled:
         if known is not None:
             return size(int(known.value))
         return size_of(self.read(a)) if a.var in self.gone else None
+
+
+def _same_or(old: tuple[T, ...], new: list[T]) -> tuple[T, ...]:
+    """What is to stand in the place of some; these themselves, with what is known of them, if that
+    is the same."""
+    return old if all(map(is_, old, new)) else tuple(new)
 
 
 def _decided_at(graph: Graph, tasks: list[Task]) -> list[Task]:

@@ -113,6 +113,9 @@ class _Vacant:
         """An operand, read where it is there. What it needs for that comes to `found`."""
         if isinstance(o, Lit):
             return o
+        at = o.at if isinstance(o, Read) else (o.value,)
+        if all([e.plain for e in at]) and (isinstance(o, Number) or o.var not in self.unsure):
+            return o
         places = {n for n in self.needed(o) if not self.positive(n, here, guards)}
         if isinstance(o, Read):
             own = (n for n in self.unsure.get(o.var, ()) if not self.positive(n, here, guards))
