@@ -58,7 +58,7 @@ def once(w: Work, s: Set, own: Iterable[Var], scope: Scope, value: Meaning) -> S
     if not (scope.fails or w.ruled):
         return scope
     plain, partial = _alike(scope.statements, own, w.ruled)
-    inside = _inside(partial)
+    inside = _inside(partial, w.ruled)
     wanted = {v for x in inside for v in _used(x)}
     before = _needed(plain, wanted | {x.var for x in plain if w.ruled and _calls(x)})
     w.scope.statements += before
@@ -109,12 +109,12 @@ def _alike(
     return plain, partial
 
 
-def _inside(partial: Statements) -> list[Bound | Guard]:
+def _inside(partial: Statements, ruled: bool) -> list[Bound | Guard]:
     """What goes under the condition: all that leaves the rounds, if something there takes long, and
     what that needs."""
     leaving = [x for x in partial if isinstance(x, Guard) or _leaves_rounds(x)]
     asked = any(isinstance(x, Guard) for x in leaving)
-    if not any(isinstance(x, Bound) and _is_to_leave(x, asked) for x in leaving):
+    if not any(isinstance(x, Bound) and _is_to_leave(x, asked, ruled) for x in leaving):
         return []
     rest = [x for x in partial if isinstance(x, Bound) and not _leaves_rounds(x)]
     needed = _needed(rest, {v for x in leaving for v in _used(x)})
@@ -126,31 +126,31 @@ def _leaves_rounds(x: Bound) -> bool:
     return x.work and not isinstance(x.value, Checked)
 
 
-def _is_to_leave(x: Bound, asked: bool) -> bool:
-    """Whether a statement takes long and would not leave by itself, or not as it should."""
-    return _checks(x) or _calls(x) or (asked and _reads_elsewhere(x))
-
-
-def _reads_elsewhere(x: Bound) -> bool:
-    """Whether a statement is a loop that reads at a place which its own rounds do not give: that is
-    in range because of an `assert` before it, and nobody asks that where there is no round."""
+def _is_to_leave(x: Bound, asked: bool, ruled: bool) -> bool:
+    """Whether a statement takes long and would not leave by itself, or not as it should: a loop
+    that checks indices, or calls a function with a derivative of its own."""
+    if not (asked or ruled or x.fails):
+        return False
     found = [*everything(x.value)]
+    if not _loops(found):
+        return False
+    checks = x.fails and any(isinstance(e, Checked) for e in found)
+    return checks or (ruled and _calls(x)) or (asked and _reads_elsewhere(found))
+
+
+def _reads_elsewhere(found: Sequence[Expr]) -> bool:
+    """Whether a loop reads at a place which its own rounds do not give: that is in range because of
+    an `assert` before it, and nobody asks that where there is no round."""
     loops = [e for e in found if isinstance(e, For | Reduce | Loop | Scan)]
     own = {e.var if isinstance(e, For | Reduce) else e.time for e in loops}
     known = {v for e in loops for v in size_variables(e)}
-    for e in found if loops else ():
+    for e in found:
         if isinstance(e, At):
             said = {*named_in(e.index)}
             written = not said and cardinality(e.set).constant is not None
             if not written and (own.isdisjoint(said) or not said <= own | known):
                 return True
     return False
-
-
-def _checks(x: Bound) -> bool:
-    """Whether a statement is a loop that checks indices."""
-    found = [*everything(x.value)] if x.fails else []
-    return _loops(found) and any(isinstance(e, Checked) for e in found)
 
 
 def _calls(x: Bound) -> bool:
