@@ -53,8 +53,9 @@ def compile_all(
     def work() -> None:
         tell = [busy.release]  # once
         try:
-            for k in waiting:
-                made[k] = _compiled(texts[k], target, lambda: tell and tell.pop()())
+            with _generating(target or host()):
+                for k in waiting:
+                    made[k] = _compiled(texts[k], target, lambda: tell and tell.pop()())
         except BaseException as error:  # raised where all come together
             trouble.append(error)
         finally:
@@ -85,14 +86,14 @@ def compile_all(
 
 def _compiled(text: str, target: Target | None, begun: Callable[[], object]) -> bytes:
     """An object file; code generation, half of the time, is one call, before which we are told."""
-    with _prepared(text, target) as (module, machine), _generating(machine):
+    with _prepared(text, target) as (module, machine):
         begun()
         return _object(module, machine)
 
 
 def assembly(text: str, target: Target | None = None) -> str:
     """What `compile_ir` makes, to read."""
-    with _prepared(text, target) as (module, machine), _generating(machine):
+    with _prepared(text, target) as (module, machine), _generating(target or host()):
         listing: str = machine.emit_assembly(module)
         return listing
 
@@ -279,7 +280,7 @@ def _freed(passes: _Passes) -> Iterator[_Passes]:
 
 
 @contextmanager
-def _generating(machine: llvm.TargetMachine) -> Iterator[None]:
+def _generating(target: Target) -> Iterator[None]:
     """Code generation without some passes. LLVM has them only as settings of the process, so they
     are put back for whoever else uses LLVM here.
 
@@ -289,7 +290,7 @@ def _generating(machine: llvm.TargetMachine) -> Iterator[None]:
     What is done after registers are given, on x86: processors that look ahead have no use for
     another schedule, and nothing was found to move. Masks that become numbers: none of ours do.
     Both take a twentieth of the time."""
-    here = [k for k, (triple, _) in _OURS.items() if machine.triple.startswith(triple)]
+    here = [k for k, (triple, _) in _OURS.items() if target.triple.startswith(triple)]
     with _settings:
         for k in here:
             if not _generators[k]:

@@ -93,6 +93,7 @@ class _Simplify:
         self.ops: dict[Var, Op] = {}
         # under guards, with what is known: what became of index expressions
         self.simple: dict[tuple[Guards, Facts], dict[Size, Size]] = defaultdict(dict)
+        self.extents: dict[Size, Size] = {}
         self.known = Facts()
         self.under(())
         self.context: tuple[Var, ...] = ()
@@ -158,7 +159,11 @@ class _Simplify:
                 self.open(v)
         around = self.guards
         self.under(())
-        extent = None if index.extent is None else self.size(index.extent)
+        extent = index.extent
+        if extent is not None and not extent.plain:  # as many indices have as a row has operations
+            if extent not in self.extents:
+                self.extents[extent] = self.size(extent)
+            extent = self.extents[extent]
         self.under(around)
         self.b.add_index(i, Index(extent, index.condition, index.name), asked)
 
