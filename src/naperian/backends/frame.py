@@ -172,7 +172,8 @@ class Frame:
     ready: dict[Var, Value] = field(default_factory=dict)  # memory for what rounds will allocate
     depth: int = 0
     polled: int = 0  # how many loops that poll enclose this point
-    memo: list[dict[object, Value]] = field(default_factory=lambda: [{}])
+    memo: dict[object, Value] = field(default_factory=dict)  # what is computed here already
+    opened: list[list[object]] = field(default_factory=lambda: [[]])  # since each block began
     captured: list[tuple[Value, str]] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     reductions: set[Var] = field(default_factory=set)
@@ -233,7 +234,7 @@ class Frame:
         cell, dtype = self.cells[v]
         self.code.put(f"store {REGISTER[dtype]} {value}, ptr {cell}")
         self.changed((v,))
-        self.memo[-1][v, self.changes[v]] = value
+        self.computed((v, self.changes[v]), value)
 
     def changed(self, variables: Iterable[Var]) -> None:
         """From here on variables may have other values than they were seen to have."""
@@ -298,9 +299,10 @@ class Frame:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is computed inside is not available after."""
-        self.memo.append({})
+        self.opened.append([])
         yield
-        self.memo.pop()
+        for key in self.opened.pop():
+            del self.memo[key]
 
     @contextmanager
     def loop(
@@ -320,16 +322,21 @@ class Frame:
 
     def once(self, key: object, operation: str) -> Value:
         """The result of a pure operation, computed once per block and those inside it."""
-        for known in reversed(self.memo):
-            value = known.get(key)
-            if value is not None:
-                return value
-        value = self.memo[-1][key] = self.code.let(operation)
+        value = self.memo.get(key)
+        if value is None:
+            value = self.code.let(operation)
+            self.computed(key, value)
         return value
+
+    def computed(self, key: object, value: Value) -> None:
+        """Here and inside, this is known to be a value."""
+        if key not in self.memo:
+            self.opened[-1].append(key)
+        self.memo[key] = value
 
     def unknown(self, value: int | float, dtype: DType) -> Value:
         """A constant that the optimiser knows nothing of: the result of no instructions."""
-        found = self.memo[0].get((value, dtype))
+        found = self.memo.get((value, dtype))
         if found is None:
             width, code = dtype.bits, {DType.F32: "<f", DType.F64: "<d"}.get(dtype)
             bits = value if code is None else int.from_bytes(struct.pack(code, value), "little")
@@ -338,7 +345,7 @@ class Frame:
                 found = self.code.first(f"trunc i64 {found} to i{width}")
             if code is not None:
                 found = self.code.first(f"bitcast i{width} {found} to {REGISTER[dtype]}")
-            self.memo[0][value, dtype] = found
+            self.memo[value, dtype] = found  # in the entry block: everywhere
         return found
 
     def fail(self, status: Value) -> None:
