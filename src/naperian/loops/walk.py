@@ -365,7 +365,7 @@ def with_blocks(s: While, head: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> Whi
 def rebuild_loops(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """`rebuild`, for a pass that changes nothing where there is no loop: it does not look at what
     innermost loops do, which is most of a program."""
-    return rebuild(s, block) if type(s) in _WITH_BLOCKS and _has_loops(s) else s
+    return rebuild(s, block) if type(s) in _WITH_BLOCKS and has_loops(s) else s
 
 
 def rebuild_allocations(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
@@ -374,12 +374,12 @@ def rebuild_allocations(s: Stmt, block: Callable[[tuple[Stmt, ...]], tuple[Stmt,
 
 
 @kept
-def _has_loops(s: Stmt) -> bool:
+def has_loops(s: Stmt) -> bool:
     """Whether there are loops in its blocks."""
     for block in blocks(s):
         for x in block:
             kind = type(x)
-            if kind is Loop or kind is While or (kind is When and _has_loops(x)):
+            if kind is Loop or kind is While or (kind is When and has_loops(x)):
                 return True
     return False
 

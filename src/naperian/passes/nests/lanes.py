@@ -68,6 +68,7 @@ from naperian.loops.walk import (
     atoms,
     blocks,
     expressions,
+    has_loops,
     loads,
     mentions,
     parts,
@@ -133,6 +134,9 @@ def lanes(program: Program) -> Program:
 def _block(body: tuple[Stmt, ...], buffers: Buffers, sizes: tuple[Var, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
+        if isinstance(s, Loop) and not has_loops(s):  # it is no row of anything
+            out.append(s)
+            continue
         rows = _rows(_counted(s), buffers, sizes) if isinstance(s, Loop) else None
         if rows is not None:
             out += rows.made()
