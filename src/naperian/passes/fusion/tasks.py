@@ -133,6 +133,8 @@ class _Builder:
             return size_of(Read(c.var, identity(t.path)))
 
         def of(s: Size) -> Size:
+            if s.plain:
+                return s
             asked = (a for a in atoms_of(s) if isinstance(a, Read))
             return rewrite_size(s, atom) if any(self.dtype(a) is DType.BOOL for a in asked) else s
 

@@ -56,7 +56,7 @@ from naperian.loops.walk import (
     used_in,
 )
 from naperian.names import Lit, Var
-from naperian.node import replace
+from naperian.node import kept, replace
 from naperian.passes.nests.once import asked, changed
 from naperian.sizes import Size, rename
 
@@ -116,8 +116,9 @@ def _apart(body: tuple[Stmt, ...], around: tuple[Loop, ...], shapes: _Shapes) ->
     return tuple(out)
 
 
+@kept
 def _fails(s: Loop) -> bool:
-    return any(isinstance(x, Fail) for x in statements(s.body))
+    return any([isinstance(x, Fail) for x in statements(s.body)])
 
 
 @dataclass
