@@ -25,6 +25,7 @@ from naperian.ainf.walk import (
 )
 from naperian.names import Var, fresh
 from naperian.node import replace
+from naperian.passes.algebra.prune import prune
 from naperian.passes.bindings.builder import Guards
 from naperian.passes.bindings.states import State, outermost, state_of
 from naperian.passes.derivatives.amid import amid
@@ -74,7 +75,7 @@ class _AtLast:
             bindings = [x for b in self.program.bindings for x in self.rewritten(b)]
         except _Changed:
             return self.program
-        return replace(self.program, bindings=tuple(bindings))
+        return prune(replace(self.program, bindings=tuple(bindings)))  # of what was made again
 
     def inside_of(self, s: State) -> None:
         for x in s.links:
