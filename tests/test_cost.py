@@ -880,6 +880,24 @@ def short(w: n=>n=>Float) -> n=>n=>Float:
 """,
         lambda n: [x(n, n)],
     ),
+    "maxima of windows as long as the call says": (
+        """
+def f(x: Fin(n)=>Float, w: Int) -> Float where w >= 1, n >= w =
+    sum(max(x[i + j] for j in Fin(w)) ** 2 for i in Fin(n - w + 1))
+""",
+        lambda n: [x(60 * n), 4 * n],
+    ),
+    "spans of clamped windows": (
+        """
+def f(x: Fin(n)=>Float, w: Int) -> Float where w >= 1 = sum(v ** 2 for v in spans(x, w))
+
+def spans(x: Fin(n)=>Float, w: Int) -> Fin(n)=>Float where w >= 1:
+    for i:
+        high = max(x[clamp(i + j - w // 2)] for j in Fin(w))
+        high - min(x[clamp(i + j - w // 2)] for j in Fin(w))
+""",
+        lambda n: [x(60 * n), 4 * n],
+    ),
     "an option's tree": (
         """
 def f(s: Float, k: Float, u: Float, p: Float, n: Int) -> Float:

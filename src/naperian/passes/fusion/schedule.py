@@ -17,6 +17,8 @@
     place      what is stored, and where
     Emitter    statements
     strips     what is in the way of vectors is taken out of their loops
+    winners    the best of windows, and where it is, is found for many of them
+    deferred   what is added where data name goes behind what computes it
     outside    a run ends where it meets an index outside its set
     jam        rows that are added to one array are added four at a time
     channels_last  what is summed through windows is in one piece
@@ -86,6 +88,7 @@ from naperian.passes.nests.leading import leading
 from naperian.passes.nests.outside import outside
 from naperian.passes.nests.strips import strips
 from naperian.passes.nests.trailing import trailing
+from naperian.passes.nests.winners import winners
 from naperian.sizes import Size, size
 
 
@@ -133,7 +136,7 @@ def schedule(program: ainf.Program) -> Program:
     emitter.block(items, block)
     buffers = [Buffer(p.var, p.dtype, _shape(p.shape), Role.IN) for p in program.params]
     nests = strips(trailing(leading(_escape(block.statements()))))
-    nests = deferred(nests, {b.var: b.dtype for b in outs})
+    nests = deferred(winners(nests), {b.var: b.dtype for b in outs})
     nests = outside(nests, program.sizes, buffers)
     scalars = (p.var for p in program.params if not p.shape and not p.dtype.is_float)
     known = frozenset((*program.sizes, *scalars))

@@ -86,13 +86,19 @@ def deferred(
     """The statements of a program, its outermost parallel loops rewritten, and loops in others
     whose rounds are in order only for what they add."""
     made = (s.buffer for s in statements(body) if isinstance(s, Allocate))
-    types = {**results, **{b.var: b.dtype for b in made}}
+    return _outside(body, {**results, **{b.var: b.dtype for b in made}})
+
+
+def _outside(body: tuple[Stmt, ...], types: Mapping[Var, DType]) -> tuple[Stmt, ...]:
+    """The statements of a block that is in no loop."""
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Loop) and s.order is Order.PARALLEL:
             sums = {r.var: r.dtype for r in s.reductions}
             cut = _deferred(s, sums)
             s = rebuild_loops(s, partial(_within, types=types)) if cut is s else cut
+        elif isinstance(s, When):
+            s = rebuild_loops(s, partial(_outside, types=types))
         out.append(s)
     return tuple(out)
 

@@ -41,6 +41,9 @@ from naperian.names import Lit, Var
 from naperian.prims import unit
 from naperian.sizes import ONE, ZERO, Size, size
 
+_Place = Callable[[tuple[Size, ...], Size], Part]
+"""Where something is, of a reduction and a window or piece."""
+
 _PAGE = 4096  # bytes: a load waits for a store to its place in another page
 _APART = 64  # elements
 
@@ -96,18 +99,19 @@ class Pieces:
     def both(self, one: Expr, other: Expr) -> Expr:
         return Apply(self.reductions[0].monoid, (one, other), self.dtype, self.dtype)
 
-    def over(
-        self, count: Size, to: Callable[[tuple[Size, ...], Size], Part],
-        value: Callable[[tuple[Size, ...], Size], Expr],
-    ) -> tuple[Stmt, ...]:  # fmt: skip
-        """A value for each of a count, of each reduction."""
+    def joined(self, to: Part, left: Part, right: Part) -> tuple[Stmt, ...]:
+        """What two pieces beside each other have, put together."""
+        return (Store(*to, self.both(Load(*left), Load(*right))),)
+
+    def over(self, count: Size, to: _Place, left: _Place, right: _Place) -> tuple[Stmt, ...]:
+        """Two pieces put together for each of a count, of each reduction."""
         i, k = Var("i"), Var("k")
-        row = self.row(size(k))
-        body: Stmt = Store(*to(row, size(i)), value(row, size(i)))
-        body = Loop(i, ZERO, count, (body,), Order.FREE)
+        row, at = self.row(size(k)), size(i)
+        body = self.joined(to(row, at), left(row, at), right(row, at))
+        body = (Loop(i, ZERO, count, body, Order.FREE),)
         if row:
-            body = Loop(k, ZERO, size(len(self.reductions)), (body,), Order.SERIAL)
-        return (body,)
+            body = (Loop(k, ZERO, size(len(self.reductions)), body, Order.SERIAL),)
+        return body
 
     def steps(self) -> Iterator[Stmt]:
         """Pieces twice as long, time and again; windows take one where their length has its bit,
@@ -122,14 +126,14 @@ class Pieces:
         def longer(row: tuple[Size, ...], p: Size) -> Part:
             return self.table, (ONE - table, *row, p)
 
-        def piece(row: tuple[Size, ...], p: Size) -> Expr:
-            return Load(self.table, (table, *row, p))
+        def piece(row: tuple[Size, ...], p: Size) -> Part:
+            return self.table, (table, *row, p)
 
-        def more(row: tuple[Size, ...], i: Size) -> Expr:
-            return self.both(Load(*sums(row, i)), piece(row, i + wide % w))
+        def rest(row: tuple[Size, ...], i: Size) -> Part:
+            return piece(row, i + wide % w)
 
-        def two(row: tuple[Size, ...], p: Size) -> Expr:
-            return self.both(piece(row, p), piece(row, p + w))
+        def next_to(row: tuple[Size, ...], p: Size) -> Part:
+            return piece(row, p + w)
 
         yield Variable(length, DType.I64, Lit(1, DType.I64))
         yield Variable(which, DType.I64, Lit(0, DType.I64))
@@ -138,8 +142,8 @@ class Pieces:
             compare("le", w * 2, wide),
             (
                 Let(here, DType.I64, Local(which)),
-                When(compare("eq", wide // w % 2, ONE), self.over(self.count, sums, more)),
-                *self.over(self.count + wide - w * 2, longer, two),
+                When(compare("eq", wide // w % 2, ONE), self.over(self.count, sums, sums, rest)),
+                *self.over(self.count + wide - w * 2, longer, piece, next_to),
                 Assign(which, Number(ONE - table)),
                 Assign(length, Number(w * 2)),
             ),
