@@ -467,7 +467,8 @@ def are_alike(
                 return False
         if any(v in sums and not _adds(x, v) for v in reads(x)):
             return False
-        if any(_traps(p) for e in expressions(x) for p in parts(e)):
+        once = isinstance(x, Let) and x.var not in varying
+        if not once and any(_traps(p) for e in expressions(x) for p in parts(e)):
             return False
         if not all(are_alike(s, b, varying, written, shared) for b in blocks(x)):
             return False

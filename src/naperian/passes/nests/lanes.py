@@ -109,6 +109,7 @@ from naperian.passes.nests.own_sums import own_sums
 from naperian.passes.nests.paired import paired
 from naperian.passes.nests.parted import joined, parted
 from naperian.passes.nests.ragged import evened
+from naperian.passes.nests.ragged_strips import evened_strips
 from naperian.passes.nests.rounds import whole_rounds
 from naperian.passes.nests.tabled import tabled
 from naperian.passes.nests.until import is_open, until
@@ -207,6 +208,8 @@ def _some_rows(s: Loop, buffers: Buffers, sizes: tuple[Var, ...]) -> _Rows | Non
     if s.order is Order.SERIAL:
         return None
     s, shared = evened(s)
+    if not shared:
+        s, shared = evened_strips(s)
     slow = is_slow(s) or is_steep(s) or is_open(s)
     few = is_narrow(s) or is_stepwise(s) or is_across(s)
     sure = slow or few or is_uneven(s)

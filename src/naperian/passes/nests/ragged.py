@@ -22,7 +22,7 @@ that a row has not is in a place of its own, which it does not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -34,6 +34,7 @@ from naperian.loops.syntax import (
     Local,
     Loop,
     Number,
+    Reduction,
     Stmt,
     Store,
     Variable,
@@ -72,7 +73,7 @@ class _Evened:
         self.sums = {r.var: r for r in row.reductions}
         self.changing = {x.var for x in inside if isinstance(x, Let | Variable)}
         ends = {x.high.single for x in inside if isinstance(x, Loop)}
-        self.counted = {v for x in inside if (v := _counts(x)) is not None and v in ends}
+        self.counted = {v for x in inside if (v := counts(x)) is not None and v in ends}
         self.most: dict[Var, Var] = {}
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -82,7 +83,7 @@ class _Evened:
                 case Variable(t) if t in self.counted:
                     most = self.most[t] = Var("most")
                     out += [s, Variable(most, DType.I64, Lit(0, DType.I64))]
-                case While(_, _, (*_, Assign(t))) if t in self.most and _counts(s) == t:
+                case While(_, _, (*_, Assign(t))) if t in self.most and counts(s) == t:
                     more = whole("add", Local(self.most[t]), Lit(1, DType.I64))
                     out.append(replace(s, body=(*s.body, Assign(self.most[t], more))))
                 case Allocate(buffer):
@@ -111,7 +112,8 @@ class _Evened:
             return None
         made = Apply("lt", (Number(here), Local(t)), DType.BOOL, DType.I64)
         has = Let(Var("has"), DType.BOOL, made)
-        return replace(s, high=most, body=(has, *self.where(Local(has.var), body)))
+        own = where(Local(has.var), body, self.types, self.sums)
+        return replace(s, high=most, body=(has, *own))
 
     def is_plain(self, x: Stmt, round: Var, t: Var) -> bool:
         """Whether a statement may be in a round that a row has not: what it reads and writes there
@@ -138,20 +140,23 @@ class _Evened:
         made = self.tables.get(buffer)
         return not axes or (made is not None and all(_is_long(made.shape[k], t) for k in axes))
 
-    def where(self, has: Expr, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """Statements that change numbers of the row only where it has the round."""
-        own = {x.var for x in body if isinstance(x, Variable)}
-        for x in body:
-            if isinstance(x, Assign) and x.var not in own:
-                r = self.sums.get(x.var)
-                if r is None:
-                    x = replace(x, value=_chosen(has, x.value, Local(x.var), self.types[x.var]))
-                else:
-                    e = addend(x, r.monoid)
-                    assert e is not None
-                    more = _chosen(has, e, Lit(unit(r.monoid, r.dtype), r.dtype), r.dtype)
-                    x = replace(x, value=Apply(r.monoid, (Local(x.var), more), r.dtype, r.dtype))
-            yield x
+
+def where(
+    has: Expr, body: Sequence[Stmt], types: Mapping[Var, DType], sums: Mapping[Var, Reduction]
+) -> Iterator[Stmt]:
+    """Statements that change numbers of the row only where it has the round."""
+    own = {x.var for x in body if isinstance(x, Variable)}
+    for x in body:
+        if isinstance(x, Assign) and x.var not in own:
+            r = sums.get(x.var)
+            if r is None:
+                x = replace(x, value=_chosen(has, x.value, Local(x.var), types[x.var]))
+            else:
+                e = addend(x, r.monoid)
+                assert e is not None
+                more = _chosen(has, e, Lit(unit(r.monoid, r.dtype), r.dtype), r.dtype)
+                x = replace(x, value=Apply(r.monoid, (Local(x.var), more), r.dtype, r.dtype))
+        yield x
 
 
 def _chosen(has: Expr, a: Expr, b: Expr, dtype: DType) -> Expr:
@@ -164,7 +169,7 @@ def _is_long(n: Size, t: Var) -> bool:
     return more is not None and more >= 0
 
 
-def _counts(s: Stmt) -> Var | None:
+def counts(s: Stmt) -> Var | None:
     """The integer that a `while` loop counts its rounds in."""
     match s:
         case While(_, _, (*_, Assign(t, Apply("add", (Local(v), Lit(1)))))) if t == v:
