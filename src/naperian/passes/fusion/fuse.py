@@ -22,7 +22,7 @@ indices than all that it is made of may take somewhat more, as its table would b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from heapq import heappop, heappush
 
 from naperian.ainf.syntax import Read
@@ -586,8 +586,9 @@ class _Block:
         """Place first what shares producers with a root that waits for a nest, but waits for
         nothing of it: placed behind the root, it would keep that nest from going on with what reads
         both. Whether there was any."""
-        last = max((n for t in group for n in self.read_in(t)), default=0)
-        late = self.late(group, last) if last and self.head(root) is not None else {*group}
+        read = {t: {*self.read_in(t)} for t in group}
+        last = max((n for numbers in read.values() for n in numbers), default=0)
+        late = _late(read, last) if last and self.head(root) is not None else {*group}
         shared = {t for t in group if t not in late and t.uses > 1}
         mine = {*group}
         may = {t for t in self.behind(shared, mine) if t.root and self.is_free(t, late, last)}
@@ -611,14 +612,6 @@ class _Block:
             q = s.task
             if len(q.nests) > self.depth:
                 yield q.nests[self.depth].number
-
-    def late(self, group: list[Task], last: int) -> set[Task]:
-        """Those of a group that read values of a nest, or read what does."""
-        late = set[Task]()
-        for t in sorted(group, key=lambda t: t.order):
-            if last in self.read_in(t) or any(s.task in late for s in t.sites):
-                late.add(t)
-        return late
 
     def is_free(self, t: Task, late: set[Task], last: int) -> bool:
         """Whether a task waits for nothing of a nest, nor for what does."""
@@ -763,6 +756,15 @@ class _Block:
         t.nests = [*t.nests, nest]
         t.loops[head] = size(nest.var)
         nest.members.append(t)
+
+
+def _late(read: Mapping[Task, set[int]], last: int) -> set[Task]:
+    """Those of some tasks that read values of a nest, or read what does."""
+    late = set[Task]()
+    for t in sorted(read, key=lambda t: t.order):
+        if last in read[t] or (late and any(s.task in late for s in t.sites)):
+            late.add(t)
+    return late
 
 
 def _along_all(at: tuple[Size, ...], indices: set[Var]) -> bool:
