@@ -32,6 +32,8 @@ def both(w: n=>m=>Float, x: m=>Float) -> (n=>Float, n=>Float):
     b = [sum(w[i, j] ** 2 for j) for i]
     ([a[i] + b[i] for i], [exp(-b[i]) for i])
 
+def thrice(w: n=>m=>Float, x: m=>Float) -> n=>Float = [sum(w[i, j] * x[j] for j, c in Fin(3)) for i]
+
 def squares(w: n=>m=>Float, x: m=>Float) -> Float =
     sum((sum(w[i, j] * x[j] for j) - 1.0) ** 2 for i)
 
@@ -87,6 +89,7 @@ WANTED: dict[str, Callable[[Array, Array], Any]] = {
     "far": lambda w, x: np.sqrt(((w - x) ** 2).sum(1)),
     "spread": _spread,
     "both": lambda w, x: (w @ x + (w**2).sum(1), np.exp(-((w**2).sum(1)))),
+    "thrice": lambda w, x: 3 * (w @ x),  # by a variable of each row that is added to
     "squares": lambda w, x: ((w @ x - 1) ** 2).sum(),
     "logistic": lambda w, x: np.log(1 + np.exp(w @ x)).sum(),
     "largest": lambda w, x: (w @ x).max(),

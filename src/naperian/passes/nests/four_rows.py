@@ -231,7 +231,7 @@ def _of_four(copies: Sequence[Stmt], left: Size) -> Iterator[Stmt]:
         yield replace(loops[0], body=in_turn, reductions=sums)
     elif lets:
         yield from _vector(lets)
-    elif adds:
+    elif len({x.var for x in adds}) == 1:  # a variable of a row's own has four names
         yield _sum(adds, left)
     else:
         yield from copies
