@@ -432,6 +432,17 @@ def test_loops_that_conditions_end_keep_few_states() -> None:
         assert many <= 0.25 * cost(nap.grad(plain.f), [0.0, 0.32]).memory
 
 
+def test_memory_of_what_has_a_size_that_only_a_run_knows() -> None:
+    f = nap.compile("""
+def f(x: n=>Float) -> exists k. Fin(k)=>Float:
+    loop y = x for _ in Fin(5): [sin(v) for v in y]
+    [v * v for v in y if v > 0.0]
+""").f
+    x, seed = np.array([1.0, -1.0, 2.0]), np.array([0.5, 2.0])
+    for got, want in zip(nap.vjp(f, memory="1kB")(x, seed), nap.vjp(f)(x, seed), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
 @pytest.mark.parametrize("memory", ["much", "-1GB", 0, True, 1.5, "2 horses"])
 def test_what_is_no_memory(memory: object) -> None:
     with pytest.raises(ValueError, match="memory"):

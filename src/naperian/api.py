@@ -37,6 +37,7 @@ from naperian.border import (
     Thrown,
     at_border,
 )
+from naperian.core import syntax as core
 from naperian.core.derived import NoDerivativeError
 from naperian.dtypes import DType
 from naperian.forms import enum_of, struct_of
@@ -392,9 +393,8 @@ class Within(Function):
         assert isinstance(program, Derived)
         name = self.__name__
 
-        def known(lowered: loops.Program) -> dict[Var, int]:
-            variables = size_variables(program.core().definitions[name])
-            made = instance(self._text, dtypes, lowered, variables)
+        def known(definition: core.Definition, lowered: loops.Program) -> dict[Var, int]:
+            made = instance(self._text, dtypes, lowered, size_variables(definition))
             numbers, scalars = border.integers(made, values, sizes)
             inputs = (b.var for b in lowered.buffers)
             found = {v: n for v, n in zip(inputs, scalars, strict=False) if n is not None}

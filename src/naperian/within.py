@@ -26,8 +26,8 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {f"{u}i": 1024**k for k, u in enumerate("kmgt", 1)}
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 
-Known = Callable[[loops.Program], Mapping[Var, int]]
-"""The sizes of a call, and its scalar arguments that are integers."""
+Known = Callable[[core.Definition, loops.Program], Mapping[Var, int]]
+"""The sizes of a call, and its scalar arguments that are integers, in a derivative lowered."""
 
 
 def amount(memory: str | int) -> int:
@@ -53,8 +53,9 @@ def fit(
 
     def takes(chosen: dict[Span, int]) -> int:
         made = Derived(program.base, *program.of, _checkpoints(chosen))
-        lowered = pipeline.lower(made.core(), name, at)
-        return needed(lowered, known(lowered), threads)
+        module = made.core()  # each has its own names for sizes that only a run knows
+        lowered = pipeline.lower(module, name, at)
+        return needed(lowered, known(module.definitions[name], lowered), threads)
 
     normal = pipeline.specialise(module, name, at)
     chosen = _loops(normal)
