@@ -443,6 +443,22 @@ def f(x: n=>Float) -> exists k. Fin(k)=>Float:
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+def test_memory_of_rounds_that_draw_numbers() -> None:
+    """What a random number is made of is bits of numbers that the run knows."""
+    f = nap.compile("""
+import random
+def f(x: n=>Float, seed: Int, k: Int) -> Float:
+    key = random.new_key(seed)
+    loop y = x for t in 0..k >> 1:
+        here = random.ix_key(key, t)
+        [sin(y[i]) + random.normal(random.ix_key(here, i)) for i in n]
+    sum(y)
+""").f
+    x = np.linspace(0.0, 1.0, 50)
+    want = nap.grad(f)(x, 3, 800)
+    np.testing.assert_allclose(nap.grad(f, memory="40kB")(x, 3, 800), want, rtol=1e-12)
+
+
 @pytest.mark.parametrize("memory", ["much", "-1GB", 0, True, 1.5, "2 horses"])
 def test_what_is_no_memory(memory: object) -> None:
     with pytest.raises(ValueError, match="memory"):

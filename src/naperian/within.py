@@ -43,6 +43,7 @@ def amount(memory: str | int) -> int:
     return found
 
 
+@pipeline.deep()
 def fit(
     program: Derived, name: str, dtypes: tuple[DType, ...], known: Known, limit: int, threads: int
 ) -> Checkpoints:

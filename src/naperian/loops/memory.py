@@ -17,6 +17,7 @@ from naperian.loops.syntax import (
     Assign,
     Buffer,
     Contract,
+    Expr,
     Fail,
     Let,
     Loop,
@@ -34,7 +35,7 @@ from naperian.loops.syntax import (
 )
 from naperian.loops.walk import blocks, statements
 from naperian.names import Var
-from naperian.prims import quiet
+from naperian.prims import quiet, scalar
 from naperian.sizes import Size, size
 
 SMALL = 4096  # bytes of an array that is a stack slot
@@ -104,6 +105,11 @@ class _Sizes(Machine):
 
     def load(self, buffer: Var, at: tuple[Size, ...]) -> Callable[[], Any]:
         return lambda: 0
+
+    def operand(self, e: Expr, dtype: DType) -> Callable[[], Any]:
+        """A number that is given, or is not known, has no type of its own."""
+        go = self.value(e)
+        return lambda: scalar(go(), dtype)
 
 
 def _allocates(s: Loop) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naperian.broken import Broken
+from naperian.dtypes import DType
 from naperian.lines import Line, Told, Write
 from naperian.loops.syntax import (
     Allocate,
@@ -380,11 +381,16 @@ class Machine:
             case Apply():
                 return self.applied(e)
 
+    def operand(self, e: Expr, dtype: DType) -> Callable[[], Any]:
+        """What gives an operand, which is of that type."""
+        return self.value(e)
+
     def applied(self, e: Apply) -> Callable[[], Any]:
-        args, dtype = [self.value(x) for x in e.args], e.dtype
+        dtype = e.dtype
         if e.name == "select":
-            c, a, b = args
+            c, a, b = map(self.value, e.args)
             return lambda: a() if c() else b()
+        args = [self.operand(x, e.operand) for x in e.args]
         x = args[0]
         if e.name == "cast":
             return lambda: convert(x(), dtype)
