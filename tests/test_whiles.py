@@ -112,6 +112,43 @@ def test_what_a_round_asks_under_a_condition_it_goes_on_with(module) -> None:
     assert all(heap[(k - 1) // 2] <= heap[k] for k in range(1, 40))
 
 
+LEFT = """
+def marked(y: Fin(n)=>Int) -> Fin(n)=>Bool:
+    with state([v < 3 for v in y]) as q:
+        for i: q[i // 2] := q[i] or q[0?]
+
+def run(y: Fin(n)=>Int) -> Int:
+    b = marked(y)
+    loop w = 0 for t in Fin(n) while b[t]: w + 1
+    w
+
+def runs(y: Fin(n)=>Int) -> Fin(n)=>Int:
+    b = marked(y)
+    for i:
+        loop w = 0 for t in Fin(n) while b[t]: w + i
+        w
+
+def turned(y: Fin(n)=>Int) -> Int:
+    loop b = [True for _ in y] for _ in Fin(3): [b[wrap(i + 1)] and y[i] < 4 for i]
+    loop w = 0 for t in Fin(n) while b[t]: w + 1
+    w
+
+def power(x: Fin(n)=>Float, y: Fin(n)=>Int) -> Fin(n)=>Float:
+    b = marked(y)
+    loop w = x for t in Fin(n) while b[t]: w * x
+    w
+"""
+
+
+def test_conditions_that_read_what_another_loop_left() -> None:
+    m = nap.compile(LEFT)
+    y = np.arange(5)  # 0, 1 and 2 are marked
+    assert m.marked(y).tolist() == [True, True, True, False, False]
+    assert (m.run(y), m.runs(y).tolist(), m.turned(y)) == (3, [0, 3, 6, 9, 12], 2)
+    assert m.power(y, y).tolist() == [0, 1, 16, 81, 256]
+    assert nap.vjp(m.power)(y, y, np.ones(5))[1].tolist() == [0, 4, 32, 108, 256]
+
+
 ASKED = """
 def grown(q: n=>Float) -> Float:
     (_, s) = with state(q) as u, state(0.0) as s:

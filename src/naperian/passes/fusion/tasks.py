@@ -237,7 +237,8 @@ class _Builder:
         context = tuple(i for i in self.program.indices if i in outer and i != time)
         if isinstance(condition, Read):
             once = condition.var in self.source and time not in outer
-            if once or len(atoms(condition)) > 1:
+            left = condition.var in self.cells and self.cells[condition.var].time != time
+            if once or left or len(atoms(condition)) > 1:
                 self.in_loop(time, condition, context)
         t = Task(Kind.ROUNDS, Var(f"rounds_{time.name}"), DType.I64, context, context)
         t.cell = next((c for c in self.cells.values() if c.time == time), None)
@@ -248,8 +249,8 @@ class _Builder:
         self.late.append(t)
 
     def in_loop(self, time: Var, condition: Read, context: tuple[Var, ...]) -> None:
-        """A condition that no round changes is asked in every round like any other, and so is what
-        stands at a place that is computed."""
+        """A condition that no round changes is asked in every round like any other, and so are what
+        another loop left, and what stands at a place that is computed."""
         path = (*context, time)
         t = Task(
             Kind.COMPUTE, fresh(condition.var), DType.BOOL, path, path, name="copy",
