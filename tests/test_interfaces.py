@@ -204,3 +204,10 @@ def test_a_type_in_an_interface_that_is_not_there_is_in_no_function() -> None:
     assert "inside of another" not in str(caught.value)
     with pytest.raises(nap.CompileError, match="`Item` is about one type, not 2"):
         nap.compile("interface Shape(a):\n    type Item\n    def params(s: a) -> Item(a, a)")
+
+
+def test_no_instance_is_asked_for_that_cannot_be_declared() -> None:
+    with pytest.raises(nap.CompileError) as e:
+        nap.compile("def f(x: n=>Bool) = sort(x)")
+    assert "instance Ord(" not in str(e.value)
+    assert "`Int(c)` is 1 where `c` holds" in str(e.value)

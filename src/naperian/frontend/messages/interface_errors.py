@@ -9,13 +9,18 @@ from naperian.frontend.messages.report import Reported, both, either, fail
 from naperian.frontend.unknowns import Because
 from naperian.source import Label, Span
 
+_IN_ORDER = ("Eq", "Ord")
+
 
 def no_instance(
     interface: str, types: str, wanted: str, because: Because, path: list[str], known: list[str]
 ) -> Reported:
     """N0620"""
     notes = [f"`{outer}` asks for it" for outer in reversed(path)]
-    if known:
+    helps = (_to_declare(interface, types),)
+    if interface in _IN_ORDER and types == "Bool":  # which has its own operations
+        helps = ("`Int(c)` is 1 where `c` holds, and 0 elsewhere",)
+    elif known:
         notes.append(f"the instances are {both(known)}")
     else:
         notes.append(f"`{interface}` has no instance at all")
@@ -27,12 +32,12 @@ def no_instance(
         )
     return fail(
         "N0620", f"`{types}` is no instance of `{interface}`", because.span, because.text,
-        notes=tuple(notes), helps=(_to_declare(interface, types),),
+        notes=tuple(notes), helps=helps,
     )
 
 
 def _to_declare(interface: str, types: str) -> str:
-    if interface in ("Eq", "Ord") and types[:1].isupper():  # which its fields give
+    if interface in _IN_ORDER and types[:1].isupper():  # which its fields give
         return f"declare it: `instance {interface}({types})`"
     return f"declare it: `instance {interface}({types}):`, and the methods below"
 
