@@ -78,3 +78,15 @@ def alive(b: Fin(h)=>Fin(w)=>U8) -> Fin(h)=>Fin(w)=>Bool:
     asked = [line for line in text.splitlines() if ": bool" in line and "==" in line]
     assert asked
     assert wide.isdisjoint(re.findall(r"\w+", " ".join(asked)))
+
+
+def test_parts_of_a_loop_know_nothing_of_each_other() -> None:
+    """They have the same names: a sum that is small in one may be kept as it was in another."""
+    f = nap.compile("""
+def f(q: Fin(n)=>Fin(m)=>I8, k: Int) -> Fin(k)=>Int =
+    [sum(q[wrap(i), wrap(j)] for i in Fin(3), c in Fin(3) if c <= j) for j in Fin(k)]
+""").f
+    q = np.random.default_rng(0).integers(-128, 128, (3, 4)).astype(np.int8)
+    columns = q.astype(np.int64).sum(0)
+    for k in range(8):
+        assert f(q, k).tolist() == [columns[j % 4] * min(j + 1, 3) for j in range(k)]

@@ -24,6 +24,7 @@ smaller one. Sums of as many as a run says are in `narrow_sums`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -38,11 +39,13 @@ from naperian.loops.syntax import (
     Reduction,
     Stmt,
     Variable,
+    While,
 )
-from naperian.loops.walk import assigned, mentions, parts, rebuild, statements, used
+from naperian.loops.walk import assigned, mentions, parts, rebuild, remade, statements, used
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.prims import unit
+from naperian.sizes import size
 
 Range = tuple[int, int]
 
@@ -64,7 +67,37 @@ def small(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     adds = (s for s in statements(body) if isinstance(s, Assign))
     if not any(_is_byte(e) for s in adds for e in parts(s.value)):
         return body
-    return _Walk().block(body)
+    return _Walk().block(_once(body, set()))
+
+
+def _once(body: tuple[Stmt, ...], seen: set[Var]) -> tuple[Stmt, ...]:
+    """A block with new names for what is bound in blocks beside it, too: the parts of a loop that
+    was cut have the same."""
+    bound = _bound(body)
+    body = _under_new_names(body, bound & seen)
+    seen |= bound
+    here = {x.var for x in body if isinstance(x, Let | Variable)}
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, While):  # whose body reads what its head binds
+            own = _bound((s,))
+            out += _under_new_names((s,), own & here)
+            here.update(own)
+        else:
+            out.append(rebuild(s, partial(_once, seen=here)))
+    return tuple(out)
+
+
+def _bound(body: tuple[Stmt, ...]) -> set[Var]:
+    return {x.var for x in statements(body) if isinstance(x, Let | Variable)}
+
+
+def _under_new_names(body: tuple[Stmt, ...], twice: set[Var]) -> tuple[Stmt, ...]:
+    names = {v: fresh(v) for v in sorted(twice, key=lambda v: v.name)}
+    if not names:
+        return body
+    sizes = {v: size(w) for v, w in names.items()}
+    return remade(body, lambda a: sizes.get(a) if isinstance(a, Var) else None, names)
 
 
 class Known:
