@@ -95,3 +95,19 @@ def test_the_best_path_of_a_chain() -> None:
     assert (best.largest, best.total, best.outer) == (5_250, 15_125, 0)
     assert best.is_matrices
     assert best.indices == ends
+
+
+@pytest.mark.parametrize(
+    ("sum_", "einsum"),
+    [
+        ("[sum(u[i] * v[i, j] * w[j, k] for i, j, q in Fin(p)) for k]", "i,ij,jk->k"),
+        ("[sum(sum(u[i] * v[i, j] * w[j, k] for i, j) for q in Fin(p)) for k]", "i,ij,jk->k"),
+        ("sum(u[i] * v[i, j] * w[j, k] for i, j, k, q in Fin(p))", "i,ij,jk->"),
+    ],
+)
+def test_an_index_that_no_factor_has_counts(sum_: str, einsum: str) -> None:
+    f = nap.compile(f"def f(u: n=>Float, v: n=>m=>Float, w: m=>o=>Float, p: Int) = {sum_}").f
+    rng = np.random.default_rng(0)
+    u, v, w = rng.normal(size=5), rng.normal(size=(5, 6)), rng.normal(size=(6, 7))
+    for p in (0, 1, 4):
+        np.testing.assert_allclose(f(u, v, w, p), p * np.einsum(einsum, u, v, w), atol=1e-12)

@@ -140,7 +140,11 @@ class _Distribute:
         read = [f.var for f in factors if isinstance(f, Read)]
         parted = step.is_matrices and len(read) == len(factors) == len({*read})
         better = parted or 2 * step.largest <= before
-        return self.steps(step, factors, over) if better else None
+        if not better:
+            return None
+        made, own = self.steps(step, factors, over), kept.union(*indices)
+        rest = tuple(i for i in over if i not in own)  # of which no factor is: the same every time
+        return _Sum(rest, made, ()) if rest else made
 
     def steps(self, step: Step, factors: list[Operand], order: tuple[Var, ...]) -> _Plan:
         parts = tuple(
