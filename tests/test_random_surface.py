@@ -1,4 +1,5 @@
-"""Whole programs by chance are right: see `programs_by_chance.py` and `tried_by_chance.py`."""
+"""Whole programs by chance are right: see `programs_by_chance.py`, `wider_by_chance.py` and
+`tried_by_chance.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 from made_small import smallest
 from programs_by_chance import program
 from tried_by_chance import wrong
+from wider_by_chance import program as wider
 
 TRIED = Path(__file__).parent / "tried_by_chance.py"
 
@@ -20,6 +22,23 @@ def test_programs(ten: int) -> None:
     for seed in range(10 * ten, 10 * ten + 10):
         text = program(seed)
         assert wrong(text, seed) is None, f"{wrong(text, seed)}\n{text}"
+
+
+@pytest.mark.parametrize("five", range(2))
+def test_wider_programs(five: int) -> None:
+    for seed in range(5 * five, 5 * five + 5):
+        text = wider(seed)
+        assert wrong(text, seed) is None, f"{wrong(text, seed)}\n{text}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hundred", range(4))
+def test_hundreds_of_wider_programs(hundred: int) -> None:
+    done = subprocess.run(
+        [sys.executable, str(TRIED), str(100 * hundred), "100", "wider"], capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
 @pytest.mark.long
