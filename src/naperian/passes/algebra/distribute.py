@@ -136,14 +136,15 @@ class _Distribute:
             return None
         kept = self.b.closed(b.context)
         indices = [self.b.closed(free(f)) for f in factors]
-        step, before = path(indices, kept, self.points), self.points(kept.union(*indices))
+        known = kept.union(*indices)
+        step, before = path(indices, kept, self.points), self.points(known)
         read = [f.var for f in factors if isinstance(f, Read)]
         parted = step.is_matrices and len(read) == len(factors) == len({*read})
         better = parted or 2 * step.largest <= before
         if not better:
             return None
-        made, own = self.steps(step, factors, over), kept.union(*indices)
-        rest = tuple(i for i in over if i not in own)  # of which no factor is: the same every time
+        made = self.steps(step, factors, over)
+        rest = tuple(i for i in over if i not in known)  # that no factor has: the same every time
         return _Sum(rest, made, ()) if rest else made
 
     def steps(self, step: Step, factors: list[Operand], order: tuple[Var, ...]) -> _Plan:
