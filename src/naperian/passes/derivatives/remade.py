@@ -201,14 +201,20 @@ class _Remade:
         return Read(self.copies[v], tuple(at))
 
     def copied(self, b: Binding, turns: _Turns) -> Binding:
-        """A value in the rounds of a loop backwards."""
+        """A value in the rounds of a loop backwards. An answer that was kept there is what it is
+        made of here."""
         names = {t: self.times[t] - ONE - size(u) for t, u in turns}
         here = dict(turns)
-        return replace(
+        made = replace(
             self.rewritten(b, names), var=self.copies[b.var, turns],
             context=tuple(here.get(i, i) for i in b.context),
             origin=replace(b.origin, again=True),
         )  # fmt: skip
+        match made.prim:
+            case Op("held", args):
+                return replace(made, prim=Op("copy", args))
+            case _:
+                return made
 
 
 def _time(x: Binding, i: Var) -> Var:
