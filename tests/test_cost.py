@@ -822,8 +822,11 @@ def pulled(x: n=>Fin(3)=>Float, m: n=>Float) -> n=>Fin(3)=>Float =
 
 def f(x: n=>Fin(3)=>Float, v: n=>Fin(3)=>Float, m: n=>Float, steps: Int) -> Float:
     (x, v) = loop x = x, v = v for _ in Fin(steps):
-        v = [[v[i, k] + 0.01 * pulled(x, m)[i, k] for k] for i]
-        ([[x[i, k] + 0.01 * v[i, k] for k] for i], v)
+        now = pulled(x, m)
+        half = [[v[i, k] + 0.005 * now[i, k] for k] for i]
+        there = [[x[i, k] + 0.01 * half[i, k] for k] for i]
+        then = pulled(there, m)
+        (there, [[half[i, k] + 0.005 * then[i, k] for k] for i])
     sum(sum(x ** 2)) + sum(sum(v ** 2))
 """,
         lambda n: [x(2 * n, 3), x(2 * n, 3), x(2 * n), 3],
@@ -1110,12 +1113,12 @@ def test_a_second_derivative_costs_a_dozen_functions(name: str) -> None:
     assert ratios[3] <= GROWTH * ratios[2]
 
 
-def test_no_pair_is_stored_for_each_component() -> None:
-    """What a mass gets from three components is added up for each pair, and an answer about a
-    pair is no table where its question is asked again. (Tables of all steps are not counted.)"""
+def test_a_question_that_is_asked_again_has_no_table() -> None:
+    """Whether two bodies are far is an answer that a round keeps for the one backwards; where the
+    round is made again there, the answer is no table of all pairs."""
     m = nap.compile(PROGRAMS["bodies in steps"][0])
-    slope = nap.grad(m.f, ("x", "v", "m"))
-    assert stored(slope, 80) <= 4 * stored(slope, 20)
+    text = nap.grad(m.f, ("x", "v", "m")).show("loops")
+    assert "bool[" not in text
 
 
 def test_nothing_is_left_that_nobody_reads() -> None:

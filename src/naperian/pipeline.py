@@ -44,7 +44,6 @@ from naperian.passes.algebra.begins import begins
 from naperian.passes.algebra.cse import cse
 from naperian.passes.algebra.cut_out import cut_out
 from naperian.passes.algebra.distribute import distribute
-from naperian.passes.algebra.few_first import few_first
 from naperian.passes.algebra.forwards import forwards
 from naperian.passes.algebra.in_step import in_step
 from naperian.passes.algebra.kept_rows import kept_rows
@@ -216,8 +215,7 @@ PASSES: tuple[Step, ...] = (
     Step("undo", lambda p: undo(elements(at_last(in_step(p)))), ainf_check.check, ainf_show.show),
     Step("noted", lambda p: turned(held(sliced(remade(carried(answered(noted(p))))))),
          ainf_check.check, ainf_show.show),
-    Step("added", lambda p: few_first(one_sum(begins(whole_rows(p)))),
-         ainf_check.check, ainf_show.show),
+    Step("added", lambda p: one_sum(begins(whole_rows(p))), ainf_check.check, ainf_show.show),
     Step("schedule", schedule, loops_check.check, loops_show.show),
     Step("allocate", allocate, loops_check.check, loops_show.show),
 )
