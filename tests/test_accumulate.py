@@ -353,13 +353,61 @@ def test_rounds_that_compute_much_scatter_in_strips() -> None:
         m.slopes(r, x, i + a, j, at)
 
 
-def test_a_scatter_tests_its_keys_by_one_comparison() -> None:
-    """And a branch, without clamps; the code is short, so that compiling it is."""
+def test_a_scatter_tests_its_keys_eight_at_a_time() -> None:
+    """By one comparison and a branch, without clamps; the code is short, so that compiling it
+    is."""
     made = for_vectors_of_eight(PROGRAM, "histogram")
-    assert len(made.splitlines()) < 420
+    assert len(made.splitlines()) < 470
     part = next(f for f in made.split("\n}") if "store i64 -3" in f or "[ -3," in f)
-    assert len(re.findall(r"icmp ugt i64", part)) == 1
-    assert "@llvm.smin" not in part  # nor strips: the pool polls between parts
+    assert len(re.findall(r"icmp ugt <8 x i64>", part)) == 1
+    assert not re.search(r"icmp ugt i64", part)
+    assert len(re.findall(r"= load i64, ptr .*align", part)) >= 8
+
+
+KEYED = """
+def counts(key: n=>bins, like: bins=>Float) -> bins=>Int =
+    [sum(1 if key[i] == b else 0 for i) for b]
+def sums(key: n=>bins, w: n=>Float, like: bins=>Float) -> bins=>Float =
+    [sum(w[i] if key[i] == b else 0.0 for i) for b]
+def much(key: n=>bins, w: n=>Float, like: bins=>Float) -> bins=>Float:
+    with accum() as out:
+        for i:
+            v = w[i] * w[i] + w[i] / (1.0 + w[i] * w[i])
+            out[key[i]] += v * v * v + 3.0 * v * v + 2.0 * v + 1.0 / (2.0 + v)
+def gathered(key: n=>bins, x: bins=>Float) -> n=>Float = [x[k] for k in key]
+def weighted(key: n=>bins, w: n=>Float, x: bins=>Float) -> Float = sum(w[i] * x[key[i]] for i)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 16, 23, 2047, 2049])
+def test_every_key_is_tested(n: int) -> None:
+    """Also the last ones, of which there are less than are tested together."""
+    m = nap.compile(KEYED)
+    g = np.random.default_rng(n)
+    key, w, x = g.integers(0, 5, n), g.normal(size=n), g.normal(size=5)
+    v = w * w + w / (1 + w * w)
+    v = v**3 + 3 * v * v + 2 * v + 1 / (2 + v)
+    np.testing.assert_array_equal(m.counts(key, x), np.bincount(key, minlength=5))
+    np.testing.assert_allclose(m.sums(key, w, x), np.bincount(key, w, 5), atol=1e-12)
+    np.testing.assert_allclose(m.much(key, w, x), np.bincount(key, v, 5), atol=1e-12, rtol=1e-9)
+    np.testing.assert_array_equal(m.gathered(key, x), x[key])
+    np.testing.assert_allclose(m.weighted(key, w, x), w @ x[key], atol=1e-12)
+    for place in {0, n // 2, n - 1} if n else ():
+        for bad in (-1, 5, 2**40, -(2**62)):
+            wrong = key.copy()
+            wrong[place] = bad
+            for f in (m.counts, m.gathered):
+                with pytest.raises(IndexError, match="argument key: element"):
+                    f(wrong, x)
+            for f in (m.sums, m.much, m.weighted):
+                with pytest.raises(IndexError, match="argument key: element"):
+                    f(wrong, w, x)
+
+
+def test_keys_are_tested_beside_what_gathers() -> None:
+    wide = for_vectors_of_eight(KEYED, "gathered")
+    assert "@llvm.umin.v8i64" in wide
+    assert len(re.findall(r"@llvm.masked.gather", wide)) >= 1
 
 
 KEPT = """

@@ -53,6 +53,7 @@ from naperian.backends.scalars import as_word, combine, dtype_of, expression
 from naperian.backends.seeking import STRETCH, found, from_where, seeking, sought, unfound
 from naperian.backends.services.regions import DECLARATIONS
 from naperian.backends.target import Target, host
+from naperian.backends.tested import beside_use
 from naperian.backends.traits import (
     UNROLLED,
     accumulates,
@@ -138,6 +139,7 @@ def _block(frame: Frame, stmts: Sequence[Stmt]) -> None:
     """Statements in order; what they allocate on the heap is freed at the end."""
     held: list[Value] = []
     done = 0
+    stmts = beside_use(frame, stmts)
     for k, s in enumerate(stmts):
         if type(s) is Update and k >= done:
             done = until(stmts, k, frame.module.memory)

@@ -1,19 +1,21 @@
-"""Indices are checked some hundred at a time, before the rounds that go by them. loops → loops
+"""Indices are checked eight at a time, before the rounds that go by them. loops → loops
 
     before   parallel for i in 0..n reducing add h:
                  fail OUTSIDE if k[i] != clamp(k[i], m)
                  update h[k[i]] += w[i]
 
-    after    parallel for strip in 0..(n + 511) // 512 reducing add h:
-                 end = min(512 * strip + 512, n)
+    after    parallel for eight in 0..n // 8 reducing add h:
                  var odd = False
-                 free for i in 512 * strip..end reducing or odd: odd := odd or k[i] != …
+                 free for i in 8 eight..8 eight + 8 reducing or odd: odd := odd or k[i] != …
                  fail OUTSIDE if odd
-                 for i in 512 * strip..end: update h[k[i]] += w[i]
+                 update h[k[8 eight]] += w[8 eight]
+                 …
+                 update h[k[8 eight + 7]] += w[8 eight + 7]
+             for i in 8 (n // 8)..n: as before
 
-The check is vectors then, and a round without a way out can be written out several times. That
-failure says all by its number, so it does not matter which round it comes from. A round that reads
-nothing but its key waits for the count, and asks meanwhile.
+The check is a vector then, and the rounds wait for memory: the fewer instructions each of them is,
+the more of them are under way at once. Long ones are not written out. That failure says all by its
+number, so it does not matter which round it comes from.
 
     before   for i in 0..n: for k in 0..e[i + 1] - e[i]:
                  fail OUTSIDE if c[k + e[i]] != clamp(c[k + e[i]], m)
@@ -29,7 +31,7 @@ Short rows are a loop each, of which nobody foresees the end; together they are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -48,27 +50,38 @@ from naperian.loops.syntax import (
     Variable,
     When,
 )
-from naperian.loops.walk import loads, rebuild_loops, remade, used, used_in, writes
+from naperian.loops.walk import (
+    expressions,
+    loads,
+    parts,
+    rebuild_loops,
+    remade,
+    used,
+    used_in,
+    writes,
+)
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
-from naperian.sizes import ZERO, Atom, Size, clamp, size
+from naperian.passes.nests.rounds import whole_rounds
+from naperian.sizes import ZERO, Atom, Size, size
 
-_STRIP = 512  # rounds: what they read is in the nearest cache still
+ROUNDS = 8  # whose keys are a vector
+_SHORT = 16  # operations and operands of a round that is written out
 
 
-def ahead(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements of a program; see the module."""
+def ahead(body: tuple[Stmt, ...], sizes: Collection[Var]) -> tuple[Stmt, ...]:
+    """The statements of a program of these sizes; see the module."""
     out: list[Stmt] = []
     for s in body:
         checks = _checks(s) if isinstance(s, Loop) else ()
         if isinstance(s, Loop) and checks:
-            out.append(_in_strips(s, checks))
+            out += _at_once(s, checks, sizes)
         elif isinstance(s, Loop) and _only_checks(s):
             out += _as_vectors(s)
         elif isinstance(s, Loop) and (whole := _of_rows(s)):
             out += whole
         else:
-            out.append(rebuild_loops(s, ahead))
+            out.append(rebuild_loops(s, lambda b: ahead(b, sizes)))
     return tuple(out)
 
 
@@ -113,33 +126,44 @@ def _checks(s: Loop) -> tuple[Fail, ...]:
         return ()
     if not any(isinstance(x, Update) for x in rest) or (s.high - s.low).constant is not None:
         return ()
-    asked = {y.buffer for x in first for y in loads(x)}
-    if all(y.buffer in asked for x in rest for y in loads(x)):  # it counts, and has time to ask
-        return ()
     changed = {writes(x) for x in rest}
     checks = tuple(x for x in first if isinstance(x, Fail) and x.code < 0 and not x.values)
     plain = all(changed.isdisjoint(used(x.condition)) for x in checks)
     return checks if plain and len(checks) == len(first) else ()
 
 
-def _in_strips(s: Loop, checks: tuple[Fail, ...]) -> Loop:
-    strip, stop, odd, row = Var("strip"), Var("end"), Var("odd"), fresh(s.var)
-    low = s.low + size(strip) * _STRIP
+def _at_once(s: Loop, checks: tuple[Fail, ...], sizes: Collection[Var]) -> tuple[Stmt, ...]:
+    """The loop, eight rounds behind their checks, and what is left."""
+    eight, odd, row = Var("eight"), Var("odd"), fresh(s.var)
+    count = whole_rounds(s, ROUNDS, sizes)
+    first, body = s.low + size(eight) * ROUNDS, s.body[len(checks) :]
     flag = Reduction(odd, "or", DType.BOOL)
     here: dict[Atom, Size] = {s.var: size(row)}
-    look = Loop(row, low, size(stop), remade((_noted(checks, odd),), here.get), Order.FREE, (flag,))
-    rounds = replace(
-        s, low=low, high=size(stop), body=s.body[len(checks) :], order=Order.SERIAL, reductions=()
-    )
-    body: tuple[Stmt, ...] = (
-        Let(stop, DType.I64, Number(low + clamp(s.high - low, size(_STRIP + 1)))),
+    ask = remade((_noted(checks, odd),), here.get)
+    rest = replace(s, order=Order.SERIAL, reductions=())
+    each: Iterable[Stmt] = (replace(rest, low=first, high=first + ROUNDS, body=body),)
+    if sum(len(parts(e)) for x in body for e in expressions(x)) <= _SHORT:
+        each = (x for k in range(ROUNDS) for x in _round(s.var, body, first + k))
+    together: tuple[Stmt, ...] = (
         Variable(odd, DType.BOOL, Lit(False, DType.BOOL)),
-        look,
+        Loop(row, first, first + ROUNDS, ask, Order.FREE, (flag,)),
         Fail(Local(odd), checks[0].code),
-        rounds,
+        *each,
     )
-    count = (s.high - s.low + (_STRIP - 1)) // _STRIP
-    return replace(s, var=strip, low=ZERO, high=count, body=body, work=s.work * _STRIP)
+    whole = replace(s, var=eight, low=ZERO, high=count, body=together, work=s.work * ROUNDS)
+    return whole, replace(rest, low=s.low + count * ROUNDS)
+
+
+def _round(v: Var, body: tuple[Stmt, ...], at: Size) -> tuple[Stmt, ...]:
+    """A round, at another place."""
+    names = {x.var: fresh(x.var) for x in body if isinstance(x, Let)}
+
+    def replaced(a: Atom) -> Size | None:
+        if a == v:
+            return at
+        return size(names[a]) if isinstance(a, Var) and a in names else None
+
+    return remade(body, replaced, names)
 
 
 def _of_rows(s: Loop) -> tuple[Stmt, ...]:

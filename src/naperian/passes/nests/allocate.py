@@ -132,8 +132,6 @@ _OF_PROVED: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
     small, narrow_sums,
     joined,  # what no way out is between,
     reread,
-    ahead, tried,  # and without ends in between
-    asked_beside,  # of what they need to know
 )  # fmt: skip
 
 
@@ -149,6 +147,7 @@ def allocate(program: Program) -> Program:
     body = anyway(proved(idle(replace(program, body=body)))).body
     for step in _OF_PROVED:
         body = step(body)
+    body = asked_beside(tried(ahead(body, program.sizes)))  # without ends in between
     body = bounded(needed(rarely(replace(program, body=body))))
     body = _shared(_hoisted(body, _inside_and_out(body)))
     made = [s.buffer for s in statements(body) if isinstance(s, Allocate)]
