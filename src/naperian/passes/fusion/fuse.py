@@ -52,7 +52,7 @@ from naperian.passes.fusion.graph import (
     takes_over,
     task_reads,
 )
-from naperian.passes.fusion.inline import FREE, loads
+from naperian.passes.fusion.inline import FREE, keeps, loads
 from naperian.passes.fusion.notes import left_notes
 from naperian.prims import FUNCTION, UNORDERED
 from naperian.sizes import Atom, Clamp, Remainder, Size, size
@@ -685,6 +685,8 @@ class _Block:
                 if len(q.nests) == self.depth or q.nests[self.depth] is nest:
                     continue
                 if q.root or not self.is_cheap(q) or not self.aligned(t, s):
+                    continue
+                if keeps(self.graph, t, q):
                     continue
                 new = made.get(q)
                 if new is None:

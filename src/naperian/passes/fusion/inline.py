@@ -116,7 +116,7 @@ def _computed(graph: Graph, wanted: _Wanted) -> list[tuple[Task, Task]]:
                 continue
             if not wanted(graph, t, p, s.at, weights.get(p, 1)) or _changes(p, s.at, times):
                 continue
-            if not (_own(graph, t, p, s.at) and _keeps(graph, t, p)):
+            if not (_own(graph, t, p, s.at) and keeps(graph, t, p)):
                 chosen[Read(p.var, s.at)] = p
         if not chosen:
             continue
@@ -267,7 +267,7 @@ def _changes(p: Task, at: tuple[Size, ...], times: set[Var]) -> bool:
     return False
 
 
-def _keeps(graph: Graph, t: Task, p: Task) -> bool:
+def keeps(graph: Graph, t: Task, p: Task) -> bool:
     """Whether a value made of what a loop carries is all of its rounds that others ask for:
     computed where it is read, it would need what was carried in every round, which is as much.
     (Not what is read in another order, as derivatives do, which ask for more of a round.)"""

@@ -80,6 +80,7 @@ from naperian.passes.nests.residues import residues
 from naperian.passes.nests.searched import searched
 from naperian.passes.nests.short import short
 from naperian.passes.nests.sink import sink
+from naperian.passes.nests.skipped import skipped
 from naperian.passes.nests.small import small
 from naperian.passes.nests.sparse import sparse
 from naperian.passes.nests.staged import staged
@@ -123,7 +124,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
 """The passes, in their order. They know of each other only what the loops show."""
 
 _OF_STATEMENTS: tuple[Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]], ...] = (
-    begun_sums,
+    begun_sums, skipped,
     once, limited, unswitched, cut, unmoved, guarded,  # without conditions in them that go before,
     behind,
 )  # fmt: skip
