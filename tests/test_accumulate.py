@@ -503,3 +503,30 @@ def spread(z: n=>Int, y: n=>Int, x: n=>Int, by: Int, size: Int) -> Fin(size)=>Fi
     for k, j, i in zip(z, y, x, strict=True):
         wanted[max(k - 1, 0) : k + 2, max(j - 1, 0) : j + 2, max(i - 1, 0) : i + 2] += 1.0
     assert np.array_equal(m.spread(z, y, x, 1, 9), wanted)
+
+
+ROWS = """
+def sums(near: n=>k, x: n=>d=>Float, like: k=>Float) -> k=>d=>Float:
+    with accum() as s:
+        for i in n: s[near[i]] += x[i]
+"""
+
+
+@pytest.mark.parametrize("d", [0, 1, 2, 4, 5, 7, 8, 9, 17])
+def test_short_rows_are_added_where_data_say(d: int) -> None:
+    """One element after the other where they are few: what a mask stores is handed on through
+    memory."""
+    m = nap.compile(ROWS)
+    g = np.random.default_rng(d)
+    for n, k in ((1, 1), (50, 1), (200, 3)):
+        near, x = g.integers(0, k, n), g.normal(size=(n, d))
+        wanted = np.zeros((k, d))
+        np.add.at(wanted, near, x)
+        np.testing.assert_allclose(m.sums(near, x, np.zeros(k)), wanted, atol=1e-12)
+        single = m.sums(near, x.astype("f"), np.zeros(k, "f"))
+        np.testing.assert_allclose(single, wanted, atol=1e-4)
+
+
+def test_few_elements_of_a_row_that_data_name_are_scalars() -> None:
+    made = for_vectors_of_eight(ROWS, "sums")
+    assert re.search(r"icmp slt i64 %\S+, 5\b", made)

@@ -20,8 +20,8 @@ from naperian.backends.masks import free_masks, whole
 from naperian.backends.totals import few_totals, totals
 from naperian.backends.traits import UNROLLED, trips, usually
 from naperian.backends.vectors import Block, widened
-from naperian.loops.syntax import Allocate, Loop, Order, Variable
-from naperian.loops.walk import reads, statements, used_in
+from naperian.loops.syntax import Allocate, Load, Loop, Order, Update, Variable
+from naperian.loops.walk import atoms, reads, statements, used_in
 
 _MOST_LINES = 600  # of vectors one after the other, and not in a loop
 _MOST_LEFT = 8  # rounds by themselves are too many
@@ -84,9 +84,11 @@ def in_vectors(
         return []
     if not block.sums:
         in_place = rows_in_place(frame, s) if frame.depth else frozenset[str]()
-        few = frame.in_order and trips(low, high) == math.inf and _is_a_size(frame, s)
-        few = few and _is_quick(block)
-        return _loop(frame, start, (body, done), block, index, (low, high), in_place, few)
+        alone = 0
+        if trips(low, high) == math.inf and _is_a_size(frame, s) and _is_quick(block):
+            again = _adds_where_data_say(frame, s)
+            alone = block.lanes if frame.in_order else _SHORT if again else 0
+        return _loop(frame, start, (body, done), block, index, (low, high), in_place, alone)
     enter = _before(frame, start, body, block)
     entries: Entries = []
     alone = _SHORT if _may_be_short(frame, s, block, vectors) else 0
@@ -118,6 +120,13 @@ def _may_be_short(frame: Frame, s: Loop, block: Block, vectors: int) -> bool:
     if not frame.depth or vectors < 2 or block.gathers or len(block.vectors) > _CHEAP:
         return False
     return _is_a_size(frame, s)
+
+
+def _adds_where_data_say(frame: Frame, s: Loop) -> bool:
+    """Whether a loop adds to a row that data name: the next round of the loop around may add to the
+    same one."""
+    rows = (a for x in s.body if isinstance(x, Update) for i in x.at for a in atoms(i))
+    return any(isinstance(a, Load) or a in frame.module.data for a in rows)
 
 
 def _is_quick(block: Block) -> bool:
@@ -170,21 +179,21 @@ def _one_by_one(frame: Frame, block: Block, index: Value, low: Value, high: Valu
 
 def _loop(
     frame: Frame, start: int, labels: tuple[str, str], block: Block, index: Value,
-    ends: tuple[Value, Value], in_place: frozenset[str], few: bool,
+    ends: tuple[Value, Value], in_place: frozenset[str], alone: int,
 ) -> Entries:  # fmt: skip
     """A loop of whole vectors; the rest is one with a mask, where there are such, or the scalars'
-    loop, which is also for elements that are not side by side after all. If there may be `few`,
-    less than a vector in all are the scalars', too."""
+    loop, which is also for elements that are not side by side after all. Less than `alone` in all
+    are the scalars', too."""
     code, lanes, (body, done), (low, high) = frame.code, block.lanes, labels, ends
     in_lanes = free_masks(frame.module.target) and not block.ones
     enter = _before(frame, start, body, block)
     wide, rest = code.label("wide"), code.label("rest")
     last_part = code.label("last") if in_lanes else body
     after = code.name()
-    few = few and in_lanes
+    few = alone > 0 and in_lanes
     if few:
         many = code.label("many")
-        short = code.let(f"icmp slt i64 {code.minus(high, low)}, {lanes}")
+        short = code.let(f"icmp slt i64 {code.minus(high, low)}, {alone}")
         code.branch(short, body, many)
         code.begin(many)
         entry, enter = enter, many
