@@ -54,7 +54,7 @@ LINES = {
     ("pathfinder", "pathfinder"): 405,
     ("mriq", "mriq"): 650,
     ("stencil3d", "stencil3d"): 570,
-    ("sums", "histogram"): 250,
+    ("sums", "histogram"): 360,
     ("sums", "segments"): 460,
     ("sums", "spmv"): 530,
     ("sums", "triangle"): 200,
