@@ -77,12 +77,12 @@ def _in_pieces(s: Loop, exact: bool) -> tuple[Stmt, ...] | None:
 
 def _strips(s: Loop, found: Sequence[Window], wide: Size) -> Iterator[Stmt]:
     """The loop, so many rounds at a time."""
-    row = fresh(s.var)
     kinds: dict[tuple[str, DType], list[Reduction]] = {}
     for r in (r for w in found for r in w.loops[0].reductions):
         kinds.setdefault((r.monoid, r.dtype), []).append(r)
 
     def made(first: Size, count: Size) -> tuple[list[Pieces], list[Stmt]]:
+        row = fresh(s.var)
         pieces = [Pieces(of, wide, count) for of in kinds.values()]
         of = {r.var: p for p in pieces for r in p.reductions}
         body: list[Stmt] = []
