@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TypeGuard
 
 from naperian.core import syntax as core
+from naperian.dtypes import DType
 from naperian.frontend.annotations import as_set
 from naperian.frontend.boxes import around, bind_box
 from naperian.frontend.cells import show
@@ -40,6 +41,7 @@ from naperian.types import (
     Table,
     Tuple,
     Type,
+    TypeVar,
     element,
     set_variables,
 )
@@ -214,6 +216,23 @@ def _is_plain(t: Type) -> TypeGuard[Tuple]:
     return isinstance(t, Tuple) and not isinstance(t, Data)
 
 
+def settled(w: Walk, name: str, t: Type) -> Type:
+    """The type of what gets a name, as far as it is known. A number that may become an Int or a
+    Float is an Int, if that is how the definition is read (`Walk.whole`)."""
+    kind = w.solver.head(t)
+    if (
+        isinstance(kind, TypeVar)
+        and kind.var in w.solver.unknown
+        and DType.I64 in (w.solver.dtypes_of(kind) or ())
+    ):
+        if name not in w.whole:
+            w.undecided.add(name)
+            return kind
+        w.solver.unify(kind, INT)
+        return INT
+    return kind
+
+
 def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wrap:
     """Bind the names of an irrefutable pattern to a value; gives what wraps the body in core. A
     pattern lifts as a function does: of a table of pairs, `(a, b)` are two tables."""
@@ -229,7 +248,7 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
             return lambda expr: let_all(before, core.Let(Var("_"), within(before, unnamed), expr))
         case s.PName(span, name):
             v = Var(name)
-            kind = solver.head(value.type)
+            kind = settled(w, name, value.type)
             solver.hold(kind)
             if isinstance(kind, Exists):
                 made, wrap = bind_box(w, v, value, kind)

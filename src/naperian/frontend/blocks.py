@@ -8,7 +8,7 @@ from naperian.core import syntax as core
 from naperian.dtypes import DType
 from naperian.frontend.ambient import unless_thrown
 from naperian.frontend.annotations import as_type
-from naperian.frontend.binders import bind_pattern, check_new, open_binder
+from naperian.frontend.binders import bind_pattern, check_new, open_binder, settled
 from naperian.frontend.boxes import alone, around, closed, keeps_size
 from naperian.frontend.cells import convert, converts, show, shown
 from naperian.frontend.choices import literals
@@ -304,7 +304,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         for c, start in zip(st.carries, starts, strict=True):
             if isinstance(c.pattern, s.PName):
                 v = Var(c.pattern.name)
-                kind = solver.head(start.type)
+                kind = settled(w, c.pattern.name, start.type)
                 poly = size(v) if kind == INT or isinstance(kind, Index) else None
                 scope.names[c.pattern.name] = Variable(
                     v, start.type, c.pattern.span, poly, "carried"

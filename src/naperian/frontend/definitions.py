@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Set
 
 from naperian.core import syntax as core
@@ -65,18 +66,35 @@ def define(
     d: s.Def, name: str, globals: Globals, library: Globals, own: Mapping[str, Var] = _NO_NAMES
 ) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
     """A function as core; None and what is wrong if it has a mistake. `own` are the variables that
-    names of sets and sizes in the signature are to have."""
-    w = start(globals, library)
-    w.place = d.name_span
-    may_have(w)
-    try:
-        made = _define(w, d, name, own)
-        w.forget()
-        return made, ()
-    except errors.Reported as r:
-        return None, (r.diagnostic,)
-    except errors.Silent:
-        return None, ()
+    names of sets and sizes in the signature are to have. Where an index is not proved and a name in
+    it is of a number that may be an Int or a Float, what is said before nothing knows which; so the
+    definition is read once more with that name for an Int."""
+    wrong: tuple[Diagnostic, ...] = ()
+    whole = frozenset[str]()
+    while True:
+        w = start(globals, library)
+        w.place, w.whole = d.name_span, whole
+        may_have(w)
+        try:
+            made = _define(w, d, name, own)
+            w.forget()
+            return made, ()
+        except errors.Reported as r:
+            more = _undecided(w, r.diagnostic)
+            if not wrong or r.diagnostic.code == wrong[0].code:
+                wrong = (r.diagnostic,)
+            if not more:
+                return None, wrong
+            whole |= more
+        except errors.Silent:
+            return None, wrong
+
+
+def _undecided(w: Walk, wrong: Diagnostic) -> set[str]:
+    """The names in an index that is not proved of which it was not known that they are of Ints."""
+    if wrong.code != "N0404":
+        return set()
+    return w.undecided.intersection(re.findall(r"\w+", wrong.labels[0].span.text))
 
 
 def constant(

@@ -108,7 +108,9 @@ def falls_out(
     if (extent.constant is None and ((place - extent).constant or -1) >= 0) or place == extent:
         last = f"the last index is `{first + extent - 1!r}`"
         return index_errors.no_such_index(table, f"`{text}`", shown, last, t.span)
-    wanted = [x for x in (place, extent - 1 - place) if not facts.proves(x)]
+    sides = ((place, f">= {first!r}"), (extent - 1 - place, f"< {extent + first!r}"))
+    wanted = [x for x, _ in sides if not facts.proves(x)]
+    missing = [f"`{text} {side}`" for x, side in sides if x in wanted]
     divisors = [a.below - 1 for a in poly.atoms if isinstance(a, Quotient | Remainder)]
     doubted = [said.text for d, said in w.doubted if not set(d.atoms).isdisjoint(poly.atoms)]
     unsaid = _unsaid(w, scope, [x for x in divisors if not facts.proves(x)] or wanted)
@@ -131,12 +133,12 @@ def falls_out(
         shows = f"`{shown}` can be {'empty' if poly == ZERO else 'shorter'}"
         helps = [f"`assert size({table}) >= {poly.constant + 1}` above says so"]
     elif data := [w.unnamed[v] for v in dict.fromkeys(variables(poly)) if v in w.unnamed]:
-        sides = ((place, f">= {first!r}"), (extent - 1 - place, f"< {extent + first!r}"))
-        missing = [f"`{text} {side}`" for s, side in sides if not facts.proves(s)]
         shows = f"nothing says that {' and '.join(missing)}"
         helps = [index_errors.name_first(text, data[0])]
     else:
         shows = example(w, scope, poly, low_ok=facts.proves(poly))
+        if len(missing) == 1 and shows.endswith("anything"):
+            shows = f"nothing says that {missing[0]}"
         entry = scope.find(text)
         bound = entry.span if isinstance(entry, Variable) and entry.what == "element" else None
         elements = index_errors.elements_of(bound)

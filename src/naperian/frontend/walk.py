@@ -206,6 +206,8 @@ class Walk:
     parts: dict[Span, tuple[Span, ...]] = field(default_factory=dict)  # of tuples written as such
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
     interface: Interface | None = None  # the one whose declaration or instance is walked
+    undecided: set[str] = field(default_factory=set)  # names of numbers, of Ints or of Floats
+    whole: frozenset[str] = frozenset()  # those of them that are of Ints
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)
