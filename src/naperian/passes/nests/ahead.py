@@ -14,8 +14,8 @@
              for i in 8 (n // 8)..n: as before
 
 The check is a vector then, and the rounds wait for memory: the fewer instructions each of them is,
-the more of them are under way at once. Long ones are not written out. That failure says all by its
-number, so it does not matter which round it comes from.
+the more of them are under way at once. Longer ones go in strips of some hundred, behind their
+checks. That failure says all by its number, so it does not matter which round it comes from.
 
     before   for i in 0..n: for k in 0..e[i + 1] - e[i]:
                  fail OUTSIDE if c[k + e[i]] != clamp(c[k + e[i]], m)
@@ -31,7 +31,7 @@ Short rows are a loop each, of which nobody foresees the end; together they are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -63,10 +63,12 @@ from naperian.loops.walk import (
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.passes.nests.rounds import whole_rounds
-from naperian.sizes import ZERO, Atom, Size, size
+from naperian.sizes import ZERO, Atom, Size, clamp, size
 
 ROUNDS = 8  # whose keys are a vector
-_SHORT = 16  # operations and operands of a round that is written out
+_SHORT = 16  # operations and operands of a round that is written out,
+_FEW = 4  # and what it updates
+_STRIP = 512  # longer rounds: what they read is in the nearest cache still
 
 
 def ahead(body: tuple[Stmt, ...], sizes: Collection[Var]) -> tuple[Stmt, ...]:
@@ -75,7 +77,8 @@ def ahead(body: tuple[Stmt, ...], sizes: Collection[Var]) -> tuple[Stmt, ...]:
     for s in body:
         checks = _checks(s) if isinstance(s, Loop) else ()
         if isinstance(s, Loop) and checks:
-            out += _at_once(s, checks, sizes)
+            short = _is_short(s.body[len(checks) :])
+            out += _at_once(s, checks, sizes) if short else (_in_strips(s, checks),)
         elif isinstance(s, Loop) and _only_checks(s):
             out += _as_vectors(s)
         elif isinstance(s, Loop) and (whole := _of_rows(s)):
@@ -132,26 +135,54 @@ def _checks(s: Loop) -> tuple[Fail, ...]:
     return checks if plain and len(checks) == len(first) else ()
 
 
+def _is_short(rest: Sequence[Stmt]) -> bool:
+    """Whether rounds are written out: the body is there nine times."""
+    updates = sum(isinstance(x, Update) for x in rest)
+    size = sum(len(parts(e)) for x in rest for e in expressions(x))
+    return updates <= _FEW and size <= _SHORT
+
+
 def _at_once(s: Loop, checks: tuple[Fail, ...], sizes: Collection[Var]) -> tuple[Stmt, ...]:
     """The loop, eight rounds behind their checks, and what is left."""
     eight, odd, row = Var("eight"), Var("odd"), fresh(s.var)
     count = whole_rounds(s, ROUNDS, sizes)
     first, body = s.low + size(eight) * ROUNDS, s.body[len(checks) :]
-    flag = Reduction(odd, "or", DType.BOOL)
-    here: dict[Atom, Size] = {s.var: size(row)}
-    ask = remade((_noted(checks, odd),), here.get)
-    rest = replace(s, order=Order.SERIAL, reductions=())
-    each: Iterable[Stmt] = (replace(rest, low=first, high=first + ROUNDS, body=body),)
-    if sum(len(parts(e)) for x in body for e in expressions(x)) <= _SHORT:
-        each = (x for k in range(ROUNDS) for x in _round(s.var, body, first + k))
-    together: tuple[Stmt, ...] = (
-        Variable(odd, DType.BOOL, Lit(False, DType.BOOL)),
-        Loop(row, first, first + ROUNDS, ask, Order.FREE, (flag,)),
-        Fail(Local(odd), checks[0].code),
-        *each,
+    together = (
+        *_looked(checks, s.var, row, (first, first + ROUNDS), odd),
+        *(x for k in range(ROUNDS) for x in _round(s.var, body, first + k)),
     )
     whole = replace(s, var=eight, low=ZERO, high=count, body=together, work=s.work * ROUNDS)
-    return whole, replace(rest, low=s.low + count * ROUNDS)
+    rest = replace(s, low=s.low + count * ROUNDS, order=Order.SERIAL, reductions=())
+    return whole, rest
+
+
+def _looked(
+    checks: tuple[Fail, ...], v: Var, row: Var, ends: tuple[Size, Size], odd: Var
+) -> tuple[Stmt, ...]:
+    """The checks of some rounds, all of them first."""
+    here: dict[Atom, Size] = {v: size(row)}
+    flag = Reduction(odd, "or", DType.BOOL)
+    return (
+        Variable(odd, DType.BOOL, Lit(False, DType.BOOL)),
+        Loop(row, *ends, remade((_noted(checks, odd),), here.get), Order.FREE, (flag,)),
+        Fail(Local(odd), checks[0].code),
+    )
+
+
+def _in_strips(s: Loop, checks: tuple[Fail, ...]) -> Loop:
+    """The loop, so many rounds at a time."""
+    strip, stop, odd, row = Var("strip"), Var("end"), Var("odd"), fresh(s.var)
+    low = s.low + size(strip) * _STRIP
+    rounds = replace(
+        s, low=low, high=size(stop), body=s.body[len(checks) :], order=Order.SERIAL, reductions=()
+    )
+    body: tuple[Stmt, ...] = (
+        Let(stop, DType.I64, Number(low + clamp(s.high - low, size(_STRIP + 1)))),
+        *_looked(checks, s.var, row, (low, size(stop)), odd),
+        rounds,
+    )
+    count = (s.high - s.low + (_STRIP - 1)) // _STRIP
+    return replace(s, var=strip, low=ZERO, high=count, body=body, work=s.work * _STRIP)
 
 
 def _round(v: Var, body: tuple[Stmt, ...], at: Size) -> tuple[Stmt, ...]:
