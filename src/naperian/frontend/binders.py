@@ -226,7 +226,7 @@ def settled(w: Walk, name: str, t: Type) -> Type:
         and DType.I64 in (w.solver.dtypes_of(kind) or ())
     ):
         if name not in w.whole:
-            w.undecided.add(name)
+            w.undecided[name] = kind
             return kind
         w.solver.unify(kind, INT)
         return INT
@@ -264,6 +264,7 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
             if isinstance(kind, Index) and poly == size(v):
                 w.scope.assume_index(v, kind.set)
             if poly == size(v):
+                w.scope.assume(*(claim(poly) for claim in value.always))
                 w.region.names.add(v)
                 if value.ways:
                     w.choices[v] = value.ways
@@ -298,6 +299,7 @@ def bind_pattern(w: Walk, p: s.Pattern, value: Typed, what: str = "name") -> Wra
                     known = value.items[k]
                     piece.poly = known.poly if not known.lets else None
                     piece.ways, piece.items = known.ways, known.items
+                    piece.always = known.always
                 wraps.append(bind_pattern(w, item, piece, what))
             build = value.build
 

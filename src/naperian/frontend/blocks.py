@@ -14,6 +14,7 @@ from naperian.frontend.cells import convert, converts, show, shown
 from naperian.frontend.choices import literals
 from naperian.frontend.coded import decoded
 from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
+from naperian.frontend.fitting import apart, fits
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.messages import (
@@ -27,7 +28,7 @@ from naperian.frontend.operators import choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.tables import name_ends, nest, open_all
-from naperian.frontend.typed import Build, Typed, Wrap
+from naperian.frontend.typed import Build, Claim, Typed, Wrap
 from naperian.frontend.unknowns import Because
 from naperian.frontend.updates import is_place, set_, update, updated
 from naperian.frontend.walk import Region, Walk
@@ -66,7 +67,8 @@ def block(w: Walk, b: s.Block, expected: Type | None = None) -> Typed:
     kinds.append(inner.type)
     if not mine.wraps:
         return inner
-    return Typed(inner.type, around(mine.wraps, inner.build), value.span)
+    made = around(mine.wraps, inner.build)
+    return Typed(inner.type, made, value.span, always=inner.always)
 
 
 def _unless_thrown(w: Walk, flag: Var, kinds: list[Type]) -> Wrap:
@@ -295,13 +297,14 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         solver.hold(start.type)
         solver.carry(start.type)
     carried: list[Var] = []
+    claims: dict[int, dict[tuple[str, bool], Claim]] = {}  # true if each round leaves them so
     rounds = Var("rounds")
     throws, flag = w.throws, w.thrower
     wraps: list[Wrap] = []
     outer = w.scope
     with w.inside(w.scope.inner(block=True)) as scope:
         bound = open_binder(w, st.binder) if st.binder is not None else None
-        for c, start in zip(st.carries, starts, strict=True):
+        for k, (c, start) in enumerate(zip(st.carries, starts, strict=True)):
             if isinstance(c.pattern, s.PName):
                 v = Var(c.pattern.name)
                 kind = settled(w, c.pattern.name, start.type)
@@ -311,6 +314,10 @@ def loop(w: Walk, st: s.Loop) -> Typed:
                 )
                 if isinstance(kind, Index):
                     scope.assume_index(v, kind.set)
+                elif kind == INT:
+                    w.counts = True
+                    claims[k] = _claims(w, c.pattern.name, start)
+                    scope.assume(*(claim(size(v)) for claim in claims[k].values()))
             else:
                 v = Var("c")
                 piece = Typed(start.type, _ref(v), c.pattern.span)
@@ -327,6 +334,17 @@ def loop(w: Walk, st: s.Loop) -> Typed:
                 starts[0].type if len(starts) == 1 else Tuple(tuple(x.type for x in starts))
             )
             body = w.block(st.body, hint)
+        assert w.ended is not None
+        place, last = w.ended
+        with w.inside(place):
+            nexts = last.items if len(starts) > 1 else (last,)
+            broken = {
+                key for k, own in claims.items() for key, claim in own.items()
+                if k >= len(nexts) or not _holds(w, nexts[k], claim)
+            }  # fmt: skip
+            if broken:
+                w.broken |= broken
+                raise errors.Silent
     w.enter(outer)
     if bound is not None:
         w.region = bound.around
@@ -372,7 +390,36 @@ def loop(w: Walk, st: s.Loop) -> Typed:
                 made = core.Let(var, value(), made)
         return made if starts else core.Let(rounds, made, core.Pack(()))
 
-    return Typed(whole, build, st.span)
+    always = [tuple(claims.get(k, {}).values()) for k in range(len(starts))]
+    if len(starts) == 1:
+        return Typed(whole, build, st.span, always=always[0])
+    items = [Typed(x.type, x.build, x.span, always=a) for x, a in zip(starts, always, strict=True)]
+    return Typed(whole, build, st.span, items=tuple(items) if any(always) else ())
+
+
+def _claims(w: Walk, name: str, start: Typed) -> dict[tuple[str, bool], Claim]:
+    """What may be true of an Int that a loop carries in all rounds, and is where it starts: that it
+    is not negative, and that it is no more than the size at which it starts."""
+    found: dict[tuple[str, bool], Claim] = {}
+    if w.claims and (name, False) not in w.broken and _holds(w, start, lambda p: p):
+        found[name, False] = lambda p: p
+    most = start.poly
+    if w.claims and (name, True) not in w.broken and most is not None and not start.lets:
+        if most.constant is None and not apart(w, most)[0]:
+            found[name, True] = lambda p: most - p
+    return found
+
+
+def _holds(w: Walk, x: Typed, claim: Claim) -> bool:
+    """Whether what is claimed of a number is true of it, whichever it is, and in it nothing wraps
+    around."""
+    if x.ways:
+        sides = [(way.poly, w.scope.facts().and_(*way.facts)) for way in x.ways]
+    elif x.poly is not None and fits(w, x.poly):
+        sides = [(x.poly, w.scope.facts())]
+    else:
+        return False
+    return all(facts.proves(w.solver.zonk_size(claim(poly))) for poly, facts in sides)
 
 
 def _asked(w: Walk, st: s.Loop, test: s.Expr) -> Typed:

@@ -66,35 +66,43 @@ def define(
     d: s.Def, name: str, globals: Globals, library: Globals, own: Mapping[str, Var] = _NO_NAMES
 ) -> tuple[core.Definition | None, tuple[Diagnostic, ...]]:
     """A function as core; None and what is wrong if it has a mistake. `own` are the variables that
-    names of sets and sizes in the signature are to have. Where an index is not proved and a name in
-    it is of a number that may be an Int or a Float, what is said before nothing knows which; so the
-    definition is read once more with that name for an Int."""
+    names of sets and sizes in the signature are to have.
+
+    Where an index is not proved, the definition is read once more, with a name in that index for an
+    Int if it may be an Int or a Float, for what is said before nothing knows which; and then with
+    Ints that loops carry for what they start as, never negative or no more than a size, if no round
+    breaks that (by induction)."""
     wrong: tuple[Diagnostic, ...] = ()
-    whole = frozenset[str]()
+    whole, claims, broken = frozenset[str](), False, frozenset[tuple[str, bool]]()
     while True:
         w = start(globals, library)
-        w.place, w.whole = d.name_span, whole
+        w.place, w.whole, w.claims, w.broken = d.name_span, whole, claims, broken
         may_have(w)
         try:
             made = _define(w, d, name, own)
             w.forget()
             return made, ()
         except errors.Reported as r:
-            more = _undecided(w, r.diagnostic)
             if not wrong or r.diagnostic.code == wrong[0].code:
                 wrong = (r.diagnostic,)
-            if not more:
+            if r.diagnostic.code != "N0404":
                 return None, wrong
-            whole |= more
+            more = _whole(w, r.diagnostic.labels[0].span.text)
+            if not more and (claims or not w.counts):
+                return None, wrong
+            whole, claims = whole | more, claims or not more
         except errors.Silent:
-            return None, wrong
+            more = _whole(w)
+            if not wrong or not (more or w.broken != broken):
+                return None, wrong
+            whole, broken = whole | more, broken if more else w.broken
 
 
-def _undecided(w: Walk, wrong: Diagnostic) -> set[str]:
-    """The names in an index that is not proved of which it was not known that they are of Ints."""
-    if wrong.code != "N0404":
-        return set()
-    return w.undecided.intersection(re.findall(r"\w+", wrong.labels[0].span.text))
+def _whole(w: Walk, index: str = "") -> set[str]:
+    """The names of numbers that nothing had decided when they were bound, and which are Ints by now
+    or stand in an index."""
+    here = re.findall(r"\w+", index)
+    return {name for name, t in w.undecided.items() if name in here or w.solver.head(t) == INT}
 
 
 def constant(

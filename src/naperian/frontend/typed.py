@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from naperian.core import syntax as core
 from naperian.facts import Apart, Doubted
@@ -21,6 +22,10 @@ from naperian.types import Type
 Build = Callable[[], core.Expr]
 Wrap = Callable[[core.Expr], core.Expr]
 """What a statement or a pattern puts around the core of what follows it."""
+
+
+Claim: TypeAlias = Callable[[Size], Size]
+"""What is at least 0 of a number, as its distance from an end."""
 
 
 @mutable
@@ -36,6 +41,7 @@ class Typed:
     condition: Condition | None = None
     ways: tuple[Way, ...] = ()  # what the number may be, if it is chosen
     items: tuple[Typed, ...] = ()  # what is known of the items of a tuple that is written as one
+    always: tuple[Claim, ...] = ()  # what is known of an Int that a loop ends with
 
     def build_all(self) -> Build:
         """Building it, with what its polynomial names bound around it."""

@@ -206,8 +206,11 @@ class Walk:
     parts: dict[Span, tuple[Span, ...]] = field(default_factory=dict)  # of tuples written as such
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
     interface: Interface | None = None  # the one whose declaration or instance is walked
-    undecided: set[str] = field(default_factory=set)  # names of numbers, of Ints or of Floats
+    undecided: dict[str, Type] = field(default_factory=dict)  # names of Ints or of Floats
     whole: frozenset[str] = frozenset()  # those of them that are of Ints
+    counts: bool = False  # whether a loop carries an Int
+    claims: bool = False  # whether something is to be shown of those,
+    broken: frozenset[tuple[str, bool]] = frozenset()  # but for what some round breaks
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)
