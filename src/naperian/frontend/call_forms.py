@@ -145,6 +145,8 @@ def call(w: Walk, e: s.Call, expected: Type | None) -> Typed:
                 value = w.infer(base)  # a name that means nothing is told before the method is
                 if method == "by" and value.poly is not None and as_set(w, base) is None:
                     raise index_errors.no_stride(base.span.text, method_span, e.span)
+            if e.args and isinstance(e.args[0], s.Generator):
+                raise errors.generator_beside(method, base.span, e.args[0].span)
             inner = s.Call(e.span, s.Name(method_span, method), (base, *e.args))
             return call(w, inner, expected)
         case s.Rank(_, function, ranks):

@@ -131,6 +131,18 @@ def no_keyword(function: str, name: str, span: Span, helps: tuple[str, ...]) -> 
     )
 
 
+def generator_beside(function: str, first: Span, span: Span) -> Reported:
+    """N0137: as the argument of what is called as a method"""
+    text = span.text
+    return fail(
+        "N0137", "`e for i` must be the only argument of a call", span,
+        others=(Label(first, "this is an argument, too"),),
+        helps=(
+            f"`{function}({text})` takes no other; among other arguments, write `[{text}]`",
+        ),
+    )
+
+
 def not_a_table_argument(function: str, text: str, found: str, span: Span) -> Reported:
     """N0307"""
     help = "the type of an array is written with `=>`" if " -> " in found else ""
