@@ -218,14 +218,14 @@ def _is_plain(t: Type) -> TypeGuard[Tuple]:
 
 def settled(w: Walk, name: str, t: Type) -> Type:
     """The type of what gets a name, as far as it is known. A number that may become an Int or a
-    Float is an Int, if that is how the definition is read (`Walk.whole`)."""
+    Float is an Int, if that is how the definition is read (`Reading`)."""
     kind = w.solver.head(t)
     if (
         isinstance(kind, TypeVar)
         and kind.var in w.solver.unknown
         and DType.I64 in (w.solver.dtypes_of(kind) or ())
     ):
-        if name not in w.whole:
+        if name not in w.reading.whole:
             w.undecided[name] = kind
             return kind
         w.solver.unify(kind, INT)

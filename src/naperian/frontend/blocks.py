@@ -14,7 +14,7 @@ from naperian.frontend.cells import convert, converts, show, shown
 from naperian.frontend.choices import literals
 from naperian.frontend.coded import decoded
 from naperian.frontend.effects import only_effects, performed, value_pattern, with_block
-from naperian.frontend.fitting import apart, fits
+from naperian.frontend.induction import Claims, claimed, keep
 from naperian.frontend.kept import kept
 from naperian.frontend.matching import match
 from naperian.frontend.messages import (
@@ -28,7 +28,7 @@ from naperian.frontend.operators import choose, is_bool
 from naperian.frontend.references import is_reference
 from naperian.frontend.scope import Variable
 from naperian.frontend.tables import name_ends, nest, open_all
-from naperian.frontend.typed import Build, Claim, Typed, Wrap
+from naperian.frontend.typed import Build, Typed, Wrap
 from naperian.frontend.unknowns import Because
 from naperian.frontend.updates import is_place, set_, update, updated
 from naperian.frontend.walk import Region, Walk
@@ -297,7 +297,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         solver.hold(start.type)
         solver.carry(start.type)
     carried: list[Var] = []
-    claims: dict[int, dict[tuple[str, bool], Claim]] = {}  # true if each round leaves them so
+    claims: dict[int, Claims] = {}  # true if each round leaves them so
     rounds = Var("rounds")
     throws, flag = w.throws, w.thrower
     wraps: list[Wrap] = []
@@ -316,7 +316,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
                     scope.assume_index(v, kind.set)
                 elif kind == INT:
                     w.counts = True
-                    claims[k] = _claims(w, c.pattern.name, start)
+                    claims[k] = claimed(w, c.pattern.name, start)
                     scope.assume(*(claim(size(v)) for claim in claims[k].values()))
             else:
                 v = Var("c")
@@ -337,14 +337,7 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         assert w.ended is not None
         place, last = w.ended
         with w.inside(place):
-            nexts = last.items if len(starts) > 1 else (last,)
-            broken = {
-                key for k, own in claims.items() for key, claim in own.items()
-                if k >= len(nexts) or not _holds(w, nexts[k], claim)
-            }  # fmt: skip
-            if broken:
-                w.broken |= broken
-                raise errors.Silent
+            keep(w, claims, last.items if len(starts) > 1 else (last,))
     w.enter(outer)
     if bound is not None:
         w.region = bound.around
@@ -395,31 +388,6 @@ def loop(w: Walk, st: s.Loop) -> Typed:
         return Typed(whole, build, st.span, always=always[0])
     items = [Typed(x.type, x.build, x.span, always=a) for x, a in zip(starts, always, strict=True)]
     return Typed(whole, build, st.span, items=tuple(items) if any(always) else ())
-
-
-def _claims(w: Walk, name: str, start: Typed) -> dict[tuple[str, bool], Claim]:
-    """What may be true of an Int that a loop carries in all rounds, and is where it starts: that it
-    is not negative, and that it is no more than the size at which it starts."""
-    found: dict[tuple[str, bool], Claim] = {}
-    if w.claims and (name, False) not in w.broken and _holds(w, start, lambda p: p):
-        found[name, False] = lambda p: p
-    most = start.poly
-    if w.claims and (name, True) not in w.broken and most is not None and not start.lets:
-        if most.constant is None and not apart(w, most)[0]:
-            found[name, True] = lambda p: most - p
-    return found
-
-
-def _holds(w: Walk, x: Typed, claim: Claim) -> bool:
-    """Whether what is claimed of a number is true of it, whichever it is, and in it nothing wraps
-    around."""
-    if x.ways:
-        sides = [(way.poly, w.scope.facts().and_(*way.facts)) for way in x.ways]
-    elif x.poly is not None and fits(w, x.poly):
-        sides = [(x.poly, w.scope.facts())]
-    else:
-        return False
-    return all(facts.proves(w.solver.zonk_size(claim(poly))) for poly, facts in sides)
 
 
 def _asked(w: Walk, st: s.Loop, test: s.Expr) -> Typed:

@@ -34,7 +34,7 @@ from naperian.frontend.scalars import interface_name
 from naperian.frontend.scope import Scope, SetName, SizeName, TypeName, Variable
 from naperian.frontend.solve import Mismatch, Solver
 from naperian.frontend.typed import Build, Typed
-from naperian.frontend.walk import Globals, Walk
+from naperian.frontend.walk import Globals, Reading, Walk
 from naperian.names import Var
 from naperian.node import mutable, replace
 from naperian.prims import Math
@@ -68,15 +68,14 @@ def define(
     """A function as core; None and what is wrong if it has a mistake. `own` are the variables that
     names of sets and sizes in the signature are to have.
 
-    Where an index is not proved, the definition is read once more, with a name in that index for an
-    Int if it may be an Int or a Float, for what is said before nothing knows which; and then with
-    Ints that loops carry for what they start as, never negative or no more than a size, if no round
-    breaks that (by induction)."""
+    Where an index is not proved, the definition is read once more: a number that may be an Int or a
+    Float says nothing before that is decided, and what loops carry is asked for then only
+    (`induction`)."""
     wrong: tuple[Diagnostic, ...] = ()
-    whole, claims, broken = frozenset[str](), False, frozenset[tuple[str, bool]]()
-    while True:
+    reading: Reading | None = Reading()
+    while reading is not None:
         w = start(globals, library)
-        w.place, w.whole, w.claims, w.broken = d.name_span, whole, claims, broken
+        w.place, w.reading = d.name_span, reading
         may_have(w)
         try:
             made = _define(w, d, name, own)
@@ -85,24 +84,25 @@ def define(
         except errors.Reported as r:
             if not wrong or r.diagnostic.code == wrong[0].code:
                 wrong = (r.diagnostic,)
-            if r.diagnostic.code != "N0404":
-                return None, wrong
-            more = _whole(w, r.diagnostic.labels[0].span.text)
-            if not more and (claims or not w.counts):
-                return None, wrong
-            whole, claims = whole | more, claims or not more
+            reading = _again(w, r.diagnostic)
         except errors.Silent:
-            more = _whole(w)
-            if not wrong or not (more or w.broken != broken):
-                return None, wrong
-            whole, broken = whole | more, broken if more else w.broken
+            reading = _again(w) if wrong else None
+    return None, wrong
 
 
-def _whole(w: Walk, index: str = "") -> set[str]:
-    """The names of numbers that nothing had decided when they were bound, and which are Ints by now
-    or stand in an index."""
-    here = re.findall(r"\w+", index)
-    return {name for name, t in w.undecided.items() if name in here or w.solver.head(t) == INT}
+def _again(w: Walk, wrong: Diagnostic | None = None) -> Reading | None:
+    """How else a definition can be read in which an index is not proved: with the names in it that
+    nothing had decided, or which are of Ints by now, for Ints; without claims that are broken; with
+    claims. None if that is how it was read."""
+    if wrong is not None and wrong.code != "N0404":
+        return None
+    index = re.findall(r"\w+", wrong.labels[0].span.text) if wrong is not None else ()
+    more = {name for name, t in w.undecided.items() if name in index or w.solver.head(t) == INT}
+    if more:
+        return replace(w.reading, whole=w.reading.whole | more)
+    if w.broken:
+        return replace(w.reading, broken=w.reading.broken | w.broken)
+    return replace(w.reading, claims=True) if w.counts and not w.reading.claims else None
 
 
 def constant(

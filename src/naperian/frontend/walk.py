@@ -13,7 +13,7 @@ from naperian.frontend.solve import Solver
 from naperian.frontend.typed import Typed, Way, Wrap
 from naperian.frontend.unknowns import Because
 from naperian.names import Var
-from naperian.node import mutable
+from naperian.node import mutable, node
 from naperian.sizes import Size
 from naperian.source import NOWHERE, Span
 from naperian.substitution import Substitution
@@ -167,6 +167,15 @@ class Region:
     wraps: list[Wrap] = field(default_factory=list)
 
 
+@node
+class Reading:
+    """What is taken for known when a definition is read once more (`definitions.define`)."""
+
+    whole: frozenset[str] = frozenset()  # names that are of Ints, where they may be of Floats
+    claims: bool = False  # whether an Int that a loop carries is like what it starts as,
+    broken: frozenset[tuple[str, bool]] = frozenset()  # but for what some round breaks
+
+
 @mutable
 class Walk:
     """One definition being walked."""
@@ -206,11 +215,10 @@ class Walk:
     parts: dict[Span, tuple[Span, ...]] = field(default_factory=dict)  # of tuples written as such
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
     interface: Interface | None = None  # the one whose declaration or instance is walked
+    reading: Reading = Reading()
     undecided: dict[str, Type] = field(default_factory=dict)  # names of Ints or of Floats
-    whole: frozenset[str] = frozenset()  # those of them that are of Ints
     counts: bool = False  # whether a loop carries an Int
-    claims: bool = False  # whether something is to be shown of those,
-    broken: frozenset[tuple[str, bool]] = frozenset()  # but for what some round breaks
+    broken: set[tuple[str, bool]] = field(default_factory=set)  # claims that some round breaks
 
     def infer(self, e: s.Expr, expected: Type | None = None) -> Typed:
         return self.infer_with(self, e, expected)
