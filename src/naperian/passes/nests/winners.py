@@ -176,13 +176,16 @@ class Winners(Pieces):
             yield Allocate(replace(t.buffer, var=v, dtype=DType.I64))
 
     def joined(self, to: Part, left: Part, right: Part) -> tuple[Stmt, ...]:
-        names = {self.table: self.place, self.so_far: self.place_so_far}
         lets, best, place = self.better(left, right)
-        return (*lets, Store(*to, best), Store(names[to[0]], to[1], place))
+        return (*lets, Store(*to, best), Store(self.places[to[0]], to[1], place))
+
+    @property
+    def places(self) -> dict[Var, Var]:
+        """The table of places beside each table of values."""
+        return {self.table: self.place, self.so_far: self.place_so_far}
 
     def better(self, left: Part, right: Part) -> tuple[tuple[Stmt, ...], Expr, Expr]:
         """The better of two parts and its place, by what is bound before."""
-        names = {self.table: self.place, self.so_far: self.place_so_far}
         one, other = Var("left"), Var("right")
         lets = (Let(one, self.dtype, Load(*left)), Let(other, self.dtype, Load(*right)))
         first, last = (Local(other), Local(one)) if self.back else (Local(one), Local(other))
@@ -191,7 +194,7 @@ class Winners(Pieces):
         if self.dtype.is_float:
             odd = Apply("isnan", (first,), DType.BOOL, self.dtype)
             stays = Apply("or", (stays, odd), DType.BOOL, DType.BOOL)
-        places: tuple[Expr, ...] = tuple(Load(names[v], at) for v, at in (left, right))
+        places: tuple[Expr, ...] = tuple(Load(self.places[v], at) for v, at in (left, right))
         places = places[::-1] if self.back else places
         place = Apply("select", (stays, *places), DType.I64, DType.I64)
         return lets, self.both(Local(one), Local(other)), place
