@@ -22,7 +22,6 @@ from naperian.frontend.unknowns import Because
 from naperian.frontend.unproved import example, falls_out, index_bounds, wrong_set
 from naperian.frontend.walk import Walk
 from naperian.names import Var
-from naperian.node import node
 from naperian.sizes import ONE, ZERO, Size, size, variables
 from naperian.source import Span
 from naperian.type_show import show_set
@@ -237,15 +236,6 @@ def _close_range(w: Walk, binder: Range | Fin, target: Set, because: Because) ->
         end = first + step * (cardinality(own) - 1) + 1
         w.solver.sizes[v] = own.high if isinstance(own, Range) else end
         w.solver.why[v] = because
-
-
-@node
-class Goal:
-    """`poly` must lie in 0 … extent-1 under the facts of a scope."""
-
-    scope: Scope
-    poly: Size
-    axis: Set
 
 
 def _prove_index(
