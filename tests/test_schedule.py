@@ -875,6 +875,26 @@ def test_a_product_between_products_lies_as_its_factor_does() -> None:
         np.testing.assert_allclose(m.blocks(x, c), want, rtol=1e-12, atol=1e-13)
 
 
+LATTICE = """
+def potential(a: Fin(3)=>Float, x: Float, y: Float) -> Float =
+    a[2] / (1.0 + (a[0] - x) ** 2 + (a[1] - y) ** 2)
+def lattice(atoms: n=>Fin(3)=>Float, h: Float, l: Int, m: Int) -> Fin(m)=>Fin(l)=>Float =
+    [sum(potential(atoms[a], h * i, h * j) for a) for j in Fin(m), i in Fin(l)]
+"""
+
+
+def test_what_is_added_up_in_a_result_goes_along_it() -> None:
+    """Atoms lie three numbers apart, so no sum goes along them; of the lattice's two loops either
+    would do, but for where the sums lie."""
+    f = nap.compile(LATTICE).lattice
+    text = f.show("loops")
+    assert re.search(r"free for (i\w*) in 0..l:\n +update out\[j, \1\]", text)
+    atoms = numbers(9, 3)
+    (x, y), (j, i) = (atoms[:, k, None, None] for k in (0, 1)), np.indices((4, 5)) * 0.3
+    want = np.sum(atoms[:, 2, None, None] / (1 + (x - i) ** 2 + (y - j) ** 2), axis=0)
+    np.testing.assert_allclose(f(atoms, 0.3, 5, 4), want, rtol=1e-12)
+
+
 SCALED = """
 def f(
     x: b=>t=>d=>Float, g: d=>Float, v: e=>d=>Float, w: e=>d=>Float, n: Int

@@ -40,7 +40,24 @@ def price(graph: Graph, t: Task, paths: Mapping[Task, tuple[Var, ...]], least: i
         extent = graph.program.indices[inner].extent
         narrow = extent is not None and (extent.constant or _NARROW) < _NARROW
         total += 2 * _STRIDED if narrow or _is_window(graph, t) else _STORED
+        total += _across_its_result(graph, t, inner)
     return total
+
+
+def _across_its_result(graph: Graph, t: Task, inner: Var) -> int:
+    """What a sum costs that is added up in a result of the program, if that lies along another
+    index. What is no result lies as its loops stand."""
+    final = t.cell.final if t.cell is not None else None
+    if final is None or final.home is None:
+        return 0
+    along = [t.at[k].single for k in final.home[1]]
+    if inner not in along[:-1]:
+        return 0
+    apart = 1
+    for v in along[along.index(inner) + 1 :]:
+        extent = graph.program.indices[v].extent if isinstance(v, Var) else None
+        apart *= (extent.constant if extent is not None else None) or _STRIDED
+    return min(_STRIDED, apart)
 
 
 def _is_window(graph: Graph, t: Task) -> bool:
