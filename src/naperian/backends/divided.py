@@ -1,8 +1,8 @@
 """Vectors divided by one number that a loop does not change, without the divider.
 
-Intel's processors divide 64 bytes in 16 cycles, and norms, softmax and whatever is scaled to a sum
-divide a row by one number. Its reciprocal r and what that lacks, l, are computed in front of the
-loop; then
+Intel's processors divide 64 bytes in 16 cycles, AMD's eight doubles in about 10, and norms, softmax
+and whatever is scaled to a sum divide a row by one number. Its reciprocal r and what that lacks, l,
+are computed in front of the loop; then
 
     q = x·r + x·l        less than a unit of x / d off
     q + (x - q·d)·r      x / d, correctly rounded (Markstein 1990)
@@ -42,10 +42,15 @@ _FORMATS = {
 _PURE = "nounwind willreturn memory(none)"
 
 
-def pays(target: Target, type: str, divisor: Value) -> bool:
+def pays(target: Target, type: str, divisor: Value, outside: bool) -> bool:
     """Whether a division takes longer than what is done instead; what is divided by a power of two
-    is multiplied."""
-    if not target.fuses or target.cpu.startswith("znver") or type not in _FORMATS:
+    is multiplied. AMD's processors divide floats as fast, and doubles of a row or two; of a divisor
+    from `outside` of the loop around there are more."""
+    if not target.fuses or type not in _FORMATS:
+        return False
+    if target.cpu.startswith("znver") and not (
+        outside and type == "double" and target.vector_bytes == 64
+    ):
         return False
     if not divisor.startswith("0x"):
         return True

@@ -18,13 +18,13 @@ _APART = re.compile(f"({_NAME.pattern})")
 _PURE = {
     "add", "sub", "mul", "and", "or", "xor", "shl", "ashr", "lshr", "icmp", "fcmp", "select",
     "getelementptr", "sext", "zext", "trunc", "sitofp", "uitofp", "fpext", "fptrunc", "fneg",
-    "fadd", "fsub", "fmul", "insertelement", "shufflevector",
+    "fadd", "fsub", "fmul", "insertelement", "shufflevector", "extractvalue",
     # by what is never 0 (`indexing._division`). Under a mask, LLVM's vectors divide by 1 in lanes
     # that are off, and take a place that is the same in all lanes from the first, off or not
     "sdiv", "srem", "udiv", "urem",
 }  # fmt: skip
 _NONE = repeat(0)  # the level of what is made outside of all loops
-_CALLS = ("i64 @llvm.smin.i64(", "i64 @llvm.smax.i64(")
+_CALLS = re.compile(r"i64 @llvm\.sm(?:in|ax)\.i64\(|\{[^}]+\} @nap\.inverse\.")
 _QUOTIENT = re.compile(r"((?:\w+ )*arcp (?:\w+ )*)(<[^>]+>|\w+) ([^\s,]+), (%[\w.]+)$")
 
 
@@ -115,7 +115,7 @@ def lifted(lines: Sequence[str], loops: Sequence[tuple[int, int]]) -> list[str]:
             continue
         _, _, name, _, op, rest = words
         level = depth
-        if op in _PURE or (op == "call" and rest.startswith(_CALLS)):
+        if op in _PURE or (op == "call" and _CALLS.match(rest)):
             used = _NAME.findall(rest) if names is None or start else names[1:]
             level = max(map(levels.get, used, _NONE)) if used else 0
         elif op == "fdiv" and (q := quotient(name, rest)) is not None:

@@ -585,7 +585,7 @@ class _Writer:
         if m is None or m[4] in self.moves or self.rounds < _SHORT_ROW * self.lanes:
             return False
         type, divisor = m[2], m[4]
-        if not divided.pays(module.target, type, divisor):
+        if not divided.pays(module.target, type, divisor, self._is_from_outside(divisor)):
             return False
         symbol, result, text = divided.inverse(type)
         module.definitions[symbol] = text
@@ -601,6 +601,12 @@ class _Writer:
         args = ", ".join(f"{self._type(t)} {self._many(v, t)}" for v, t in values)
         self._wide(name, f"call {self._type(type)} {symbol}({args})")
         return True
+
+    def _is_from_outside(self, value: Value) -> bool:
+        """Whether what no round changes is the same in all rounds of the loop around, too."""
+        depths, depth = self.frame.depths, self.frame.depth
+        made = (depths.get(v, 0) for v, (one, _) in self.frame.values.items() if one == value)
+        return max(made, default=depth) < max(1, depth)
 
     def _operation(self, name: Value, op: str, rest: str) -> None:
         if op in _CASTS:
