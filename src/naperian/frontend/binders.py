@@ -149,14 +149,19 @@ def _name(p: s.Pattern) -> str:
 
 def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
     """At the end the range must be known, and of what stands around the binder."""
-    name, known = _name(b.pattern), w.scope.around()
+    known = w.scope.around()
+    w.binders.append((own, b))
 
     def goal() -> None:
         found = w.solver.zonk_set(own)
         if _unsaid(w, found):
-            raise index_errors.unknown_range(name, b.span)
+            # from which others may have it
+            open_ = (x for s, x in w.binders if _unsaid(w, w.solver.zonk_set(s)))
+            first = min(open_, key=lambda x: x.span.start)
+            raise index_errors.unknown_range(_name(first.pattern), first.span)
         for v in set_variables(found):
             if v in w.ranged and v not in known:
+                name = _name(b.pattern)
                 raise index_errors.range_by_another(name, show_set(found), v.name, b.span)
 
     w.solver.goals.insert(0, goal)

@@ -24,6 +24,7 @@ from naperian.types import (
     Fin,
     Index,
     Scalar,
+    Set,
     SetVar,
     Type,
     TypeVar,
@@ -214,6 +215,7 @@ class Walk:
     by_element: dict[Span, Span] = field(default_factory=dict)  # choices, by tables as conditions
     parts: dict[Span, tuple[Span, ...]] = field(default_factory=dict)  # of tuples written as such
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
+    binders: list[tuple[Set, s.Binder]] = field(default_factory=list)  # without `in`
     interface: Interface | None = None  # the one whose declaration or instance is walked
     reading: Reading = Reading()
     undecided: dict[str, Type] = field(default_factory=dict)  # names of Ints or of Floats
