@@ -256,6 +256,7 @@ OPERATORS: dict[str, str] = {
 # `nth` gives the value that so many others come before in ascending order, `argnth` its ordinal;
 # how many is told where others have their first value.
 MONOIDS = ("add", "mul", "min", "max", "and", "or", "last", "argmin", "argmax", "nth", "argnth")
+EXTREMES = ("min", "max", "and", "or")  # as often as they come
 UNORDERED = ("add", "mul", "min", "max", "and", "or")  # whatever comes first
 ORDERED = ("nth", "argnth")
 PLACES = ("argmin", "argmax", "argnth")

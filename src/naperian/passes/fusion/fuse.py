@@ -54,7 +54,7 @@ from naperian.passes.fusion.graph import (
 )
 from naperian.passes.fusion.inline import FREE, keeps, loads
 from naperian.passes.fusion.notes import left_notes
-from naperian.prims import FUNCTION, UNORDERED
+from naperian.prims import EXTREMES, FUNCTION, UNORDERED
 from naperian.sizes import Atom, Clamp, Remainder, Size, size
 
 _CHEAP = 3  # a value worth computing twice rather than storing, in additions and loads
@@ -403,8 +403,11 @@ class _Block:
 
     def beside_writer(self, t: Task, q: Task) -> bool:
         """Whether two tasks write one accumulator in an order that is free, after it has started,
-        at places that data name or in a recurrence: not in the loop that fills it row by row."""
+        at places that data name or in a recurrence: not in the loop that fills it row by row. What
+        is one flag, or one extreme, is so in any loops."""
         both = t.kind is Kind.ENTER and q.kind is Kind.ENTER and t.cell is q.cell
+        if both and t.name in EXTREMES and in_register(t.cell):
+            return True
         if not both or t.cell is None or t.name not in UNORDERED or in_order(self.graph, t):
             return False
         if t.cell.start.nests[: self.depth + 1] == q.nests[: self.depth + 1]:

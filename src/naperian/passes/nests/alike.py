@@ -151,7 +151,10 @@ def is_steep(s: Loop) -> bool:
             for at in (at for y in statements(x.body) for at in _places(y)):
                 if any(s.var in used_in(e) for e in at):
                     across = any(x.var in used_in(e) for e in at[:-1])
-                    near = at[-1].coefficient(s.var) == 1 and x.var not in used_in(at[-1])
+                    still = not any(x.var in used_in(e) for e in at)  # it is read once, in front
+                    near = still or (
+                        at[-1].coefficient(s.var) == 1 and x.var not in used_in(at[-1])
+                    )
                     same += near and not across
                     beside, apart = beside + (across and near), apart + (not near)
     return beside > apart or same > apart == 0
@@ -187,7 +190,7 @@ def is_uneven(s: Loop) -> bool:
     """Whether the deepest loops of a row are as long as loops around them say: one that always goes
     as far is a vector by itself. Strips are equal."""
     most = _depths(s.body)
-    uneven = [u for depth, n, u in _innermost(s) if depth == most and not _is_few(n)]
+    uneven = [u for depth, n, u in _innermost(s) if depth == most and not is_few(n)]
     return bool(uneven) and all(uneven)
 
 
@@ -197,14 +200,14 @@ def triangular(s: Loop) -> tuple[Size, ...]:
     statements, the next row's are a vector."""
     loops = _innermost(s)
     most = _depths(s.body)
-    out = [n for depth, n, uneven in loops if depth == most and not uneven and not _is_few(n)]
+    out = [n for depth, n, uneven in loops if depth == most and not uneven and not is_few(n)]
     inside = {x.var for x in statements(s.body) if isinstance(x, (Loop, Let, Variable))}
     known = all(n.plain and inside.isdisjoint((*used_in(n), s.var)) for n in out)
     some = known and any(uneven for _, _, uneven in loops)
     return tuple(dict.fromkeys(out)) if some and len(statements(s.body)) <= _SMALL else ()
 
 
-def _is_few(n: Size) -> bool:
+def is_few(n: Size) -> bool:
     return n.constant is not None and n.constant <= _FEW
 
 

@@ -88,6 +88,7 @@ from naperian.passes.nests.alike import (
     deepest,
     depth_of_waits,
     is_across,
+    is_few,
     is_narrow,
     is_recurrence,
     is_sliding,
@@ -343,7 +344,8 @@ class _Rows:
                      and at[k] == size(self.loop.var)), ())  # fmt: skip
 
     def find_packed(self) -> None:
-        """Packed is what is read at the row and plain indices of inner loops, in one more loop."""
+        """Packed is what is read at the row and plain indices of inner loops, in one more loop; of
+        a few components, each by itself."""
         self.look(self.loop.body, frozenset())
 
     def look(self, body: tuple[Stmt, ...], inside: frozenset[Var]) -> None:
@@ -356,7 +358,11 @@ class _Rows:
 
     def look_at(self, e: Load, inside: frozenset[Var]) -> None:
         axes = [k for k, i in enumerate(e.at) if i == size(self.loop.var)]
-        others = [i.single for k, i in enumerate(e.at) if k not in axes]
+        extents = self.buffers[e.buffer].shape
+        others = [
+            i.single for k, i in enumerate(e.at)
+            if k not in axes and not (i.constant is not None and is_few(extents[k]))
+        ]
         if len(axes) == 1 and len(others) < len(inside):
             if all(isinstance(v, Var) and v in inside for v in others):
                 self.packed.setdefault((e.buffer, axes[0]), Var(e.buffer.name))
