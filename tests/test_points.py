@@ -55,8 +55,18 @@ def test_a_corner_outside(at: tuple[int, int]) -> None:
         M.areas(np.ones((50, 3)), corners)
 
 
-def test_the_corners_are_tested_in_one_loop() -> None:
+def test_the_corners_are_tested_in_one_loop_as_they_lie() -> None:
     text = M.areas.show("loops")
-    assert text.count("corners[t, 2] != (clamp(corners[t, 2], n))") == 1
+    assert text.count("corners[t // 3, wrap(t, 3)] !=") == text.count(" != ") == 1
     assert "parallel for k" not in text
     assert "v[clamp(" not in text
+
+
+@pytest.mark.parametrize("f", ["u[clamp(e[t, 0])] + u[clamp(e[t, 1])]", "u[e[t, 1]] + u[e[t, 0]]"])
+def test_only_what_is_asked_of_all_is_asked_along_rows(f: str) -> None:
+    """Of rows of three only two are keys."""
+    of = "Int" if "clamp" in f else "n"
+    g = nap.compile(f"def g(u: n=>Float, e: m=>Fin(3)=>{of}) -> m=>Float = [{f} for t]").g
+    r = np.random.default_rng(1)
+    u, e = r.random(9), r.integers(0, 9, (2100, 3))
+    np.testing.assert_array_equal(g(u, e), u[e[:, 0]] + u[e[:, 1]])

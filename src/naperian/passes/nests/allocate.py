@@ -37,6 +37,7 @@ from naperian.node import replace
 from naperian.passes.nests.abreast import abreast
 from naperian.passes.nests.added import added
 from naperian.passes.nests.ahead import ahead
+from naperian.passes.nests.along_rows import along_rows
 from naperian.passes.nests.alternate import alternate
 from naperian.passes.nests.anyway import anyway
 from naperian.passes.nests.around import around
@@ -149,6 +150,7 @@ def allocate(program: Program) -> Program:
     for step in _OF_PROVED:
         body = step(body)
     body = asked_beside(tried(ahead(body, program.sizes)))  # without ends in between
+    body = along_rows(body, program)
     body = bounded(needed(rarely(replace(program, body=body))))
     body = _shared(_hoisted(body, _inside_and_out(body)))
     made = [s.buffer for s in statements(body) if isinstance(s, Allocate)]
