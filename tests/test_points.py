@@ -70,3 +70,25 @@ def test_only_what_is_asked_of_all_is_asked_along_rows(f: str) -> None:
     r = np.random.default_rng(1)
     u, e = r.random(9), r.integers(0, 9, (2100, 3))
     np.testing.assert_array_equal(g(u, e), u[e[:, 0]] + u[e[:, 1]])
+
+
+RADII = """
+def radii(p: n=>Fin(3)=>Float, bins: Int, most: Float) -> Fin(bins)=>Int:
+    with accum() as h:
+        for i, j if i < j:
+            r = sqrt(sum((p[i, c] - p[j, c]) ** 2 for c))
+            if r < most: h[clamp(Int(r / most * Float(bins)))] += 1
+"""
+
+
+def test_a_check_of_sizes_for_some_pairs_keeps_nothing_of_all_pairs(threads: None) -> None:
+    """There is a bin for each pair that is near enough, or the run stops; what `bins` is as a
+    float is known before."""
+    f = nap.compile(RADII).radii
+    p = np.random.default_rng(0).random((40, 3))
+    r = np.sqrt(((p - p[:, None]) ** 2).sum(-1))[np.triu_indices(40, 1)]
+    np.testing.assert_array_equal(f(p, 7, 0.8), np.histogram(r[r < 0.8], 7, (0.0, 0.8))[0])
+    assert "f64[n, n]" not in f.show("loops")
+    assert f(p * 100.0, 0, 0.1).shape == (0,)
+    with pytest.raises(nap.RunError, match=r"no element|empty"):
+        f(p, 0, 0.8)

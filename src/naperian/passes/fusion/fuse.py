@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from heapq import heappop, heappush
 
-from naperian.ainf.syntax import Read
+from naperian.ainf.syntax import Read, Trips
 from naperian.ainf.walk import atoms_of, variables
 from naperian.broken import Broken
 from naperian.names import Var, fresh
@@ -371,6 +371,8 @@ class _Block:
         """The first nest that the group may join (or the nest it must follow), and the nest that
         holds aligned producers."""
         low, depth = self.after if statement else self.barrier, self.depth
+        if statement and all(map(_is_number, group)):
+            low = 0
         near: Nest | None = None
         for t in group:
             for s in self.waited(t):
@@ -801,6 +803,12 @@ def _is_mixed(cell: Cell) -> bool:
     if cell.time is not None or not cell.context:
         return False
     return len({bool(atoms_of(w.at[0])) for w in cell.writers}) == 2
+
+
+def _is_number(t: Task) -> bool:
+    """Whether a task makes a number of numbers, which it may do ahead of any check."""
+    tables = (x for x in task_reads(t) if isinstance(x, Trips) or x.at)
+    return t.is_value and not t.path and not any(tables)
 
 
 def _is_named(w: Task) -> bool:
