@@ -1096,3 +1096,21 @@ def layers(x: b=>Fin(12)=>Fin(12)=>Float, k: Fin(5)=>Fin(5)=>Float, w: Fin(64)=>
     v = np.lib.stride_tricks.sliding_window_view(x, (5, 5), axis=(1, 2))
     y = np.maximum(np.einsum("nijrs,rs->nij", v, k), 0).reshape(3, 64)
     np.testing.assert_allclose(f(x, k, w), np.maximum(y @ w, 0), rtol=1e-12)
+
+
+RUNNING = """
+def average(p: n=>Float, v: n=>Float) -> n=>Float = cumsum(p * v) / cumsum(v)
+def apart(p: n=>Float, v: n=>Float) -> (n=>Float, n=>Float) = (cumsum(p), cumsum(v))
+"""
+
+
+def test_two_running_sums_wait_side_by_side() -> None:
+    """Where something needs a round of both; else each goes by itself."""
+    m = nap.compile(RUNNING)
+    p, v = numbers(100), numbers(100) ** 2
+    np.testing.assert_allclose(m.average(p, v), np.cumsum(p * v) / np.cumsum(v), rtol=1e-12)
+    np.testing.assert_allclose(m.apart(p, v), (np.cumsum(p), np.cumsum(v)), rtol=1e-12)
+    text = m.average.show("loops")
+    assert text.count("for t in 0..n") == 1
+    assert "allocate" not in text
+    assert len(re.findall(r"for \w+ in 0..n", m.apart.show("loops"))) == 2

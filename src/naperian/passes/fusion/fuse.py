@@ -434,6 +434,9 @@ class _Block:
         is_while = self.graph.program.indices[head].condition is not None
         if is_while and same:
             return same[-1]
+        waiting = self.waiting_beside(root, head, group, low, same)
+        if waiting is not None:
+            return waiting
         copies = all(takes_over(t) for t in group)
         nests = [n for n in same[-_NEAR:] if n.number >= low and n.serial == serial and not n.times]
         if nests and not stops(root) and not copies:
@@ -488,6 +491,20 @@ class _Block:
         numbers = _are_numbers(group, head)
         alike = (n for n in found if numbers and _are_numbers(n.members, head))
         return next(alike, None) or next((n for n in found if self.meet(group, n, head)), None)
+
+    def waiting_beside(
+        self, root: Task, head: Var, group: list[Task], low: int, same: list[Nest]
+    ) -> Nest | None:
+        """The nest of other numbers that are carried over as many rounds, if something needs a
+        round of both: two running sums, which wait for no more than one does."""
+        if head != self.time(root) or stops(root) or not _are_numbers(group, head):
+            return None
+        found = (n for n in reversed(same[-_NEAR:]) if n.times and n.number >= low)
+        numbers = (n for n in found if all(_are_numbers(n.members, i) for i in n.times))
+        mine = {*group}
+        return next((n for n in numbers if any(
+            t.root or not t.lazy for t in self.going_on(mine, {*n.members})
+        )), None)  # fmt: skip
 
     def meet(self, group: list[Task], nest: Nest, time: Var) -> bool:
         """Whether what is still to be placed needs both, in a round."""
