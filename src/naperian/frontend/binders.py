@@ -96,7 +96,7 @@ def open_binder(w: Walk, b: s.Binder, expected: Set | None = None) -> Bound:
                     len(parts), show_set(solver.zonk_set(own)), b.pattern.span
                 ) from None
         _bind_index(w, b, bound)
-        _require_range(w, b, own)
+        _require_range(w, b, own, bound.var)
         return bound
     if isinstance(b.domain, s.RangeExpr):
         found = range_set(w, b.domain)
@@ -147,18 +147,20 @@ def _name(p: s.Pattern) -> str:
     return p.name if isinstance(p, s.PName) else "i"
 
 
-def _require_range(w: Walk, b: s.Binder, own: Set) -> None:
+def _require_range(w: Walk, b: s.Binder, own: Set, var: Var) -> None:
     """At the end the range must be known, and of what stands around the binder."""
     known = w.scope.around()
-    w.binders.append((own, b))
+    w.binders.append((own, b, var))
 
     def goal() -> None:
         found = w.solver.zonk_set(own)
         if _unsaid(w, found):
             # from which others may have it
-            open_ = (x for s, x in w.binders if _unsaid(w, w.solver.zonk_set(s)))
-            first = min(open_, key=lambda x: x.span.start)
-            raise index_errors.unknown_range(_name(first.pattern), first.span)
+            open_ = (x for x in w.binders if _unsaid(w, w.solver.zonk_set(x[0])))
+            _, first, index = min(open_, key=lambda x: x[1].span.start)
+            axes = (w.solver.zonk_set(axis) for axis in w.brought.get(index, ()))
+            said = next((show_set(axis) for axis in axes if not _unsaid(w, axis)), None)
+            raise index_errors.unknown_range(_name(first.pattern), said, first.span)
         for v in set_variables(found):
             if v in w.ranged and v not in known:
                 name = _name(b.pattern)

@@ -27,7 +27,7 @@ from naperian.frontend.typed import Build, Typed, wrap
 from naperian.frontend.unions import inject, side
 from naperian.frontend.walk import Walk
 from naperian.names import Lit, Var
-from naperian.sizes import ZERO, Size, size
+from naperian.sizes import ZERO, Size, size, variables
 from naperian.sizes import clamp as clamped
 from naperian.source import Span
 from naperian.substitution import cell_at
@@ -194,6 +194,8 @@ def _into(w: Walk, how: str, t: Typed, axis: Set) -> Build:
     named = as_poly(w, t)
     assert named.poly is not None
     poly = named.poly
+    for v in variables(poly):
+        w.brought.setdefault(v, []).append(axis)
     w.solver.goals.append(lambda: _counted(w, how, t, axis))
     _something(w, how, axis, t.span)
 

@@ -215,7 +215,8 @@ class Walk:
     by_element: dict[Span, Span] = field(default_factory=dict)  # choices, by tables as conditions
     parts: dict[Span, tuple[Span, ...]] = field(default_factory=dict)  # of tuples written as such
     ranged: set[Var] = field(default_factory=set)  # the indices that binders name
-    binders: list[tuple[Set, s.Binder]] = field(default_factory=list)  # without `in`
+    binders: list[tuple[Set, s.Binder, Var]] = field(default_factory=list)  # without `in`
+    brought: dict[Var, list[Set]] = field(default_factory=dict)  # where what is made of them goes
     interface: Interface | None = None  # the one whose declaration or instance is walked
     reading: Reading = Reading()
     undecided: dict[str, Type] = field(default_factory=dict)  # names of Ints or of Floats

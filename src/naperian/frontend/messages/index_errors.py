@@ -207,13 +207,14 @@ def unknown_end(text: str, span: Span) -> Reported:
     )
 
 
-def unknown_range(name: str, span: Span) -> Reported:
-    """N0406"""
+def unknown_range(name: str, axis: str | None, span: Span) -> Reported:
+    """N0406. The axis that what is made of it is brought into is a guess."""
+    how = f"`{name} in {axis}`" if axis is not None else f"`{name} in Fin(…)`"
     return fail(
         "N0406", f"nothing says what `{name}` ranges over", span, "no range",
         notes=("a range is taken from bare uses such as `x[i]` and from the expected type, never "
                "from arithmetic",),
-        helps=(f"give it: `{name} in Fin(…)`, or `{name} in xs` for the elements of an array",),
+        helps=(f"give it: {how}, or `{name} in xs` for the elements of an array",),
     )
 
 
