@@ -993,6 +993,36 @@ def f(c: Fin(n)=>Fin(n)=>Float, steps: Int) -> Float:
 """,
         lambda n: [x(n, n), 3],
     ),
+    "steps that take one matrix apart": (
+        """
+def f(a: Fin(n)=>Float, u: Fin(n)=>Float, steps: Int) -> Float where n >= 1:
+    u = loop u = u for _ in Fin(steps):
+        (u, _) = with state(u) as u, state(a) as p:
+            for i in 1..n:
+                w = 1.0 / (2.0 - a[i] * p[i - 1])
+                p[i] := a[i] * w
+                u[i] := (u[i] - a[i] * u[i - 1]) * w
+            for i in reverse(Fin(n - 1)): u[i] -= p[i] * u[i + 1]
+        u
+    sum(v ** 2 for v in u)
+""",
+        lambda n: [x(n) / 2, x(n), 10],
+    ),
+    "rows that take one matrix apart": (
+        """
+def f(a: Fin(n)=>Float, b: m=>Fin(n)=>Float) -> Float where n >= 1 = sum(rest(a, u) for u in b)
+
+def rest(a: Fin(n)=>Float, u: Fin(n)=>Float) -> Float where n >= 1:
+    (u, _) = with state(u) as u, state(a) as p:
+        for i in 1..n:
+            w = 1.0 / (2.0 - a[i] * p[i - 1])
+            p[i] := a[i] * w
+            u[i] := (u[i] - a[i] * u[i - 1]) * w
+        for i in reverse(Fin(n - 1)): u[i] -= p[i] * u[i + 1]
+    sum(v ** 2 for v in u)
+""",
+        lambda n: [x(n) / 2, x(n, n)],
+    ),
     "an element of what a loop solves": (
         """
 import linalg

@@ -94,12 +94,11 @@ def derivative(place: Place, e: core.Derivative, expr: Expr, plain: Plain) -> Va
 
 
 def narrowed(place: Place, start: int, value: Value, sources: set[Var]) -> Value:
-    """The value once `while` loops among the bindings from `start` on have left the loops around
-    that they do not depend on; else there are cotangents for each round of those. What the
+    """The value once what loops carry among the bindings from `start` on has left the loops around
+    that it does not depend on; else there are cotangents for each round of those. What the
     derivative is by stays as it is: elements that are one number have a derivative each."""
     b = place.b
-    times = (x.prim.time for x in b.bindings[start:] if isinstance(x.prim, Delay))
-    if all(b.indices[t].condition is None for t in times):
+    if not any(isinstance(x.prim, Delay) for x in b.bindings[start:]):
         return value
     least = place.narrowed(start, sources)
     return value if least is None else mapped(value, lambda x: least(place.operand(x)))
