@@ -5,6 +5,7 @@ no one-hot vector, no table of zeros for each reader, no copy of a table for eac
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -1149,6 +1150,18 @@ def test_a_question_that_is_asked_again_has_no_table() -> None:
     m = nap.compile(PROGRAMS["bodies in steps"][0])
     text = nap.grad(m.f, ("x", "v", "m")).show("loops")
     assert "bool[" not in text
+
+
+def test_components_that_are_added_to_one_element_have_no_table() -> None:
+    """All three go to the mass in the loop that makes them, and not the first alone."""
+    m = nap.compile(PROGRAMS["bodies in steps"][0])
+    for f in (m.f, nap.compile("""
+def f(x: n=>Fin(3)=>Float, m: n=>Float) -> Float =
+    sum(sin(m[j] * (x[j, k] - x[i, k])) for i, j, k)
+""").f):
+        text = nap.grad(f, "m").show("loops")
+        sums = re.findall(r"allocate .*\[n, n\]", text)
+        assert not sums, text
 
 
 def test_nothing_is_left_that_nobody_reads() -> None:

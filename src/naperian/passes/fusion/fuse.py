@@ -405,8 +405,8 @@ class _Block:
 
     def beside_writer(self, t: Task, q: Task) -> bool:
         """Whether two tasks write one accumulator in an order that is free, after it has started,
-        at places that data name or in a recurrence: not in the loop that fills it row by row. What
-        is one flag, or one extreme, is so in any loops."""
+        at places that data name, in a recurrence, or in each round to the same elements: not in the
+        loop that fills it row by row. What is one flag, or one extreme, is so in any loops."""
         both = t.kind is Kind.ENTER and q.kind is Kind.ENTER and t.cell is q.cell
         if both and t.name in EXTREMES and in_register(t.cell):
             return True
@@ -415,6 +415,8 @@ class _Block:
         if t.cell.start.nests[: self.depth + 1] == q.nests[: self.depth + 1]:
             return False
         if q.nests[self.depth].times:
+            return True
+        if all(_sums_over(w, self.head(w)) for w in (t, q)):
             return True
         return all(_is_named(w) or _is_mixed(t.cell) for w in (t, q))
 
@@ -826,6 +828,11 @@ def _is_number(t: Task) -> bool:
     """Whether a task makes a number of numbers, which it may do ahead of any check."""
     tables = (x for x in task_reads(t) if isinstance(x, Trips) or x.at)
     return t.is_value and not t.path and not any(tables)
+
+
+def _sums_over(w: Task, head: Var | None) -> bool:
+    """Whether what a task adds goes to the same elements in each round of a loop."""
+    return head in w.over and not any(head in variables(e) for e in w.at)
 
 
 def _is_named(w: Task) -> bool:
