@@ -24,10 +24,11 @@ from naperian.ainf.walk import atoms, atoms_in, rewrite, rewrite_size
 from naperian.names import Lit, Var, fresh
 from naperian.node import replace
 from naperian.prims import Math
-from naperian.sizes import places
+from naperian.sizes import Size, places
 
 _Term: TypeAlias = tuple[bool, Operand]  # whether it is taken off, and what
 _Signed: TypeAlias = tuple[bool, Binding]
+_Operand: TypeAlias = tuple[Binding, dict[Var, Size], bool, Operand]
 _SIGNED = {"add": (False, False), "sub": (False, True), "neg": (True,)}
 _OVER = [Var("o") for _ in range(4)]
 
@@ -53,12 +54,13 @@ class _Sums:
 
     def together(self) -> Program:
         gone: set[Var] = set()
+        part: set[Var] = set()  # of sums that were looked at
         new: dict[Var, list[Binding]] = {}  # in front of, or for, an old one
         for b in reversed(self.program.bindings):
-            if b.var in gone or not self.is_signed(b):
+            if b.var in part or not self.is_signed(b):
                 continue
-            within: set[Var] = set()
-            terms = [*self.terms(b, False, within)]
+            terms, within = self.terms(b)
+            part |= within
             groups: dict[object, list[_Signed]] = {}
             for off, e in terms:
                 if isinstance(e, Read) and (key := self.key(b, e)) is not None:
@@ -84,21 +86,34 @@ class _Sums:
         plain = isinstance(b.prim, Op) and b.prim.name in _SIGNED and not b.guards
         return plain and b.dtype.is_float and bool(b.context)
 
-    def terms(self, b: Binding, off: bool, within: set[Var]) -> Iterator[_Term]:
-        """What is added up, or taken off, at the indices of a binding. Adds to `within` what was
-        made on the way, which nobody else reads."""
-        assert isinstance(b.prim, Op)
-        for e, minus in zip(b.prim.args, _SIGNED[b.prim.name], strict=True):
+    def terms(self, b: Binding) -> tuple[list[_Term], set[Var]]:
+        """What is added up, or taken off, at the indices of a binding; and what was made on the
+        way, which nobody else reads."""
+        out: list[_Term] = []
+        within: set[Var] = set()
+        here = dict(zip(b.context, places(b.context), strict=True))
+        todo = [*self.signed(b, here, False)]
+        while todo:
+            x, names, off, e = todo.pop()
             inner = self.made.get(e.var) if isinstance(e, Read) else None
-            if inner is None or not isinstance(e, Read) or e.at != places(b.context):
-                yield off ^ minus, e
-            elif self.is_signed(inner) and self.uses[e.var] == 1:
-                within.add(e.var)
-                here = dict(zip(inner.context, e.at, strict=True))
-                for sign, x in self.terms(inner, off ^ minus, within):
-                    yield sign, rewrite(x, here)
+            if (
+                inner is not None and self.uses[inner.var] == 1 and self.is_signed(inner)
+                and isinstance(e, Read) and e.at == places(x.context)
+            ):  # fmt: skip
+                within.add(inner.var)
+                if inner.context != x.context:
+                    there = (names[i] for i in x.context)
+                    names = dict(zip(inner.context, there, strict=True))
+                todo += self.signed(inner, names, off)
             else:
-                yield off ^ minus, e
+                out.append((off, e if x.context == b.context else rewrite(e, names)))
+        return out, within
+
+    def signed(self, b: Binding, names: dict[Var, Size], off: bool) -> list[_Operand]:
+        """The operands of an addition, with its indices, last one first."""
+        assert isinstance(b.prim, Op)
+        both = zip(b.prim.args, _SIGNED[b.prim.name], strict=True)
+        return [(b, names, off ^ minus, e) for e, minus in both][::-1]
 
     def key(self, b: Binding, e: Read) -> object:
         """What sums have in common that can be one: rounds, and what of them is added up."""

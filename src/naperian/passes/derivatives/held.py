@@ -50,7 +50,7 @@ class _Held:
             b.var for b in p.bindings if isinstance(b.prim, Delay) and b.var not in far
             and state_of(b, self.bindings, p.indices) is None
         }  # fmt: skip
-        for v in far:
+        for v in far if self.spared else ():
             b = self.bindings[v]
             if isinstance(b.prim, Op) and b.prim.name != "held" and self.is_of_slices(b):
                 here = Read(v, tuple(map(size, b.context)))

@@ -585,9 +585,10 @@ class _Block:
         """What another recurrence over the time of one that is placed next needs to begin, if both
         are to be one loop."""
         units = {id(unit): unit for t in self.carried if t.level < 0
-                 for i, unit in t.units if i == head and root not in unit}  # fmt: skip
-        mine = self.together(root) if units else []
-        for unit in units.values():
+                 for i, unit in t.units if i == head}  # fmt: skip
+        others = [unit for unit in units.values() if root not in unit]
+        mine = self.together(root) if others else []
+        for unit in others:
             theirs = {t for t in unit if self.here(t)}
             if any(self.head(t) != head for t in theirs):
                 continue

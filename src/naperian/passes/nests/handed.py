@@ -148,6 +148,8 @@ def _in_a_register(
     last, new = Var("last"), Var("new")
 
     def expr(e: Expr) -> Expr:
+        if before.buffer not in used(e):
+            return e
         if e == before:
             return Local(last)
         return replace(e, args=tuple(map(expr, e.args))) if isinstance(e, Apply) else e
