@@ -1024,6 +1024,16 @@ def rest(a: Fin(n)=>Float, u: Fin(n)=>Float) -> Float where n >= 1:
 """,
         lambda n: [x(n) / 2, x(n, n)],
     ),
+    "means that attract points, in steps": (
+        """
+def f(c: k=>Fin(3)=>Float, x: n=>Fin(3)=>Float, steps: Int) -> Float:
+    c = loop c = c for _ in Fin(steps):
+        a = [softmax([-4.0 * sum((x[i, q] - c[j, q]) ** 2 for q) for j]) for i]
+        [sum(a[i, j] * x[i, q] for i) / (sum(a[i, j] for i) + 0.001) for j, q]
+    sum(c[j, q] ** 2 for j, q)
+""",
+        lambda n: [x(4, 3), x(16, 3), 4 * n],
+    ),
     "an element of what a loop solves": (
         """
 import linalg

@@ -16,6 +16,9 @@
 A strip of rows has vectors of sums of its own, which stay in the cache, and leaves the copies that
 threads have of the array eight times as small. It is so long that adding up the lanes is little.
 
+Of a table of all rounds of a loop around, of which these rows add to one round, the strip has sums
+of that round alone.
+
 Of a large array, as the derivatives by a matrix for each component of a mixture, vectors would not
 stay in the cache: eight times its memory would be read and written for every 32 rows. Its lanes are
 added up at once, four of them together (`abreast`):
@@ -50,7 +53,7 @@ from naperian.loops.syntax import (
     Update,
     Variable,
 )
-from naperian.loops.walk import used_in, whole
+from naperian.loops.walk import statements, used_in, whole
 from naperian.names import Lit, Var, fresh
 from naperian.node import node
 from naperian.prims import unit
@@ -96,18 +99,19 @@ class Sums:
         self.width = width
         self.lane = lane
         self.added = {r.var for r in loop.reductions}
+        self.fixed = {r.var: _fixed(loop, r.var) for r in loop.reductions if r.var in buffers}
         self.wide = [
             r for r in loop.reductions
-            if r.var not in buffers or r.var in apart or not self.is_large(buffers[r.var])
+            if r.var not in buffers or r.var in apart or not self.is_large(r)
         ]  # fmt: skip
         self.of = {r.var: fresh(r.var) for r in self.wide}
 
-    def is_large(self, b: Buffer) -> bool:
-        """Whether vectors of its sums would probably not stay in the cache."""
-        count = _product(b.shape)
+    def is_large(self, r: Reduction) -> bool:
+        """Whether vectors of the sums of an array would probably not stay in the cache."""
+        count = _product(self.shape(r))
         if count.constant is None:
             return _degree(count) >= _LARGE
-        return count.constant * self.width * b.dtype.bytes > _CACHE
+        return count.constant * self.width * r.dtype.bytes > _CACHE
 
     def around(
         self, row: Var, count: Size, top: tuple[Stmt, ...], body: tuple[Stmt, ...], work: Size
@@ -139,7 +143,7 @@ class Sums:
             body += s.lets
             r = s.reduction
             if r.var in self.of:
-                where = (*s.at, size(self.lane))
+                where = (*self.own(r, s.at), size(self.lane))
                 body.append(Update(self.of[r.var], where, r.monoid, s.value))
                 continue
             number = Reduction(Var("sum"), r.monoid, r.dtype)
@@ -180,7 +184,18 @@ class Sums:
         ]
 
     def shape(self, r: Reduction) -> tuple[Size, ...]:
-        return self.buffers[r.var].shape if r.var in self.buffers else ()
+        """The axes of an array along which rows add to more than one place."""
+        return self.own(r, self.buffers[r.var].shape) if r.var in self.buffers else ()
+
+    def own(self, r: Reduction, axes: tuple[Size, ...]) -> tuple[Size, ...]:
+        fixed = self.fixed.get(r.var, {})
+        return tuple(e for k, e in enumerate(axes) if k not in fixed) if fixed else axes
+
+    def whole(self, r: Reduction, where: tuple[Size, ...]) -> tuple[Size, ...]:
+        """A place in an array, by its axes that the sums have."""
+        rest, fixed = iter(where), self.fixed.get(r.var, {})
+        axes = len(where) + len(fixed)
+        return tuple(fixed[k] if k in fixed else next(rest) for k in range(axes))
 
     def made(self) -> Iterator[Stmt]:
         """The arrays. Without a loop for those of one number: a kernel that only calls its parts
@@ -202,15 +217,32 @@ class Sums:
             if shape:
                 names[0], body = together.setdefault(shape[0], (names[0], []))
             where = tuple(map(size, names))
+            there = self.whole(r, where)
             each: list[Expr] = [Load(self.of[r.var], (*where, size(k))) for k in range(self.width)]
             total = reduce(partial(_both, r), each)
-            if not shape:
+            if r.var not in self.buffers:
                 yield Assign(r.var, _both(r, Local(r.var), total))
+            elif not shape:
+                yield Update(r.var, there, r.monoid, total)
             else:
-                add = Update(r.var, where, r.monoid, total)
+                add = Update(r.var, there, r.monoid, total)
                 body.append(nest(names[1:], shape[1:], (add,)))
         for n, (e, body) in together.items():
             yield Loop(e, ZERO, n, tuple(body), Order.SERIAL)
+
+
+def _fixed(s: Loop, array: Var) -> dict[int, Size]:
+    """The axes of an array along which all that a loop adds to it goes to one place, that is known
+    in front of the loop; with the place."""
+    inside = list(statements((s,)))
+    at = [x.at for x in inside if isinstance(x, Update) and x.buffer == array]
+    bound = {x.var for x in inside if isinstance(x, Loop | Let | Variable | Assign)}
+    bound |= {x.buffer for x in inside if isinstance(x, Store | Update)}
+    first = at[0] if at else ()
+    return {
+        k: e for k, e in enumerate(first)
+        if bound.isdisjoint(used_in(e)) and all(other[k] == e for other in at)
+    }  # fmt: skip
 
 
 def _nothing(r: Reduction) -> Lit:
