@@ -660,6 +660,15 @@ def test_the_best_of_some_becomes_vectors() -> None:
         assert re.search(rf"v?(min|max)pd.*%{register}", listing)
 
 
+def test_a_long_loop_that_may_fail_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """LLVM told of each loop that was to be vectors of some length and could not."""
+    steps = "".join(f"        v = exp(-abs(v)) * (v + {k}.5)\n" for k in range(80))
+    text = "def f(x: n=>Float, y: m=>Float, k: n=>Int) -> n=>Float:\n    for i:\n"
+    text += f"        v = y[wrap(k[i])] if x[i] > 0.5 else x[i]\n{steps}        v\n"
+    assembly(nap.compile(text).f.show("llvm"), host("native"))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_a_round_waits_for_comes_last() -> None:
     """The laws of `waiting`, on the text and at the ends of the numbers."""
     text = (

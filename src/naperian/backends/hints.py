@@ -20,6 +20,7 @@ from naperian.backends.traits import (
 )
 from naperian.loops.syntax import (
     Apply,
+    Fail,
     Let,
     Load,
     Loop,
@@ -97,7 +98,7 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
             # Not masked, though that would save the remainder's copy: masked accesses are slow
             told.append('!"llvm.loop.interleave.count", i32 1')
             told.append('!"llvm.loop.unroll.disable"')
-            if lines > _WEIGHED:
+            if lines > _WEIGHED and not _may_fail(s):
                 told.append(f'!"llvm.loop.vectorize.width", i32 {_lanes(frame, s)}')
         elif is_ragged_sum(s) and (is_side_by_side(s) or frame.module.target.is_far):
             # its rows are short: a masked vector at a time, and no element by itself
@@ -137,6 +138,12 @@ def _may_write(s: Loop) -> bool:
     """Whether some rounds of a loop write what others do not."""
     conditions = [x for x in statements(s.body) if isinstance(x, When)]
     return any(isinstance(x, Store | Update) for x in statements(conditions))
+
+
+def _may_fail(s: Loop) -> bool:
+    """Whether a round may be the last: LLVM makes no vectors of them, and says so on the terminal
+    if it is told how long they are to be."""
+    return any(isinstance(x, Fail) for x in statements(s.body))
 
 
 def _divides(s: Loop) -> bool:
