@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import datetime
 import decimal
+import functools
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,20 @@ def test_python_values(m: Any) -> None:
     assert m.scale([1.0], np.array(3.0)).tolist() == [3.0]
 
 
+def test_lists_of_unsigned_integers_that_numpy_makes_floats_of() -> None:
+    m: Any = nap.compile("def f(x: n=>U64) -> n=>U64 = x\ndef g(x: n=>a) -> n=>a = x\n")
+    for given in ([2**64 - 1, 1], [1, 2**63], [2**63], (0, 2**53 + 1, 2**63 + 1)):
+        assert m.f(given).tolist() == list(given)
+        assert m.g(given).tolist() == list(given)
+    for given, wrong in (([2**63, -1], "x[1] is -1"), ([1, 2**64], "x[1] is 18446744073709551616")):
+        with pytest.raises(OverflowError) as raised:
+            m.f(given)
+        assert f"argument {wrong}, which does not fit in uint64" in str(raised.value)
+
+
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
+DEEP: Any = functools.reduce(lambda inner, _: [inner], range(5000), 1.0)
 
 WRONG: list[tuple[str, Any, type, str]] = [
     ("soft", np.zeros(3, complex), TypeError, "complex numbers are not supported"),
@@ -115,6 +128,7 @@ WRONG: list[tuple[str, Any, type, str]] = [
     ("soft", "abc", TypeError, "argument x is str: no number and no array"),
     ("soft", b"abc", TypeError, "no number and no array; np.frombuffer(…, np.uint8) has its bytes"),
     ("soft", [1.0, CIRCLE], TypeError, "argument x[1][0] is a list that it is in itself"),
+    ("soft", DEEP, nap.ShapeError, "argument x is no array: its lists are nested too deep"),
     ("soft", None, TypeError, "argument x is None: no number and no array"),
     ("soft", {1.0}, TypeError, "is set: no number and no array; list(…) makes a list of it"),
     ("soft", (v for v in [1.0]), TypeError, "is generator: no number and no array; list(…) makes"),
@@ -137,6 +151,9 @@ WRONG: list[tuple[str, Any, type, str]] = [
     ("total", np.ones(2, "u8"), TypeError, "convert it with .astype(np.int64) if that is meant"),
     ("total", [2**63], OverflowError, "argument x[0] is 9223372036854775808, which does not fit"),
     ("total", [2**64], OverflowError, "argument x[0] is 18446744073709551616, which does not fit"),
+    ("total", [2**63, -1], OverflowError, "x[0] is 9223372036854775808, which does not fit in i"),
+    ("total", [2**64, -1], OverflowError, "argument x[0] is 18446744073709551616, which does not"),
+    ("total", [2.0**63, 1], TypeError, "x is made of floats, but it must be whole (int64)"),
     ("total", [10**5000], OverflowError, "an integer of 16610 bits, which does not fit in int64"),
     ("total", [True], TypeError, "is bool, but it must be int64; int(…) makes it one"),
     ("total", np.ones(2, bool), TypeError, "it must be int64; .astype(np.int64) makes it one"),

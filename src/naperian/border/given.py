@@ -63,6 +63,8 @@ def gather(
         except RecursionError:
             if isinstance(given, list | tuple):
                 _refuse_circles(given, f"argument {p.name}")
+                why = "its lists are nested too deep"
+                raise ShapeError(f"argument {p.name} is no array: {why}") from None
             raise
     if missing:
         listed = " and ".join(repr(x) for x in missing)
@@ -157,6 +159,8 @@ def _value(sig: Signature, leaf: Leaf, given: Any, where: str) -> Value:
         raise _no_number(given, where)
     if array.dtype.kind in "OUS":  # a column of pandas is what NumPy makes of it
         _refuse_what_is_no_number(array if hasattr(given, "__array__") else given, where)
+    if python and array.dtype.kind == "f" and not is_floating(sig, leaf):
+        array = _whole(given, array)
     if python and array.dtype == object and all(isinstance(x, int) for x in array.flat):
         array = _large(sig, leaf, array, where)
     said = None
@@ -232,6 +236,17 @@ def said(given: Any) -> str:
     return "None" if given is None else type(given).__name__
 
 
+def _whole(given: Any, floats: Array) -> Array:
+    """What NumPy made floats of, as unsigned integers if it is made of such: where some of Python's
+    integers have 64 bits and others less, NumPy has no type for all of them."""
+    if not np.abs(floats).max(initial=0.0) >= 2.0**63:
+        return floats
+    exact = np.array(given, object)
+    if not all(isinstance(x, int) for x in exact.flat):
+        return floats
+    return exact.astype(np.uint64) if min(exact.flat) >= 0 else exact
+
+
 def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
     """Python's integers where some have more than 64 bits: a Float may hold them."""
     if is_floating(sig, leaf):
@@ -241,10 +256,11 @@ def _large(sig: Signature, leaf: Leaf, integers: Array, where: str) -> Array:
             raise OverflowError(f"{where} is too large for any Float") from None
     if leaf.dtype is DType.BOOL:
         raise TypeError(f"{where} is int, but it must be bool")
-    wrong = max(integers.flat, key=abs)
+    kind = leaf.dtype.value if isinstance(leaf.dtype, DType) else "int64"
+    range = np.iinfo(kind)
+    wrong = next(x for x in integers.flat if not range.min <= x <= range.max)
     where += "".join(f"[{k}]" for k in np.argwhere(integers == wrong)[0])
     number = wrong if wrong.bit_length() <= 128 else f"an integer of {wrong.bit_length()} bits"
-    kind = leaf.dtype.value if isinstance(leaf.dtype, DType) else "int64"
     raise OverflowError(f"{where} is {number}, which does not fit in {kind}")
 
 
