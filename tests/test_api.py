@@ -487,6 +487,24 @@ def test_checking_takes_variants_without_the_tables_of_others(held: str, value: 
     assert nap.check(nap.compile(text).f)
 
 
+def test_elements_of_tables_keep_single_precision() -> None:
+    """As results by themselves do: given again, they are numbers of it still."""
+    m: Any = nap.compile("""
+enum Hit = Escaped | Found(d: Float)
+struct Point:
+    x: Float
+def hits(x: n=>Float) -> n=>Hit = Found(exp(sin(x)))
+def points(x: n=>Float) -> n=>Point = Point(x)
+def same(p: Point) -> Point = p
+def single(x: n=>F32) = [Some(sum(exp(sin(x)))) for i in n]
+""")
+    for dtype, kind in ((np.float32, np.float32), (np.float64, float)):
+        x = np.ones(2, dtype)
+        assert type(m.hits(x)[0].d) is type(m.points(x)[0].x) is kind
+        assert type(m.same(m.points(x)[0]).x) is kind
+    assert nap.check(m.single)
+
+
 def test_checking_ends_where_a_loop_does_not() -> None:
     grown = nap.compile("""
 def f(x: Float) -> Float:

@@ -240,4 +240,6 @@ def element(value: Any, index: Any) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    """A number of Python's, but for one of single precision, as where it is a result by itself."""
+    is_numpys = isinstance(value, np.generic) and not isinstance(value, np.float32)
+    return value.item() if is_numpys else value
