@@ -157,18 +157,20 @@ class Cotangents(Asked):
     ) -> tuple[dict[Var, Size], tuple[Var, ...]]:
         """All points of a context, and what they range over: the rounds of loops that run
         backwards, and copies of `new` indices and of those that go as far as such a round says."""
-        far = [i for i in context if i not in self.names
-               and (i in new or self.b.closures[i] & {*self.names})]  # fmt: skip
+        far = [i for i in context if i not in self.names and (i in new or self.is_far(i))]
         own, copies = self.copied(far, self.names)
         names = {i: own.get(i) or self.names.get(i, size(i)) for i in context}
         return names, (*self.renamed(tuple(i for i in context if i not in own)), *copies)
+
+    def is_far(self, i: Var) -> bool:
+        """Whether an index goes as far as a round of a loop that runs backwards says."""
+        return not self.b.closures[i].isdisjoint(self.names)
 
     def ruled(self, r: Ruled) -> None:
         """Back through a call of a function with a rule of its own."""
         if not any(self.parts.get(y.var) for _, y in leaves(r.value) if isinstance(y, Read)):
             return
-        names = {i: self.names[i] for i in r.scope if i in self.names}
-        over = self.renamed(r.scope)
+        names, over = self.points(r.scope)
         guards = renamed(tuple(g for g in r.guards if g not in self.around), names)
         around = self.place.guards
         inside = around + tuple(g for g in guards if g not in around)
@@ -313,6 +315,14 @@ class Cotangents(Asked):
 
     def keyed(self, b: Binding, prim: Accumulate) -> None:
         """Back through an accumulation with computed targets, or with several entries."""
+        outside = self.names
+        far = [i for i in b.context if i not in outside and self.is_far(i)]
+        self.names = outside | self.copied(far, outside)[0]
+        self.to_entries(b, prim, [i for i in b.context if i not in outside])
+        self.names = outside
+
+    def to_entries(self, b: Binding, prim: Accumulate, axes: list[Var]) -> None:
+        """The same; `axes` are not those of loops that run backwards."""
         here = tuple(rewrite_size(size(i), self.names) for i in b.context)
         back = self.cotangent(b.var, here)
         if back is None:
@@ -330,7 +340,7 @@ class Cotangents(Asked):
             self.from_target(b, e.value, domain(b, e), there, e.guards, share, back)
         itself = {i: size(i) for i in b.context}
         if init is None:
-            back, init = self.cleared(b, prim, back), Share(())
+            back, init = self.cleared(b, prim, axes, back), Share(())
         self.from_target(b, prim.init, b.context, itself, (), init, back)
 
     def to_winner(
@@ -359,6 +369,7 @@ class Cotangents(Asked):
         at = {i: rewrite_size(x, names) for i, x in there.items()}
         guards = renamed(tuple(g for g in b.guards if g not in self.around), at)
         guards += renamed(own + share.guards, names)
+        at |= {self.here(i): x for i, x in at.items()}
         v = rewrite(back, at)
         if self.open and v != back and isinstance(v, Read):
             v = self.b.bind(Op("held", (v,)), b.dtype, self.place.guards + guards, b.origin)
@@ -367,19 +378,25 @@ class Cotangents(Asked):
             v = rules("mul", v, rewrite(share.factor, names))
         self.send(o, (*self.renamed(tuple(plain)), *copies), names, v, guards)
 
-    def cleared(self, b: Binding, prim: Accumulate, back: Operand) -> Operand:
+    def here(self, i: Var) -> Var:
+        """The index that stands for another one, if it is one."""
+        v = self.names[i].single if i in self.names else i
+        return v if isinstance(v, Var) else i
+
+    def cleared(
+        self, b: Binding, prim: Accumulate, axes: list[Var], back: Operand
+    ) -> Operand:
         """What the table had before gets, where entries replaced it: nothing."""
         made: list[tuple[Entry, To]] = []
         for e in prim.entries:
             own, copies = self.copied(e.over, self.names)
             names = self.names | own
             to = {
-                i: rewrite_size(x, names) for i, x in zip(b.context, e.at, strict=True)
-                if i not in self.names and x != size(i)
+                self.here(i): rewrite_size(x, names) for i, x in zip(b.context, e.at, strict=True)
+                if i in axes and x != size(i)
             }  # fmt: skip
             made.append((Entry(copies, (), Lit(0.0, b.dtype), renamed(e.guards, names)), to))
-        axes = [i for i in b.context if i not in self.names]
-        return self.entered("last", back, made, axes, b.dtype)
+        return self.entered("last", back, made, map(self.here, axes), b.dtype)
 
     # loops
 
@@ -396,11 +413,12 @@ class Cotangents(Asked):
         if self.b.indices[time].condition is not None:
             component, time = self.moved(component, *counted(self.b, component, time))
         if time not in self.b.strips:
-            late = lengths(self.b, component, time)
-            if late:
+            while late := lengths(self.b, component, time):  # of rows, then of rows in these
                 component, time = self.moved(component, *found(self.b, component, time, late))
         delays = [b for b in component if isinstance(b.prim, Delay) and b.prim.time is time]
-        outer = self.place.guards
+        outer, outside = self.place.guards, self.names
+        axes = self.b.order(self.b.closures[time] - {time, *outside})  # its rounds go by these
+        self.names = outside | self.copied([i for i in axes if self.is_far(i)], outside)[0]
         self.place.guards = outer + self.conditions(delays, time)
         extent = self.extent(time)
         assert extent is not None
@@ -411,8 +429,7 @@ class Cotangents(Asked):
             self.b.stands_as(back, time)  # rows that are changed in a round are still together
         self.backwards.add(back)
         by_rounds = self.spreads(component, time)
-        outside = self.names
-        inside = {**outside, time: rounds - 1 - size(back)}
+        inside = {**self.names, time: rounds - 1 - size(back)}
         made: list[tuple[int, Read, tuple[Var, ...], dict[Var, Size]]] = []
         sent = {h.var: self.parts.pop(h.var, []) for h in delays}
         for h in delays:

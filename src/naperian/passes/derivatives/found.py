@@ -34,11 +34,11 @@ def lengths(b: Builder, component: list[Binding], time: Var) -> list[Var]:
     else:
         return []
     inside = body(b, component, time)
-    found = {x.var for x in inside}
+    made = {x.var for x in inside}
     indices = {i for x in inside for i in (*x.context, *_bound(x))}
     read = dict.fromkeys(
         a.var for i in b.order(indices) for n in (b.extent(i),) if n is not None
-        for a in atoms_of(n) if isinstance(a, Read) and a.var in found
+        for a in atoms_of(n) if isinstance(a, Read) and a.var in made
     )  # fmt: skip
     if not read:
         return []
@@ -53,7 +53,15 @@ def lengths(b: Builder, component: list[Binding], time: Var) -> list[Var]:
         if v not in carried:
             carried.add(v)
             todo += readers.get(v, ())
-    return [v for v in read if v in carried]
+    found = {v for v in read if v in carried}
+    return [v for v in read if v in found and not _is_in_rows(b, v, found)]
+
+
+def _is_in_rows(b: Builder, v: Var, lengths: set[Var]) -> bool:
+    """Whether a length is one of many in rows whose lengths are others of these: it would be kept
+    for rows that are not kept."""
+    extents = (n for i in b.contexts[v] if (n := b.extent(i)) is not None)
+    return any(isinstance(a, Read) and a.var in lengths for n in extents for a in atoms_of(n))
 
 
 def found(
