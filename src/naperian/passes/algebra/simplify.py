@@ -191,6 +191,11 @@ class _Simplify:
         return self.simpler(rewrite_size(s, {}, self.read))
 
     def read(self, r: Read) -> Operand:
+        """What is read, also in a place or in what a guard says: an index that a simple place does
+        not have is not there any more."""
+        at = tuple([self.simpler(e) for e in r.at])
+        if at != r.at:
+            r = Read(r.var, at)
         if r.var not in self.values:
             return r
         context, value = self.values[r.var]
