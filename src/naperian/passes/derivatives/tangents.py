@@ -49,7 +49,7 @@ class Tangents:
         for slot, b, prim in slots:
             zero = Lit(0.0, b.dtype)
             patch(place, slot, self.of(prim.init) or zero, self.of(prim.next) or zero)
-        if _stops_after_a_loop(own) and self.has_rows_of_rounds(own):
+        if begun and _stops_after_a_loop(own) and self.has_rows_of_rounds(own):
             place.b.bindings[start:] = _beside(place.b.bindings, start, own, begun)
 
     def has_rows_of_rounds(self, own: list[Binding]) -> bool:
